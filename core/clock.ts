@@ -1,0 +1,101 @@
+/** Time as an input: production uses the system's, tests a manual one. */
+
+/** What anything that waits or measures takes instead of `Date` and `setTimeout`. */
+export interface Clock {
+  /** Milliseconds since the epoch; may jump. */
+  wall_ms(): number;
+  /** Milliseconds since some start; never goes back. Budgets and durations use it. */
+  monotonic_ms(): number;
+  /** Resolves after `delay_ms`; rejects with the signal's reason when it aborts first. */
+  sleep(delay_ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  wall_ms: () => Date.now(),
+  monotonic_ms: () => performance.now(),
+  sleep(delay_ms, signal) {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const timer = setTimeout(() => {
+        signal?.removeEventListener("abort", abort);
+        resolve();
+      }, delay_ms);
+      const abort = () => {
+        clearTimeout(timer);
+        reject(signal!.reason);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+    });
+  },
+};
+
+/** RFC 3339, UTC, with milliseconds. */
+export function timestamp(clock: Clock): string {
+  return new Date(clock.wall_ms()).toISOString();
+}
+
+interface Sleeper {
+  due_ms: number;
+  order: number;
+  wake: () => void;
+}
+
+/** A clock that stands still until a test moves it; sleepers wake in the order of their due times. */
+export class ManualClock implements Clock {
+  #now_ms: number;
+  #order = 0;
+  readonly #sleepers: Sleeper[] = [];
+
+  constructor(start_ms = Date.UTC(2026, 0, 1)) {
+    this.#now_ms = start_ms;
+  }
+
+  wall_ms(): number {
+    return this.#now_ms;
+  }
+
+  monotonic_ms(): number {
+    return this.#now_ms;
+  }
+
+  /** How many sleepers wait. */
+  get sleeping(): number {
+    return this.#sleepers.length;
+  }
+
+  sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const sleeper: Sleeper = {
+        due_ms: this.#now_ms + delay_ms,
+        order: this.#order++,
+        wake: () => {
+          signal?.removeEventListener("abort", abort);
+          resolve();
+        },
+      };
+      const abort = () => {
+        this.#sleepers.splice(this.#sleepers.indexOf(sleeper), 1);
+        reject(signal!.reason);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      this.#sleepers.push(sleeper);
+    });
+  }
+
+  /** Moves time on by `delta_ms`, waking every sleeper that falls due, each before the next. */
+  async advance(delta_ms: number): Promise<void> {
+    const end_ms = this.#now_ms + delta_ms;
+    while (true) {
+      this.#sleepers.sort((a, b) => a.due_ms - b.due_ms || a.order - b.order);
+      const next = this.#sleepers[0];
+      if (!next || next.due_ms > end_ms) break;
+      this.#sleepers.shift();
+      this.#now_ms = next.due_ms;
+      next.wake();
+      await Promise.resolve();
+    }
+    this.#now_ms = end_ms;
+    await Promise.resolve();
+  }
+}

@@ -1,0 +1,48 @@
+/** Files that appear under their final name only when they are whole. */
+
+import { dirname } from "node:path";
+
+/** Flushes a directory's entries, so that a rename in it survives a power cut. */
+export async function syncDirectory(path: string): Promise<void> {
+  using directory = await Deno.open(path, { read: true });
+  await directory.sync();
+}
+
+/**
+ * Writes a file in pieces: into `<path>.partial`, fsync, rename, fsync of the directory. On any failure the partial
+ * file is removed and the error goes on; what stood under `path` before stays.
+ */
+export async function writeFileAtomic(
+  path: string,
+  pieces: Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const partial = `${path}.partial`;
+  const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
+  await Deno.mkdir(dirname(path), { recursive: true });
+  try {
+    {
+      using file = await Deno.open(partial, { write: true, create: true, truncate: true });
+      for await (const piece of whole instanceof Uint8Array ? [whole] : whole) {
+        for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
+      }
+      await file.sync();
+    }
+    await Deno.rename(partial, path);
+    await syncDirectory(dirname(path));
+  } catch (error) {
+    await Deno.remove(partial).catch(() => {});
+    throw error;
+  }
+}
+
+/** The SHA-256 of a file in lower-case hex, read in pieces. */
+export async function sha256OfFile(path: string): Promise<string> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  using file = await Deno.open(path, { read: true });
+  const piece = new Uint8Array(1 << 20);
+  for (let n = await file.read(piece); n !== null; n = await file.read(piece)) {
+    hash.update(piece.subarray(0, n));
+  }
+  return hash.digest("hex");
+}

@@ -1,0 +1,277 @@
+/**
+ * The boundary between the thread that owns the GPU and everyone else: plain data only, so that every message can
+ * cross a `MessagePort`. Requests and answers are paired by id; a generation answers with a block of tokens at a
+ * time until one of them names why it stopped.
+ *
+ * A **sequence** is a list of tokens whose keys and values lie in the cache, and the hidden state after the last of
+ * them. A **generation** draws the next token from that state, runs it through the model, and so on; so every token
+ * of a sequence, given or drawn, goes through the model exactly once. A sequence opened with a parent shares the
+ * parent's pages and copies at most the last, partial one.
+ */
+
+import type { ErrorRecord } from "../../core/errors.ts";
+import type { StreamKey } from "../../core/random.ts";
+
+export const LORA_TARGETS = [
+  "q_proj",
+  "k_proj",
+  "v_proj",
+  "o_proj",
+  "gate_proj",
+  "up_proj",
+  "down_proj",
+] as const;
+
+export type LoraTarget = typeof LORA_TARGETS[number];
+
+/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
+export interface DeviceRequest {
+  device: "auto" | "gpu" | "software";
+  webgpu: "auto" | "deno" | "dawn";
+}
+
+/** What the driver tells of itself. WebGPU does not tell the size of the memory: `vram_bytes` is then null. */
+export interface DeviceFacts {
+  name: string;
+  vendor: string;
+  backend: string;
+  driver: string;
+  /** True for a CPU that pretends (llvmpipe, SwiftShader). */
+  software: boolean;
+  features: string[];
+  limits: Record<string, number>;
+  vram_bytes: number | null;
+}
+
+export interface LoadRequest {
+  /** The GGUF file. */
+  path: string;
+  device: DeviceRequest;
+  /** Type of matmul operands; `auto`: f32 on a software adapter, else f16 where the device has it. */
+  compute: "auto" | "f32" | "f16";
+  /** Type of cached keys and values; `auto` as `compute`. */
+  kv: "auto" | "f32" | "f16";
+  /** Longest sequence in tokens. */
+  max_context: number;
+  /** Rows of a decode step: sequences that generate at the same time. */
+  max_sequences: number;
+  /** Capacity of the key/value cache in tokens, rounded up to whole pages. */
+  kv_tokens: number;
+  /** Most rows that one micro-batch of training, or one prefill step, sends through the model. */
+  micro_batch_tokens: number;
+  /** Rows that go through the vocabulary at a time in the loss. */
+  loss_chunk_rows: number;
+}
+
+export interface ModelFacts {
+  architecture: string;
+  parameters: number;
+  layers: number;
+  width: number;
+  vocabulary: number;
+  /** The context length that the model was trained for, from its file. */
+  context_length: number;
+  tensor_types: string[];
+  compute: "f32" | "f16";
+  kv: "f32" | "f16";
+  device: DeviceFacts;
+}
+
+export interface LoraShape {
+  rank: number;
+  alpha: number;
+  targets: LoraTarget[];
+}
+
+/** Where an adapter's values come from. `init`: A normal with deviation 1/sqrt(in), B zero. */
+export type AdapterSource =
+  | { type: "init"; lora: LoraShape; seed: number }
+  | { type: "file"; path: string }
+  | { type: "copy"; adapter: string };
+
+export interface AdapterFacts {
+  lora: LoraShape;
+  parameters: number;
+  /** Grows with every optimiser step. */
+  version: number;
+}
+
+/** The largest set of ids that a mask admits at a position; later masks may depend on the tokens so far. */
+export type TokenMaskRequest = { type: "allowed_tokens"; tokens: number[] };
+
+export interface SamplingRequest {
+  /** 0 takes the largest logit (the lowest id of equals). */
+  temperature: number;
+  top_p: number;
+  /** 0: all. */
+  top_k: number;
+  /** The token at position p of the sequence is drawn with (stream, p): the same whatever runs beside it. */
+  stream: StreamKey;
+  mask: TokenMaskRequest | null;
+}
+
+/** `stop_token`: the last token is one of `stop_tokens`; `max_tokens`; `cancelled`. */
+export type GenerationStop = "stop_token" | "max_tokens" | "cancelled";
+
+/** Tokens that a generation drew since its last block. Log-probabilities belong to the distribution drawn from. */
+export interface TokenBlock {
+  sequence: number;
+  tokens: number[];
+  logprobs: number[];
+  /** Why the generation ended; null while it goes on. */
+  stop: GenerationStop | null;
+}
+
+/** One sequence to learn from or to score. Arrays are as long as `tokens`. */
+export interface TrainingSample {
+  tokens: Uint32Array;
+  /** Samples of one `prefix_group` have the first `prefix_length` tokens in common; they are computed once. */
+  prefix_group: number;
+  /** 0: nothing is shared. No token of the prefix may be trained. */
+  prefix_length: number;
+  /** 1 where the token is trained, that is, predicted from the tokens before it; never at index 0. */
+  loss_mask: Uint8Array;
+  /** The fragments of one trajectory carry the same number and share one sequence-level ratio. */
+  trajectory: number;
+  /** Per token; null for `sft`. */
+  advantages: Float32Array | null;
+  /** Log-probabilities of the policy that sampled; null: the policy of this pass itself, so that every ratio is 1. */
+  old_logprobs: Float32Array | null;
+  /** Log-probabilities of the reference policy; null when the loss has no KL term. */
+  reference_logprobs: Float32Array | null;
+  /** Constant factor of the token's policy term (truncated importance sampling); null: 1. */
+  weights: Float32Array | null;
+}
+
+/** Sums over the whole step are divided by `normalizer` once, whatever the micro-batches. */
+export type LossRequest =
+  /** Σ m·(−logπ) / normalizer */
+  | { type: "sft"; normalizer: number }
+  /** The clipped objective of GRPO (`token`) or GSPO-token (`sequence`), with the k3 estimate of KL(π‖ref). */
+  | {
+    type: "policy";
+    importance_sampling_level: "token" | "sequence";
+    clip_low: number;
+    clip_high: number;
+    kl_coefficient: number;
+    normalizer: number;
+  };
+
+export interface OptimizerRequest {
+  learning_rate: number;
+  beta1: number;
+  beta2: number;
+  eps: number;
+  weight_decay: number;
+  /** Gradients are scaled down to this global norm; 0: never. */
+  max_grad_norm: number;
+}
+
+/** Per trained token, in the order of the sample's mask. */
+export interface SampleMeasure {
+  logprobs: Float32Array;
+  entropies: Float32Array;
+  /** π/π_old, or the trajectory's ratio. */
+  ratios: Float32Array;
+  /** −1 clipped below, 1 clipped above, else 0. */
+  clipped: Int8Array;
+}
+
+export interface TrainStepResult {
+  loss: number;
+  /** Before clipping. */
+  grad_norm: number;
+  /** A loss or gradient that is not finite: nothing was changed. */
+  skipped: boolean;
+  /** The adapter's version after the step. */
+  version: number;
+  /** Optimiser steps so far. */
+  step: number;
+  /** Rows that went through the model, shared ones once. */
+  computed_tokens: number;
+  trained_tokens: number;
+  micro_batches: number;
+  /** Share of parameters whose step is at least half due to eps (sqrt of the second moment below eps). */
+  eps_dominated_fraction: number;
+  samples: SampleMeasure[];
+}
+
+/** What the engine did since it was loaded. */
+export interface EngineCounters {
+  submits: number;
+  readbacks: number;
+  dispatches: number;
+  /** Given tokens that went through the model for a sequence; shared ones once. */
+  prefill_tokens: number;
+  /** Drawn tokens that went through the model and stayed in a sequence. */
+  decode_tokens: number;
+  /** Decode steps, and the rows that they could have held. */
+  decode_steps: number;
+  decode_rows: number;
+  kv_pages_used: number;
+  kv_pages_total: number;
+  /** Bytes on the device by component: weights, adapters, optimizer, kv, activations, loss, staging. */
+  bytes: Record<string, number>;
+}
+
+/** Every request with its answer. Sequence numbers are the client's choice and its own. */
+export interface EngineMethods {
+  probe: { request: DeviceRequest; answer: DeviceFacts };
+  load: { request: LoadRequest; answer: ModelFacts };
+  adapter_open: { request: { adapter: string; source: AdapterSource }; answer: AdapterFacts };
+  /** Writes the GGUF adapter, and a PEFT folder when asked. */
+  adapter_save: {
+    request: { adapter: string; path: string; peft_dir: string | null };
+    answer: { bytes: number; sha256: string };
+  };
+  adapter_close: { request: { adapter: string }; answer: null };
+  /** Adapter and optimiser moments, every bit, as `adapter.gguf` and `optimizer.safetensors` in `directory`. */
+  checkpoint_save: { request: { adapter: string; directory: string }; answer: null };
+  checkpoint_load: { request: { adapter: string; directory: string }; answer: AdapterFacts };
+  /** `adapter` null is the base model. Answers when the tokens are accepted; they run with the next batch. */
+  sequence_open: {
+    request: { sequence: number; adapter: string | null; parent: number | null; tokens: number[] };
+    answer: null;
+  };
+  sequence_extend: { request: { sequence: number; tokens: number[] }; answer: null };
+  /** Keeps the first `length` tokens; what was drawn behind them is forgotten. */
+  sequence_truncate: { request: { sequence: number; length: number }; answer: null };
+  /** Answers when the generation is accepted; the tokens follow as {@link TokenBlock} messages. */
+  sequence_generate: {
+    request: { sequence: number; max_tokens: number; stop_tokens: number[]; sampling: SamplingRequest };
+    answer: null;
+  };
+  /** Ends a running generation at the next block, with stop `cancelled`. */
+  sequence_cancel: { request: { sequence: number }; answer: null };
+  sequence_close: { request: { sequence: number }; answer: null };
+  /** Log-probabilities of the masked tokens by teacher forcing, in the order of each sample's mask. */
+  score: {
+    request: { adapter: string | null; samples: TrainingSample[] };
+    answer: { logprobs: Float32Array[] };
+  };
+  /** Forward, backward and one AdamW step over all samples. Live sequences of the adapter are a `conflict`. */
+  train_step: {
+    request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest };
+    answer: TrainStepResult;
+  };
+  counters: { request: null; answer: EngineCounters };
+  /** Destroys the device; nothing follows. */
+  shutdown: { request: null; answer: null };
+}
+
+export type EngineMethod = keyof EngineMethods;
+
+/** Client to engine. */
+export interface EngineRequest<M extends EngineMethod = EngineMethod> {
+  id: number;
+  method: M;
+  request: EngineMethods[M]["request"];
+}
+
+/** Engine to client. */
+export type EngineMessage =
+  | { id: number; answer: EngineMethods[EngineMethod]["answer"] }
+  | { id: number; error: ErrorRecord }
+  | { block: TokenBlock }
+  /** A generation that failed on the engine's side. */
+  | { failed: { sequence: number; error: ErrorRecord } };

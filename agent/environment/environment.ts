@@ -1,0 +1,53 @@
+/** Where tools have their effects and a task its reward: one environment per trajectory. */
+
+import type { Scenario } from "../scenario/scenario.ts";
+import type { ToolDefinition } from "../tools/tool.ts";
+
+/** A call that the model made, parsed and checked against the tool's parameters. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+export interface CallAnswer {
+  /** What the model is shown; null: nothing (a call that ends the trajectory). */
+  result: string | null;
+  /** A step reward. */
+  reward: number | null;
+  /** The trajectory is over. */
+  done: boolean;
+}
+
+/** The tools of one scenario, known before any environment is acquired: a group's prompt is rendered from them. */
+export interface ToolCatalog {
+  name: string;
+  version: string;
+  tools: ToolDefinition[];
+}
+
+/** One trajectory's environment. */
+export interface Environment {
+  /** @throws {ServiceError} `tool_failed` when the tool broke; an error that the model may see is a result. */
+  call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
+  /** The terminal reward; null when this scenario has nothing to verify. */
+  verify(signal: AbortSignal): Promise<number | null>;
+  /** Gives everything back; never throws, and a second call does nothing. */
+  close(): Promise<void>;
+}
+
+/** What a run needs to have environments. */
+export interface EnvironmentFactory {
+  readonly type: "container" | "local" | "http";
+  catalog(scenario: Scenario): ToolCatalog;
+  /** Whether the environment itself can tell success from failure on this scenario. */
+  canVerify(scenario: Scenario): boolean;
+  /** @throws {ServiceError} `environment_failed`. */
+  acquire(scenario: Scenario, options: AcquireOptions): Promise<Environment>;
+}
+
+export interface AcquireOptions {
+  /** For environments with randomness of their own: a function of (seed, update, scenario, member). */
+  seed: number;
+  signal: AbortSignal;
+}

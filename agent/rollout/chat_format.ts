@@ -1,0 +1,48 @@
+/** What rollouts need of a model's tokenizer and chat template. */
+
+import type { ToolDefinition } from "../tools/tool.ts";
+import type { Message } from "./trajectory.ts";
+
+/** A call as it stands in the model's text. */
+export type ParsedCall =
+  | { type: "call"; name: string; arguments: Record<string, unknown> }
+  /** `message` tells the model what is wrong. */
+  | { type: "malformed"; text: string; message: string };
+
+export interface ParsedTurn {
+  /** The turn without its calls. */
+  content: string;
+  /** In the order of the text. */
+  calls: ParsedCall[];
+}
+
+/** How a conversation goes on behind the model's turn. */
+export type Continuation =
+  /** The tokens so far stay: first those written in the model's place to close its turn, then the new ones. */
+  | { type: "extend"; forced: number[]; tokens: number[] }
+  /** The template rewrites earlier turns: this is the whole prompt of a new fragment. */
+  | { type: "restart"; tokens: number[] };
+
+export interface ChatFormat {
+  /** Tokens that end an assistant turn. */
+  stop_tokens: number[];
+  /** The tokens of a conversation up to where the assistant writes. */
+  promptTokens(messages: readonly Message[], tools: readonly ToolDefinition[]): number[];
+  /** The text of sampled tokens, special ones included. */
+  decode(tokens: readonly number[]): string;
+  /** Reads the text of one turn. */
+  parseTurn(text: string): ParsedTurn;
+  /**
+   * @param messages The conversation with the model's turn and what answers it.
+   * @param turn Index of the model's turn in `messages`.
+   * @param ended_by The stop token that ended the turn.
+   */
+  continuation(
+    request: {
+      messages: readonly Message[];
+      turn: number;
+      tools: readonly ToolDefinition[];
+      ended_by: number;
+    },
+  ): Continuation;
+}

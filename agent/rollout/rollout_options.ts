@@ -1,0 +1,58 @@
+/** What rollouts take, and the signature of the one function that makes them. */
+
+import type { Clock } from "../../core/clock.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EnvironmentFactory } from "../environment/environment.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { ChatFormat } from "./chat_format.ts";
+import type { Group } from "./group.ts";
+
+/** The rollout settings of `[agent]`, by their keys. */
+export interface RolloutSettings {
+  max_turns: number;
+  max_new_tokens_per_turn: number;
+  /** Length of the whole sequence in tokens, prompt and results included. */
+  max_trajectory_tokens: number;
+  /** 0: no limit. */
+  max_rollout_secs: number;
+  end_on_no_tool_call: boolean;
+  /** Turns with a malformed call in a row after which the trajectory ends as `tool_failed`; 0: no limit. */
+  max_failed_turns: number;
+  /** Appended to every system prompt; "" for nothing. */
+  system_suffix: string;
+}
+
+/**
+ * How tokens are drawn. The stream of a turn is (seed, domain, update, scenario, member, turn), so neither the order
+ * of scenarios nor what else runs changes a trajectory, and an evaluation never draws a training rollout's numbers.
+ */
+export interface RolloutSampling {
+  domain: "train" | "evaluation";
+  seed: number;
+  /** 0 is greedy. */
+  temperature: number;
+}
+
+export interface RolloutOptions {
+  update: number;
+  scenarios: readonly Scenario[];
+  group_size: number;
+  /** Episodes alive at a time. */
+  concurrent_rollouts: number;
+  settings: RolloutSettings;
+  sampling: RolloutSampling;
+  /** The engine's name of the policy; null: the base model. */
+  adapter: string | null;
+  engine: EngineClient;
+  chat: ChatFormat;
+  environment: EnvironmentFactory;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+/**
+ * Runs `group_size` episodes of every scenario and yields the groups in the scenarios' order, each as soon as it and
+ * all before it are whole. Rewards are what environments gave; statuses of groups and advantages are not yet known.
+ * Leaving the loop early, or the signal, cancels every episode and closes its sequences and environment.
+ */
+export type RolloutGroups = (options: RolloutOptions) => AsyncGenerator<Group, void>;

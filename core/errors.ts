@@ -35,6 +35,7 @@ export class ServiceError extends Error {
    * @param message "Cannot <do>: <reason>", naming the place and, where there is one, the fix.
    * @param details Plain data for whoever reports the failure.
    */
+  // deno-lint-ignore rooms/max-parameters -- the two of Error and two more, read together everywhere
   constructor(
     readonly code: ErrorCode,
     message: string,

@@ -1,0 +1,177 @@
+/**
+ * The house rules that a syntax tree can show, as a plugin of `deno lint`: who may import whom, names, barrels, and the
+ * length and parameters of functions. The table of rooms is ARCHITECTURE.md's; both change together.
+ */
+
+import { dirname, normalize, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const MAX_FUNCTION_LINES = 70;
+const MAX_PARAMETERS = 3;
+
+/** What agent and runs see of the trainer: folders end in a slash. */
+const TRAINER_DOORS = [
+  "trainer/tokenizer/",
+  "trainer/formats/",
+  "trainer/plan/",
+  "trainer/engine/client.ts",
+  "trainer/engine/protocol.ts",
+];
+
+/** Each room with the folders and files that it may import besides its own; `null`: everything but tests and ui. */
+const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
+  core: [],
+  config: ["core/"],
+  kernels: ["core/"],
+  trainer: ["core/", "config/", "kernels/"],
+  agent: ["core/", "config/", ...TRAINER_DOORS],
+  runs: ["core/", "config/", "agent/", ...TRAINER_DOORS],
+  server: ["core/", "config/", "runs/"],
+  cli: null,
+  ui: ["api/"],
+  api: [],
+};
+
+/** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
+const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
+
+/** What any test beside the code may import on top of its room's list. */
+const TEST_EXTRAS = ["tests/", "trainer/engine/scripted_engine.ts"];
+
+/** Numeric code takes its dimensions one by one. */
+const NUMERIC = /^(kernels|trainer\/model|trainer\/learning)\/|^core\/random\.ts$|_reference\.ts$/;
+
+/** True when the path (from the root) is a test. */
+function isTest(path: string): boolean {
+  return /_test\.tsx?$/.test(path);
+}
+
+/** Why `from` may not import `to` (paths from the root), or null when it may. */
+export function importProblem(from: string, to: string): string | null {
+  const room = from.split("/")[0]!;
+  if (to.startsWith("..")) return `${to} lies outside the project`;
+  if (!from.includes("/") || room === "scripts" || room === "tests") return null;
+  if (!Object.hasOwn(ROOMS, room)) {
+    return `${room}/ is no room: add it to ARCHITECTURE.md and scripts/lint_rooms.ts`;
+  }
+  if (to.startsWith(`${room}/`)) return null;
+  const allowed = ROOMS[room]!;
+  const admits = (entries: readonly string[]) =>
+    entries.some((entry) => to === entry || to.startsWith(entry));
+  if (isTest(from) && admits(TEST_EXTRAS)) return null;
+  if (allowed === null) {
+    return admits(CLOSED_TO_ROOMS) || !to.includes("/") ? `${room}/ may not import ${to}` : null;
+  }
+  if (admits(allowed.filter((entry) => entry.endsWith("/"))) || allowed.includes(to)) return null;
+  const list = allowed.length ? allowed.join(", ") : "nothing";
+  return `${room}/ may not import ${to}: of the other rooms it sees ${list}`;
+}
+
+function pathFromRoot(filename: string): string {
+  return relative(ROOT, filename.startsWith("file:") ? fileURLToPath(filename) : filename).replaceAll(
+    "\\",
+    "/",
+  );
+}
+
+function checkImports(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  const from = pathFromRoot(context.filename);
+  const check = (source: Deno.lint.Node | null) => {
+    if (source?.type !== "Literal" || typeof source.value !== "string") return;
+    const specifier = source.value;
+    if (specifier.startsWith("https:") || specifier.startsWith("http:") || specifier.startsWith("jsr:")) {
+      context.report({
+        node: source,
+        message: `${specifier}: packages come from npm, through deno.json's imports`,
+      });
+    } else if (specifier.startsWith("npm:")) {
+      context.report({ node: source, message: `${specifier}: name the package in deno.json's imports` });
+    } else if (specifier.startsWith(".")) {
+      const problem = importProblem(from, normalize(`${dirname(from)}/${specifier}`).replaceAll("\\", "/"));
+      if (problem) context.report({ node: source, message: problem });
+    }
+  };
+  return {
+    ImportDeclaration: (node) => check(node.source),
+    ExportNamedDeclaration: (node) => check(node.source),
+    ExportAllDeclaration: (node) => check(node.source),
+    ImportExpression: (node) => check(node.source),
+  };
+}
+
+function checkBarrels(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  return {
+    Program(node) {
+      if (/^(index|mod)\.[jt]sx?$/.test(context.filename.split(/[\\/]/).at(-1)!)) {
+        context.report({
+          node,
+          message: "No barrels: name the file by what it holds and import it directly",
+        });
+      }
+    },
+    ExportAllDeclaration(node) {
+      context.report({ node, message: "No barrels: import from the file that defines the name" });
+    },
+  };
+}
+
+function checkFileName(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  return {
+    Program(node) {
+      const path = pathFromRoot(context.filename);
+      for (const part of path.split("/")) {
+        if (!/^[a-z0-9]+(_[a-z0-9]+)*(\.d)?(\.[a-z]+)?$/.test(part)) {
+          context.report({ node, message: `${part} in ${path}: files and folders are snake_case` });
+        }
+      }
+    },
+  };
+}
+
+type FunctionNode =
+  | Deno.lint.FunctionDeclaration
+  | Deno.lint.FunctionExpression
+  | Deno.lint.ArrowFunctionExpression;
+
+const FUNCTIONS = "FunctionDeclaration, FunctionExpression, ArrowFunctionExpression";
+
+function checkFunctionLength(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  return {
+    [FUNCTIONS](node: FunctionNode) {
+      const text = context.sourceCode.text.slice(node.range[0], node.range[1]);
+      const lines = text.split("\n").length;
+      if (lines <= MAX_FUNCTION_LINES) return;
+      context.report({ node, message: `A function of ${lines} lines: at most ${MAX_FUNCTION_LINES}` });
+    },
+  };
+}
+
+function checkParameters(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  if (NUMERIC.test(pathFromRoot(context.filename))) return {};
+  return {
+    [FUNCTIONS](node: FunctionNode) {
+      const isThis = (parameter: Deno.lint.Parameter) =>
+        parameter.type === "Identifier" && parameter.name === "this";
+      const count = node.params.filter((parameter) => !isThis(parameter)).length;
+      if (count <= MAX_PARAMETERS) return;
+      context.report({
+        node,
+        message: `A function of ${count} parameters: at most ${MAX_PARAMETERS}; take an options object`,
+      });
+    },
+  };
+}
+
+const plugin: Deno.lint.Plugin = {
+  name: "rooms",
+  rules: {
+    "imports": { create: checkImports },
+    "no-barrels": { create: checkBarrels },
+    "file-names": { create: checkFileName },
+    "function-length": { create: checkFunctionLength },
+    "max-parameters": { create: checkParameters },
+  },
+};
+
+export default plugin;

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import plugin, { importProblem } from "./lint_rooms.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** The rules that a source would break, in order. */
+function broken(path: string, source: string): string[] {
+  return Deno.lint.runPlugin(plugin, ROOT + path, source).map((diagnostic) => diagnostic.id);
+}
+
+Deno.test("every room imports its own files and nothing that its row leaves out", () => {
+  const targets = {
+    core: "core/errors.ts",
+    config: "config/run.ts",
+    kernels: "kernels/device.ts",
+    tokenizer: "trainer/tokenizer/tokenizer.ts",
+    formats: "trainer/formats/gguf.ts",
+    plan: "trainer/plan/memory.ts",
+    client: "trainer/engine/client.ts",
+    protocol: "trainer/engine/protocol.ts",
+    engine: "trainer/engine/engine.ts",
+    model: "trainer/model/transformer.ts",
+    agent: "agent/rollout/episode.ts",
+    runs: "runs/event.ts",
+    server: "server/app.ts",
+    cli: "cli/doctor.ts",
+    ui: "ui/app.tsx",
+    api: "api/schema.d.ts",
+    scripts: "scripts/tidy.ts",
+    tests: "tests/helpers.ts",
+    entry: "cli.ts",
+  };
+  const doors = ["tokenizer", "formats", "plan", "client", "protocol"];
+  const inner = [
+    "core",
+    "config",
+    "kernels",
+    ...doors,
+    "engine",
+    "model",
+    "agent",
+    "runs",
+    "server",
+    "api",
+    "cli",
+  ];
+  const table: Record<string, string[]> = {
+    "core/x.ts": ["core"],
+    "config/x.ts": ["core", "config"],
+    "kernels/x.ts": ["core", "kernels"],
+    "trainer/x.ts": ["core", "config", "kernels", ...doors, "engine", "model"],
+    "agent/x.ts": ["core", "config", ...doors, "agent"],
+    "runs/x.ts": ["core", "config", ...doors, "agent", "runs"],
+    "server/x.ts": ["core", "config", "runs", "server"],
+    "ui/x.ts": ["ui", "api"],
+    "api/x.ts": ["api"],
+    "cli/x.ts": inner,
+    "main.ts": Object.keys(targets),
+    "cli.ts": Object.keys(targets),
+    "scripts/x.ts": Object.keys(targets),
+    "tests/x.ts": Object.keys(targets),
+  };
+  for (const [from, expected] of Object.entries(table)) {
+    const allowed = Object.entries(targets).filter(([, to]) => importProblem(from, to) === null);
+    assert.deepEqual(allowed.map(([name]) => name).sort(), [...expected].sort(), from);
+  }
+});
+
+Deno.test("a test beside the code also sees tests/ and the scripted engine, and nothing more", () => {
+  assert.equal(importProblem("agent/rollout/group_test.ts", "trainer/engine/scripted_engine.ts"), null);
+  assert.equal(importProblem("agent/rollout/group_test.ts", "tests/temporary.ts"), null);
+  assert.match(importProblem("agent/rollout/group.ts", "tests/temporary.ts")!, /may not import/);
+  assert.match(importProblem("agent/rollout/group_test.ts", "trainer/engine/engine.ts")!, /may not import/);
+  assert.match(importProblem("kernels/rope/rope_test.ts", "trainer/model/transformer.ts")!, /may not import/);
+});
+
+Deno.test("a file's name that begins like a door's is no door", () => {
+  assert.match(importProblem("agent/x.ts", "trainer/engine/client.ts.bak")!, /may not import/);
+  assert.match(importProblem("agent/x.ts", "trainer/planner/x.ts")!, /may not import/);
+});
+
+Deno.test("an unknown folder is no room, and nothing is imported from outside the project", () => {
+  assert.match(importProblem("attic/x.ts", "core/ids.ts")!, /is no room/);
+  assert.match(importProblem("tests/x.ts", "../elsewhere/x.ts")!, /outside the project/);
+});
+
+Deno.test("imports: every form of import is seen, and packages come through deno.json", () => {
+  const report = (source: string) => broken("config/x.ts", source);
+  assert.deepEqual(report(`import { a } from "../kernels/a.ts";\na();`), ["rooms/imports"]);
+  assert.deepEqual(report(`import type { A } from "../agent/a.ts";\nexport type B = A;`), ["rooms/imports"]);
+  assert.deepEqual(report(`export { a } from "../runs/a.ts";`), ["rooms/imports"]);
+  assert.deepEqual(report(`await import("../server/a.ts");`), ["rooms/imports"]);
+  assert.deepEqual(report(`import text from "../kernels/a.wgsl" with { type: "text" };\ntext;`), [
+    "rooms/imports",
+  ]);
+  assert.deepEqual(report(`import { z } from "npm:zod@4";\nz;`), ["rooms/imports"]);
+  assert.deepEqual(report(`import { z } from "https://example.com/zod.ts";\nz;`), ["rooms/imports"]);
+  const fine =
+    `import { z } from "zod";\nimport { a } from "../core/a.ts";\nimport { b } from "./b.ts";\nz(a, b);`;
+  assert.deepEqual(report(fine), []);
+});
+
+Deno.test("no-barrels: neither by name nor by export *", () => {
+  assert.deepEqual(broken("core/mod.ts", "export const a = 1;"), ["rooms/no-barrels"]);
+  assert.deepEqual(broken("core/index.ts", "export const a = 1;"), ["rooms/no-barrels"]);
+  assert.deepEqual(broken("core/all.ts", `export * from "./ids.ts";`), ["rooms/no-barrels"]);
+  assert.deepEqual(broken("core/models.ts", "export const a = 1;"), []);
+});
+
+Deno.test("file-names: snake_case in every part of the path", () => {
+  assert.deepEqual(broken("core/runId.ts", ""), ["rooms/file-names"]);
+  assert.deepEqual(broken("core/run-id.ts", ""), ["rooms/file-names"]);
+  assert.deepEqual(broken("core/RunParts/run_id.ts", ""), ["rooms/file-names"]);
+  assert.deepEqual(broken("kernels/rms_norm/rms_norm_test.ts", ""), []);
+  assert.deepEqual(broken("api/schema.d.ts", ""), []);
+});
+
+Deno.test("function-length: 70 lines pass and 71 do not", () => {
+  const lines = (count: number) => `function f() {\n${"  f();\n".repeat(count - 2)}}\nf();`;
+  assert.deepEqual(broken("core/x.ts", lines(70)), []);
+  assert.deepEqual(broken("core/x.ts", lines(71)), ["rooms/function-length"]);
+  assert.deepEqual(broken("core/x.ts", `const f = () => {\n${"  f();\n".repeat(69)}};`), [
+    "rooms/function-length",
+  ]);
+});
+
+Deno.test("max-parameters: three pass, four do not, except in numeric code", () => {
+  assert.deepEqual(broken("core/x.ts", "export function f(a, b, c) { return a + b + c; }"), []);
+  const four = "export function f(a, b, c, d) { return a + b + c + d; }";
+  assert.deepEqual(broken("core/x.ts", four), ["rooms/max-parameters"]);
+  assert.deepEqual(broken("core/x.ts", "class A { m(a, b, c, d) {} }"), ["rooms/max-parameters"]);
+  assert.deepEqual(broken("core/x.ts", "export const f = (a, b, c, d) => a;"), ["rooms/max-parameters"]);
+  assert.deepEqual(broken("core/x.ts", "export function f(this: A, a, b, c) { return a; }"), []);
+  assert.deepEqual(broken("kernels/rope/rope.ts", four), []);
+  assert.deepEqual(broken("trainer/model/x_reference.ts", four), []);
+});

@@ -1,0 +1,146 @@
+/** Finding a WebGPU device and what must be known of it. */
+
+import { ServiceError } from "../core/errors.ts";
+import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
+
+/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
+export interface DeviceRequest {
+  device: "auto" | "gpu" | "software";
+  webgpu: "auto" | "deno" | "dawn";
+}
+
+/** What the driver tells of itself. WebGPU does not tell the size of the memory: `vram_bytes` is then null. */
+export interface DeviceFacts {
+  name: string;
+  vendor: string;
+  backend: string;
+  driver: string;
+  /** True for a CPU that pretends (llvmpipe, SwiftShader). */
+  software: boolean;
+  features: string[];
+  limits: Record<string, number>;
+  vram_bytes: number | null;
+}
+
+/** An open device. `subgroup_size` is 0 where subgroup operations are not to be had. */
+export interface Gpu {
+  readonly device: GPUDevice;
+  readonly facts: DeviceFacts;
+  readonly subgroup_size: number;
+}
+
+/** Native features that Deno lends on request though the adapter does not list them. */
+const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
+
+const WANTED_LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupsPerDimension",
+] as const;
+
+const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
+
+/**
+ * Opens the device that was asked for.
+ *
+ * @throws {ServiceError} `device_unavailable`, with what to do about it; `not_built` for `webgpu = "dawn"`.
+ */
+export async function openGpu(request: DeviceRequest): Promise<Gpu> {
+  if (request.webgpu === "dawn") {
+    throw new ServiceError("not_built", `Cannot use webgpu = "dawn": this build has Deno's WebGPU only`);
+  }
+  const adapter = await findAdapter(request.device);
+  const features: string[] = [];
+  for (const feature of WANTED_FEATURES) if (await grants(request.device, feature)) features.push(feature);
+  const requiredLimits: Record<string, number> = {};
+  for (const name of WANTED_LIMITS) requiredLimits[name] = adapter.limits[name];
+  const device = await adapter.requestDevice({
+    requiredFeatures: features as GPUFeatureName[],
+    requiredLimits,
+  });
+  const subgroup_size = features.includes("subgroups") ? await probeSubgroupSize(device) : 0;
+  return { device, facts: describe(adapter, features), subgroup_size };
+}
+
+async function findAdapter(wanted: DeviceRequest["device"]): Promise<GPUAdapter> {
+  const preferences: GPURequestAdapterOptions[] = wanted === "software"
+    ? [{ forceFallbackAdapter: true }, {}]
+    : [{ powerPreference: "high-performance" }, {}];
+  for (const options of preferences) {
+    const adapter = await navigator.gpu?.requestAdapter(options);
+    if (!adapter) continue;
+    const software = isSoftware(adapter);
+    if (wanted === "auto" || software === (wanted === "software")) return adapter;
+  }
+  throw new ServiceError(
+    "device_unavailable",
+    wanted === "gpu"
+      ? `Cannot find a GPU with a WebGPU driver: install the vendor's Vulkan driver, or set model.device = "auto"`
+      : "Cannot find a WebGPU adapter: install a Vulkan driver (apt-get install mesa-vulkan-drivers libvulkan1)",
+    { wanted },
+  );
+}
+
+function isSoftware(adapter: GPUAdapter): boolean {
+  const { description, device, architecture } = adapter.info;
+  return SOFTWARE_NAME.test(`${description} ${device} ${architecture}`);
+}
+
+async function grants(wanted: DeviceRequest["device"], feature: string): Promise<boolean> {
+  try {
+    // An adapter gives one device: each trial needs an adapter of its own.
+    const device = await (await findAdapter(wanted)).requestDevice({
+      requiredFeatures: [feature as GPUFeatureName],
+    });
+    device.destroy();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function describe(adapter: GPUAdapter, features: string[]): DeviceFacts {
+  const { vendor, architecture, device, description } = adapter.info;
+  const limits: Record<string, number> = {};
+  for (const name of WANTED_LIMITS) limits[name] = adapter.limits[name];
+  return {
+    name: description || device || "unknown",
+    vendor,
+    backend: Deno.env.get("DENO_WEBGPU_BACKEND") ?? (Deno.build.os === "darwin" ? "metal" : "auto"),
+    driver: architecture,
+    software: isSoftware(adapter),
+    features,
+    limits,
+    vram_bytes: null,
+  };
+}
+
+/** Asks a kernel how many invocations share a subgroup: no limit of the adapter tells it reliably. */
+async function probeSubgroupSize(device: GPUDevice): Promise<number> {
+  const out = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
+  const staging = device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+  device.pushErrorScope("validation");
+  const module = device.createShaderModule({ code: subgroupProbeWgsl });
+  const pipeline = device.createComputePipeline({ layout: "auto", compute: { module } });
+  const failed = await device.popErrorScope();
+  if (failed) return 0;
+  const entries = [{ binding: 0, resource: { buffer: out } }];
+  const encoder = device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  pass.setPipeline(pipeline);
+  pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
+  pass.dispatchWorkgroups(1);
+  pass.end();
+  encoder.copyBufferToBuffer(out, 0, staging, 0, 4);
+  device.queue.submit([encoder.finish()]);
+  await staging.mapAsync(GPUMapMode.READ);
+  const size = new Uint32Array(staging.getMappedRange().slice(0))[0]!;
+  out.destroy();
+  staging.destroy();
+  return size;
+}

@@ -1,0 +1,105 @@
+/** A kernel: WGSL text with its operands by name. */
+
+import { ServiceError } from "../core/errors.ts";
+import type { Tensor } from "./tensor.ts";
+
+export type ParamType = "u32" | "i32" | "f32";
+
+/** A piece of WGSL with the name under which compile errors point at it. */
+export interface WgslPart {
+  file: string;
+  text: string;
+}
+
+/**
+ * What {@link defineKernel} takes. Bindings of group 0: 0 the parameters (a uniform struct of 4-byte scalars in the
+ * order of `params`), then `inputs` (read-only storage), then `outputs` (read-write storage).
+ */
+export interface KernelSpec<P extends string, I extends string, O extends string> {
+  name: string;
+  wgsl: string | readonly WgslPart[];
+  params: Readonly<Record<P, ParamType>>;
+  inputs: readonly I[];
+  outputs: readonly O[];
+}
+
+export interface Kernel<P extends string = string, I extends string = string, O extends string = string>
+  extends KernelSpec<P, I, O> {
+  /** Unique in the process; keys the caches. */
+  readonly id: number;
+}
+
+/** The tensors that a kernel takes, by name. */
+export type Operands<K> = K extends Kernel<string, infer I, infer O> ? Readonly<Record<I | O, Tensor>>
+  : never;
+
+/** The parameters that a kernel takes, by name. */
+export type Params<K> = K extends Kernel<infer P, string, string> ? Readonly<Record<P, number>> : never;
+
+let next_id = 1;
+
+export function defineKernel<const P extends string, const I extends string, const O extends string>(
+  spec: KernelSpec<P, I, O>,
+): Kernel<P, I, O> {
+  return { ...spec, id: next_id++ };
+}
+
+/** The kernel's whole text. */
+export function kernelText(kernel: Kernel): string {
+  return typeof kernel.wgsl === "string" ? kernel.wgsl : kernel.wgsl.map((part) => part.text).join("\n");
+}
+
+export interface CompiledKernel {
+  pipeline: GPUComputePipeline;
+  layout: GPUBindGroupLayout;
+  params_bytes: number;
+}
+
+/** Compiles a kernel with an explicit layout. @throws {ServiceError} `internal`, with file and line. */
+export function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
+  const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
+  const entries: GPUBindGroupLayoutEntry[] = [{
+    binding: 0,
+    visibility: GPUShaderStage.COMPUTE,
+    buffer: { type: "uniform", hasDynamicOffset: true, minBindingSize: params_bytes },
+  }];
+  for (const [list, type] of [[kernel.inputs, "read-only-storage"], [kernel.outputs, "storage"]] as const) {
+    for (const _ of list) {
+      entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, buffer: { type } });
+    }
+  }
+  const layout = device.createBindGroupLayout({ label: kernel.name, entries });
+  device.pushErrorScope("validation");
+  const module = device.createShaderModule({ label: kernel.name, code: kernelText(kernel) });
+  const pipeline = device.createComputePipeline({
+    label: kernel.name,
+    layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+    compute: { module, entryPoint: "main" },
+  });
+  // Resolved without the event loop's help by the next await of whoever records; a bad kernel is a programmer's error.
+  void device.popErrorScope().then((error) => {
+    if (error) console.error(compileError(kernel, error.message).message);
+  });
+  return { pipeline, layout, params_bytes };
+}
+
+/** The compiler's message with its line number turned into a part's file and line. */
+export function compileError(kernel: Kernel, message: string): ServiceError {
+  const parts = typeof kernel.wgsl === "string"
+    ? [{ file: `${kernel.name}.wgsl`, text: kernel.wgsl }]
+    : kernel.wgsl;
+  const at = /wgsl:(\d+):(\d+)/.exec(message);
+  let place = parts[0]?.file ?? kernel.name;
+  if (at) {
+    let line = Number(at[1]);
+    for (const part of parts) {
+      const lines = part.text.split("\n").length;
+      if (line <= lines) {
+        place = `${part.file}:${line}:${at[2]}`;
+        break;
+      }
+      line -= lines;
+    }
+  }
+  return new ServiceError("internal", `Cannot compile kernel ${kernel.name} at ${place}: ${message}`);
+}

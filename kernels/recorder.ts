@@ -1,0 +1,206 @@
+/** Records dispatches and submits them: one encoder, one pass, one submit, at most one readback. */
+
+import { assert, ServiceError } from "../core/errors.ts";
+import {
+  type CompiledKernel,
+  compileError,
+  compileKernel,
+  type Kernel,
+  type Operands,
+  type Params,
+} from "./kernel.ts";
+import type { Gpu } from "./device.ts";
+import { Staging } from "./readback.ts";
+import { roundUp } from "./shape.ts";
+import { type Tensor, tensorBytes } from "./tensor.ts";
+
+/** Workgroups along x, y and z; trailing ones may be left out. */
+export type Grid = readonly [number, number?, number?];
+
+/** Room for the parameters of one submit: 4,096 dispatches at the coarsest alignment. */
+const PARAMS_BYTES = 1 << 20;
+
+interface Dispatch {
+  compiled: CompiledKernel;
+  bind_group: GPUBindGroup;
+  params_offset: number;
+  grid: Grid;
+}
+
+/** What a recorder did since it was made. */
+export interface RecorderCounters {
+  submits: number;
+  readbacks: number;
+  dispatches: number;
+}
+
+/**
+ * The queue's writer. Kernels are compiled and bind groups made once and kept; parameters of all dispatches of a
+ * submit travel in one buffer.
+ */
+export class Recorder {
+  readonly counters: RecorderCounters = { submits: 0, readbacks: 0, dispatches: 0 };
+  readonly #compiled = new Map<number, CompiledKernel>();
+  readonly #bind_groups = new Map<string, GPUBindGroup>();
+  readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
+  readonly #align: number;
+  readonly #staging: Staging;
+  #next_buffer_id = 1;
+  readonly #params: GPUBuffer;
+  readonly #params_data: DataView<ArrayBuffer>;
+  #params_bytes = 0;
+  #dispatches: Dispatch[] = [];
+
+  constructor(readonly gpu: Gpu) {
+    this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
+    this.#staging = new Staging(gpu.device);
+    this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
+    this.#params = this.#createParams();
+  }
+
+  get staging_bytes(): number {
+    return this.#staging.bytes;
+  }
+
+  /** Records one dispatch; operands and parameters go by name. A grid with a zero records nothing. */
+  dispatch<K extends Kernel>(kernel: K, params: Params<K>, operands: Operands<K>, grid: Grid): void {
+    if (grid.some((size) => size === 0)) return;
+    const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
+    assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
+    const compiled = this.compile(kernel);
+    this.#expectRoom(compiled.params_bytes);
+    const params_offset = this.#params_bytes;
+    const values = params as Record<string, number>;
+    Object.entries(kernel.params).forEach(([name, type], i) => {
+      const value = values[name]!;
+      const at = params_offset + 4 * i;
+      if (type === "f32") this.#params_data.setFloat32(at, value, true);
+      else if (type === "i32") this.#params_data.setInt32(at, value, true);
+      else this.#params_data.setUint32(at, value, true);
+    });
+    this.#params_bytes = roundUp(params_offset + compiled.params_bytes, this.#align);
+    this.#dispatches.push({
+      compiled,
+      bind_group: this.#bindGroup(kernel, compiled, operands as Record<string, Tensor>),
+      params_offset,
+      grid,
+    });
+  }
+
+  /** Compiles a kernel ahead of its first dispatch. */
+  compile(kernel: Kernel): CompiledKernel {
+    let compiled = this.#compiled.get(kernel.id);
+    if (!compiled) this.#compiled.set(kernel.id, compiled = compileKernel(this.gpu.device, kernel));
+    return compiled;
+  }
+
+  /** Compiles a kernel and waits for the compiler's opinion. @throws {ServiceError} With file and line. */
+  async check(kernel: Kernel): Promise<void> {
+    this.gpu.device.pushErrorScope("validation");
+    compileKernel(this.gpu.device, kernel);
+    const error = await this.gpu.device.popErrorScope();
+    if (error) throw compileError(kernel, error.message);
+  }
+
+  /** Submits what was recorded. */
+  submit(): void {
+    this.gpu.device.queue.submit([this.#encode([]).finish()]);
+    this.counters.submits++;
+  }
+
+  /** Submits what was recorded, waits for it and returns the tensors' bytes. */
+  async submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
+    const offsets: number[] = [];
+    const encoder = this.#encode(tensors, offsets);
+    this.gpu.device.queue.submit([encoder.finish()]);
+    this.counters.submits++;
+    this.counters.readbacks++;
+    return await this.#staging.read(tensors, offsets);
+  }
+
+  /** Forgets bind groups that hold a buffer about to be destroyed. */
+  forget(tensor: Tensor): void {
+    const id = this.#buffer_ids.get(tensor.buffer);
+    if (id === undefined) return;
+    for (const key of this.#bind_groups.keys()) {
+      if (key.includes(`|${id}:`)) this.#bind_groups.delete(key);
+    }
+  }
+
+  destroy(): void {
+    this.#staging.destroy();
+    this.#params.destroy();
+    this.#bind_groups.clear();
+  }
+
+  #encode(tensors: readonly Tensor[], offsets?: number[]): GPUCommandEncoder {
+    const { device } = this.gpu;
+    if (this.#params_bytes > 0) {
+      device.queue.writeBuffer(this.#params, 0, this.#params_data.buffer, 0, roundUp(this.#params_bytes, 4));
+    }
+    const encoder = device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    let pipeline: GPUComputePipeline | null = null;
+    for (const { compiled, bind_group, params_offset, grid } of this.#dispatches) {
+      if (compiled.pipeline !== pipeline) pass.setPipeline(pipeline = compiled.pipeline);
+      pass.setBindGroup(0, bind_group, [params_offset]);
+      pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
+    }
+    pass.end();
+    if (offsets) offsets.push(...this.#staging.encode(encoder, tensors));
+    this.counters.dispatches += this.#dispatches.length;
+    this.#dispatches = [];
+    this.#params_bytes = 0;
+    return encoder;
+  }
+
+  #bindGroup(kernel: Kernel, compiled: CompiledKernel, operands: Record<string, Tensor>): GPUBindGroup {
+    let key = `${kernel.id}`;
+    for (const list of [kernel.inputs, kernel.outputs]) {
+      for (const name of list) {
+        const tensor = operands[name];
+        assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
+        key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}:${
+          tensorBytes(tensor.shape, tensor.dtype)
+        }`;
+      }
+    }
+    let group = this.#bind_groups.get(key);
+    if (!group) {
+      const entries: GPUBindGroupEntry[] = [{
+        binding: 0,
+        resource: { buffer: this.#params, size: compiled.params_bytes },
+      }];
+      for (const name of [...kernel.inputs, ...kernel.outputs]) {
+        const { buffer, offset_bytes, shape, dtype } = operands[name]!;
+        const size = Math.max(4, tensorBytes(shape, dtype));
+        entries.push({ binding: entries.length, resource: { buffer, offset: offset_bytes, size } });
+      }
+      group = this.gpu.device.createBindGroup({ label: kernel.name, layout: compiled.layout, entries });
+      this.#bind_groups.set(key, group);
+    }
+    return group;
+  }
+
+  #idOf(buffer: GPUBuffer): number {
+    let id = this.#buffer_ids.get(buffer);
+    if (id === undefined) this.#buffer_ids.set(buffer, id = this.#next_buffer_id++);
+    return id;
+  }
+
+  #createParams(): GPUBuffer {
+    return this.gpu.device.createBuffer({
+      label: "params",
+      size: PARAMS_BYTES,
+      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  #expectRoom(more_bytes: number): void {
+    if (this.#params_bytes + more_bytes <= PARAMS_BYTES) return;
+    throw new ServiceError(
+      "internal",
+      `Cannot record more than ${PARAMS_BYTES / this.#align} dispatches in one submit`,
+    );
+  }
+}

@@ -1,0 +1,132 @@
+/** What kernel tests share: a device, tensors from numbers, comparison with a twin. */
+
+import assert from "node:assert/strict";
+import { ServiceError } from "../core/errors.ts";
+import { RandomStream, streamKey } from "../core/random.ts";
+import { type Gpu, openGpu } from "./device.ts";
+import { Recorder } from "./recorder.ts";
+import { elementCount } from "./shape.ts";
+import { Allocator, type DType, type Tensor } from "./tensor.ts";
+
+let opened: Promise<Gpu | ServiceError> | null = null;
+
+/** The process's device, or why there is none. Tests share it: opening one takes longer than most tests. */
+export function testGpu(): Promise<Gpu | ServiceError> {
+  return opened ??= openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  });
+}
+
+/**
+ * A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails.
+ * The device outlives each test, so the sanitizers of resources stay off for it.
+ */
+export function gpuTest(name: string, body: (gpu: Gpu) => Promise<void> | void): void {
+  Deno.test(name, async (context) => {
+    const gpu = await testGpu();
+    if (!(gpu instanceof ServiceError)) return await body(gpu);
+    if (Deno.env.get("REQUIRE_GPU") === "1") throw gpu;
+    await context.step({ name: `skipped: ${gpu.message}`, ignore: true, fn: () => {} });
+  });
+}
+
+/** Values and shape of a tensor, and its type when it is not f32. */
+export type Given = readonly [
+  values: ArrayLike<number>,
+  shape: readonly number[],
+  dtype?: "f32" | "u32" | "f16",
+];
+
+/** The bytes of values in a type; f16 rounds to nearest even. */
+export function encodeValues(values: ArrayLike<number>, dtype: "f32" | "u32" | "f16"): Uint8Array {
+  const array = dtype === "f32"
+    ? Float32Array.from(values)
+    : dtype === "u32"
+    ? Uint32Array.from(values)
+    : Float16Array.from(values);
+  return new Uint8Array(array.buffer);
+}
+
+/** Uploads tensors, records, submits and reads every f32 tensor back as f64. */
+export async function run<const T extends Record<string, Given>>(
+  gpu: Gpu,
+  given: T,
+  record: (recorder: Recorder, tensors: { readonly [K in keyof T]: Tensor }) => void,
+): Promise<{ [K in keyof T]: Float64Array }> {
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+  try {
+    const names = Object.keys(given);
+    const tensors: Record<string, Tensor> = {};
+    for (const name of names) {
+      const [values, shape, dtype = "f32"] = given[name]!;
+      assert.equal(values.length, elementCount(shape), `${name} holds what its shape says`);
+      tensors[name] = allocator.create(name, shape, dtype as DType);
+      allocator.write(tensors[name], encodeValues(values, dtype));
+    }
+    gpu.device.pushErrorScope("validation");
+    record(recorder, tensors as { [K in keyof T]: Tensor });
+    const bytes = await recorder.submitAndRead(Object.values(tensors));
+    const failed = await gpu.device.popErrorScope();
+    if (failed) throw new Error(failed.message);
+    const out: Record<string, Float64Array> = {};
+    names.forEach((name, i) => {
+      const dtype = given[name]![2] ?? "f32";
+      const count = elementCount(given[name]![1]);
+      const values = dtype === "f32"
+        ? new Float32Array(bytes[i]!)
+        : dtype === "u32"
+        ? new Uint32Array(bytes[i]!)
+        : new Float16Array(bytes[i]!);
+      out[name] = Float64Array.from(values.subarray(0, count));
+    });
+    return out as { [K in keyof T]: Float64Array };
+  } finally {
+    recorder.destroy();
+    allocator.destroy();
+  }
+}
+
+/** Seeded standard normal values, rounded to f32 so that twin and kernel see the same numbers. */
+export function randomNormal(seed: number, count: number, offset = 0): Float64Array {
+  const stream = new RandomStream(streamKey(seed, "normal"));
+  return Float64Array.from({ length: count }, () => Math.fround(stream.normal() + offset));
+}
+
+/** A tensor's worth of one value: NaN where an output is overwritten, a number where it is accumulated. */
+export function filled(value: number, ...shape: number[]): [Float64Array, number[]] {
+  return [new Float64Array(elementCount(shape)).fill(value), shape];
+}
+
+/** |actual − expected| ≤ absolute + relative·|expected| everywhere; the message names the worst place. */
+export function expectClose(
+  actual: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  tolerance: { relative: number; absolute: number },
+  name: string,
+): void {
+  assert.equal(actual.length, expected.length, `${name}: as many values`);
+  let worst = -1, excess = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const allowed = tolerance.absolute + tolerance.relative * Math.abs(expected[i]!);
+    const ratio = actual[i] === expected[i] ? 0 : Math.abs(actual[i]! - expected[i]!) / allowed;
+    if (!(ratio <= Math.max(1, excess))) {
+      worst = i;
+      excess = ratio;
+    }
+  }
+  if (worst >= 0) {
+    assert.fail(
+      `${name}[${worst}] is ${actual[worst]}, expected ${expected[worst]}: ${excess} times the tolerance`,
+    );
+  }
+}
+
+/** Central differences of a scalar function of an array. */
+export function centralDifferences(
+  at: Float64Array,
+  loss: (x: Float64Array) => number,
+  step = 1e-5,
+): Float64Array {
+  return at.map((value, i) => (loss(at.with(i, value + step)) - loss(at.with(i, value - step))) / (2 * step));
+}

@@ -1,0 +1,140 @@
+/** `[agent]` */
+
+import { z } from "zod";
+import { environmentSchema } from "./environment.ts";
+import { httpUrl, integer, name, number, templateVariables, text, variableName } from "./fields.ts";
+import { judgeSchema } from "./judge.ts";
+import { mcpServerSchema } from "./mcp.ts";
+
+/** What happens in an episode. */
+const rolloutKeys = {
+  max_turns: integer("agent.max_turns").default(6).meta({ description: "Assistant turns of a trajectory." }),
+  max_new_tokens_per_turn: integer("agent.max_new_tokens_per_turn").default(512).meta({
+    description: "Tokens of an assistant turn.",
+  }),
+  max_rollout_secs: number("agent.max_rollout_secs").default(300).meta({
+    description: "Seconds of a trajectory, from the first token of its prompt; 0: no limit.",
+  }),
+  max_trajectory_tokens: integer("agent.max_trajectory_tokens").optional().meta({
+    description: "Tokens of a trajectory, prompt and tool results included.",
+    rule: "training.ctx",
+  }),
+  end_on_no_tool_call: z.boolean().default(true).meta({
+    description: "Whether a turn without a tool call ends the trajectory.",
+  }),
+  max_failed_turns: integer("agent.max_failed_turns").default(0).meta({
+    description: "Malformed turns in a row that end the trajectory as tool_failed; 0: no limit.",
+  }),
+  system_suffix: z.string().optional().meta({
+    description: "Text behind every scenario's system prompt.",
+    rule: "none",
+  }),
+  template_variables: templateVariables().default({}).meta({
+    description: "Variables for the chat template.",
+  }),
+  temperature: number("agent.temperature").default(1).meta({
+    description: "Sampling temperature; only 1 is accepted in training.",
+  }),
+  concurrent_rollouts: integer("agent.concurrent_rollouts").optional().meta({
+    description: "Trajectories that run at once.",
+    rule: "scenarios_per_update · group_size, at most 64",
+  }),
+};
+
+/** What becomes of the trajectories of an update. */
+const learningKeys = {
+  truncation: z.enum(["drop", "min_reward"]).default("drop").meta({
+    description:
+      "A trajectory that ran out of budget: drop it, or keep it with the lowest reward of its group.",
+  }),
+  max_dropped_fraction: number("agent.max_dropped_fraction").default(0.5).meta({
+    description: "The run stops when a larger share of an update's trajectories is lost.",
+  }),
+  advantage: z.enum(["leave_one_out", "mean", "mean_std"]).default("leave_one_out").meta({
+    description:
+      "A reward less the mean of the others, less the group's mean, or that over the standard deviation.",
+  }),
+  importance_sampling_level: z.enum(["token", "sequence"]).default("token").meta({
+    description: "One ratio per token, or one per trajectory over its action tokens (GSPO).",
+  }),
+  clip_low: number("agent.clip_low").optional().meta({
+    description: "The ratio is clipped below 1 - clip_low.",
+    rule: "0.2 at level token, 3e-4 at level sequence",
+  }),
+  clip_high: number("agent.clip_high").optional().meta({
+    description: "The ratio is clipped above 1 + clip_high.",
+    rule: "0.28 at level token, 4e-4 at level sequence",
+  }),
+  kl_coefficient: number("agent.kl_coefficient").default(0).meta({
+    description: "Factor of the KL term against the reference.",
+  }),
+  kl_reference: z.enum(["base", "init_adapter"]).default("base").meta({
+    description: "The reference policy: the base model, or the adapter that training starts from.",
+  }),
+  epochs_per_update: integer("agent.epochs_per_update").default(1).meta({
+    description: "Times that an update's samples are learned from.",
+  }),
+  optimizer_steps_per_update: integer("agent.optimizer_steps_per_update").default(1).meta({
+    description: "Optimiser steps into which an epoch's groups are split, whole and shuffled by seed.",
+  }),
+  old_logprobs: z.enum(["rescored", "sampler"]).default("rescored").meta({
+    description: "Log-probabilities of the policy that sampled: by the training kernels, or as sampled.",
+  }),
+  sampler_correction: z.enum(["none", "truncated"]).default("none").meta({
+    description: "Weight tokens by the ratio of trainer to sampler, cut at sampler_correction_cap.",
+  }),
+  sampler_correction_cap: number("agent.sampler_correction_cap").default(2).meta({
+    description: "Largest weight of sampler_correction.",
+  }),
+  overlong_penalty: number("agent.overlong_penalty").optional().meta({
+    description: "Factor of DAPO's soft penalty for long trajectories.",
+    rule: "0: no penalty",
+  }),
+  dynamic_sampling: z.strictObject({
+    max_resample_factor: number("agent.dynamic_sampling.max_resample_factor").meta({
+      description: "Groups sampled at most, as a multiple of scenarios_per_update.",
+    }),
+  }).optional().meta({ description: "Sample further groups in place of degenerate ones.", rule: "off" }),
+};
+
+const scenarioGenerationSchema = z.strictObject({
+  model: text().meta({ description: "Model that writes scenarios." }),
+  base_url: httpUrl().optional().meta({ description: "Address of its API." }),
+  api_key_env: variableName().optional().meta({ description: "Environment variable that holds its key." }),
+  count: integer("agent.scenario_generation.count").default(100).meta({ description: "Scenarios to write." }),
+});
+
+const collectApiSchema = z.strictObject({
+  model: text().meta({ description: "Model that generates traces." }),
+  base_url: httpUrl().optional().meta({ description: "Address of its API." }),
+  api_key_env: variableName().optional().meta({ description: "Environment variable that holds its key." }),
+});
+
+export const agentSchema = z.strictObject({
+  scenarios: text().meta({ description: "JSONL of scenarios, the tasks to train on.", path: "input" }),
+  updates: integer("agent.updates").meta({ description: "Updates: rollouts, then optimiser steps." }),
+  scenarios_per_update: integer("agent.scenarios_per_update").default(4).meta({
+    description: "Groups of an update.",
+  }),
+  group_size: integer("agent.group_size").default(8).meta({
+    description: "Trajectories of a scenario that are compared with each other.",
+  }),
+  ...rolloutKeys,
+  ...learningKeys,
+  reward: name().optional().meta({ description: "A reward of the server's catalogue.", rule: "none" }),
+  judge_failure: z.enum(["drop_group", "fail"]).default("drop_group").meta({
+    description: "What a judge that gives no usable answer means for its group, or for the run.",
+  }),
+  mcp_config: text().optional().meta({
+    description: "An MCP configuration file whose servers are all used.",
+    rule: "none",
+    path: "input",
+  }),
+  environment: environmentSchema.optional().meta({ description: "The one place where tools act and grade." }),
+  judge: judgeSchema.optional().meta({ description: "Grades groups that nothing else grades." }),
+  mcp_servers: z.array(mcpServerSchema).default([]).meta({ description: "MCP servers as tools." }),
+  scenario_generation: scenarioGenerationSchema.optional().meta({
+    description: "Used by `svc scenarios generate` alone.",
+  }),
+  collect_api: collectApiSchema.optional().meta({ description: "Used by `svc collect --api` alone." }),
+});

@@ -1,0 +1,167 @@
+/** Values of the keys that nobody set and that have no fixed default. */
+
+import { basename, dirname, extname, join } from "node:path";
+import type {
+  AgentConfig,
+  EnvironmentConfig,
+  EvaluationConfig,
+  RunConfig,
+  TrainingConfig,
+} from "./schema.ts";
+
+/** What the rules need beside the configuration. */
+export interface ConfigFacts {
+  /** The configuration file. */
+  path: string;
+  /** The context length that the model was trained for, in tokens. */
+  context_length: number;
+  /** Tokens in the model's vocabulary. */
+  vocabulary: number;
+  /** Updates whose trajectory texts are kept; the server's key of that name. Left out: 100. */
+  observe_target_updates?: number;
+}
+
+type Filled<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
+
+export type ResolvedTraining = Filled<
+  TrainingConfig,
+  "ctx" | "lr" | "batch_tokens" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
+>;
+export type ResolvedEnvironment = Omit<EnvironmentConfig, "pool"> & {
+  pool: Filled<EnvironmentConfig["pool"], "max_live">;
+};
+export type ResolvedAgent =
+  & Omit<Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">, "environment">
+  & { concurrent_rollouts: number; overlong_penalty: number; environment?: ResolvedEnvironment };
+export type ResolvedEvaluation = Filled<EvaluationConfig, "temperature" | "seed" | "min_delta">;
+
+type PathSections = "run" | "output" | "checkpoint" | "observe";
+
+/** A configuration in which every path that is written to is known. */
+export interface PathedConfig extends Omit<RunConfig, PathSections> {
+  run: Filled<RunConfig["run"], "name" | "directory">;
+  output: Filled<RunConfig["output"], "path">;
+  checkpoint?: Filled<NonNullable<RunConfig["checkpoint"]>, "directory" | "every_updates">;
+  observe?: Filled<NonNullable<RunConfig["observe"]>, "directory">;
+}
+
+/** A configuration in which every key has its value; what stays absent is off. */
+export interface ResolvedConfig
+  extends Omit<PathedConfig, "lora" | "training" | "agent" | "evaluation" | "preference" | "observe"> {
+  lora: Filled<RunConfig["lora"], "seed">;
+  training: ResolvedTraining;
+  agent?: ResolvedAgent;
+  evaluation?: ResolvedEvaluation;
+  preference?: Filled<NonNullable<RunConfig["preference"]>, "beta">;
+  observe?: Filled<NonNullable<RunConfig["observe"]>, "directory" | "every">;
+}
+
+/** Longest context that is used when the configuration names none. */
+export const DEFAULT_CTX_CAP = 4096;
+/** An optimiser step of sft or preference takes the tokens of so many sequences of full length. */
+export const BATCH_SEQUENCES = 4;
+export const MIN_MICRO_BATCH_TOKENS = 2048;
+export const LOSS_CHUNK_LOGITS = 1 << 24;
+export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
+export const DEFAULT_CHECKPOINT_EVERY = 10;
+export const OBSERVE_TARGET_UPDATES = 100;
+
+export const DEFAULT_LEARNING_RATES = { sft: 2e-4, preference: 5e-6, agent_grpo: 2e-5 } as const;
+export const DEFAULT_CLIPS = {
+  token: { low: 0.2, high: 0.28 },
+  sequence: { low: 3e-4, high: 4e-4 },
+} as const;
+
+/** Names the run and places whatever it writes: in `run.directory`, unless a key says otherwise. */
+export function resolvePaths(config: RunConfig, path: string): PathedConfig {
+  const name = config.run.name ?? basename(path, extname(path));
+  const directory = config.run.directory ?? join(dirname(path), "runs", name);
+  const { checkpoint, observe, ...rest } = config;
+  return {
+    ...rest,
+    run: { ...config.run, name, directory },
+    output: { ...config.output, path: config.output.path ?? join(directory, "adapter.gguf") },
+    ...(checkpoint && {
+      checkpoint: {
+        ...checkpoint,
+        directory: checkpoint.directory ?? join(directory, "checkpoints"),
+        every_updates: checkpoint.every_updates ?? DEFAULT_CHECKPOINT_EVERY,
+      },
+    }),
+    ...(observe && {
+      observe: { ...observe, directory: observe.directory ?? join(directory, "trajectories") },
+    }),
+  };
+}
+
+/** The published rule of `observe.every`: ceil(updates / observe_target_updates). */
+export function observeEvery(updates: number, target_updates = OBSERVE_TARGET_UPDATES): number {
+  return Math.max(1, Math.ceil(updates / target_updates));
+}
+
+/** Fills in every derived key by the rule that `describeConfig` prints for it. */
+export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedConfig {
+  const training = resolveTraining(config, facts);
+  const { lora, agent, evaluation, preference, observe, ...rest } = resolvePaths(config, facts.path);
+  return {
+    ...rest,
+    lora: { ...lora, seed: lora.seed ?? config.run.seed },
+    training,
+    ...(agent && { agent: resolveAgent(agent, training.ctx) }),
+    ...(evaluation && { evaluation: resolveEvaluation(evaluation, config.run.seed) }),
+    ...(preference && {
+      preference: { ...preference, beta: preference.beta ?? (preference.loss === "simpo" ? 2 : 0.1) },
+    }),
+    ...(observe && {
+      observe: {
+        ...observe,
+        every: observe.every ?? observeEvery(agent?.updates ?? 1, facts.observe_target_updates),
+      },
+    }),
+  };
+}
+
+function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTraining {
+  const { training } = config;
+  const ctx = training.ctx ?? Math.min(DEFAULT_CTX_CAP, facts.context_length);
+  const rows = Math.floor(LOSS_CHUNK_LOGITS / facts.vocabulary);
+  return {
+    ...training,
+    ctx,
+    lr: training.lr ?? DEFAULT_LEARNING_RATES[config.run.algorithm],
+    batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
+    micro_batch_tokens: training.micro_batch_tokens ?? Math.max(ctx, MIN_MICRO_BATCH_TOKENS),
+    loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(16, rows)),
+    gradient_checkpointing: training.gradient_checkpointing ?? false,
+  };
+}
+
+function resolveAgent(agent: AgentConfig, ctx: number): ResolvedAgent {
+  const clip = DEFAULT_CLIPS[agent.importance_sampling_level];
+  const concurrent_rollouts = agent.concurrent_rollouts ??
+    Math.min(MAX_DEFAULT_CONCURRENT_ROLLOUTS, agent.scenarios_per_update * agent.group_size);
+  const { environment, ...rest } = agent;
+  return {
+    ...rest,
+    max_trajectory_tokens: agent.max_trajectory_tokens ?? ctx,
+    clip_low: agent.clip_low ?? clip.low,
+    clip_high: agent.clip_high ?? clip.high,
+    concurrent_rollouts,
+    overlong_penalty: agent.overlong_penalty ?? 0,
+    ...(environment && {
+      environment: {
+        ...environment,
+        pool: { ...environment.pool, max_live: environment.pool.max_live ?? concurrent_rollouts },
+      },
+    }),
+  };
+}
+
+function resolveEvaluation(evaluation: EvaluationConfig, seed: number): ResolvedEvaluation {
+  return {
+    ...evaluation,
+    temperature: evaluation.temperature ?? (evaluation.samples_per_scenario === 1 ? 0 : 1),
+    seed: evaluation.seed ?? seed,
+    min_delta: evaluation.min_delta ?? 0,
+  };
+}

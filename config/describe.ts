@@ -1,0 +1,155 @@
+/** Every key of the run configuration in words. */
+
+import { z } from "zod";
+import type { FieldMeta } from "./fields.ts";
+import { LIMITS, type NumericKey, type Range } from "./limits.ts";
+import { runConfigSchema } from "./schema.ts";
+
+export interface ConfigKey {
+  /** Dotted; `[]` follows the name of an array of tables, `<name>` stands for a name of the reader's choice. */
+  key: string;
+  /** The header that the key stands under, such as `agent.environment`. */
+  section: string;
+  /** Such as `integer, 1 to 1024` or `"drop" or "min_reward"`. */
+  type: string;
+  /** True when nothing stands in for a key that is left out. */
+  required: boolean;
+  /** The value of a key that is left out, when it is always the same. */
+  default?: unknown;
+  /** How the value of a key that is left out is found. */
+  rule?: string;
+  description: string;
+  path?: "input" | "output";
+}
+
+export interface ConfigSection {
+  /** Such as `agent.environment` or `agent.mcp_servers[]`. */
+  section: string;
+  description: string;
+  keys: ConfigKey[];
+}
+
+interface Unwrapped {
+  schema: z.ZodType;
+  meta: Partial<FieldMeta>;
+  required: boolean;
+  default?: unknown;
+}
+
+/** Takes optional, default and prefault off a schema and keeps what they say. */
+export function unwrap(schema: z.ZodType): Unwrapped {
+  let required = true;
+  let fallback: { default?: unknown } = {};
+  let meta: Partial<FieldMeta> = {};
+  let inner = schema;
+  while (true) {
+    meta = { ...(inner.meta() as Partial<FieldMeta> | undefined), ...meta };
+    if (inner instanceof z.ZodDefault) fallback = { default: inner.def.defaultValue };
+    else if (!(inner instanceof z.ZodOptional) && !(inner instanceof z.ZodPrefault)) break;
+    required = false;
+    inner = inner.unwrap() as z.ZodType;
+  }
+  return { schema: inner, meta, required, ...fallback };
+}
+
+function rangeText(range: Range): string {
+  const low = range.above ? `above ${range.min}` : null;
+  if (low) return range.below ? `${low}, below ${range.max}` : `${low}, at most ${range.max}`;
+  return range.below ? `${range.min} to below ${range.max}` : `${range.min} to ${range.max}`;
+}
+
+function typeText(schema: z.ZodType, key: string): string {
+  if (schema instanceof z.ZodEnum) {
+    return schema.options.map((option) => JSON.stringify(option)).join(" or ");
+  }
+  if (schema instanceof z.ZodLiteral) return JSON.stringify([...schema.values][0]);
+  if (schema instanceof z.ZodNumber) {
+    const range: Range | undefined = LIMITS[key as NumericKey];
+    const kind = schema.format === "safeint" ? "integer" : "number";
+    return range ? `${kind}, ${rangeText(range)}` : kind;
+  }
+  if (schema instanceof z.ZodBoolean) return "true or false";
+  if (schema instanceof z.ZodArray) return `list of ${typeText(schema.element as z.ZodType, key)}`;
+  if (schema instanceof z.ZodUnion) {
+    return schema.options.map((option) => typeText(option as z.ZodType, key)).join(", or ");
+  }
+  if (schema instanceof z.ZodString) return "string";
+  return "table";
+}
+
+function* sectionsOf(schema: z.ZodObject, path: string, description: string): Generator<ConfigSection> {
+  const section: ConfigSection = { section: path, description, keys: [] };
+  const nested_sections: ConfigSection[] = [];
+  for (const [name, field] of Object.entries(schema.shape)) {
+    const { schema: inner, meta, ...rest } = unwrap(field as z.ZodType);
+    const key = path === "" ? name : `${path}.${name}`;
+    const nested = tableWithin(inner);
+    if (nested) {
+      nested_sections.push(...sectionsOf(nested.schema, key + nested.suffix, meta.description ?? ""));
+      continue;
+    }
+    const { description = "", rule, path: path_kind } = meta;
+    section.keys.push({
+      key,
+      section: path,
+      type: path_kind ? "path" : typeText(inner, key.replaceAll("[]", "")),
+      ...rest,
+      ...(rule === undefined ? {} : { rule }),
+      ...(path_kind === undefined ? {} : { path: path_kind }),
+      description,
+    });
+  }
+  if (section.keys.length > 0) yield section;
+  yield* nested_sections;
+}
+
+function tableWithin(schema: z.ZodType): { schema: z.ZodObject; suffix: string } | null {
+  if (schema instanceof z.ZodObject) return { schema, suffix: "" };
+  if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
+    return { schema: schema.element, suffix: "[]" };
+  }
+  if (schema instanceof z.ZodRecord && schema.valueType instanceof z.ZodObject) {
+    return { schema: schema.valueType, suffix: ".<name>" };
+  }
+  return null;
+}
+
+/** All sections with their keys, in the order of the schema. */
+export function describeConfig(): ConfigSection[] {
+  return [...sectionsOf(runConfigSchema, "", "")];
+}
+
+/** All keys, in the order of the schema. */
+export function describeKeys(): ConfigKey[] {
+  return describeConfig().flatMap((section) => section.keys);
+}
+
+/** The names that a table at `path` may hold; null when any name may, or when there is no such table. */
+export function namesAt(path: readonly (string | number)[]): string[] | null {
+  let schema: z.ZodType = runConfigSchema;
+  for (const part of path) {
+    const { schema: inner } = unwrap(schema);
+    if (inner instanceof z.ZodArray && /^\d+$/.test(String(part))) schema = inner.element as z.ZodType;
+    else if (inner instanceof z.ZodRecord) schema = inner.valueType as z.ZodType;
+    else if (inner instanceof z.ZodObject && Object.hasOwn(inner.shape, part)) {
+      schema = inner.shape[part] as z.ZodType;
+    } else return null;
+  }
+  const { schema: inner } = unwrap(schema);
+  return inner instanceof z.ZodObject ? Object.keys(inner.shape) : null;
+}
+
+/** The run configuration as JSON Schema 2020-12, as a file may hold it. */
+export function configJsonSchema(): Record<string, unknown> {
+  return z.toJSONSchema(runConfigSchema, {
+    target: "draft-2020-12",
+    io: "input",
+    override: ({ jsonSchema }) => {
+      if (typeof jsonSchema.rule === "string") {
+        jsonSchema.description = `${jsonSchema.description ?? ""} Left out: ${jsonSchema.rule}.`.trim();
+      }
+      delete jsonSchema.rule;
+      delete jsonSchema.path;
+    },
+  }) as Record<string, unknown>;
+}

@@ -1,0 +1,79 @@
+/** `[agent.environment]` */
+
+import { z } from "zod";
+import { command, httpUrl, integer, name, number, text } from "./fields.ts";
+
+/** Toolsets that the service knows by name. */
+export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
+
+const customToolSchema = z.strictObject({
+  name: name().meta({ description: "Name that the model calls." }),
+  description: z.string().meta({ description: "What the tool does, for the model." }),
+  parameters: z.record(z.string(), z.json()).meta({ description: "JSON Schema of the arguments." }),
+  command: command().meta({ description: "Program run in the sandbox; reads the arguments as JSON." }),
+});
+
+const toolsetSchema = z.strictObject({
+  version: z.union([z.int().min(0), text()]).meta({
+    description: "Changes whenever definitions or result texts change.",
+  }),
+  tools: z.array(z.union([name(), customToolSchema])).min(1).meta({
+    description: "Names of built-in tools, and tables of own ones.",
+  }),
+});
+
+const limitsSchema = z.strictObject({
+  cpus: number("agent.environment.limits.cpus").default(1).meta({
+    description: "Processors of a container.",
+  }),
+  memory_mb: integer("agent.environment.limits.memory_mb").default(1024).meta({
+    description: "Memory of a container in MiB.",
+  }),
+  exec_timeout_secs: integer("agent.environment.limits.exec_timeout_secs").default(30).meta({
+    description: "Limit of each command: a tool, a line of setup, verify.",
+  }),
+});
+
+const poolSchema = z.strictObject({
+  max_live: integer("agent.environment.pool.max_live").optional().meta({
+    description: "Containers alive at once.",
+    rule: "agent.concurrent_rollouts",
+  }),
+  reuse: z.enum(["never", "workspace"]).default("never").meta({
+    description: "never: a new container a trajectory; workspace: a cleaned one is used again.",
+  }),
+});
+
+export const environmentSchema = z.strictObject({
+  type: z.enum(["container", "local", "http"]).optional().meta({
+    description: "Where tools run: in containers, in folders of this machine, or behind your own server.",
+  }),
+  id: name().optional().meta({ description: "An environment of the server's catalogue.", rule: "none" }),
+  profile: z.enum(["python", "typescript", "custom"]).optional().meta({
+    description: "A container's image and default toolset.",
+    rule: "none",
+  }),
+  image: text().optional().meta({ description: "The image of profile custom.", rule: "the profile's" }),
+  runtime: text().optional().meta({ description: "The container engine.", rule: "podman, else docker" }),
+  allow_network: z.boolean().default(false).meta({ description: "Whether a container has a network." }),
+  allow_unsandboxed: z.boolean().default(false).meta({
+    description: "Must be true for type local: the model's tool calls act on this machine.",
+  }),
+  base_url: httpUrl().optional().meta({ description: "Address of an environment server (type http)." }),
+  protect: z.array(text()).optional().meta({
+    description: "Globs of workspace files restored before verification.",
+    rule: "the files that the verify command names, test_*, *_test.* and tests/**",
+  }),
+  tools: z.strictObject({
+    default: name().optional().meta({
+      description: "Toolset of scenarios that name none.",
+      rule: "the profile's; without a profile a scenario must name one",
+    }),
+  }).prefault({}).meta({ description: "Tools of the environment." }),
+  scenario_toolsets: z.array(name()).default([]).meta({
+    description: "Toolsets that a scenario may name beside the default.",
+  }),
+  toolsets: z.record(name(), toolsetSchema).default({}).meta({ description: "Own toolsets by name." }),
+  limits: limitsSchema.prefault({}).meta({ description: "Limits of a trajectory's sandbox." }),
+  pool: poolSchema.prefault({}).meta({ description: "How containers are lent." }),
+});

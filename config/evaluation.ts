@@ -1,0 +1,38 @@
+/** `[evaluation]` */
+
+import { z } from "zod";
+import { integer, number, text } from "./fields.ts";
+
+export const evaluationSchema = z.strictObject({
+  data: text().meta({
+    description: "Held-out data: scenarios for agent_grpo (each must be verifiable), traces for sft.",
+    path: "input",
+  }),
+  every_updates: integer("evaluation.every_updates").optional().meta({
+    description: "Updates from one evaluation to the next.",
+    rule: "only before the first update and after the last",
+  }),
+  max_examples: integer("evaluation.max_examples").optional().meta({
+    description: "How many of the data's first lines are used.",
+    rule: "all",
+  }),
+  samples_per_scenario: integer("evaluation.samples_per_scenario").default(1).meta({
+    description: "Attempts at each scenario.",
+  }),
+  temperature: number("evaluation.temperature").optional().meta({
+    description: "Sampling temperature; 0 takes the likeliest token.",
+    rule: "0 with one sample per scenario, else 1",
+  }),
+  seed: integer("evaluation.seed").optional().meta({
+    description: "Seed of the samples; the same at every evaluation.",
+    rule: "run.seed",
+  }),
+  patience: integer("evaluation.patience").optional().meta({
+    description: "The run ends after so many evaluations without a better one.",
+    rule: "never",
+  }),
+  min_delta: number("evaluation.min_delta").optional().meta({
+    description: "What an evaluation must gain to count as better.",
+    rule: "0",
+  }),
+});

@@ -1,0 +1,59 @@
+/** The kinds of value that a configuration key can hold. */
+
+import { z } from "zod";
+import { LIMITS, type NumericKey, type Range } from "./limits.ts";
+
+/** What a key's `.meta()` says beside its description. */
+export interface FieldMeta {
+  /** One line for a reader. */
+  description: string;
+  /** How the value is found when nobody set it; absent when the schema has a default. */
+  rule?: string;
+  /** A path: `input` must exist, `output` is written. Both resolve against the file's directory. */
+  path?: "input" | "output";
+}
+
+function within(schema: z.ZodNumber, range: Range): z.ZodNumber {
+  const low = range.above ? schema.gt(range.min) : schema.gte(range.min);
+  return range.below ? low.lt(range.max) : low.lte(range.max);
+}
+
+/** A whole number within {@link LIMITS}. */
+export function integer(key: NumericKey): z.ZodNumber {
+  return within(z.int(), LIMITS[key]);
+}
+
+/** A finite number within {@link LIMITS}. */
+export function number(key: NumericKey): z.ZodNumber {
+  return within(z.number(), LIMITS[key]);
+}
+
+/** Text with at least one character. */
+export function text(): z.ZodString {
+  return z.string().min(1);
+}
+
+/** The name of something: letters, digits, `_`, `.` and `-`, beginning with a letter or digit. */
+export function name(): z.ZodString {
+  return z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/);
+}
+
+/** The name of an environment variable. */
+export function variableName(): z.ZodString {
+  return z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/);
+}
+
+/** An address that `fetch` takes. */
+export function httpUrl(): z.ZodString {
+  return z.string().regex(/^https?:\/\/[^\s/?#]+/);
+}
+
+/** A program and its arguments. */
+export function command(): z.ZodArray<z.ZodString> {
+  return z.array(z.string()).min(1);
+}
+
+/** Variables that a chat template reads. */
+export function templateVariables() {
+  return z.record(z.string(), z.json());
+}

@@ -1,0 +1,19 @@
+/** `[[agent.mcp_servers]]` */
+
+import { z } from "zod";
+import { command, httpUrl, name } from "./fields.ts";
+
+const toolNames = () => z.array(z.string().min(1));
+
+export const mcpServerSchema = z.strictObject({
+  id: name().optional().meta({ description: "A server of the service's catalogue.", rule: "none" }),
+  name: name().optional().meta({ description: "Prefix of its tools' names.", rule: "id" }),
+  command: command().optional().meta({ description: "Program that speaks MCP over its standard streams." }),
+  url: httpUrl().optional().meta({ description: "Address of a remote server." }),
+  allowed_tools: toolNames().optional().meta({ description: "The tools to expose.", rule: "all" }),
+  denied_tools: toolNames().default([]).meta({ description: "Tools that are not exposed." }),
+  required: z.boolean().default(true).meta({ description: "Whether the run fails when the server does." }),
+  stateless: z.boolean().default(false).meta({
+    description: "That a call changes nothing outside its answer; must be true beside an environment.",
+  }),
+});

@@ -1,0 +1,26 @@
+/** `[model]` */
+
+import { z } from "zod";
+import { text } from "./fields.ts";
+
+export const modelSchema = z.strictObject({
+  path: text().meta({ description: "The base model, a GGUF file.", path: "input" }),
+  device: z.enum(["auto", "gpu", "software"]).default("auto").meta({
+    description: "Where the model runs; auto: a GPU if there is one, else a software adapter with a warning.",
+  }),
+  webgpu: z.enum(["auto", "deno", "dawn"]).default("auto").meta({
+    description: "Who provides WebGPU; auto is Deno's own.",
+  }),
+  compute: z.enum(["auto", "f32", "f16"]).default("auto").meta({
+    description:
+      "Type of matmul operands; auto: f32 on a software adapter, else f16 where the device has it.",
+  }),
+  kv: z.enum(["auto", "f32", "f16"]).default("auto").meta({
+    description: "Type of cached keys and values; auto: as compute.",
+  }),
+  chat_template: text().optional().meta({
+    description: "A Jinja file that replaces the chat template of the model file.",
+    rule: "the template in the model file",
+    path: "input",
+  }),
+});

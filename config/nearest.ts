@@ -1,0 +1,31 @@
+/** The name that somebody probably meant. */
+
+/** The largest edit distance at which a name is proposed. */
+export const MAX_HINT_DISTANCE = 2;
+
+/** Levenshtein distance, or `limit + 1` when it is larger than `limit`. */
+export function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1;
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const swap = previous[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(swap, previous[j]! + 1, row[j - 1]! + 1));
+    }
+    if (Math.min(...row) > limit) return limit + 1;
+    previous = row;
+  }
+  return Math.min(previous[b.length]!, limit + 1);
+}
+
+/** The candidate with the smallest distance up to {@link MAX_HINT_DISTANCE}, the first of equals; else null. */
+export function nearestName(name: string, candidates: Iterable<string>): string | null {
+  let best: string | null = null;
+  let best_distance = MAX_HINT_DISTANCE + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(name, candidate, best_distance - 1);
+    if (distance < best_distance) [best, best_distance] = [candidate, distance];
+  }
+  return best;
+}

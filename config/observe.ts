@@ -1,0 +1,19 @@
+/** `[observe]` */
+
+import { z } from "zod";
+import { integer, text } from "./fields.ts";
+
+export const observeSchema = z.strictObject({
+  directory: text().optional().meta({
+    description: "Folder of the exported trajectories, with texts, calls and rewards.",
+    rule: '"trajectories" in run.directory',
+    path: "output",
+  }),
+  every: integer("observe.every").optional().meta({
+    description: "Updates from one export of texts to the next; the first and the last always have theirs.",
+    rule: "ceil(updates / 100)",
+  }),
+  max_text_chars: integer("observe.max_text_chars").default(0).meta({
+    description: "Longest text that is exported whole; 0: no limit.",
+  }),
+});

@@ -1,0 +1,55 @@
+/** What is wrong with a configuration, as a list. */
+
+import { ServiceError } from "../core/errors.ts";
+
+/**
+ * `syntax`: not TOML; `missing_field`; `unknown_field`; `invalid_value`: wrong type, wrong choice or wrong beside
+ * another key; `out_of_range`; `path_not_found`; `not_built`: known, but not in this build.
+ */
+export type ConfigProblemCode =
+  | "syntax"
+  | "missing_field"
+  | "unknown_field"
+  | "invalid_value"
+  | "out_of_range"
+  | "path_not_found"
+  | "not_built";
+
+export interface ConfigProblem {
+  file: string;
+  /** From 1; where the key stands, or where its section begins when it is missing. */
+  line: number;
+  /** From 1; of syntax errors only. */
+  column?: number;
+  /** Dotted, such as `agent.mcp_servers.0.name`; empty for the whole file. */
+  key: string;
+  code: ConfigProblemCode;
+  message: string;
+  /** A short answer, such as `did you mean "training.lr"?`. */
+  hint?: string;
+}
+
+/** Sorts by line, then key. */
+export function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[] {
+  return problems.toSorted((a, b) =>
+    a.line - b.line || (a.column ?? 0) - (b.column ?? 0) || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)
+  );
+}
+
+/** One line a problem: `<file>:<line>: <key>: <message>; <hint>`. */
+export function formatProblems(problems: readonly ConfigProblem[]): string {
+  return problems.map((problem) => {
+    const place = `${problem.file}:${problem.line}${problem.column ? `:${problem.column}` : ""}`;
+    const key = problem.key && !problem.message.startsWith("Cannot ") ? `${problem.key}: ` : "";
+    return `${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`;
+  }).join("\n");
+}
+
+/** The error that carries every problem as `details.problems`. */
+export function configError(path: string, problems: readonly ConfigProblem[]): ServiceError {
+  const sorted = sortProblems(problems);
+  const count = sorted.length === 1 ? "1 problem" : `${sorted.length} problems`;
+  return new ServiceError("config_invalid", `Cannot load ${path}: ${count}\n${formatProblems(sorted)}`, {
+    problems: sorted,
+  });
+}

@@ -1,0 +1,37 @@
+/** The run configuration: every section that a TOML file may hold. */
+
+import { z } from "zod";
+import { agentSchema } from "./agent.ts";
+import { checkpointSchema } from "./checkpoint.ts";
+import { evaluationSchema } from "./evaluation.ts";
+import { loraSchema } from "./lora.ts";
+import { metricsSchema } from "./metrics.ts";
+import { modelSchema } from "./model.ts";
+import { observeSchema } from "./observe.ts";
+import { outputSchema } from "./output.ts";
+import { preferenceSchema } from "./preference.ts";
+import { runSchema } from "./run.ts";
+import { sftSchema } from "./sft.ts";
+import { trainingSchema } from "./training.ts";
+
+export const runConfigSchema = z.strictObject({
+  run: runSchema.meta({ description: "What is run." }),
+  model: modelSchema.meta({ description: "The base model and where it runs." }),
+  output: outputSchema.prefault({}).meta({ description: "What is written at the end." }),
+  lora: loraSchema.prefault({}).meta({ description: "The adapter." }),
+  sft: sftSchema.optional().meta({ description: "Learning from traces." }),
+  preference: preferenceSchema.optional().meta({ description: "Learning from pairs." }),
+  training: trainingSchema.prefault({}).meta({ description: "The optimiser and its batches." }),
+  agent: agentSchema.optional().meta({ description: "Learning from rewards of tool-calling episodes." }),
+  evaluation: evaluationSchema.optional().meta({ description: "Measuring on held-out data." }),
+  checkpoint: checkpointSchema.optional().meta({ description: "States that a run can go on from." }),
+  observe: observeSchema.optional().meta({ description: "Export of trajectories." }),
+  metrics: metricsSchema.prefault({}).meta({ description: "Further forms of the metrics." }),
+});
+
+/** A checked configuration: defaults filled in, derived keys absent until `resolveConfig`. */
+export type RunConfig = z.output<typeof runConfigSchema>;
+export type AgentConfig = NonNullable<RunConfig["agent"]>;
+export type EnvironmentConfig = NonNullable<AgentConfig["environment"]>;
+export type TrainingConfig = RunConfig["training"];
+export type EvaluationConfig = NonNullable<RunConfig["evaluation"]>;

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import type { DType, Tensor } from "./tensor.ts";
+import { expectWeight, type Weight } from "./weight.ts";
+
+const tensor = (shape: number[], dtype: DType) => ({ shape, dtype }) as unknown as Tensor;
+
+Deno.test("expectWeight returns the shape of a weight whose tensors fit", () => {
+  const weight: Weight = {
+    type: "q8_0",
+    values: tensor([3, 64], "i8"),
+    scales: tensor([3, 2], "f32"),
+    shape: [3, 64],
+  };
+  assert.deepEqual(expectWeight(weight, "w"), [3, 64]);
+  assert.deepEqual(expectWeight({ type: "f16", values: tensor([3, 6], "f16"), shape: [3, 6] }, "w"), [3, 6]);
+});
+
+Deno.test("expectWeight names what does not fit", () => {
+  const values = tensor([3, 64], "i8");
+  const cases: [Weight, RegExp][] = [
+    [{ type: "f32", values: tensor([3, 5], "f32"), shape: [3, 4] }, /w\.values \[3, 5\]: expected \[3, 4\]/],
+    [
+      { type: "f32", values: tensor([3, 4], "f16"), shape: [3, 4] },
+      /w\.values as f32: expected f32, got f16/,
+    ],
+    [
+      { type: "f16", values: tensor([3, 5], "f16"), shape: [3, 5] },
+      /columns of w 5: expected a multiple of 2/,
+    ],
+    [
+      { type: "q8_0", values: tensor([3, 40], "i8"), scales: tensor([3, 1], "f32"), shape: [3, 40] },
+      /columns of w 40: expected a multiple of 32/,
+    ],
+    [
+      { type: "q8_0", values, scales: tensor([3, 3], "f32"), shape: [3, 64] },
+      /w\.scales \[3, 3\]: expected \[3, 2\]/,
+    ],
+  ];
+  for (const [weight, message] of cases) assert.throws(() => expectWeight(weight, "w"), message);
+});

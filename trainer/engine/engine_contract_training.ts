@@ -1,0 +1,214 @@
+/** The checks of the engine's contract that score and train. */
+
+import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { close, draw, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+import type { LossRequest, OptimizerRequest, TrainingSample, TrainStepResult } from "./protocol.ts";
+
+const OPTIMIZER: OptimizerRequest = {
+  learning_rate: 0.01,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weight_decay: 0,
+  max_grad_norm: 0,
+};
+
+let adapters = 0;
+
+/** Runs `use` with a new adapter, and closes it. */
+async function withAdapter(
+  { client }: TestedEngine,
+  use: (adapter: string) => Promise<void>,
+): Promise<void> {
+  const adapter = `contract_${adapters++}`;
+  const lora = { rank: 4, alpha: 8, targets: ["q_proj" as const, "down_proj" as const] };
+  await client.call("adapter_open", { adapter, source: { type: "init", lora, seed: 3 } });
+  await use(adapter);
+  await client.call("adapter_close", { adapter });
+}
+
+/** A sample that trains every token from `from` on. */
+function sample(tokens: number[], from: number, more: Partial<TrainingSample> = {}): TrainingSample {
+  return {
+    tokens: Uint32Array.from(tokens),
+    prefix_group: 0,
+    prefix_length: 0,
+    loss_mask: Uint8Array.from(tokens, (_, t) => t >= from ? 1 : 0),
+    trajectory: 0,
+    advantages: null,
+    old_logprobs: null,
+    reference_logprobs: null,
+    weights: null,
+    ...more,
+  };
+}
+
+const near = (actual: number, expected: number, tolerance: number) =>
+  ok(Math.abs(actual - expected) <= tolerance, `${actual} is not within ${tolerance} of ${expected}`);
+
+async function score(
+  { client }: TestedEngine,
+  adapter: string | null,
+  samples: TrainingSample[],
+): Promise<number[][]> {
+  const { logprobs } = await client.call("score", { adapter, samples });
+  return logprobs.map((row) => [...row]);
+}
+
+const step = (
+  { client }: TestedEngine,
+  request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer?: OptimizerRequest },
+): Promise<TrainStepResult> => client.call("train_step", { optimizer: OPTIMIZER, ...request });
+
+export async function checkScore(engine: TestedEngine): Promise<void> {
+  const prompt = someTokens(4, 37);
+  const sequence = await open(engine, prompt);
+  const drawn = await draw(engine, { sequence, max_tokens: 30, sampling: { temperature: 1 } });
+  const scored = await score(engine, null, [sample([...prompt, ...drawn.tokens], 37)]);
+  equal(scored[0]!.length, 30);
+  scored[0]!.forEach((lp, i) => near(lp, drawn.logprobs[i]!, engine.logprob_tolerance));
+  await close(engine, sequence);
+}
+
+export async function checkAdapters(engine: TestedEngine): Promise<void> {
+  const { client } = engine;
+  await withAdapter(engine, async (adapter) => {
+    const samples = [sample(someTokens(6, 20), 10)];
+    const loss: LossRequest = { type: "sft", normalizer: 10 };
+    const base = await score(engine, null, samples);
+    deepEqual(await score(engine, adapter, samples), base, "B is zero");
+    const sequence = await open(engine, [1], { adapter });
+    await rejects(
+      step(engine, { adapter, samples, loss }),
+      (e: unknown) => e instanceof ServiceError && e.code === "conflict",
+    );
+    await close(engine, sequence);
+    const first = await step(engine, { adapter, samples, loss });
+    deepEqual([first.version, first.step, first.skipped], [1, 1, false]);
+    ok(first.grad_norm > 0);
+    const trained = await score(engine, adapter, samples);
+    notDeepEqual(trained, base, "the sampler and the scorer see the step");
+    deepEqual(await score(engine, null, samples), base, "the base stays");
+    const copy = `${adapter}_copy`;
+    await client.call("adapter_open", { adapter: copy, source: { type: "copy", adapter } });
+    const second = await step(engine, { adapter, samples, loss });
+    deepEqual([second.version, second.step], [2, 2]);
+    deepEqual(await score(engine, copy, samples), trained, "a copy stays as it was");
+    await client.call("adapter_close", { adapter: copy });
+  });
+}
+
+export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
+  await withAdapter(engine, async (adapter) => {
+    const samples = [sample(someTokens(1, 24), 8), sample(someTokens(30, 9), 1)];
+    const scored = (await score(engine, adapter, samples)).flat();
+    equal(scored.length, 16 + 8);
+    const loss: LossRequest = { type: "sft", normalizer: 24 };
+    const first = await step(engine, { adapter, samples, loss });
+    near(first.loss, -scored.reduce((a, b) => a + b) / 24, engine.logprob_tolerance);
+    equal(first.trained_tokens, 24);
+    first.samples.flatMap((m) => [...m.logprobs]).forEach((lp, i) =>
+      near(lp, scored[i]!, engine.logprob_tolerance)
+    );
+    ok(first.samples.every((m) => m.entropies.every((h) => h > 0 && h < Math.log(1e6))));
+    let last = first;
+    for (let i = 0; i < 5; i++) last = await step(engine, { adapter, samples, loss });
+    ok(last.loss < first.loss, "five steps lower it");
+  });
+}
+
+/** Advantages and old log-probabilities chosen so that every case of the clip occurs. */
+export async function checkPolicyLoss(engine: TestedEngine): Promise<void> {
+  await withAdapter(engine, async (adapter) => {
+    const tokens = someTokens(12, 12), from = 8;
+    const plain = sample(tokens, from);
+    const logprobs = (await score(engine, adapter, [plain]))[0]!;
+    const advantage = [1, 1, -1, -1], log_ratio = [0.5, -0.5, 0.5, -0.5];
+    const place = (values: number[]) => Float32Array.from(tokens, (_, t) => values[t - from] ?? 0);
+    const samples = [sample(tokens, from, {
+      advantages: place(advantage),
+      old_logprobs: place(logprobs.map((lp, i) => lp - log_ratio[i]!)),
+    })];
+    const policy = {
+      type: "policy",
+      clip_low: 0.2,
+      clip_high: 0.28,
+      kl_coefficient: 0,
+      normalizer: 4,
+    } as const;
+    const loss = { ...policy, importance_sampling_level: "token" } as const;
+    const result = await step(engine, { adapter, samples, loss });
+    // −min(w·A, clip(w)·A): 1.28 and e^−0.5 for A = 1, −e^0.5 and −0.8 for A = −1.
+    near(result.loss, (-1.28 - Math.exp(-0.5) + Math.exp(0.5) + 0.8) / 4, 20 * engine.logprob_tolerance);
+    deepEqual([...result.samples[0]!.clipped], [1, 0, 0, -1]);
+    result.samples[0]!.ratios.forEach((w, i) =>
+      near(w, Math.exp(log_ratio[i]!), 20 * engine.logprob_tolerance)
+    );
+    const fresh = [sample(tokens, from, { advantages: place(advantage) })];
+    const on_policy = await step(engine, { adapter, samples: fresh, loss });
+    near(on_policy.loss, 0, 20 * engine.logprob_tolerance);
+    deepEqual(
+      [...on_policy.samples[0]!.ratios],
+      [1, 1, 1, 1],
+      "without old log-probabilities every ratio is 1",
+    );
+  });
+}
+
+export async function checkSharedPrefix(engine: TestedEngine): Promise<void> {
+  const prefix = someTokens(20, 40);
+  const tails = [someTokens(3, 6), someTokens(9, 11)];
+  const make = (prefix_length: number) =>
+    tails.map((tail, i) =>
+      sample([...prefix, ...tail], 40, {
+        prefix_length,
+        trajectory: i,
+        advantages: Float32Array.from([...prefix, ...tail], () => i ? -0.5 : 1),
+      })
+    );
+  const policy = {
+    type: "policy",
+    clip_low: 0.2,
+    clip_high: 0.28,
+    kl_coefficient: 0,
+    normalizer: 17,
+  } as const;
+  const loss = { ...policy, importance_sampling_level: "token" } as const;
+  const results: TrainStepResult[] = [];
+  for (const length of [0, 40]) {
+    await withAdapter(engine, async (adapter) => {
+      results.push(await step(engine, { adapter, samples: make(length), loss }));
+    });
+  }
+  const [apart, shared] = results;
+  equal(shared!.computed_tokens, 40 + 6 + 11, "the prefix runs once");
+  near(shared!.loss, apart!.loss, engine.logprob_tolerance);
+  near(shared!.grad_norm / apart!.grad_norm, 1, 100 * engine.logprob_tolerance);
+}
+
+export async function checkCheckpoint(engine: TestedEngine): Promise<void> {
+  const { client } = engine;
+  const directory = await Deno.makeTempDir();
+  const samples = [sample(someTokens(15, 16), 6)];
+  const loss: LossRequest = { type: "sft", normalizer: 10 };
+  try {
+    await withAdapter(engine, async (adapter) => {
+      await step(engine, { adapter, samples, loss });
+      await client.call("checkpoint_save", { adapter, directory });
+      const gone_on = [
+        await step(engine, { adapter, samples, loss }),
+        await step(engine, { adapter, samples, loss }),
+      ];
+      await client.call("adapter_close", { adapter });
+      equal((await client.call("checkpoint_load", { adapter, directory })).version, 1);
+      const again = [
+        await step(engine, { adapter, samples, loss }),
+        await step(engine, { adapter, samples, loss }),
+      ];
+      deepEqual(again, gone_on, "bit for bit");
+    });
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}

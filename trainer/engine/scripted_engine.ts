@@ -1,0 +1,336 @@
+/**
+ * An engine without a GPU for the tests of other rooms: it keeps the protocol, draws from a {@link BigramModel} or
+ * from a script, and misbehaves when told to. It passes the same contract suite as the real one.
+ */
+
+import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
+import { EngineClient, type EnginePort } from "./client.ts";
+import type {
+  AdapterFacts,
+  AdapterSource,
+  DeviceFacts,
+  EngineCounters,
+  EngineMessage,
+  EngineMethod,
+  EngineMethods,
+  EngineRequest,
+  GenerationStop,
+  LoadRequest,
+  LoraShape,
+  ModelFacts,
+  TokenBlock,
+} from "./protocol.ts";
+import { type BigramAdapter, BigramModel, copyBigramAdapter, maskedPositions } from "./scripted_model.ts";
+import { newBigramAdapter, parseAdapter, serializeAdapter } from "./scripted_model.ts";
+import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences.ts";
+
+/** What a script sees of a generation that begins. */
+export interface ScriptedTurn {
+  sequence: number;
+  adapter: string | null;
+  /** The sequence so far. */
+  tokens: readonly number[];
+  /** Generations that this sequence has had, from 0. */
+  turn: number;
+  max_tokens: number;
+}
+
+/**
+ * Tokens to draw; `hang`: none ever, until it is cancelled; an error: the generation fails;
+ * undefined: the model draws.
+ */
+export type ScriptedAnswer = readonly number[] | "hang" | ServiceError | undefined;
+
+export interface ScriptedEngineOptions {
+  /** Default 64. */
+  vocabulary?: number;
+  /** Most tokens in a block. Default 4. */
+  block_tokens?: number;
+  script?: (turn: ScriptedTurn) => ScriptedAnswer;
+  /** Throws to refuse a request. */
+  refuse?: (method: EngineMethod, request: unknown) => void;
+  context_length?: number;
+}
+
+const DEVICE: DeviceFacts = {
+  name: "scripted",
+  vendor: "",
+  backend: "none",
+  driver: "",
+  software: true,
+  features: [],
+  limits: {},
+  vram_bytes: null,
+};
+
+const LORA: LoraShape = { rank: 8, alpha: 16, targets: ["q_proj"] };
+
+type Handlers = { [M in EngineMethod]: (request: EngineMethods[M]["request"]) => EngineMethods[M]["answer"] };
+
+export class ScriptedEngine {
+  readonly client: EngineClient;
+  readonly #options: Required<Pick<ScriptedEngineOptions, "vocabulary" | "block_tokens" | "context_length">>;
+  readonly #script: NonNullable<ScriptedEngineOptions["script"]>;
+  readonly #refuse: NonNullable<ScriptedEngineOptions["refuse"]>;
+  readonly #model: BigramModel;
+  readonly #adapters = new Map<string, BigramAdapter>();
+  #sequences: ScriptedSequences;
+  #decode_rows = 0;
+  #deliver: (message: EngineMessage) => void = () => {};
+  #stepping = false;
+  readonly #counters = { decode_tokens: 0, decode_steps: 0, decode_rows: 0 };
+
+  constructor(options: ScriptedEngineOptions = {}) {
+    this.#options = {
+      vocabulary: options.vocabulary ?? 64,
+      block_tokens: options.block_tokens ?? 4,
+      context_length: options.context_length ?? 4096,
+    };
+    this.#script = options.script ?? (() => undefined);
+    this.#refuse = options.refuse ?? (() => {});
+    this.#model = new BigramModel(this.#options.vocabulary);
+    const { vocabulary, context_length } = this.#options;
+    this.#sequences = new ScriptedSequences({ vocabulary, max_context: context_length, kv_tokens: 1 << 22 });
+    this.client = new EngineClient(this.#port());
+  }
+
+  /** Sequences that are open. */
+  get openSequences(): number[] {
+    return this.#sequences.entries().map(([number]) => number);
+  }
+
+  #port(): EnginePort {
+    return {
+      postMessage: (message) => {
+        const request = structuredClone(message) as EngineRequest;
+        queueMicrotask(() => this.#receive(request));
+      },
+      addEventListener: (_type, listener) => {
+        this.#deliver = (message) => listener({ data: structuredClone(message) } as MessageEvent);
+      },
+    };
+  }
+
+  #receive({ id, method, request }: EngineRequest): void {
+    try {
+      this.#refuse(method, request);
+      const handler = this.#handlers[method] as (request: unknown) => EngineMethods[EngineMethod]["answer"];
+      this.#deliver({ id, answer: handler(request) });
+    } catch (error) {
+      this.#deliver({ id, error: errorRecord(error) });
+    }
+    this.#step();
+  }
+
+  readonly #handlers: Handlers = {
+    probe: () => DEVICE,
+    load: (request) => this.#loadModel(request),
+    adapter_open: ({ adapter, source }) => this.#openAdapter(adapter, source),
+    adapter_save: ({ adapter, path }) => {
+      const text = serializeAdapter(this.#adapter(adapter));
+      Deno.writeTextFileSync(path, text);
+      return { bytes: text.length, sha256: "" };
+    },
+    adapter_close: ({ adapter }) => {
+      this.#adapter(adapter);
+      this.#refuseLive(adapter);
+      this.#adapters.delete(adapter);
+      return null;
+    },
+    checkpoint_save: ({ adapter, directory }) => {
+      Deno.mkdirSync(directory, { recursive: true });
+      Deno.writeTextFileSync(`${directory}/adapter.gguf`, serializeAdapter(this.#adapter(adapter)));
+      return null;
+    },
+    checkpoint_load: ({ adapter, directory }) => {
+      this.#adapters.set(adapter, parseAdapter(Deno.readTextFileSync(`${directory}/adapter.gguf`)));
+      return this.#adapterFacts(adapter);
+    },
+    sequence_open: (request) => this.#open(request),
+    sequence_extend: ({ sequence, tokens }) => {
+      this.#sequences.extend(sequence, tokens);
+      return null;
+    },
+    sequence_truncate: ({ sequence, length }) => {
+      this.#sequences.truncate(sequence, length);
+      return null;
+    },
+    sequence_generate: (request) => this.#generate(request),
+    sequence_cancel: ({ sequence }) => this.#cancel(sequence),
+    sequence_close: ({ sequence }) => {
+      this.#cancel(sequence);
+      this.#sequences.close(sequence);
+      return null;
+    },
+    score: ({ adapter, samples }) => {
+      const policy = adapter === null ? null : this.#adapter(adapter);
+      return { logprobs: samples.map((sample) => Float32Array.from(this.#model.score(policy, sample))) };
+    },
+    train_step: (request) => this.#train(request),
+    counters: () => this.#count(),
+    shutdown: () => null,
+  };
+
+  #loadModel({ max_context, max_sequences, kv_tokens }: LoadRequest): ModelFacts {
+    const { vocabulary, context_length } = this.#options;
+    this.#decode_rows = max_sequences;
+    this.#sequences = new ScriptedSequences({ vocabulary, max_context, kv_tokens });
+    return {
+      architecture: "scripted",
+      parameters: vocabulary * vocabulary,
+      layers: 1,
+      width: vocabulary,
+      vocabulary,
+      context_length,
+      tensor_types: ["F32"],
+      compute: "f32",
+      kv: "f32",
+      device: DEVICE,
+    };
+  }
+
+  #openAdapter(name: string, source: AdapterSource): AdapterFacts {
+    if (this.#adapters.has(name)) {
+      throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
+    }
+    const adapter = source.type === "init"
+      ? newBigramAdapter()
+      : source.type === "copy"
+      ? copyBigramAdapter(this.#adapter(source.adapter))
+      : copyBigramAdapter(parseAdapter(Deno.readTextFileSync(source.path)));
+    this.#adapters.set(name, adapter);
+    return this.#adapterFacts(name);
+  }
+
+  #adapterFacts(name: string): AdapterFacts {
+    return { lora: LORA, parameters: this.#options.vocabulary ** 2, version: this.#adapter(name).version };
+  }
+
+  #open(request: EngineMethods["sequence_open"]["request"]): null {
+    if (request.adapter !== null) this.#adapter(request.adapter);
+    this.#sequences.open(request);
+    return null;
+  }
+
+  #cancel(number: number): null {
+    const sequence = this.#sequences.get(number);
+    if (sequence.running) this.#finish(number, sequence, { tokens: [], logprobs: [], stop: "cancelled" });
+    return null;
+  }
+
+  #generate(request: EngineMethods["sequence_generate"]["request"]): null {
+    const sequence = this.#sequences.idle(request.sequence);
+    if (request.max_tokens < 1) {
+      throw new ServiceError("config_invalid", `Cannot generate ${request.max_tokens} tokens: at least 1`);
+    }
+    const answer = this.#script({
+      sequence: request.sequence,
+      adapter: sequence.adapter,
+      tokens: sequence.tokens,
+      turn: sequence.turns++,
+      max_tokens: request.max_tokens,
+    });
+    sequence.running = {
+      request,
+      left: Array.isArray(answer) ? [...answer] : null,
+      hangs: answer === "hang",
+      error: answer instanceof ServiceError ? answer : null,
+      drawn: 0,
+    };
+    return null;
+  }
+
+  /** Runs decode steps for as long as a generation can go on, each in a task of its own. */
+  #step(): void {
+    const live = () => this.#sequences.entries().filter(([, s]) => s.running && !s.running.hangs);
+    if (this.#stepping || live().length === 0) return;
+    this.#stepping = true;
+    setTimeout(() => {
+      this.#stepping = false;
+      this.#counters.decode_steps++;
+      this.#counters.decode_rows += this.#decode_rows;
+      for (const [number, sequence] of live()) {
+        try {
+          this.#block(number, sequence);
+        } catch (error) {
+          sequence.running = null;
+          this.#deliver({ failed: { sequence: number, error: errorRecord(error) } });
+        }
+      }
+      this.#step();
+    });
+  }
+
+  #block(number: number, sequence: ScriptedSequence): void {
+    const generation = sequence.running!;
+    if (generation.error) throw generation.error;
+    const { sampling, stop_tokens, max_tokens } = generation.request;
+    const adapter = sequence.adapter === null ? null : this.#adapter(sequence.adapter);
+    const tokens: number[] = [], logprobs: number[] = [];
+    let stop: GenerationStop | null = null;
+    while (stop === null && tokens.length < this.#options.block_tokens) {
+      const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, sampling);
+      assert(generation.left?.length !== 0, `the script of sequence ${number} ends before its stop token`);
+      const token = generation.left?.shift() ?? this.#model.draw(row, sequence.tokens.length, sampling);
+      this.#sequences.append(sequence, [token]);
+      this.#counters.decode_tokens++;
+      tokens.push(token);
+      logprobs.push(Math.fround(row[token]!));
+      generation.drawn++;
+      if (stop_tokens.includes(token)) stop = "stop_token";
+      else if (generation.drawn >= max_tokens) stop = "max_tokens";
+    }
+    if (stop !== null) return this.#finish(number, sequence, { tokens, logprobs, stop });
+    this.#deliver({ block: { sequence: number, tokens, logprobs, stop } });
+  }
+
+  #train(request: EngineMethods["train_step"]["request"]): EngineMethods["train_step"]["answer"] {
+    const adapter = this.#adapter(request.adapter);
+    this.#refuseLive(request.adapter);
+    const measured = this.#model.trainStep(adapter, request);
+    const groups = new Map(request.samples.map((s) => [s.prefix_group, s.prefix_length]));
+    const shared = [...groups.values()].reduce((sum, length) => sum + length, 0);
+    const own = request.samples.reduce((sum, s) => sum + s.tokens.length - s.prefix_length, 0);
+    return {
+      ...measured,
+      skipped: false,
+      version: adapter.version,
+      step: adapter.step,
+      computed_tokens: shared + own,
+      trained_tokens: request.samples.reduce((sum, s) => sum + maskedPositions(s).length, 0),
+      micro_batches: 1,
+      eps_dominated_fraction: 0,
+    };
+  }
+
+  #count(): EngineCounters {
+    return {
+      submits: 0,
+      readbacks: 0,
+      dispatches: 0,
+      ...this.#counters,
+      prefill_tokens: this.#sequences.prefill_tokens,
+      kv_pages_used: this.#sequences.pages.used,
+      kv_pages_total: this.#sequences.pages.total,
+      bytes: {},
+    };
+  }
+
+  #finish(number: number, sequence: ScriptedSequence, block: Omit<TokenBlock, "sequence">): void {
+    sequence.running = null;
+    this.#deliver({ block: { sequence: number, ...block } });
+  }
+
+  #adapter(name: string): BigramAdapter {
+    const adapter = this.#adapters.get(name);
+    if (!adapter) throw new ServiceError("config_invalid", `Cannot use adapter "${name}": it is not open`);
+    return adapter;
+  }
+
+  #refuseLive(adapter: string): void {
+    const live = this.#sequences.entries().find(([, sequence]) => sequence.adapter === adapter);
+    if (live) {
+      throw new ServiceError("conflict", `Cannot change adapter "${adapter}": sequence ${live[0]} uses it`);
+    }
+  }
+}

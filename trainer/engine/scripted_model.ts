@@ -1,0 +1,262 @@
+/**
+ * A policy small enough to check by hand, for tests that need an engine without a GPU: the distribution of the next
+ * token depends on the last token only. Base logits are a hash of the pair; an adapter is a table of differences,
+ * which {@link BigramModel.trainStep} really learns, in f64.
+ */
+
+import { assert } from "../../core/errors.ts";
+import { pcg4d } from "../../core/random.ts";
+import type {
+  LossRequest,
+  OptimizerRequest,
+  SampleMeasure,
+  SamplingRequest,
+  TrainingSample,
+} from "./protocol.ts";
+
+type Rows = Map<number, Float64Array>;
+
+/** The learnt part of a policy, with its optimiser's moments. Rows that were never touched are zero. */
+export interface BigramAdapter {
+  version: number;
+  step: number;
+  delta: Rows;
+  first_moment: Rows;
+  second_moment: Rows;
+}
+
+export function newBigramAdapter(): BigramAdapter {
+  return { version: 0, step: 0, delta: new Map(), first_moment: new Map(), second_moment: new Map() };
+}
+
+const copyRows = (rows: Rows): Rows => new Map([...rows].map(([key, row]) => [key, row.slice()]));
+
+/** A copy of the values alone: moments and counts start anew. */
+export function copyBigramAdapter(adapter: BigramAdapter): BigramAdapter {
+  return { ...newBigramAdapter(), delta: copyRows(adapter.delta) };
+}
+
+export class BigramModel {
+  readonly #base: Rows = new Map();
+
+  constructor(readonly vocabulary: number) {}
+
+  /** log softmax((base + delta)[previous] / temperature) over the tokens that `sampling` admits; −∞ elsewhere. */
+  logprobs(adapter: BigramAdapter | null, previous: number, sampling?: SamplingRequest): Float64Array {
+    const delta = adapter?.delta.get(previous);
+    const temperature = sampling?.temperature || 1;
+    const logits = this.#baseRow(previous).map((x, v) => (x + (delta?.[v] ?? 0)) / temperature);
+    if (sampling?.mask) {
+      const allowed = new Set(sampling.mask.tokens);
+      for (let v = 0; v < logits.length; v++) if (!allowed.has(v)) logits[v] = -Infinity;
+    }
+    return logSoftmax(sampling ? truncateSupport(logSoftmax(logits), sampling) : logits);
+  }
+
+  /** The token at `position`: the largest at temperature 0, else by inversion of the uniform of (stream, position). */
+  draw(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
+    if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
+    const [k0, k1] = sampling.stream;
+    let left = (pcg4d(k0, k1, position, 0)[0] + 0.5) / 2 ** 32;
+    let last = 0;
+    for (let v = 0; v < logprobs.length; v++) {
+      const p = Math.exp(logprobs[v]!);
+      if (p === 0) continue;
+      last = v;
+      if ((left -= p) < 0) break;
+    }
+    return last;
+  }
+
+  /** Log-probability of every masked token of a sample. */
+  score(adapter: BigramAdapter | null, sample: TrainingSample): Float64Array {
+    return Float64Array.from(
+      maskedPositions(sample),
+      (t) => this.logprobs(adapter, sample.tokens[t - 1]!)[sample.tokens[t]!]!,
+    );
+  }
+
+  /** One AdamW step; returns the loss, the norm of its gradient and what was measured on the way. */
+  trainStep(
+    adapter: BigramAdapter,
+    request: { samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest },
+  ): { loss: number; grad_norm: number; samples: SampleMeasure[] } {
+    const gradient: Rows = new Map();
+    const ratios = sequenceRatios(request.samples, request.samples.map((s) => this.score(adapter, s)));
+    let loss = 0;
+    const samples = request.samples.map((sample, i) => {
+      const scored = this.score(adapter, sample);
+      const n = scored.length;
+      const measure: SampleMeasure = {
+        logprobs: Float32Array.from(scored),
+        entropies: new Float32Array(n),
+        ratios: new Float32Array(n),
+        clipped: new Int8Array(n),
+      };
+      for (const [k, t] of maskedPositions(sample).entries()) {
+        const term = tokenTerm(request.loss, sample, { t, logprob: scored[k]!, sequence_ratio: ratios[i]! });
+        loss += term.loss;
+        measure.ratios[k] = term.ratio;
+        measure.clipped[k] = term.clipped;
+        const row = this.logprobs(adapter, sample.tokens[t - 1]!);
+        measure.entropies[k] = -row.reduce((sum, lp) => sum + Math.exp(lp) * lp, 0);
+        const grad = rowOf(gradient, sample.tokens[t - 1]!, this.vocabulary);
+        for (let v = 0; v < row.length; v++) {
+          grad[v]! += term.gradient * ((v === sample.tokens[t]! ? 1 : 0) - Math.exp(row[v]!));
+        }
+      }
+      return measure;
+    });
+    return { loss, grad_norm: adamw(adapter, gradient, request.optimizer), samples };
+  }
+
+  #baseRow(previous: number): Float64Array {
+    let row = this.#base.get(previous);
+    if (!row) {
+      row = Float64Array.from(
+        { length: this.vocabulary },
+        (_, v) => pcg4d(previous, v, 0xb1, 0x6a)[0] / 2 ** 30 - 2,
+      );
+      this.#base.set(previous, row);
+    }
+    return row;
+  }
+}
+
+/** Indices of the tokens that a sample trains. */
+export function maskedPositions(sample: TrainingSample): number[] {
+  const positions: number[] = [];
+  sample.loss_mask.forEach((m, t) => m && positions.push(t));
+  assert(positions[0] !== 0, "the first token of a sample cannot be trained");
+  return positions;
+}
+
+function logSoftmax(logits: Float64Array): Float64Array {
+  const top = Math.max(...logits);
+  const norm = top + Math.log(logits.reduce((sum, x) => sum + Math.exp(x - top), 0));
+  return logits.map((x) => x - norm);
+}
+
+/** −∞ outside the `top_k` most probable tokens and the smallest set of mass `top_p`. */
+function truncateSupport(logprobs: Float64Array, sampling: SamplingRequest): Float64Array {
+  if (sampling.top_k === 0 && sampling.top_p >= 1) return logprobs;
+  const order = [...logprobs.keys()].sort((a, b) => logprobs[b]! - logprobs[a]! || a - b);
+  const kept = new Set<number>();
+  let mass = 0;
+  for (const v of order.slice(0, sampling.top_k || order.length)) {
+    if (mass >= sampling.top_p) break;
+    kept.add(v);
+    mass += Math.exp(logprobs[v]!);
+  }
+  return logprobs.map((lp, v) => kept.has(v) ? lp : -Infinity);
+}
+
+/** exp(mean over a trajectory's masked tokens of logπ − logπ_old), one for every sample. */
+function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): number[] {
+  const sums = new Map<number, { sum: number; count: number }>();
+  samples.forEach((sample, i) => {
+    const total = sums.get(sample.trajectory) ?? { sum: 0, count: 0 };
+    maskedPositions(sample).forEach((t, k) => {
+      total.sum += sample.old_logprobs ? logprobs[i]![k]! - sample.old_logprobs[t]! : 0;
+      total.count++;
+    });
+    sums.set(sample.trajectory, total);
+  });
+  return samples.map((sample) => {
+    const { sum, count } = sums.get(sample.trajectory)!;
+    return Math.exp(clamp(sum / Math.max(count, 1)));
+  });
+}
+
+const clamp = (x: number) => Math.max(-20, Math.min(20, x));
+
+interface TokenTerm {
+  loss: number;
+  /** ∂loss/∂logπ. */
+  gradient: number;
+  ratio: number;
+  clipped: number;
+}
+
+/** The loss of one token and its derivative. @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3). */
+function tokenTerm(
+  loss: LossRequest,
+  sample: TrainingSample,
+  at: { t: number; logprob: number; sequence_ratio: number },
+): TokenTerm {
+  if (loss.type === "sft") {
+    return { loss: -at.logprob / loss.normalizer, gradient: -1 / loss.normalizer, ratio: 1, clipped: 0 };
+  }
+  const advantage = sample.advantages?.[at.t] ?? 0;
+  const old = sample.old_logprobs?.[at.t] ?? at.logprob;
+  const ratio = loss.importance_sampling_level === "sequence"
+    ? at.sequence_ratio
+    : Math.exp(clamp(at.logprob - old));
+  const clipped = advantage > 0 && ratio > 1 + loss.clip_high
+    ? 1
+    : advantage < 0 && ratio < 1 - loss.clip_low
+    ? -1
+    : 0;
+  const bounded = Math.max(1 - loss.clip_low, Math.min(1 + loss.clip_high, ratio));
+  const weight = sample.weights?.[at.t] ?? 1;
+  let value = -weight * Math.min(ratio * advantage, bounded * advantage);
+  let gradient = clipped === 0 ? -weight * ratio * advantage : 0;
+  if (loss.kl_coefficient > 0) {
+    const d = clamp((sample.reference_logprobs?.[at.t] ?? at.logprob) - at.logprob);
+    value += loss.kl_coefficient * ratio * (Math.exp(d) - d - 1);
+    gradient += loss.kl_coefficient * ratio * (1 - Math.exp(d));
+  }
+  return { loss: value / loss.normalizer, gradient: gradient / loss.normalizer, ratio, clipped };
+}
+
+function rowOf(rows: Rows, key: number, width: number): Float64Array {
+  let row = rows.get(key);
+  if (!row) rows.set(key, row = new Float64Array(width));
+  return row;
+}
+
+/** Applies one step and returns the gradient's norm before clipping. */
+function adamw(adapter: BigramAdapter, gradient: Rows, o: OptimizerRequest): number {
+  let squares = 0;
+  for (const row of gradient.values()) for (const g of row) squares += g * g;
+  const norm = Math.sqrt(squares);
+  const scale = o.max_grad_norm > 0 && norm > o.max_grad_norm ? o.max_grad_norm / norm : 1;
+  const step = ++adapter.step;
+  adapter.version++;
+  for (const key of new Set([...adapter.delta.keys(), ...gradient.keys()])) {
+    const width = (gradient.get(key) ?? adapter.delta.get(key))!.length;
+    const delta = rowOf(adapter.delta, key, width);
+    const m = rowOf(adapter.first_moment, key, width), v = rowOf(adapter.second_moment, key, width);
+    const row = gradient.get(key);
+    for (let i = 0; i < width; i++) {
+      const g = (row?.[i] ?? 0) * scale;
+      m[i] = o.beta1 * m[i]! + (1 - o.beta1) * g;
+      v[i] = o.beta2 * v[i]! + (1 - o.beta2) * g * g;
+      const direction = m[i]! / (1 - o.beta1 ** step) / (Math.sqrt(v[i]! / (1 - o.beta2 ** step)) + o.eps);
+      delta[i] = delta[i]! - o.learning_rate * (direction + o.weight_decay * delta[i]!);
+    }
+  }
+  return norm;
+}
+
+/** Every bit of an adapter as text. */
+export function serializeAdapter(adapter: BigramAdapter): string {
+  return JSON.stringify(
+    adapter,
+    (_, value) =>
+      value instanceof Map
+        ? { rows: [...value].sort((a, b) => a[0] - b[0]).map(([k, row]) => [k, [...row]]) }
+        : value,
+  );
+}
+
+/** The inverse of {@link serializeAdapter}. */
+export function parseAdapter(text: string): BigramAdapter {
+  return JSON.parse(
+    text,
+    (_, value) =>
+      value?.rows
+        ? new Map(value.rows.map(([k, row]: [number, number[]]) => [k, Float64Array.from(row)]))
+        : value,
+  );
+}

@@ -1,0 +1,65 @@
+/** The engine that a contract check runs on, and the few moves that every check makes. */
+
+import type { EngineClient } from "./client.ts";
+import type { GenerationStop, SamplingRequest } from "./protocol.ts";
+
+/** An engine with a small model loaded: at least 8 sequences, a context of 256 and a vocabulary of 64. */
+export interface TestedEngine {
+  client: EngineClient;
+  /** How far a sampled log-probability may be from the scored one: 1e-5 in f32, 1e-2 with f16 operands. */
+  logprob_tolerance: number;
+  close(): Promise<void>;
+}
+
+export interface Drawn {
+  tokens: number[];
+  logprobs: number[];
+  stop: GenerationStop | null;
+}
+
+export interface DrawOptions {
+  sequence: number;
+  max_tokens: number;
+  stop_tokens?: number[];
+  sampling?: Partial<SamplingRequest>;
+}
+
+/** Drains a generation; a temperature of 0 unless told otherwise. */
+export async function draw({ client }: TestedEngine, options: DrawOptions): Promise<Drawn> {
+  const drawn: Drawn = { tokens: [], logprobs: [], stop: null };
+  const sampling: SamplingRequest = {
+    temperature: 0,
+    top_p: 1,
+    top_k: 0,
+    stream: [1, 2],
+    mask: null,
+    ...options.sampling,
+  };
+  const { sequence, max_tokens, stop_tokens = [] } = options;
+  for await (const block of client.generate({ sequence, max_tokens, stop_tokens, sampling })) {
+    drawn.tokens.push(...block.tokens);
+    drawn.logprobs.push(...block.logprobs);
+    drawn.stop = block.stop;
+  }
+  return drawn;
+}
+
+/** Opens a sequence of the base model. */
+export async function open(
+  { client }: TestedEngine,
+  tokens: number[],
+  from: { parent?: number; adapter?: string | null } = {},
+): Promise<number> {
+  const sequence = client.newSequence();
+  const { parent = null, adapter = null } = from;
+  await client.call("sequence_open", { sequence, adapter, parent, tokens });
+  return sequence;
+}
+
+export async function close({ client }: TestedEngine, ...sequences: number[]): Promise<void> {
+  for (const sequence of sequences) await client.call("sequence_close", { sequence });
+}
+
+/** Tokens from `first` on, below 64. */
+export const someTokens = (first: number, count: number): number[] =>
+  Array.from({ length: count }, (_, i) => (first + 7 * i) % 64);

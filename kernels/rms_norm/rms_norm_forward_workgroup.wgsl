@@ -1,0 +1,47 @@
+// Root mean square normalisation, forward, for GPUs: a workgroup owns a row and sums it in shared memory.
+//
+//   rstd[n] = 1 / sqrt(1/C Σ_c x[n, c]² + eps)        y[n, c] = x[n, c] · rstd[n] · gamma[c]
+//
+//   params  rows N, items of a row, width C, eps
+//   x       [N, C] f32   in
+//   gamma   [C]    f32   in
+//   y       [N, C] f32   out, overwritten
+//   rstd    [N]    f32   out, overwritten; kept for the backward pass
+//
+// Dispatch: N workgroups, wrapped into y. `item` and `threads`, a power of two that follows from C, are linked.
+// Source: Zhang, Sennrich (2019), equation 4.
+
+struct Params { rows: u32, items: u32, width: u32, eps: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<item>;
+@group(0) @binding(2) var<storage, read> gamma: array<item>;
+@group(0) @binding(3) var<storage, read_write> y: array<item>;
+@group(0) @binding(4) var<storage, read_write> rstd: array<f32>;
+
+var<workgroup> partial: array<f32, threads>;
+
+@compute @workgroup_size(threads)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let n = group.x + group.y * groups.x;
+  if n >= params.rows { return; }
+  let row = n * params.items;
+  var squares = item();
+  for (var i = thread; i < params.items; i += threads) {
+    let v = x[row + i];
+    squares += v * v;
+  }
+  partial[thread] = item_sum(squares);
+  for (var step = threads / 2u; step > 0u; step /= 2u) {
+    workgroupBarrier();
+    if thread < step { partial[thread] += partial[thread + step]; }
+  }
+  workgroupBarrier();
+  let scale = inverseSqrt(partial[0] / f32(params.width) + params.eps);
+  for (var i = thread; i < params.items; i += threads) { y[row + i] = x[row + i] * scale * gamma[i]; }
+  if thread == 0u { rstd[n] = scale; }
+}

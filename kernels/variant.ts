@@ -1,0 +1,69 @@
+/**
+ * Which form of a kernel runs. It follows from the device and the widths, never from the number of rows: a row's
+ * bits must not depend on how many rows run beside it.
+ */
+
+import { type Kernel, type WgslPart } from "./kernel.ts";
+import type { Recorder } from "./recorder.ts";
+import { ceilDiv } from "./shape.ts";
+import scalarItemsWgsl from "./shared/scalar_items.wgsl" with { type: "text" };
+import vectorItemsWgsl from "./shared/vector_items.wgsl" with { type: "text" };
+
+/** Who reduces a row: one thread without barriers (software adapters), or a workgroup in shared memory (GPUs). */
+export type RowVariant = "thread" | "workgroup";
+
+/** Numbers that a kernel reads at once. */
+export type ItemSize = 1 | 4;
+
+/** The form for this device. */
+export function rowVariant(recorder: Recorder): RowVariant {
+  return recorder.gpu.facts.software ? "thread" : "workgroup";
+}
+
+/** 4 where every width is a multiple of 4, else 1. */
+export function itemSize(...widths: readonly number[]): ItemSize {
+  return widths.every((width) => width % 4 === 0) ? 4 : 1;
+}
+
+/** The WGSL that defines `item`, `item_size`, `item_sum` and `item_max`. */
+export function itemPart(size: ItemSize): WgslPart {
+  return size === 4
+    ? { file: "shared/vector_items.wgsl", text: vectorItemsWgsl }
+    : { file: "shared/scalar_items.wgsl", text: scalarItemsWgsl };
+}
+
+/** A WGSL part of `const` declarations. */
+export function constantsPart(values: Readonly<Record<string, number>>): WgslPart {
+  const text = Object.entries(values).map(([name, value]) => `const ${name} = ${value}u;\n`).join("");
+  return { file: "constants", text };
+}
+
+/** Threads of a workgroup that reduces a row of so many items. */
+export function rowThreads(items: number): number {
+  return items <= 64 ? 32 : items <= 512 ? 64 : 256;
+}
+
+/** Kernels made on first use, one for each key. */
+export function kernelFamily<A extends readonly (string | number)[], K extends Kernel>(
+  define: (...key: A) => K,
+): (...key: A) => K {
+  const made = new Map<string, K>();
+  return (...key) => {
+    const name = key.join();
+    let kernel = made.get(name);
+    if (!kernel) made.set(name, kernel = define(...key));
+    return kernel;
+  };
+}
+
+/** Workgroups along one axis that every device allows. */
+const MAX_GROUPS = 65535;
+
+/**
+ * A grid of at least `count` workgroups, wrapped into y where x is full. A kernel finds its place with
+ * `group.x + group.y · groups.x`.
+ */
+export function wrappedGrid(count: number): readonly [number, number] {
+  const y = ceilDiv(count, MAX_GROUPS);
+  return [y === 0 ? 0 : ceilDiv(count, y), y];
+}

@@ -1,0 +1,144 @@
+/** The events of a run: one JSON line each in `events.jsonl`, numbered 1, 2, … without gaps. */
+
+import type { Interval } from "./statistics.ts";
+import type { FailureReason, RunCommand, RunState } from "./run.ts";
+
+/** The run changed its state, or went on after a restart. */
+export interface StateEvent {
+  kind: "state";
+  state: RunState;
+  reason: FailureReason | null;
+  detail: string | null;
+  /** Updates done. */
+  update: number;
+  /** The checkpoint that the run goes on from. */
+  checkpoint: string | null;
+}
+
+/** All scalars of one optimiser step or one update, by metric name. */
+export interface MetricsEvent {
+  kind: "metrics";
+  update: number;
+  step: number;
+  values: Record<string, number>;
+}
+
+export interface GroupSummary {
+  scenario: string;
+  /** Null where the trajectory has no reward. */
+  rewards: (number | null)[];
+  stop_reasons: string[];
+  degenerate: boolean;
+  dropped: boolean;
+}
+
+/** One finished update. */
+export interface UpdateEvent {
+  kind: "update";
+  update: number;
+  updates: number | null;
+  step: number;
+  /** Mean reward of the update, or the loss where nothing is rewarded. */
+  reward_mean: number | null;
+  loss: number | null;
+  tokens_per_second: number;
+  eta_seconds: number | null;
+  groups: GroupSummary[];
+}
+
+/** The mean over scenarios of a rate, with its 95 % interval. */
+export interface Rate extends Interval {
+  rate: number;
+}
+
+export interface ScenarioOutcome {
+  scenario: string;
+  attempts: number;
+  passes: number;
+  rewards: (number | null)[];
+  stop_reasons: string[];
+}
+
+export interface EvaluationEvent {
+  kind: "evaluation";
+  /** 1, 2, … within the run. */
+  n: number;
+  update: number;
+  /** Null for a loss on held-out rows. */
+  pass_rate: Rate | null;
+  reward_mean: number | null;
+  loss: number | null;
+  perplexity: number | null;
+  scenarios: ScenarioOutcome[];
+}
+
+export interface CheckpointEvent {
+  kind: "checkpoint";
+  name: string;
+  update: number;
+  step: number;
+  size_bytes: number;
+  metrics: Record<string, number>;
+  best: boolean;
+}
+
+/** A file that the run made and that is whole. */
+export interface ArtifactEvent {
+  kind: "artifact";
+  name: string;
+  path: string;
+  size_bytes: number;
+  sha256: string;
+}
+
+export interface LogEvent {
+  kind: "log";
+  level: "debug" | "info" | "warning" | "error";
+  message: string;
+}
+
+export interface WarningEvent {
+  kind: "warning";
+  code: string;
+  message: string;
+}
+
+/** A control command that was accepted. */
+export interface CommandEvent {
+  kind: "command";
+  command: RunCommand;
+  arguments: Record<string, unknown>;
+  takes_effect: "boundary" | "now";
+}
+
+/** The last event of a run's process. */
+export interface EndEvent {
+  kind: "end";
+  state: RunState;
+  reason: FailureReason | null;
+  detail: string | null;
+  update: number;
+  /** Held-out pass rate at update 0 and at the end. */
+  evaluation: { before: Rate; after: Rate } | null;
+  /** Text plot of the reward, or of the loss. */
+  plot: string | null;
+  adapter: string | null;
+  deterministic: boolean;
+}
+
+export type EventData =
+  | StateEvent
+  | MetricsEvent
+  | UpdateEvent
+  | EvaluationEvent
+  | CheckpointEvent
+  | ArtifactEvent
+  | LogEvent
+  | WarningEvent
+  | CommandEvent
+  | EndEvent;
+
+export type EventKind = EventData["kind"];
+
+/** What stands on a line. `time` is RFC 3339, UTC. */
+export type RunEvent = { seq: number; time: string; run: string } & EventData;

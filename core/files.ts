@@ -11,10 +11,13 @@ export async function syncDirectory(path: string): Promise<void> {
 /**
  * Writes a file in pieces: into `<path>.partial`, fsync, rename, fsync of the directory. On any failure the partial
  * file is removed and the error goes on; what stood under `path` before stays.
+ *
+ * @param verify Reads the whole partial file back before the rename; what it throws fails the write.
  */
 export async function writeFileAtomic(
   path: string,
   pieces: Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
   const partial = `${path}.partial`;
   const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
@@ -27,6 +30,7 @@ export async function writeFileAtomic(
       }
       await file.sync();
     }
+    await verify?.(partial);
     await Deno.rename(partial, path);
     await syncDirectory(dirname(path));
   } catch (error) {

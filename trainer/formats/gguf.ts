@@ -1,0 +1,183 @@
+/** Reads GGUF files of version 2 and 3 without ever holding a whole file in memory. */
+
+import { DECODED_TYPES, type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
+import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
+import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
+import { HeaderReader } from "./header_reader.ts";
+import { formatError, openRegularFile } from "./model_file.ts";
+import { decodeTensor } from "./quantize.ts";
+
+/** What a getter wants of a metadata entry, and how it gets it; undefined when it is not there. */
+interface ValueKind<T> {
+  name: string;
+  read: (entry: GgufValue) => T | undefined;
+}
+
+const WHOLE_NUMBER: ValueKind<number> = {
+  name: "a whole number",
+  read({ type, value }) {
+    if (type === "float32" || type === "float64") return undefined;
+    const number = typeof value === "bigint" ? Number(value) : value;
+    return typeof number === "number" && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+  },
+};
+const NUMBER: ValueKind<number> = {
+  name: "a number",
+  read: ({ value }) => typeof value === "number" && Number.isFinite(value) ? value : undefined,
+};
+const TRUTH_VALUE: ValueKind<boolean> = {
+  name: "a truth value",
+  read: ({ value }) => typeof value === "boolean" ? value : undefined,
+};
+const STRING: ValueKind<string> = {
+  name: "a string",
+  read: ({ value }) => typeof value === "string" ? value : undefined,
+};
+const STRINGS: ValueKind<string[]> = {
+  name: "an array of strings",
+  read: (entry) => entry.type === "array" && entry.item_type === "string" ? entry.value : undefined,
+};
+const NUMBERS: ValueKind<ArrayLike<number>> = {
+  name: "an array of numbers",
+  read(entry) {
+    if (entry.type !== "array" || entry.item_type === "string") return undefined;
+    const { value } = entry;
+    return value instanceof BigInt64Array || value instanceof BigUint64Array ? undefined : value;
+  },
+};
+
+/** An open GGUF file; close it, or declare it with `using`. */
+export class GgufFile {
+  /** Reads of one file share its cursor, so they wait for each other. */
+  #reading: Promise<unknown> = Promise.resolve();
+
+  readonly version: number;
+  readonly metadata: GgufMetadata;
+  readonly tensors: ReadonlyMap<string, GgufTensor>;
+
+  constructor(readonly path: string, private readonly file: Deno.FsFile, header: GgufHeader) {
+    this.version = header.version;
+    this.metadata = header.metadata;
+    this.tensors = header.tensors;
+  }
+
+  close(): void {
+    this.file.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** A whole number from 0. @throws {ServiceError} When the key is absent without a fallback, or of another type. */
+  getUint(key: string, fallback?: number): number {
+    return this.#get(key, fallback, WHOLE_NUMBER);
+  }
+
+  getFloat(key: string, fallback?: number): number {
+    return this.#get(key, fallback, NUMBER);
+  }
+
+  getBool(key: string, fallback?: boolean): boolean {
+    return this.#get(key, fallback, TRUTH_VALUE);
+  }
+
+  getString(key: string, fallback?: string): string {
+    return this.#get(key, fallback, STRING);
+  }
+
+  getStrings(key: string, fallback?: string[]): string[] {
+    return this.#get(key, fallback, STRINGS);
+  }
+
+  /** An array of numbers of at most 32 bits, or of doubles. */
+  getNumbers(key: string, fallback?: ArrayLike<number>): ArrayLike<number> {
+    return this.#get(key, fallback, NUMBERS);
+  }
+
+  /** The description of a tensor. @throws {ServiceError} When the file has none of this name. */
+  tensor(name: string): GgufTensor {
+    const tensor = this.tensors.get(name);
+    if (!tensor) throw formatError(this.path, `the tensor ${name} is missing`, { tensor: name });
+    return tensor;
+  }
+
+  /** The type of a tensor whose values can be read. @throws {ServiceError} Of a type that is not decoded. */
+  tensorType(name: string): DecodedType {
+    const { type } = this.tensor(name);
+    if (isDecodedType(type)) return type;
+    throw formatError(
+      this.path,
+      `the tensor ${name} is of type ${type}; only ${DECODED_TYPES.join(", ")} can be read. ` +
+        `Convert the model to one of them`,
+      { tensor: name, type },
+    );
+  }
+
+  /** The bytes of a tensor as they lie in the file. @throws {ServiceError} Of a type that is not decoded. */
+  async readTensor(name: string): Promise<Uint8Array<ArrayBuffer>> {
+    this.tensorType(name);
+    const { offset, bytes } = this.tensor(name);
+    return await this.#read(name, offset, bytes);
+  }
+
+  /** As {@link readTensor}, in pieces of whole blocks of at most `piece_bytes` (at least one block). */
+  async *readTensorPieces(name: string, piece_bytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+    const { block_bytes } = ggmlType(this.tensorType(name));
+    const { offset, bytes } = this.tensor(name);
+    const step = Math.max(1, Math.floor(piece_bytes / block_bytes)) * block_bytes;
+    for (let at = 0; at < bytes; at += step) {
+      yield await this.#read(name, offset + at, Math.min(step, bytes - at));
+    }
+  }
+
+  /** The values of a tensor, widened to single precision. */
+  async readFloats(name: string): Promise<Float32Array<ArrayBuffer>> {
+    return decodeTensor(this.tensorType(name), await this.readTensor(name));
+  }
+
+  async #read(name: string, offset: number, count: number): Promise<Uint8Array<ArrayBuffer>> {
+    const bytes = new Uint8Array(count);
+    const read = this.#reading.then(async () => {
+      await this.file.seek(offset, Deno.SeekMode.Start);
+      for (let at = 0; at < count;) {
+        const part = await this.file.read(bytes.subarray(at));
+        if (part === null) {
+          throw formatError(this.path, `the file became shorter while the tensor ${name} was read`);
+        }
+        at += part;
+      }
+    });
+    this.#reading = read.catch(() => {});
+    await read;
+    return bytes;
+  }
+
+  #get<T>(key: string, fallback: T | undefined, kind: ValueKind<T>): T {
+    const entry = this.metadata.get(key);
+    if (!entry) {
+      if (fallback !== undefined) return fallback;
+      throw formatError(this.path, `the metadata key ${key} is missing`, { key });
+    }
+    const value = kind.read(entry);
+    if (value !== undefined) return value;
+    const found = entry.type === "array" ? `an array of ${entry.item_type}` : `${entry.type} ${entry.value}`;
+    throw formatError(this.path, `the metadata key ${key} must be ${kind.name}, but is ${found}`, { key });
+  }
+}
+
+/**
+ * Opens a GGUF file and reads its header.
+ *
+ * @throws {ServiceError} `path_not_found`, or `format_invalid` that names the file and the byte or tensor at fault.
+ */
+export async function openGguf(path: string): Promise<GgufFile> {
+  const file = await openRegularFile(path);
+  try {
+    const { size: size_bytes } = await file.stat();
+    return new GgufFile(path, file, readGgufHeader(new HeaderReader(path, size_bytes, file)));
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}

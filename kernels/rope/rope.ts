@@ -1,0 +1,82 @@
+/** Rotary position embedding, in place, and its inverse. The formula stands in the shader. */
+
+import { defineKernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
+import ropeWgsl from "./rope.wgsl" with { type: "text" };
+
+const THREADS = 64;
+
+const kernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "rope",
+    wgsl: [constantsPart({ threads: THREADS }), itemPart(size), { file: "rope.wgsl", text: ropeWgsl }],
+    params: { rows: "u32", heads: "u32", thread_heads: "u32", half_items: "u32", sign: "f32" },
+    inputs: ["positions", "cosines", "sines"],
+    outputs: ["x"],
+  })
+);
+
+/** Cosines and sines of every angle, row-major `[T, D/2]`. */
+export interface RopeTable {
+  cosines: Float32Array;
+  sines: Float32Array;
+  shape: readonly [number, number];
+}
+
+/**
+ * The table of `cos` and `sin` of `position · base^(−2i/D)`, in f64 rounded once: an f32 angle is off by 2e-3 at
+ * position 32,768, and a driver's sine by more.
+ *
+ * @param head_width D, even.
+ * @param base The model's `rope.freq_base`, above 0.
+ * @param positions T: positions 0 to T − 1 are in the table.
+ * @throws {ShapeError} When D is odd.
+ */
+export function ropeTable(head_width: number, base: number, positions: number): RopeTable {
+  expectMultiple(head_width, 2, "head width");
+  const half = head_width / 2;
+  const cosines = new Float32Array(positions * half), sines = new Float32Array(positions * half);
+  for (let i = 0; i < half; i++) {
+    const frequency = base ** (-2 * i / head_width);
+    for (let position = 0; position < positions; position++) {
+      cosines[position * half + i] = Math.cos(position * frequency);
+      sines[position * half + i] = Math.sin(position * frequency);
+    }
+  }
+  return { cosines, sines, shape: [positions, half] };
+}
+
+/** What {@link rope} takes: x `[N, H, D] f32`, positions `[N] u32` below T, cosines and sines `[T, D/2] f32`. */
+export interface RopeTensors {
+  x: Tensor;
+  positions: Tensor;
+  cosines: Tensor;
+  sines: Tensor;
+}
+
+/**
+ * Records the rotation of every pair (i, i + D/2) of every head by its row's angle, in place.
+ *
+ * @param options `inverse` turns back: the gradient with respect to the input, in place of the output's.
+ * @throws {ShapeError} When the shapes do not belong together or D is odd.
+ * @source Su et al., "RoFormer" (2021), equation 34; pairs as in GPT-NeoX.
+ */
+export function rope(recorder: Recorder, tensors: RopeTensors, options: { inverse: boolean }): void {
+  const [rows, heads, width] = expectShape(tensors.x, "x", 3);
+  expectMultiple(width, 2, "head width");
+  expectShape(tensors.positions, "positions", [rows]);
+  const [positions] = expectShape(tensors.cosines, "cosines", 2);
+  for (const name of ["cosines", "sines"] as const) expectShape(tensors[name], name, [positions, width / 2]);
+  const size = itemSize(width / 2), half_items = width / 2 / size;
+  // A GPU wants threads, a software adapter few loads: the bits are the same.
+  const thread_heads = recorder.gpu.facts.software ? heads : 1;
+  recorder.dispatch(
+    kernel(size),
+    { rows, heads, thread_heads, half_items, sign: options.inverse ? -1 : 1 },
+    tensors,
+    wrappedGrid(ceilDiv(rows * ceilDiv(heads, thread_heads) * half_items, THREADS)),
+  );
+}

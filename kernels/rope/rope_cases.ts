@@ -1,0 +1,19 @@
+/** The shapes that rope is tested and timed on: test and bench share them. */
+
+export interface RopeCase {
+  name: string;
+  rows: number;
+  heads: number;
+  width: number;
+  base: number;
+  /** Rows stand at `last − 7n`, or at 0 when that is below. */
+  last: number;
+}
+
+export const cases: readonly RopeCase[] = [
+  { name: "one pair", rows: 1, heads: 1, width: 2, base: 10_000, last: 3 },
+  { name: "half a head narrower than a vector", rows: 3, heads: 2, width: 6, base: 10_000, last: 40 },
+  { name: "a model's heads", rows: 33, heads: 8, width: 64, base: 10_000, last: 1023 },
+  { name: "an odd number of heads", rows: 5, heads: 3, width: 128, base: 1_000_000, last: 500 },
+  { name: "far positions", rows: 4, heads: 2, width: 16, base: 1_000_000, last: 32_767 },
+];

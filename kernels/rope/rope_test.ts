@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { ShapeError } from "../shape.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { rope, ropeTable } from "./rope.ts";
+import { cases, type RopeCase } from "./rope_cases.ts";
+import { ropeReference } from "./rope_reference.ts";
+
+/** The table is rounded to f32 once, and each output is two products: three roundings of 6e-8 of values up to 4. */
+const tolerance = { relative: 1e-6, absolute: 1e-6 };
+
+const positionsOf = ({ rows, last }: RopeCase) =>
+  Array.from({ length: rows }, (_, n) => Math.max(0, last - 7 * n));
+
+async function runRope(gpu: Gpu, shape: RopeCase, x: Float64Array, inverse: boolean, rows = shape.rows) {
+  const { heads, width, base, last } = shape;
+  const table = ropeTable(width, base, last + 1);
+  const out = await run(gpu, {
+    x: [x, [rows, heads, width]],
+    positions: [positionsOf(shape).slice(-rows), [rows], "u32"],
+    cosines: [table.cosines, table.shape],
+    sines: [table.sines, table.shape],
+  }, (recorder, t) => rope(recorder, t, { inverse }));
+  return out.x;
+}
+
+for (const shape of cases) {
+  gpuTest(`rope agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    const x = randomNormal(1, shape.rows * shape.heads * shape.width);
+    const expected = ropeReference({ ...shape, positions: positionsOf(shape), x });
+    expectClose(await runRope(gpu, shape, x, false), expected, tolerance, "x");
+  });
+}
+
+for (const shape of cases.slice(0, 2)) {
+  gpuTest(`rope's inverse is the gradient: ${shape.name}`, async (gpu) => {
+    const count = shape.rows * shape.heads * shape.width;
+    const x = randomNormal(1, count), d_y = randomNormal(2, count);
+    const loss = (x: Float64Array) =>
+      ropeReference({ ...shape, positions: positionsOf(shape), x }).reduce(
+        (sum, y, i) => sum + y * d_y[i]!,
+        0,
+      );
+    const numeric = centralDifferences(x, loss);
+    expectClose(await runRope(gpu, shape, d_y, true), numeric, { relative: 1e-5, absolute: 1e-6 }, "d_x");
+  });
+}
+
+gpuTest("rope's rows do not depend on how many run beside them", async (gpu) => {
+  const shape = cases.find((c) => c.name === "a model's heads")!;
+  const width = shape.heads * shape.width;
+  const x = randomNormal(1, shape.rows * width);
+  const all = await runRope(gpu, shape, x, false);
+  const alone = await runRope(gpu, shape, x.slice(-width), false, 1);
+  assert.deepEqual(alone, all.slice(-width));
+});
+
+gpuTest("rope gives the same bits whether a thread turns one head or all", async (gpu) => {
+  const shape = cases.find((c) => c.name === "an odd number of heads")!;
+  const x = randomNormal(1, shape.rows * shape.heads * shape.width);
+  const as = (software: boolean): Gpu => ({ ...gpu, facts: { ...gpu.facts, software } });
+  assert.deepEqual(await runRope(as(false), shape, x, false), await runRope(as(true), shape, x, false));
+});
+
+gpuTest("rope names the tensor whose shape is wrong", async (gpu) => {
+  await run(
+    gpu,
+    { x: filled(0, 2, 3, 4), odd: filled(0, 2, 3, 3), v: filled(0, 2), t: filled(0, 9, 4) },
+    (recorder, t) => {
+      const cosines = t.t, sines = t.t, positions = t.v, options = { inverse: false };
+      assert.throws(
+        () => rope(recorder, { x: t.x, positions, cosines, sines }, options),
+        new ShapeError("Cannot use cosines [9, 4]: expected [9, 2]"),
+      );
+      assert.throws(
+        () => rope(recorder, { x: t.odd, positions, cosines, sines }, options),
+        new ShapeError("Cannot use head width 3: expected a multiple of 2"),
+      );
+    },
+  );
+});

@@ -1,0 +1,16 @@
+/** The shapes that swiglu is tested and timed on: test and bench share them. */
+
+export interface SwigluCase {
+  name: string;
+  rows: number;
+  width: number;
+  /** Every gate is multiplied by it: far from zero the sigmoid is 0 or 1. */
+  scale: number;
+}
+
+export const cases: readonly SwigluCase[] = [
+  { name: "one element", rows: 1, width: 1, scale: 1 },
+  { name: "narrower than a vector", rows: 3, width: 3, scale: 1 },
+  { name: "an item more than a workgroup", rows: 5, width: 52, scale: 1 },
+  { name: "saturated gates", rows: 3, width: 64, scale: 100 },
+];

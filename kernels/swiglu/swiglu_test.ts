@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { ShapeError } from "../shape.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { swiglu, swigluBackward } from "./swiglu.ts";
+import { cases, type SwigluCase } from "./swiglu_cases.ts";
+import { swigluReference } from "./swiglu_reference.ts";
+
+/** Devices may take exp to 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) weighs. */
+const tolerance = { relative: 2e-5, absolute: 1e-6 };
+
+function inputs({ rows, width, scale }: SwigluCase) {
+  return {
+    gate: randomNormal(1, rows * width).map((v) => Math.fround(v * scale)),
+    up: randomNormal(2, rows * width),
+    d_h: randomNormal(3, rows * width),
+  };
+}
+
+async function runBoth(gpu: Gpu, { rows, width }: SwigluCase, given: ReturnType<typeof inputs>) {
+  return await run(gpu, {
+    gate: [given.gate, [rows, width]],
+    up: [given.up, [rows, width]],
+    d_h: [given.d_h, [rows, width]],
+    h: filled(NaN, rows, width),
+    d_gate: filled(NaN, rows, width),
+    d_up: filled(NaN, rows, width),
+  }, (recorder, t) => {
+    swiglu(recorder, t);
+    swigluBackward(recorder, t);
+  });
+}
+
+for (const shape of cases) {
+  gpuTest(`swiglu agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    const given = inputs(shape);
+    const { h } = await runBoth(gpu, shape, given);
+    expectClose(h, swigluReference(given.gate, given.up), tolerance, "h");
+  });
+}
+
+for (const shape of cases.filter((c) => c.rows * c.width < 300)) {
+  gpuTest(`swiglu's gradients are central differences: ${shape.name}`, async (gpu) => {
+    const given = inputs(shape);
+    const { d_gate, d_up } = await runBoth(gpu, shape, given);
+    const loss = (gate: Float64Array, up: Float64Array) =>
+      swigluReference(gate, up).reduce((sum, h, i) => sum + h * given.d_h[i]!, 0);
+    const close = { relative: 1e-4, absolute: 1e-5 };
+    expectClose(d_gate, centralDifferences(given.gate, (gate) => loss(gate, given.up)), close, "d_gate");
+    expectClose(d_up, centralDifferences(given.up, (up) => loss(given.gate, up)), close, "d_up");
+  });
+}
+
+gpuTest("swiglu's rows do not depend on how many run beside them", async (gpu) => {
+  const many = { name: "", rows: 33, width: 20, scale: 1 };
+  const given = inputs(many);
+  const all = await runBoth(gpu, many, given);
+  const last = Object.fromEntries(
+    Object.entries(given).map(([name, values]) => [name, values.slice(-20)]),
+  ) as typeof given;
+  const alone = await runBoth(gpu, { ...many, rows: 1 }, last);
+  for (const name of ["h", "d_gate", "d_up"] as const) assert.deepEqual(alone[name], all[name].slice(-20));
+});
+
+gpuTest("swiglu names the tensor whose shape is wrong", async (gpu) => {
+  await run(gpu, { x: filled(0, 2, 3), wrong: filled(0, 3, 2) }, (recorder, { x, wrong }) => {
+    assert.throws(
+      () => swiglu(recorder, { gate: x, up: wrong, h: x }),
+      new ShapeError("Cannot use up [3, 2]: expected [2, 3]"),
+    );
+    assert.throws(
+      () => swigluBackward(recorder, { gate: x, up: x, d_h: x, d_gate: wrong, d_up: x }),
+      new ShapeError("Cannot use d_gate [3, 2]: expected [2, 3]"),
+    );
+  });
+});

@@ -99,15 +99,21 @@ const learningKeys = {
 
 const scenarioGenerationSchema = z.strictObject({
   model: text().meta({ description: "Model that writes scenarios." }),
-  base_url: httpUrl().optional().meta({ description: "Address of its API." }),
-  api_key_env: variableName().optional().meta({ description: "Environment variable that holds its key." }),
+  base_url: httpUrl().optional().meta({ description: "Address of its API.", rule: "that of the judge" }),
+  api_key_env: variableName().optional().meta({
+    description: "Environment variable that holds its key.",
+    rule: "no key is sent",
+  }),
   count: integer("agent.scenario_generation.count").default(100).meta({ description: "Scenarios to write." }),
 });
 
 const collectApiSchema = z.strictObject({
   model: text().meta({ description: "Model that generates traces." }),
-  base_url: httpUrl().optional().meta({ description: "Address of its API." }),
-  api_key_env: variableName().optional().meta({ description: "Environment variable that holds its key." }),
+  base_url: httpUrl().optional().meta({ description: "Address of its API.", rule: "that of the judge" }),
+  api_key_env: variableName().optional().meta({
+    description: "Environment variable that holds its key.",
+    rule: "no key is sent",
+  }),
 });
 
 export const agentSchema = z.strictObject({

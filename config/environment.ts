@@ -47,6 +47,7 @@ const poolSchema = z.strictObject({
 export const environmentSchema = z.strictObject({
   type: z.enum(["container", "local", "http"]).optional().meta({
     description: "Where tools run: in containers, in folders of this machine, or behind your own server.",
+    rule: "must be given unless id is",
   }),
   id: name().optional().meta({ description: "An environment of the server's catalogue.", rule: "none" }),
   profile: z.enum(["python", "typescript", "custom"]).optional().meta({
@@ -59,7 +60,10 @@ export const environmentSchema = z.strictObject({
   allow_unsandboxed: z.boolean().default(false).meta({
     description: "Must be true for type local: the model's tool calls act on this machine.",
   }),
-  base_url: httpUrl().optional().meta({ description: "Address of an environment server (type http)." }),
+  base_url: httpUrl().optional().meta({
+    description: "Address of an environment server.",
+    rule: "must be given with type http",
+  }),
   protect: z.array(text()).optional().meta({
     description: "Globs of workspace files restored before verification.",
     rule: "the files that the verify command names, test_*, *_test.* and tests/**",

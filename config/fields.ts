@@ -35,17 +35,21 @@ export function text(): z.ZodString {
 
 /** The name of something: letters, digits, `_`, `.` and `-`, beginning with a letter or digit. */
 export function name(): z.ZodString {
-  return z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/);
+  return z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/, {
+    error: "must be a name: up to 128 letters, digits, '_', '.' and '-', a letter or digit first",
+  });
 }
 
 /** The name of an environment variable. */
 export function variableName(): z.ZodString {
-  return z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/);
+  return z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, {
+    error: "must be the name of an environment variable",
+  });
 }
 
 /** An address that `fetch` takes. */
 export function httpUrl(): z.ZodString {
-  return z.string().regex(/^https?:\/\/[^\s/?#]+/);
+  return z.string().regex(/^https?:\/\/[^\s/?#]+/, { error: "must be an http or https address" });
 }
 
 /** A program and its arguments. */

@@ -8,8 +8,14 @@ const toolNames = () => z.array(z.string().min(1));
 export const mcpServerSchema = z.strictObject({
   id: name().optional().meta({ description: "A server of the service's catalogue.", rule: "none" }),
   name: name().optional().meta({ description: "Prefix of its tools' names.", rule: "id" }),
-  command: command().optional().meta({ description: "Program that speaks MCP over its standard streams." }),
-  url: httpUrl().optional().meta({ description: "Address of a remote server." }),
+  command: command().optional().meta({
+    description: "Program that speaks MCP over its standard streams.",
+    rule: "url or id must be given",
+  }),
+  url: httpUrl().optional().meta({
+    description: "Address of a remote server.",
+    rule: "command or id must be given",
+  }),
   allowed_tools: toolNames().optional().meta({ description: "The tools to expose.", rule: "all" }),
   denied_tools: toolNames().default([]).meta({ description: "Tools that are not exposed." }),
   required: z.boolean().default(true).meta({ description: "Whether the run fails when the server does." }),

@@ -1,0 +1,209 @@
+/** TOML text to a checked configuration, or to every problem that it has. */
+
+import { dirname, resolve } from "node:path";
+import { ServiceError } from "../core/errors.ts";
+import { describeKeys } from "./describe.ts";
+import { type Finding, findingsOf, showValue } from "./issues.ts";
+import { LIMITS } from "./limits.ts";
+import { locateKeys } from "./locate.ts";
+import { findNotBuilt } from "./not_built.ts";
+import { configError, type ConfigProblem, sortProblems } from "./problems.ts";
+import { checkRules } from "./rules.ts";
+import { type RunConfig, runConfigSchema } from "./schema.ts";
+import { parseToml, valueAt } from "./toml_tree.ts";
+
+/** Largest configuration file. */
+export const MAX_CONFIG_BYTES = 1 << 20;
+
+type Path = (string | number)[];
+
+export interface LoadedConfig {
+  config: RunConfig;
+  /** The file as it was named. */
+  path: string;
+  /** Its text as read. */
+  text: string;
+}
+
+export interface CheckedConfig {
+  /** Null when there is a problem. */
+  config: RunConfig | null;
+  /** Sorted by line. */
+  problems: ConfigProblem[];
+}
+
+/**
+ * Checks a configuration text. Paths in it resolve against the folder of `path`; whether they exist is not looked at.
+ */
+export function checkRunConfig(text: string, { path }: { path: string }): CheckedConfig {
+  const toml = parseToml(text);
+  if ("message" in toml) {
+    return { config: null, problems: [{ file: path, key: "", code: "syntax", ...toml }] };
+  }
+  const { tree, floats } = toml;
+  const not_built = findNotBuilt(tree);
+  const isBelowNotBuilt = (at: Path) => not_built.some((found) => isPrefix(found.path, at));
+  const parsed = runConfigSchema.safeParse(tree);
+  const issues = firstOfEach(parsed.error?.issues.flatMap((issue) => findingsOf(issue, tree)) ?? []);
+  const floating = floatFindings(tree, floats).filter(({ path }) =>
+    !issues.some((issue) => isPrefix(issue.path, path))
+  );
+  const config = parsed.data ?? repaired(tree);
+  const isWrong = (key: string) =>
+    issues.some(({ path }) => isPrefix(path, key.split(".")) || isPrefix(key.split("."), path));
+  const broken = config
+    ? checkRules(config, (key) => valueAt(tree, key.split(".")) !== undefined, isWrong)
+    : [];
+  const findings: Finding[] = [
+    ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
+    ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),
+  ];
+  if (findings.length > 0) return { config: null, problems: placed(findings, { text, path }) };
+  return { config: resolveInputPaths(parsed.data!, path), problems: [] };
+}
+
+/** As {@link checkRunConfig}. @throws {ServiceError} `config_invalid` with every problem as `details.problems`. */
+export function parseRunConfig(text: string, { path }: { path: string }): LoadedConfig {
+  const { config, problems } = checkRunConfig(text, { path });
+  if (!config) throw configError(path, problems);
+  return { config, path, text };
+}
+
+/**
+ * Reads and checks a configuration file and, unless `check_paths` is false, that the files that it names are there.
+ *
+ * @throws {ServiceError} `path_not_found` or `config_invalid` with every problem as `details.problems`.
+ */
+export async function loadRunConfig(
+  path: string,
+  { check_paths = true }: { check_paths?: boolean } = {},
+): Promise<LoadedConfig> {
+  const text = await readConfigText(path);
+  const checked = checkRunConfig(text, { path });
+  const paths = check_paths ? await pathProblems(text, path) : [];
+  const problems = sortProblems([...checked.problems, ...paths]);
+  if (!checked.config || problems.length > 0) throw configError(path, problems);
+  return { config: checked.config, path, text };
+}
+
+async function readConfigText(path: string): Promise<string> {
+  const refuse = (reason: string, code: "path_not_found" | "config_invalid" = "config_invalid") =>
+    new ServiceError(code, `Cannot load ${path}: ${reason}`, { path });
+  const info = await Deno.stat(path).catch((error: Error) => {
+    throw refuse(
+      error instanceof Deno.errors.NotFound ? "there is no such file" : error.message,
+      "path_not_found",
+    );
+  });
+  if (!info.isFile) throw refuse("it is not a regular file");
+  if (info.size > MAX_CONFIG_BYTES) throw refuse(`it has ${info.size} bytes, more than ${MAX_CONFIG_BYTES}`);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (error) {
+    throw refuse(error instanceof TypeError ? "it is not UTF-8" : (error as Error).message);
+  }
+}
+
+/** Paths of the file that do not hold what they should. */
+async function pathProblems(text: string, path: string): Promise<ConfigProblem[]> {
+  const toml = parseToml(text);
+  if ("message" in toml) return [];
+  const unusable = findNotBuilt(toml.tree).map((found) => found.path);
+  const findings: Finding[] = [];
+  for (const { key, path: kind } of describeKeys()) {
+    const at = key.split(".");
+    const value = valueAt(toml.tree, at);
+    if (kind !== "input" || typeof value !== "string" || value === "") continue;
+    if (unusable.some((prefix) => isPrefix(prefix, at))) continue;
+    const file = resolve(dirname(path), value);
+    const info = await Deno.stat(file).catch(() => null);
+    if (info?.isFile) continue;
+    const message = info ? `${file} is not a regular file` : `there is no file ${file}`;
+    findings.push({ path: at, code: "path_not_found", message });
+  }
+  return placed(findings, { text, path });
+}
+
+function placed(
+  findings: readonly Finding[],
+  { text, path }: { text: string; path: string },
+): ConfigProblem[] {
+  const lines = locateKeys(text);
+  return sortProblems(findings.map(({ path: at, ...finding }) => ({
+    file: path,
+    line: lines.lineOf(at),
+    key: at.join("."),
+    ...finding,
+  })));
+}
+
+/** One finding a key: a number can break two bounds at once. */
+function firstOfEach(findings: readonly Finding[]): Finding[] {
+  const seen = new Set<string>();
+  return findings.filter(({ path }) => {
+    const key = JSON.stringify(path);
+    return !seen.has(key) && seen.add(key);
+  });
+}
+
+function isPrefix(prefix: readonly (string | number)[], path: readonly (string | number)[]): boolean {
+  return prefix.length <= path.length && prefix.every((part, i) => String(part) === String(path[i]));
+}
+
+/** Integer keys that were written as floats: the schema alone would take `8.0` for 8. */
+function floatFindings(tree: unknown, floats: ReadonlySet<string>): Finding[] {
+  return describeKeys().flatMap(({ key, type }) => {
+    const path = key.split(".");
+    const value = valueAt(tree, path);
+    if (!type.startsWith("integer") || !floats.has(JSON.stringify(path)) || !Number.isInteger(value)) {
+      return [];
+    }
+    const message = `must be an integer: write ${showValue(value)}, without a fraction`;
+    return [{ path, code: "invalid_value" as const, message }];
+  });
+}
+
+const MAX_REPAIRS = 8;
+
+/**
+ * A configuration for the rules that still can be checked when something is wrong: what is wrong is taken out, and
+ * what is missing gets a placeholder. Null when that does not lead anywhere.
+ */
+function repaired(tree: Record<string, unknown>): RunConfig | null {
+  const copy = structuredClone(tree);
+  const keys = new Map(describeKeys().map((key) => [key.key, key]));
+  for (let round = 0; round < MAX_REPAIRS; round++) {
+    const parsed = runConfigSchema.safeParse(copy);
+    if (parsed.success) return parsed.data;
+    for (const issue of parsed.error.issues) {
+      const path = issue.path as Path;
+      const parent = valueAt(copy, path.slice(0, -1)) as Record<string | number, unknown> | undefined;
+      const last = path.at(-1);
+      if (issue.code === "unrecognized_keys") {
+        const table = valueAt(copy, path) as Record<string, unknown>;
+        for (const key of issue.keys) delete table[key];
+      } else if (parent === undefined || last === undefined) return null;
+      else if (Array.isArray(parent)) parent.splice(Number(last), 1);
+      else if (parent[last] !== undefined) delete parent[last];
+      else parent[last] = placeholder(path.join("."), keys.get(path.join("."))?.type);
+    }
+  }
+  return null;
+}
+
+function placeholder(key: string, type: string | undefined): unknown {
+  if (type === undefined) return {};
+  if (Object.hasOwn(LIMITS, key)) return LIMITS[key as keyof typeof LIMITS].max;
+  return type.startsWith('"') ? JSON.parse(type.split(" or ")[0]!) : "?";
+}
+
+function resolveInputPaths(config: RunConfig, path: string): RunConfig {
+  const copy = structuredClone(config);
+  for (const { key, path: kind } of describeKeys()) {
+    const parts = key.split(".");
+    const table = valueAt(copy, parts.slice(0, -1)) as Record<string, unknown> | undefined;
+    const value = valueAt(copy, parts);
+    if (kind && table && typeof value === "string") table[parts.at(-1)!] = resolve(dirname(path), value);
+  }
+  return copy;
+}

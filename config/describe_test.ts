@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { configJsonSchema, describeConfig, describeKeys } from "./describe.ts";
+
+Deno.test("every key has a line of description, and a default, a rule or a duty", () => {
+  for (const { key, description, required, rule, ...rest } of describeKeys()) {
+    assert.match(description, /^\S.{8,150}\.$/, key);
+    const fallbacks = [required, "default" in rest, rule !== undefined].filter(Boolean).length;
+    assert.equal(fallbacks, 1, `${key} has ${fallbacks} of duty, default and rule`);
+  }
+  for (const { section, description } of describeConfig()) assert.match(description, /\.$/, section);
+});
+
+Deno.test("types are in words", () => {
+  const type = (key: string) => describeKeys().find((found) => found.key === key)?.type;
+  assert.equal(type("lora.rank"), "integer, 1 to 1024");
+  assert.equal(type("training.lr"), "number, above 0, at most 1");
+  assert.equal(type("lora.dropout"), "number, 0 to below 1");
+  assert.equal(type("agent.truncation"), '"drop" or "min_reward"');
+  assert.equal(type("model.path"), "path");
+  assert.equal(type("agent.mcp_servers[].command"), "list of string");
+  assert.equal(type("agent.environment.allow_network"), "true or false");
+});
+
+Deno.test("the JSON Schema is closed and tells defaults and rules", () => {
+  const schema = configJsonSchema() as {
+    $schema: string;
+    additionalProperties: boolean;
+    required: string[];
+    properties: Record<
+      string,
+      { properties: Record<string, Record<string, unknown>>; additionalProperties: boolean }
+    >;
+  };
+  assert.equal(schema.$schema, "https://json-schema.org/draft/2020-12/schema");
+  assert.equal(schema.additionalProperties, false);
+  assert.deepEqual(schema.required, ["run", "model"]);
+  const { rank } = schema.properties.lora!.properties;
+  assert.deepEqual([rank!.type, rank!.minimum, rank!.maximum, rank!.default], ["integer", 1, 1024, 8]);
+  const ctx = schema.properties.training!.properties.ctx!;
+  assert.match(String(ctx.description), /Left out: the smaller of 4096/);
+  assert.equal("rule" in ctx, false);
+});

@@ -1,0 +1,100 @@
+/** Adapters as GGUF files that llama.cpp loads with `--lora`. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { type GgufFile, openGguf } from "./gguf.ts";
+import type { GgufMetadata } from "./gguf_values.ts";
+import { type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
+import {
+  assembleLora,
+  assertWholeAdapter,
+  ggufName,
+  loraDifference,
+  type LoraHalf,
+  loraOrder,
+  type LoraTensors,
+  targetOfGgufName,
+} from "./lora.ts";
+import { formatError } from "./model_file.ts";
+import { encodeTensor } from "./quantize.ts";
+
+const TENSOR_NAME = /^blk\.(\d{1,5})\.([a-z_]+)\.weight\.lora_([ab])$/;
+
+/**
+ * Writes an adapter as a GGUF file of F32 tensors, atomically; it is read back and compared before it gets its name.
+ *
+ * @source llama.cpp, `llama_adapter_lora_init_impl`: `adapter.lora.alpha`, `<tensor>.lora_a`, `<tensor>.lora_b`.
+ */
+export async function writeAdapter(path: string, lora: LoraTensors, name = "adapter"): Promise<void> {
+  assertWholeAdapter(lora);
+  const metadata: GgufMetadata = new Map([
+    ["general.architecture", { type: "string", value: lora.architecture }],
+    ["general.type", { type: "string", value: "adapter" }],
+    ["general.name", { type: "string", value: name }],
+    ["adapter.type", { type: "string", value: "lora" }],
+    ["adapter.lora.alpha", { type: "float32", value: lora.alpha }],
+  ]);
+  const tensors = loraOrder(lora.layers, lora.targets).flatMap(
+    ({ layer, target, key }): GgufTensorSource[] => {
+      const pair = lora.tensors.get(key)!, base = `blk.${layer}.${ggufName(target)}.weight`;
+      const source = (half: "a" | "b", shape: number[]): GgufTensorSource => ({
+        name: `${base}.lora_${half}`,
+        type: "F32",
+        shape,
+        pieces: () => [encodeTensor("F32", pair[half])],
+      });
+      return [source("a", [lora.rank, pair.in]), source("b", [pair.out, lora.rank])];
+    },
+  );
+  await writeGguf(path, { metadata, tensors }, async (partial_path) => {
+    assertReadBack(
+      path,
+      loraDifference({ ...lora, alpha: Math.fround(lora.alpha) }, await readAdapter(partial_path)),
+    );
+  });
+}
+
+/**
+ * Reads an adapter from a GGUF file.
+ *
+ * @throws {ServiceError} `path_not_found`, or `format_invalid` for anything but a LoRA adapter of attention and
+ * feed-forward projections with the same targets in every layer.
+ */
+export async function readAdapter(path: string): Promise<LoraTensors> {
+  using file = await openGguf(path);
+  const kind = `${file.getString("general.type", "model")} ${file.getString("adapter.type", "")}`;
+  if (kind !== "adapter lora") {
+    throw formatError(
+      path,
+      "it is not a LoRA adapter: general.type and adapter.type are not adapter and lora",
+    );
+  }
+  const facts = {
+    architecture: file.getString("general.architecture"),
+    alpha: file.getFloat("adapter.lora.alpha"),
+  };
+  const halves: LoraHalf[] = [];
+  for (const name of file.tensors.keys()) halves.push(await readHalf(file, name));
+  return assembleLora(facts, halves, (reason) => {
+    throw formatError(path, reason);
+  });
+}
+
+async function readHalf(file: GgufFile, name: string): Promise<LoraHalf> {
+  const match = TENSOR_NAME.exec(name), target = match && targetOfGgufName(match[2]!);
+  if (!target) {
+    throw formatError(file.path, `the tensor ${name} is not one of a supported adapter`, { tensor: name });
+  }
+  return {
+    layer: Number(match[1]),
+    target,
+    half: match[3] as "a" | "b",
+    shape: file.tensor(name).shape,
+    values: await file.readFloats(name),
+  };
+}
+
+/** Refuses what reading back found different. */
+export function assertReadBack(path: string, difference: string | null): void {
+  if (difference === null) return;
+  throw new ServiceError("internal", `Cannot write ${path}: read back, it differs: ${difference}`, { path });
+}

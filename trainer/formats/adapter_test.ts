@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { fixturePath } from "../../tests/fixture.ts";
+import { LORA_TARGETS } from "../engine/protocol.ts";
+import { readAdapter, writeAdapter } from "./adapter.ts";
+import { openGguf } from "./gguf.ts";
+import { ggufName, loraDifference, loraKey, type LoraTensors, peftModule, targetOfGgufName } from "./lora.ts";
+import { readPeft, writePeft } from "./peft.ts";
+
+const GOLDEN = "models/tiny-agent/golden-lora";
+const STRICT = { sanitizeOps: true, sanitizeResources: true };
+
+async function goldenAdapter(): Promise<LoraTensors> {
+  return await readAdapter(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
+}
+
+async function goldenFolder(): Promise<string> {
+  const path = await fixturePath(`${GOLDEN}/adapter_config.json`);
+  return path.slice(0, path.lastIndexOf("/"));
+}
+
+async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
+  const directory = await Deno.makeTempDir();
+  try {
+    await run(directory);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name).sort();
+}
+
+/** The adapter with one value changed. */
+function changed(lora: LoraTensors): LoraTensors {
+  const tensors = new Map(lora.tensors), key = loraKey(1, "up_proj"), pair = tensors.get(key)!;
+  tensors.set(key, { ...pair, b: pair.b.map((value, i) => i === 5 ? value + 1 : value) });
+  return { ...lora, tensors };
+}
+
+Deno.test({
+  name: "the golden adapter holds the same values as GGUF and as PEFT folder",
+  ...STRICT,
+  async fn() {
+    const lora = await goldenAdapter();
+    assert.equal(lora.architecture, "qwen3");
+    assert.deepEqual([lora.rank, lora.alpha, lora.layers], [8, 16, 4]);
+    assert.deepEqual(lora.targets, [...LORA_TARGETS]);
+    assert.equal(lora.tensors.size, 28);
+    const { in: width, out, a, b } = lora.tensors.get(loraKey(3, "down_proj"))!;
+    assert.deepEqual([width, out, a.length, b.length], [512, 256, 8 * 512, 256 * 8]);
+    assert.equal(loraDifference(lora, await readPeft(await goldenFolder(), "qwen3")), null);
+  },
+});
+
+Deno.test("names of projections in GGUF and PEFT belong together", () => {
+  assert.deepEqual(LORA_TARGETS.map(ggufName), [
+    "attn_q",
+    "attn_k",
+    "attn_v",
+    "attn_output",
+    "ffn_gate",
+    "ffn_up",
+    "ffn_down",
+  ]);
+  for (const target of LORA_TARGETS) assert.equal(targetOfGgufName(ggufName(target)), target);
+  assert.equal(targetOfGgufName("token_embd"), null);
+  assert.equal(peftModule("o_proj"), "self_attn.o_proj");
+  assert.equal(peftModule("gate_proj"), "mlp.gate_proj");
+});
+
+Deno.test({
+  name: "an adapter is read as it was written, with any subset of targets",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const golden = await goldenAdapter();
+      const targets = ["k_proj", "down_proj"] as const;
+      const kept = [...golden.tensors].filter(([key]) => targets.some((target) => key.endsWith(target)));
+      const subset = { ...golden, targets: [...targets], tensors: new Map(kept) };
+      for (const lora of [golden, subset]) {
+        await writeAdapter(`${directory}/a.gguf`, lora);
+        assert.equal(loraDifference(lora, await readAdapter(`${directory}/a.gguf`)), null);
+        await writePeft(`${directory}/peft`, lora, "tiny-agent");
+        assert.equal(loraDifference(lora, await readPeft(`${directory}/peft`, "qwen3")), null);
+        assert.deepEqual(await namesIn(directory), ["a.gguf", "peft"]);
+        assert.deepEqual(await namesIn(`${directory}/peft`), [
+          "adapter_config.json",
+          "adapter_model.safetensors",
+        ]);
+      }
+    }),
+});
+
+Deno.test({
+  name: "the written file has the golden file's tensors and PEFT configuration",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const lora = await goldenAdapter();
+      await writeAdapter(`${directory}/a.gguf`, lora, "tiny-agent-golden-lora");
+      const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
+      using written = await openGguf(`${directory}/a.gguf`);
+      using original = await openGguf(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
+      assert.deepEqual(new Map([...written.metadata].sort()), new Map([...original.metadata].sort()));
+      assert.deepEqual([...written.tensors.keys()].sort(), [...original.tensors.keys()].sort());
+      assert.equal((await Deno.stat(`${directory}/a.gguf`)).size, golden.length);
+      await writePeft(`${directory}/peft`, lora, "tiny-agent");
+      const config = async (folder: string) =>
+        JSON.parse(await Deno.readTextFile(`${folder}/adapter_config.json`));
+      assert.deepEqual(await config(`${directory}/peft`), await config(await goldenFolder()));
+    }),
+});
+
+Deno.test({
+  name: "a write that fails leaves the old file and nothing else",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const lora = await goldenAdapter(), path = `${directory}/a.gguf`;
+      await writeAdapter(path, lora);
+      // The partial file is the full device: its writes end with "no space left".
+      await Deno.symlink("/dev/full", `${path}.partial`);
+      await assert.rejects(writeAdapter(path, changed(lora)), /[Nn]o space left/);
+      assert.deepEqual(await namesIn(directory), ["a.gguf"]);
+      assert.equal(loraDifference(lora, await readAdapter(path)), null);
+
+      // A folder in the way of the partial file, and a file in the way of the folder.
+      await Deno.mkdir(`${directory}/b.gguf.partial/in_the_way`, { recursive: true });
+      await assert.rejects(writeAdapter(`${directory}/b.gguf`, lora));
+      await Deno.writeTextFile(`${directory}/file`, "");
+      await assert.rejects(writeAdapter(`${directory}/file/c.gguf`, lora));
+      assert.deepEqual(await namesIn(directory), ["a.gguf", "b.gguf.partial", "file"]);
+    }),
+});
+
+Deno.test({
+  name: "a PEFT folder that cannot be written leaves the old folder",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const lora = await goldenAdapter(), folder = `${directory}/peft`;
+      await writePeft(folder, lora, "tiny-agent");
+      // A name that is too long once the partial suffix of a file stands behind it.
+      const deep = `${directory}/${"x".repeat(250)}`;
+      await assert.rejects(writePeft(deep, lora, "tiny-agent"));
+      const broken = { ...lora, architecture: "llama" };
+      await assert.rejects(writePeft(folder, broken, "tiny-agent"), {
+        code: "not_built",
+        message: /permuted/,
+      });
+      assert.deepEqual(await namesIn(directory), ["peft"]);
+      assert.equal(loraDifference(lora, await readPeft(folder, "qwen3")), null);
+      await writePeft(folder, changed(lora), "tiny-agent");
+      assert.equal(loraDifference(changed(lora), await readPeft(folder, "qwen3")), null);
+    }),
+});
+
+Deno.test("a model is no adapter", async () => {
+  const path = await fixturePath("models/tiny-agent-f16.gguf");
+  await assert.rejects(readAdapter(path), { code: "format_invalid", message: /not a LoRA adapter/ });
+});
+
+Deno.test({
+  name: "an adapter with a missing, a doubled or an unknown tensor is refused",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
+      const rename = async (from: string, to: string) => {
+        assert.equal(from.length, to.length);
+        const bytes = golden.slice(), text = new TextDecoder("latin1").decode(bytes.subarray(0, 4000));
+        const at = text.indexOf(from);
+        assert.ok(at > 0);
+        bytes.set(new TextEncoder().encode(to), at);
+        await Deno.writeFile(`${directory}/a.gguf`, bytes);
+        return await readAdapter(`${directory}/a.gguf`);
+      };
+      const refused = (message: RegExp) => ({ code: "format_invalid", message });
+      const name = "blk.1.attn_k.weight.lora_a";
+      await assert.rejects(rename(name, "blk.9.attn_k.weight.lora_a"), refused(/targets|missing/));
+      await assert.rejects(
+        rename(name, "blk.1.attn_z.weight.lora_a"),
+        refused(/attn_z.*not one of a supported/),
+      );
+      await assert.rejects(rename(name, "blk.1.attn_k.weight.lora_c"), refused(/lora_c/));
+      await assert.rejects(rename(name, "blk.01.attn_k.weigh.lora_a"), refused(/weigh.lora_a/));
+      await assert.rejects(rename("general.type\x08", "general.tipe\x08"), refused(/not a LoRA adapter/));
+    }),
+});

@@ -1,0 +1,145 @@
+/** Low-rank adapters in memory, and the names of their tensors in GGUF and PEFT. */
+
+import { assert } from "../../core/errors.ts";
+import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
+
+/** The pair of one linear layer: `y = W·x + (alpha / rank)·B·A·x`. */
+export interface LoraPair {
+  /** `[rank, in]` f32, row-major. */
+  a: Float32Array;
+  /** `[out, rank]` f32, row-major. */
+  b: Float32Array;
+  in: number;
+  out: number;
+}
+
+/** An adapter: every layer has a pair for every target. */
+export interface LoraTensors {
+  /** Of the base model, such as `qwen3`. */
+  architecture: string;
+  rank: number;
+  alpha: number;
+  /** In the order of {@link LORA_TARGETS}. */
+  targets: LoraTarget[];
+  layers: number;
+  /** By {@link loraKey}, layer by layer, targets in their order. */
+  tensors: Map<string, LoraPair>;
+}
+
+const GGUF_NAMES: Record<LoraTarget, string> = {
+  q_proj: "attn_q",
+  k_proj: "attn_k",
+  v_proj: "attn_v",
+  o_proj: "attn_output",
+  gate_proj: "ffn_gate",
+  up_proj: "ffn_up",
+  down_proj: "ffn_down",
+};
+
+/** The key of a pair, such as `blk.0.q_proj`. */
+export function loraKey(layer: number, target: LoraTarget): string {
+  return `blk.${layer}.${target}`;
+}
+
+/** GGUF's name of a projection: `q_proj` is `attn_q`. */
+export function ggufName(target: LoraTarget): string {
+  return GGUF_NAMES[target];
+}
+
+/** The inverse of {@link ggufName}; null for a tensor that no adapter of this program has. */
+export function targetOfGgufName(name: string): LoraTarget | null {
+  return LORA_TARGETS.find((target) => GGUF_NAMES[target] === name) ?? null;
+}
+
+/** Where a projection stands in a Hugging Face layer: `q_proj` is `self_attn.q_proj`. */
+export function peftModule(target: LoraTarget): string {
+  return `${GGUF_NAMES[target].startsWith("attn") ? "self_attn" : "mlp"}.${target}`;
+}
+
+/** The order in which an adapter's pairs are stored: by layer, then by target. */
+export function loraOrder(
+  layers: number,
+  targets: readonly LoraTarget[],
+): { layer: number; target: LoraTarget; key: string }[] {
+  return Array.from({ length: layers }, (_, layer) => {
+    return targets.map((target) => ({ layer, target, key: loraKey(layer, target) }));
+  }).flat();
+}
+
+/** Asserts that an adapter in memory is whole: every pair is there and as long as its shape asks for. */
+export function assertWholeAdapter({ rank, alpha, targets, layers, tensors }: LoraTensors): void {
+  assert(Number.isInteger(rank) && rank > 0 && Number.isFinite(alpha), "an adapter has a rank and a scale");
+  const order = loraOrder(layers, targets);
+  assert(
+    order.length > 0 && tensors.size === order.length,
+    "an adapter has a pair for every layer and target",
+  );
+  for (const { key } of order) {
+    const pair = tensors.get(key);
+    assert(pair, `an adapter has a pair ${key}`);
+    assert(pair.a.length === rank * pair.in && pair.b.length === pair.out * rank, `${key} has its shape`);
+  }
+}
+
+/** One half of a pair as a file has it. */
+export interface LoraHalf {
+  layer: number;
+  target: LoraTarget;
+  half: "a" | "b";
+  /** `[rank, in]` for `a`, `[out, rank]` for `b`. */
+  shape: readonly number[];
+  values: Float32Array;
+}
+
+/**
+ * Puts an adapter together from what a file holds.
+ *
+ * @param fail Refuses the file for a reason.
+ */
+export function assembleLora(
+  facts: { architecture: string; alpha: number },
+  halves: readonly LoraHalf[],
+  fail: (reason: string) => never,
+): LoraTensors {
+  const found = new Map(halves.map((half) => [`${loraKey(half.layer, half.target)}.${half.half}`, half]));
+  if (found.size !== halves.length) fail("a tensor stands there twice");
+  if (halves.length === 0) fail("it holds no adapter tensors");
+  const rank = halves.find(({ half }) => half === "a")?.shape[0] ?? 0;
+  const layers = halves.reduce((most, { layer }) => Math.max(most, layer + 1), 0);
+  const targets = LORA_TARGETS.filter((target) => halves.some((half) => half.target === target));
+  if (layers * targets.length > halves.length) {
+    fail("layers differ in their targets, or a tensor is missing; every layer must have the same targets");
+  }
+  const tensors = new Map<string, LoraPair>();
+  for (const { key } of loraOrder(layers, targets)) {
+    const a = found.get(`${key}.a`), b = found.get(`${key}.b`);
+    if (!a || !b) return fail(`${key} lacks its tensor ${a ? "B" : "A"}`);
+    const [a_rank, width] = a.shape, [out, b_rank] = b.shape;
+    if (a.shape.length !== 2 || b.shape.length !== 2 || a_rank !== rank || b_rank !== rank) {
+      fail(`${key} has the shapes A [${a.shape}] and B [${b.shape}], which do not have the rank ${rank}`);
+    }
+    tensors.set(key, { a: a.values, b: b.values, in: width!, out: out! });
+  }
+  if (!Number.isFinite(facts.alpha)) fail(`its alpha is ${facts.alpha}`);
+  return { ...facts, rank, targets, layers, tensors };
+}
+
+/** Where two adapters differ, bit for bit; null when they are the same. */
+export function loraDifference(left: LoraTensors, right: LoraTensors): string | null {
+  for (const key of ["architecture", "rank", "alpha", "layers"] as const) {
+    if (left[key] !== right[key]) return `${key} is ${right[key]}, not ${left[key]}`;
+  }
+  if (`${left.targets}` !== `${right.targets}`) return `targets are ${right.targets}, not ${left.targets}`;
+  for (const [key, pair] of left.tensors) {
+    const other = right.tensors.get(key);
+    if (!other || other.in !== pair.in || other.out !== pair.out) return `${key} has another shape`;
+    if (!sameBits(pair.a, other.a) || !sameBits(pair.b, other.b)) return `${key} has other values`;
+  }
+  return null;
+}
+
+function sameBits(left: Float32Array, right: Float32Array): boolean {
+  const words = ({ buffer, byteOffset, length }: Float32Array) => new Uint32Array(buffer, byteOffset, length);
+  const a = words(left), b = words(right);
+  return a.length === b.length && a.every((word, i) => word === b[i]);
+}

@@ -1,0 +1,166 @@
+/** Adapters as PEFT folders: `adapter_config.json` and `adapter_model.safetensors`. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { writeFileAtomic } from "../../core/files.ts";
+import { LORA_TARGETS } from "../engine/protocol.ts";
+import { assertReadBack } from "./adapter.ts";
+import {
+  assembleLora,
+  assertWholeAdapter,
+  loraDifference,
+  type LoraHalf,
+  loraOrder,
+  type LoraTensors,
+  peftModule,
+} from "./lora.ts";
+import { formatError } from "./model_file.ts";
+import {
+  floatsOf,
+  floatTensor,
+  readSafetensors,
+  type SafetensorsTensor,
+  writeSafetensors,
+} from "./safetensors.ts";
+
+const CONFIG = "adapter_config.json";
+const WEIGHTS = "adapter_model.safetensors";
+const PREFIX = "base_model.model.model.layers";
+const TENSOR_NAME = /^base_model\.model\.model\.layers\.(\d{1,5})\.([a-z_]+\.[a-z_]+)\.lora_([AB])\.weight$/;
+
+/** Architectures whose rows of q and k stand in another order in GGUF than in Hugging Face files. */
+const PERMUTED = ["llama"];
+
+/**
+ * Writes an adapter as a PEFT folder. The folder is made whole beside its final place, read back and compared, and
+ * then takes the place of what stood there.
+ *
+ * @throws {ServiceError} `not_built` for an architecture whose weights are permuted in GGUF.
+ */
+export async function writePeft(directory: string, lora: LoraTensors, base_model: string): Promise<void> {
+  assertWholeAdapter(lora);
+  refusePermuted(lora.architecture);
+  const partial = `${directory}.partial`, old = `${directory}.old`;
+  try {
+    await removeTree(partial);
+    await writePeftFiles(partial, lora, base_model);
+    assertReadBack(directory, loraDifference(lora, await readPeft(partial, lora.architecture)));
+    await removeTree(old);
+    const had = await renameIfThere(directory, old);
+    try {
+      await Deno.rename(partial, directory);
+    } catch (error) {
+      if (had) await Deno.rename(old, directory);
+      throw error;
+    }
+    await removeTree(old);
+  } catch (error) {
+    await removeTree(partial).catch(() => {});
+    throw error;
+  }
+}
+
+/**
+ * Reads an adapter from a PEFT folder.
+ *
+ * @param architecture Of the base model; the folder does not name it.
+ * @throws {ServiceError} `path_not_found` or `format_invalid`; `not_built` for rsLoRA, DoRA and pattern-wise ranks.
+ */
+export async function readPeft(directory: string, architecture: string): Promise<LoraTensors> {
+  refusePermuted(architecture);
+  const config_path = `${directory}/${CONFIG}`, path = `${directory}/${WEIGHTS}`;
+  const { rank, alpha } = await readConfig(config_path);
+  const content = await readSafetensors(path);
+  const halves = [...content.tensors.keys()].map((name): LoraHalf => {
+    const match = TENSOR_NAME.exec(name);
+    const target = match && LORA_TARGETS.find((target) => peftModule(target) === match[2]);
+    if (!target) {
+      throw formatError(path, `the tensor ${name} is not one of a supported adapter`, { tensor: name });
+    }
+    return {
+      layer: Number(match[1]),
+      target,
+      half: match[3] === "A" ? "a" : "b",
+      shape: content.tensors.get(name)!.shape,
+      values: floatsOf(path, content, { name }),
+    };
+  });
+  const lora = assembleLora({ architecture, alpha }, halves, (reason) => {
+    throw formatError(path, reason);
+  });
+  if (lora.rank !== rank) {
+    throw formatError(path, `its tensors have the rank ${lora.rank}, but ${CONFIG} says ${rank}`);
+  }
+  return lora;
+}
+
+async function writePeftFiles(directory: string, lora: LoraTensors, base_model: string): Promise<void> {
+  const tensors = new Map<string, SafetensorsTensor>();
+  for (const { layer, target, key } of loraOrder(lora.layers, lora.targets)) {
+    const { a, b, in: width, out } = lora.tensors.get(key)!,
+      base = `${PREFIX}.${layer}.${peftModule(target)}`;
+    tensors.set(`${base}.lora_A.weight`, floatTensor([lora.rank, width], a));
+    tensors.set(`${base}.lora_B.weight`, floatTensor([out, lora.rank], b));
+  }
+  await writeSafetensors(`${directory}/${WEIGHTS}`, { metadata: new Map([["format", "pt"]]), tensors });
+  const config = {
+    peft_type: "LORA",
+    task_type: "CAUSAL_LM",
+    base_model_name_or_path: base_model,
+    r: lora.rank,
+    lora_alpha: lora.alpha,
+    lora_dropout: 0,
+    bias: "none",
+    fan_in_fan_out: false,
+    inference_mode: true,
+    use_rslora: false,
+    use_dora: false,
+    modules_to_save: null,
+    target_modules: lora.targets,
+  };
+  await writeFileAtomic(`${directory}/${CONFIG}`, JSON.stringify(config, null, 2) + "\n");
+}
+
+async function readConfig(path: string): Promise<{ rank: number; alpha: number }> {
+  let config: Record<string, unknown>;
+  try {
+    config = JSON.parse(await Deno.readTextFile(path));
+  } catch (error) {
+    const code = error instanceof Deno.errors.NotFound ? "path_not_found" : "format_invalid";
+    throw new ServiceError(code, `Cannot read ${path}: ${(error as Error).message}`, { path });
+  }
+  if (typeof config !== "object" || config === null) throw formatError(path, "it is not a JSON object");
+  if (config.peft_type !== "LORA") throw formatError(path, `its peft_type is ${config.peft_type}, not LORA`);
+  for (const key of ["use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "modules_to_save"]) {
+    const value = config[key];
+    if (!value || (typeof value === "object" && Object.keys(value).length === 0)) continue;
+    throw new ServiceError("not_built", `Cannot read ${path}: ${key} is not supported`, { path, key });
+  }
+  const { r: rank, lora_alpha: alpha } = config;
+  if (typeof rank !== "number" || typeof alpha !== "number") {
+    throw formatError(path, "r and lora_alpha must be numbers");
+  }
+  return { rank, alpha };
+}
+
+function refusePermuted(architecture: string): void {
+  if (!PERMUTED.includes(architecture)) return;
+  const message =
+    `Cannot use a PEFT adapter of ${architecture}: the rows of its q and k are permuted in GGUF`;
+  throw new ServiceError("not_built", message, { architecture });
+}
+
+async function removeTree(path: string): Promise<void> {
+  await Deno.remove(path, { recursive: true }).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+}
+
+async function renameIfThere(from: string, to: string): Promise<boolean> {
+  try {
+    await Deno.rename(from, to);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

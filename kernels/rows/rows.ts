@@ -1,0 +1,111 @@
+/** Moving and adding rows. Formulas stand in the shaders. */
+
+import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, elementCount, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
+import addWgsl from "./add.wgsl" with { type: "text" };
+import fillWgsl from "./fill.wgsl" with { type: "text" };
+import gatherWgsl from "./gather_rows.wgsl" with { type: "text" };
+import scatterWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
+
+const THREADS = 64;
+const constants = constantsPart({ threads: THREADS });
+
+/** Words copied as bits: a float's payload stays what it is. */
+function wordPart(size: ItemSize): WgslPart {
+  return { file: "word", text: `alias word = ${size === 4 ? "vec4<u32>" : "u32"};\n` };
+}
+
+const gatherKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "gather_rows",
+    wgsl: [constants, wordPart(size), { file: "gather_rows.wgsl", text: gatherWgsl }],
+    params: { source_rows: "u32", rows: "u32", items: "u32" },
+    inputs: ["x", "index"],
+    outputs: ["y"],
+  })
+);
+
+const scatterKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "scatter_add_rows",
+    wgsl: [constants, itemPart(size), { file: "scatter_add_rows.wgsl", text: scatterWgsl }],
+    params: { target_rows: "u32", rows: "u32", items: "u32" },
+    inputs: ["y", "index"],
+    outputs: ["x"],
+  })
+);
+
+const fillKernel = kernelFamily((type: "f32" | "u32", size: ItemSize) =>
+  defineKernel({
+    name: "fill",
+    wgsl: [constants, wordPart(size), { file: "fill.wgsl", text: fillWgsl }],
+    params: { items: "u32", value: type },
+    inputs: [],
+    outputs: ["x"],
+  })
+);
+
+const addKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "add",
+    wgsl: [constants, itemPart(size), { file: "add.wgsl", text: addWgsl }],
+    params: { items: "u32" },
+    inputs: ["y"],
+    outputs: ["x"],
+  })
+);
+
+const grid = (items: number) => wrappedGrid(ceilDiv(items, THREADS));
+
+/**
+ * Records `y[i] = x[index[i]]`; a row whose index is no row of x becomes zeros.
+ *
+ * @param tensors x `[N, C]`, y `[M, C]`, both of one type of 4 bytes; index `[M] u32`.
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function gatherRows(recorder: Recorder, tensors: Operands<ReturnType<typeof gatherKernel>>): void {
+  const [source_rows, width] = expectShape(tensors.x, "x", 2);
+  const [rows] = expectShape(tensors.index, "index", 1);
+  expectShape(tensors.y, "y", [rows, width]);
+  const size = itemSize(width), items = width / size;
+  recorder.dispatch(gatherKernel(size), { source_rows, rows, items }, tensors, grid(rows * items));
+}
+
+/**
+ * Records `x[index[i]] += y[i]`; a row whose index is no row of x is left out.
+ *
+ * @param tensors y `[M, C] f32`; x `[N, C] f32`, accumulated; index `[M] u32`, each row of x at most once.
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function scatterAddRows(
+  recorder: Recorder,
+  tensors: Operands<ReturnType<typeof scatterKernel>>,
+): void {
+  const [target_rows, width] = expectShape(tensors.x, "x", 2);
+  const [rows] = expectShape(tensors.index, "index", 1);
+  expectShape(tensors.y, "y", [rows, width]);
+  const size = itemSize(width), items = width / size;
+  recorder.dispatch(scatterKernel(size), { target_rows, rows, items }, tensors, grid(rows * items));
+}
+
+/** Records `x = value` in every element of an f32 or u32 tensor. */
+export function fill(recorder: Recorder, x: Tensor, value: number): void {
+  const size = itemSize(elementCount(x.shape)), items = elementCount(x.shape) / size;
+  const type = x.dtype === "u32" ? "u32" : "f32";
+  recorder.dispatch(fillKernel(type, size), { items, value }, { x }, grid(items));
+}
+
+/**
+ * Records `x += y`.
+ *
+ * @param tensors x, y f32 of one shape; x is accumulated.
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function addInPlace(recorder: Recorder, tensors: Operands<ReturnType<typeof addKernel>>): void {
+  expectShape(tensors.y, "y", tensors.x.shape);
+  const size = itemSize(elementCount(tensors.x.shape)), items = elementCount(tensors.x.shape) / size;
+  recorder.dispatch(addKernel(size), { items }, tensors, grid(items));
+}

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { ShapeError } from "../shape.ts";
+import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { addInPlace, fill, gatherRows, scatterAddRows } from "./rows.ts";
+
+/** Widths for both item sizes. Every result is a copy or one sum of f32, so comparisons are exact. */
+const widths = [3, 8];
+const NONE = 0xffffffff;
+
+for (const width of widths) {
+  gpuTest(`gatherRows copies rows of ${width}, zeros where there is none`, async (gpu) => {
+    const x = randomNormal(1, 5 * width), index = [4, 0, 0, NONE, 5, 2];
+    const { y } = await run(gpu, {
+      x: [x, [5, width]],
+      index: [index, [6], "u32"],
+      y: filled(NaN, 6, width),
+    }, (recorder, t) => gatherRows(recorder, t));
+    index.forEach((source, i) => {
+      const expected = source < 5 ? x.slice(source * width, (source + 1) * width) : new Float64Array(width);
+      assert.deepEqual(y.slice(i * width, (i + 1) * width), expected, `row ${i}`);
+    });
+  });
+
+  gpuTest(`scatterAddRows adds rows of ${width} and leaves out what has no place`, async (gpu) => {
+    const y = randomNormal(1, 4 * width), index = [3, NONE, 0, 5];
+    const { x } = await run(gpu, {
+      x: filled(0.5, 5, width),
+      index: [index, [4], "u32"],
+      y: [y, [4, width]],
+    }, (recorder, t) => scatterAddRows(recorder, t));
+    const expected = new Float64Array(5 * width).fill(0.5);
+    for (let c = 0; c < width; c++) {
+      expected[3 * width + c] = Math.fround(0.5 + y[c]!);
+      expected[c] = Math.fround(0.5 + y[2 * width + c]!);
+    }
+    assert.deepEqual(x, expected);
+  });
+
+  gpuTest(`fill and addInPlace reach every element of [65, ${width}]`, async (gpu) => {
+    const y = randomNormal(1, 65 * width);
+    const given = {
+      x: filled(NaN, 65, width),
+      words: [new Uint32Array(65 * width), [65, width], "u32"],
+      sum: filled(0.5, 65, width),
+      y: [y, [65, width]],
+    } as const;
+    const actual = await run(gpu, given, (recorder, t) => {
+      fill(recorder, t.x, -1.25);
+      fill(recorder, t.words, 0xfffffffe);
+      addInPlace(recorder, { x: t.sum, y: t.y });
+    });
+    assert.deepEqual(actual.x, new Float64Array(65 * width).fill(-1.25));
+    assert.deepEqual(actual.words, new Float64Array(65 * width).fill(0xfffffffe));
+    assert.deepEqual(actual.sum, y.map((v) => Math.fround(v + 0.5)));
+  });
+}
+
+gpuTest("fill reaches beyond what one axis of the grid holds", async (gpu) => {
+  const count = 65_535 * 64 + 65;
+  const { x } = await run(
+    gpu,
+    { x: [new Float32Array(count), [count]] },
+    (recorder, t) => fill(recorder, t.x, 3),
+  );
+  assert.equal(x.every((v) => v === 3), true);
+});
+
+gpuTest("rows names the tensor whose shape is wrong", async (gpu) => {
+  const given = { x: filled(0, 2, 3), y: filled(0, 3, 2), index: filled(0, 3) };
+  await run(gpu, given, (recorder, { x, y, index }) => {
+    const error = new ShapeError("Cannot use y [3, 2]: expected [3, 3]");
+    assert.throws(() => gatherRows(recorder, { x, y, index }), error);
+    assert.throws(() => scatterAddRows(recorder, { x, y, index }), error);
+    assert.throws(
+      () => addInPlace(recorder, { x, y }),
+      new ShapeError("Cannot use y [3, 2]: expected [2, 3]"),
+    );
+  });
+});

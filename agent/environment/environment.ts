@@ -26,12 +26,19 @@ export interface ToolCatalog {
   tools: ToolDefinition[];
 }
 
+export interface VerifyAnswer {
+  /** The terminal reward; null when this scenario has nothing to verify. */
+  reward: number | null;
+  /** A wall-clock limit decided it. */
+  timed_out: boolean;
+}
+
 /** One trajectory's environment. */
 export interface Environment {
   /** @throws {ServiceError} `tool_failed` when the tool broke; an error that the model may see is a result. */
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
-  /** The terminal reward; null when this scenario has nothing to verify. */
-  verify(signal: AbortSignal): Promise<number | null>;
+  /** Grades what the trajectory left behind. @throws {ServiceError} `environment_failed`. */
+  verify(signal: AbortSignal): Promise<VerifyAnswer>;
   /** Gives everything back; never throws, and a second call does nothing. */
   close(): Promise<void>;
 }
@@ -39,6 +46,8 @@ export interface Environment {
 /** What a run needs to have environments. */
 export interface EnvironmentFactory {
   readonly type: "container" | "local" | "http";
+  /** What a single tool call may take, whether or not the tool heeds its signal. */
+  readonly call_timeout_ms: number;
   catalog(scenario: Scenario): ToolCatalog;
   /** Whether the environment itself can tell success from failure on this scenario. */
   canVerify(scenario: Scenario): boolean;

@@ -1,0 +1,172 @@
+/** Programs in a process group of their own, with a time limit, capped output and nothing of our environment. */
+
+import { ServiceError } from "../../core/errors.ts";
+import type { Clock } from "../../core/clock.ts";
+
+/** Bytes of stdout and of stderr that are kept; what follows is read and forgotten. */
+export const MAX_OUTPUT_BYTES = 1 << 20;
+
+/** How long output may still arrive after the group is dead (a process that left the group can hold the pipe). */
+export const DRAIN_TIMEOUT_MS = 500;
+
+export interface CommandOptions {
+  /** Program and arguments. */
+  argv: readonly string[];
+  cwd: string;
+  timeout_ms: number;
+  clock: Clock;
+  signal: AbortSignal;
+  max_output_bytes?: number;
+}
+
+export interface CommandResult {
+  /** Null when it was killed. */
+  code: number | null;
+  ended: "exited" | "killed" | "timeout" | "cancelled";
+  stdout: string;
+  stderr: string;
+  /** Some output was left out. */
+  capped: boolean;
+}
+
+let die_with_parent: readonly string[] | null = null;
+
+/** `setpriv --pdeathsig KILL` where the machine has it: a dead run leaves no process behind. */
+async function deathSignalPrefix(): Promise<readonly string[]> {
+  if (die_with_parent) return die_with_parent;
+  const prefix = ["setpriv", "--pdeathsig", "KILL", "--"];
+  try {
+    const probe = new Deno.Command("setpriv", {
+      args: [...prefix.slice(1), "true"],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    });
+    die_with_parent = (await probe.output()).success ? prefix : [];
+  } catch {
+    die_with_parent = [];
+  }
+  return die_with_parent;
+}
+
+/**
+ * Runs a program to its end, or kills its whole process group when the time is up or the signal aborts. What it
+ * started in the background dies with it.
+ *
+ * @throws {ServiceError} `environment_failed` when the program cannot be started.
+ */
+export async function runCommand(options: CommandOptions): Promise<CommandResult> {
+  const { argv, cwd, clock, signal, timeout_ms } = options;
+  await checkProgram(argv[0]!, cwd);
+  const [program, ...args] = [...await deathSignalPrefix(), ...argv];
+  let child: Deno.ChildProcess;
+  try {
+    child = new Deno.Command(program!, {
+      args,
+      cwd,
+      clearEnv: true,
+      env: commandEnvironment(cwd),
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      detached: true,
+    }).spawn();
+  } catch (cause) {
+    throw new ServiceError("environment_failed", `Cannot run ${argv[0]}: it does not start`, {}, { cause });
+  }
+  const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;
+  const outputs = [new CappedOutput(child.stdout, cap), new CappedOutput(child.stderr, cap)] as const;
+  const stop = new AbortController();
+  let ended: CommandResult["ended"] = "exited";
+  const end = (why: "timeout" | "cancelled") => {
+    ended = why;
+    killGroup(child.pid);
+  };
+  const abort = () => end("cancelled");
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort, { once: true });
+  clock.sleep(timeout_ms, stop.signal).then(() => end("timeout"), () => {});
+  const status = await child.status;
+  stop.abort();
+  signal.removeEventListener("abort", abort);
+  killGroup(child.pid);
+  await drain(outputs, clock);
+  if (ended === "exited" && status.signal !== null) ended = "killed";
+  return {
+    code: ended === "exited" ? status.code : null,
+    ended,
+    stdout: outputs[0].text(),
+    stderr: outputs[1].text(),
+    capped: outputs.some((output) => output.capped),
+  };
+}
+
+/** Programs are found on this path; the caller's own environment stays with the caller. */
+const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+function commandEnvironment(cwd: string): Record<string, string> {
+  return { PATH: SEARCH_PATH, HOME: cwd, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" };
+}
+
+/** With a launcher in front of it, a program that is not there would look like one that fails. */
+async function checkProgram(program: string, cwd: string): Promise<void> {
+  const places = program.includes("/")
+    ? [program.startsWith("/") ? program : `${cwd}/${program}`]
+    : SEARCH_PATH.split(":").map((directory) => `${directory}/${program}`);
+  for (const place of places) {
+    if ((await Deno.stat(place).catch(() => null))?.isFile) return;
+  }
+  throw new ServiceError("environment_failed", `Cannot run ${program}: no such program`);
+}
+
+function killGroup(pid: number): void {
+  try {
+    Deno.kill(-pid, "SIGKILL");
+  } catch {
+    // The group is already gone.
+  }
+}
+
+async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<void> {
+  const late = new AbortController();
+  const all = Promise.all(outputs.map((output) => output.done));
+  await Promise.race([all, clock.sleep(DRAIN_TIMEOUT_MS, late.signal).catch(() => {})]);
+  late.abort();
+  await Promise.all(outputs.map((output) => output.cancel()));
+}
+
+/** Reads a stream to its end and keeps the first bytes. */
+class CappedOutput {
+  readonly done: Promise<void>;
+  capped = false;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #pieces: Uint8Array[] = [];
+  #left: number;
+
+  constructor(stream: ReadableStream<Uint8Array>, max_bytes: number) {
+    this.#left = max_bytes;
+    this.#reader = stream.getReader();
+    this.done = this.#read();
+  }
+
+  async #read(): Promise<void> {
+    while (true) {
+      const { value, done } = await this.#reader.read();
+      if (done) return;
+      const kept = value.subarray(0, this.#left);
+      this.#left -= kept.length;
+      if (kept.length > 0) this.#pieces.push(kept);
+      if (kept.length < value.length) this.capped = true;
+    }
+  }
+
+  async cancel(): Promise<void> {
+    await this.#reader.cancel().catch(() => {});
+    await this.done.catch(() => {});
+  }
+
+  text(): string {
+    const decoder = new TextDecoder();
+    return this.#pieces.map((piece) => decoder.decode(piece, { stream: true })).join("") + decoder.decode();
+  }
+}

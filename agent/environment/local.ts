@@ -1,0 +1,164 @@
+/** A folder of this machine per trajectory. It confines the toolset's paths, not the commands of a scenario. */
+
+import { dirname, join } from "node:path";
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { Scenario, ScenarioEnv } from "../scenario/scenario.ts";
+import { runFilesTool } from "../tools/builtin/files.ts";
+import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
+import { type CommandResult, runCommand } from "./command.ts";
+import type {
+  AcquireOptions,
+  CallAnswer,
+  Environment,
+  EnvironmentFactory,
+  ToolCall,
+  ToolCatalog,
+  VerifyAnswer,
+} from "./environment.ts";
+import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
+import { Workspace } from "./workspace.ts";
+
+/** Keys of `[agent.environment]`, and a clock. */
+export interface LocalEnvironmentOptions extends ToolsetChoice {
+  allow_unsandboxed: boolean;
+  protect?: readonly string[] | undefined;
+  limits: { exec_timeout_secs: number };
+  clock: Clock;
+  /** Where workspaces are made; left out: the system's folder of temporary files. */
+  directory?: string;
+}
+
+/**
+ * Environments of `type = "local"`.
+ *
+ * @throws {ServiceError} `config_invalid` without `allow_unsandboxed`.
+ */
+export function localEnvironments(options: LocalEnvironmentOptions): EnvironmentFactory {
+  if (!options.allow_unsandboxed) {
+    throw new ServiceError(
+      "config_invalid",
+      'Cannot use agent.environment.type = "local": the commands of scenarios run on this machine; ' +
+        "set allow_unsandboxed = true to allow that",
+    );
+  }
+  return {
+    type: "local",
+    call_timeout_ms: options.limits.exec_timeout_secs * 1000,
+    catalog: (scenario): ToolCatalog => toolsetOf(scenario, options),
+    canVerify: (scenario) => scenario.env?.verify != null,
+    acquire: (scenario, acquire) => LocalEnvironment.acquire({ scenario, options, acquire }),
+  };
+}
+
+const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
+
+/** How much of a failed command's output an error quotes. */
+const QUOTED_CHARS = 400;
+
+class LocalEnvironment implements Environment {
+  #protected: ProtectedFiles | null = null;
+  #closed = false;
+
+  private constructor(
+    readonly workspace: Workspace,
+    readonly env: ScenarioEnv,
+    readonly options: LocalEnvironmentOptions,
+  ) {}
+
+  static async acquire(
+    { scenario, options, acquire }: {
+      scenario: Scenario;
+      options: LocalEnvironmentOptions;
+      acquire: AcquireOptions;
+    },
+  ): Promise<LocalEnvironment> {
+    const { directory } = options;
+    const made = await Deno.makeTempDir({
+      prefix: "svc-workspace-",
+      ...(directory ? { dir: directory } : {}),
+    });
+    const workspace = new Workspace(await Deno.realPath(made));
+    const environment = new LocalEnvironment(workspace, scenario.env ?? NO_ENV, options);
+    try {
+      await environment.#prepare(scenario, acquire.signal);
+      return environment;
+    } catch (error) {
+      await environment.close();
+      throw error;
+    }
+  }
+
+  async #prepare(scenario: Scenario, signal: AbortSignal): Promise<void> {
+    for (const [path, content] of Object.entries(this.env.files)) {
+      const full = join(this.workspace.root, path);
+      await Deno.mkdir(dirname(full), { recursive: true });
+      await Deno.writeTextFile(full, content);
+    }
+    for (const [i, line] of this.env.setup.entries()) {
+      const result = await this.#run(["sh", "-c", line], signal);
+      if (result.code !== 0) {
+        const output = (result.stderr || result.stdout).trim().slice(-QUOTED_CHARS);
+        throw new ServiceError(
+          "environment_failed",
+          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ` +
+            `${ending(result)}${output ? `: ${output}` : ""}`,
+        );
+      }
+    }
+    this.#protected = await ProtectedFiles.keep(
+      this.workspace.root,
+      protectGlobs(scenario, this.options.protect),
+    );
+  }
+
+  call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
+    signal.throwIfAborted();
+    return runFilesTool(call, this.workspace);
+  }
+
+  async verify(signal: AbortSignal): Promise<VerifyAnswer> {
+    const { verify } = this.env;
+    if (!verify) return { reward: null, timed_out: false };
+    await this.#protected?.restore();
+    const result = await this.#run(verify.command, signal);
+    signal.throwIfAborted();
+    return {
+      reward: result.code === 0 ? verify.reward_on_success : 0,
+      timed_out: result.ended === "timeout",
+    };
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await Deno.remove(this.workspace.root, { recursive: true }).catch(async () => {
+      await makeRemovable(this.workspace.root).catch(() => {});
+      await Deno.remove(this.workspace.root, { recursive: true }).catch(() => {});
+    });
+  }
+
+  #run(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
+    const { clock, limits } = this.options;
+    return runCommand({
+      argv,
+      cwd: this.workspace.root,
+      timeout_ms: limits.exec_timeout_secs * 1000,
+      clock,
+      signal,
+    });
+  }
+}
+
+function ending(result: CommandResult): string {
+  if (result.ended === "timeout") return "ran past exec_timeout_secs";
+  return result.ended === "exited" ? `ended with ${result.code}` : "was killed";
+}
+
+/** Gives folders back the rights that a task took from them. */
+async function makeRemovable(folder: string): Promise<void> {
+  await Deno.chmod(folder, 0o700);
+  for await (const entry of Deno.readDir(folder)) {
+    if (entry.isDirectory) await makeRemovable(join(folder, entry.name));
+  }
+}

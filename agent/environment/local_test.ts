@@ -1,0 +1,120 @@
+import { deepEqual, equal, rejects, throws } from "node:assert/strict";
+import { join } from "node:path";
+import { ManualClock } from "../../core/clock.ts";
+import { runCommand } from "./command.ts";
+import { scenarioWith, testEnvironments } from "./environment_contract.ts";
+import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
+import { MAX_RESULT_BYTES } from "./workspace.ts";
+
+const never = new AbortController().signal;
+
+function options(more: Partial<LocalEnvironmentOptions> = {}): LocalEnvironmentOptions {
+  return {
+    allow_unsandboxed: true,
+    tools: {},
+    scenario_toolsets: ["files"],
+    limits: { exec_timeout_secs: 30 },
+    clock: new ManualClock(),
+    ...more,
+  };
+}
+
+async function names(folder: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
+}
+
+const directory = await Deno.makeTempDir();
+globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
+
+testEnvironments("local", () => {
+  const clock = new ManualClock();
+  const factory = localEnvironments(options({ clock, directory }));
+  return Promise.resolve({ factory, clock, leftovers: () => names(directory) });
+});
+
+Deno.test("local environments need allow_unsandboxed", () => {
+  throws(() => localEnvironments(options({ allow_unsandboxed: false })), /set allow_unsandboxed = true/);
+});
+
+Deno.test("a scenario gets the toolset it names, else the default", () => {
+  const offered = localEnvironments(options());
+  equal(offered.catalog(scenarioWith({})).name, "files");
+  const none = scenarioWith({ toolset: undefined });
+  throws(() => offered.catalog(none), /scenario "s" \(line 1\): it names no toolset and .* no default/);
+  equal(localEnvironments(options({ tools: { default: "files" } })).catalog(none).name, "files");
+  const other = scenarioWith({ toolset: "python" });
+  throws(() => offered.catalog(other), /toolset "python" is not offered/);
+  const python = localEnvironments(options({ scenario_toolsets: ["python"] }));
+  throws(() => python.catalog(other), { code: "not_built" });
+});
+
+Deno.test({
+  name: "a file above the limit is the tool's failure, not a result",
+  sanitizeResources: true,
+  async fn() {
+    const setup = [
+      `head -c ${MAX_RESULT_BYTES} /dev/zero > fits; head -c ${MAX_RESULT_BYTES + 1} /dev/zero > large`,
+    ];
+    const environment = await localEnvironments(options({ directory })).acquire(scenarioWith({ setup }), {
+      seed: 1,
+      signal: never,
+    });
+    const read = (path: string) =>
+      environment.call({ id: "", name: "read_file", arguments: { path } }, never);
+    equal((await read("fits")).result?.length, MAX_RESULT_BYTES);
+    await rejects(read("large"), { code: "tool_failed", message: /MAX_RESULT_BYTES/ });
+    await environment.close();
+  },
+});
+
+Deno.test({
+  name: "protected files are restored over links and folders that took their place",
+  sanitizeResources: true,
+  async fn() {
+    const outside = await Deno.makeTempDir({ dir: directory });
+    await Deno.writeTextFile(join(outside, "t.txt"), "elsewhere");
+    const env = {
+      files: { "tests/t.txt": "kept", "test_b": "kept" },
+      verify: { command: ["sh", "-c", 'test "$(cat tests/t.txt test_b)" = keptkept'] },
+    };
+    const made = localEnvironments(options({ directory }));
+    const before = new Set(await names(directory));
+    const environment = await made.acquire(scenarioWith(env), { seed: 1, signal: never });
+    const root = join(directory, (await names(directory)).find((name) => !before.has(name))!);
+    await Deno.remove(join(root, "tests"), { recursive: true });
+    await Deno.symlink(outside, join(root, "tests"));
+    await Deno.remove(join(root, "test_b"));
+    await Deno.mkdir(join(root, "test_b", "x"), { recursive: true });
+    deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+    equal(
+      await Deno.readTextFile(join(outside, "t.txt")),
+      "elsewhere",
+      "nothing is written through the link",
+    );
+    await environment.close();
+    await Deno.remove(outside, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "a command's output is capped and its end is told",
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const clock = new ManualClock();
+    const run = (argv: string[], max_output_bytes = 10) =>
+      runCommand({ argv, cwd: directory, timeout_ms: 1000, clock, signal: never, max_output_bytes });
+    const flood = await run(["sh", "-c", "echo 0123456789abcdef; echo no >&2; exit 3"]);
+    deepEqual(flood, { code: 3, ended: "exited", stdout: "0123456789", stderr: "no\n", capped: true });
+    deepEqual(await run(["sh", "-c", "printf 0123456789"]), {
+      code: 0,
+      ended: "exited",
+      stdout: "0123456789",
+      stderr: "",
+      capped: false,
+    });
+    equal((await run(["sh", "-c", "kill -9 $$"])).ended, "killed");
+    equal(clock.sleeping, 0, "no timer stays");
+    await rejects(run(["./absent"]), { code: "environment_failed" });
+  },
+});

@@ -1,0 +1,119 @@
+/** Files that a verification relies on, kept as they were before the model came and put back before it runs. */
+
+import { dirname, join } from "node:path";
+import { ServiceError } from "../../core/errors.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+
+/** Bytes of all protected files of one workspace. */
+export const MAX_PROTECTED_BYTES = 64 << 20;
+
+/** Globs that are protected unless a scenario or the environment names others. */
+export const DEFAULT_PROTECT = ["test_*", "*_test.*", "tests/**"] as const;
+
+/**
+ * The globs of a scenario: its own, else the environment's, else every file of `files` that the verify command
+ * names, and {@link DEFAULT_PROTECT}.
+ */
+export function protectGlobs(scenario: Scenario, configured: readonly string[] | undefined): string[] {
+  const verify = scenario.env?.verify;
+  if (!verify) return [];
+  if (verify.protect) return verify.protect;
+  if (configured) return [...configured];
+  const command = verify.command.join("\n");
+  const named = Object.keys(scenario.env!.files).filter((path) => command.includes(path));
+  return [...named.map(escapeGlob), ...DEFAULT_PROTECT];
+}
+
+const escapeGlob = (path: string) => path.replace(/[*?[\\]/g, "\\$&");
+
+/**
+ * Whether a path of the workspace matches a glob: `*` and `?` within a part, `**` any number of parts, `[…]` a
+ * class, `\` takes the next character as it is. A glob without `/` matches a name in any folder.
+ */
+export function matchesGlob(glob: string, path: string): boolean {
+  const pattern = globPattern(glob);
+  return pattern.test(glob.includes("/") ? path : path.slice(path.lastIndexOf("/") + 1));
+}
+
+function globPattern(glob: string): RegExp {
+  let source = "";
+  for (let i = 0; i < glob.length; i++) {
+    const char = glob[i]!;
+    const close = char === "[" ? glob.indexOf("]", i + 2) : -1;
+    if (glob.startsWith("**/", i)) {
+      source += "(?:.*/)?";
+      i += 2;
+    } else if (glob.startsWith("**", i)) {
+      source += ".*";
+      i++;
+    } else if (char === "*") source += "[^/]*";
+    else if (char === "?") source += "[^/]";
+    else if (close > 0) {
+      source += `[${glob.slice(i + 1, close).replace(/^!/, "^").replace(/[\\\]]/g, "\\$&")}]`;
+      i = close;
+    } else {
+      if (char === "\\") i++;
+      source += (glob[i] ?? "\\").replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+    }
+  }
+  return new RegExp(`^${source}$`, "su");
+}
+
+interface KeptFile {
+  path: string;
+  bytes: Uint8Array<ArrayBuffer>;
+  mode: number | null;
+}
+
+/** The protected files of one workspace. */
+export class ProtectedFiles {
+  private constructor(readonly root: string, readonly files: readonly KeptFile[]) {}
+
+  /** Reads every regular file under `root` that a glob matches. @throws {ServiceError} `environment_failed`. */
+  static async keep(root: string, globs: readonly string[]): Promise<ProtectedFiles> {
+    const files: KeptFile[] = [];
+    let left = MAX_PROTECTED_BYTES;
+    for await (const path of filesUnder(root, "")) {
+      if (!globs.some((glob) => matchesGlob(glob, path))) continue;
+      const { size, mode } = await Deno.stat(join(root, path));
+      if ((left -= size) < 0) {
+        throw new ServiceError(
+          "environment_failed",
+          `Cannot protect ${path}: the protected files exceed ${MAX_PROTECTED_BYTES} bytes (MAX_PROTECTED_BYTES)`,
+        );
+      }
+      files.push({ path, bytes: await Deno.readFile(join(root, path)), mode });
+    }
+    return new ProtectedFiles(root, files);
+  }
+
+  /** Puts every file back, whatever stands in its place or its folders' places. */
+  async restore(): Promise<void> {
+    for (const { path, bytes, mode } of this.files) {
+      const full = join(this.root, path);
+      await this.#restoreFolders(dirname(path));
+      if (await Deno.lstat(full).catch(() => null)) await Deno.remove(full, { recursive: true });
+      await Deno.writeFile(full, bytes);
+      if (mode !== null) await Deno.chmod(full, mode & 0o7777);
+    }
+  }
+
+  async #restoreFolders(path: string): Promise<void> {
+    let at = this.root;
+    for (const part of path === "." ? [] : path.split("/")) {
+      at = join(at, part);
+      const info = await Deno.lstat(at).catch(() => null);
+      if (info?.isDirectory) continue;
+      if (info) await Deno.remove(at);
+      await Deno.mkdir(at);
+    }
+  }
+}
+
+async function* filesUnder(root: string, folder: string): AsyncGenerator<string> {
+  for await (const entry of Deno.readDir(join(root, folder))) {
+    const path = folder ? `${folder}/${entry.name}` : entry.name;
+    if (entry.isDirectory) yield* filesUnder(root, path);
+    else if (entry.isFile) yield path;
+  }
+}

@@ -1,0 +1,90 @@
+/** A folder that a model's paths cannot leave: every link on the way is followed and checked. */
+
+import { dirname, join } from "node:path";
+import { ServiceError } from "../../core/errors.ts";
+import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/builtin/files.ts";
+
+/** Bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
+export const MAX_RESULT_BYTES = 1 << 20;
+
+const MAX_LINKS = 40;
+
+export class Workspace implements WorkspaceFiles {
+  /** @param root Absolute, without links. */
+  constructor(readonly root: string) {}
+
+  /**
+   * Where a path of the model leads once `..` and every link are resolved; what does not exist yet counts as it is
+   * written. A process of the workspace could move a link between this check and its use: who runs such processes
+   * without a container trusts them as far as the user that runs the service.
+   *
+   * @throws {WorkspaceRefusal} `outside`.
+   */
+  async resolve(path: string): Promise<string> {
+    if (path.includes("\0")) throw new WorkspaceRefusal("outside");
+    let at = path.startsWith("/") ? "/" : this.root, links = 0;
+    const left = path.split("/").reverse();
+    while (left.length > 0) {
+      const part = left.pop()!;
+      if (part === "" || part === ".") continue;
+      if (part === "..") {
+        at = dirname(at);
+        continue;
+      }
+      const next = join(at, part);
+      const info = await Deno.lstat(next).catch(() => null);
+      if (!info?.isSymlink) {
+        at = next;
+        continue;
+      }
+      if (++links > MAX_LINKS) throw new WorkspaceRefusal("outside");
+      const target = await Deno.readLink(next);
+      if (target.startsWith("/")) at = "/";
+      left.push(...target.split("/").reverse());
+    }
+    if (at !== this.root && !at.startsWith(`${this.root}/`)) throw new WorkspaceRefusal("outside");
+    return at;
+  }
+
+  async read(path: string): Promise<string> {
+    const full = await this.resolve(path);
+    const info = await Deno.stat(full).catch(() => null);
+    if (!info?.isFile) throw new WorkspaceRefusal("absent");
+    if (info.size > MAX_RESULT_BYTES) throw tooLarge(`read ${path}`, `${info.size} bytes`);
+    return await Deno.readTextFile(full);
+  }
+
+  async write(path: string, content: string): Promise<void> {
+    const full = await this.resolve(path);
+    const info = await Deno.stat(full).catch(() => null);
+    if ((info && !info.isFile) || !content.isWellFormed()) throw new WorkspaceRefusal("unusable");
+    try {
+      await Deno.mkdir(dirname(full), { recursive: true });
+      await Deno.writeTextFile(full, content);
+    } catch {
+      throw new WorkspaceRefusal("unusable");
+    }
+  }
+
+  async list(path: string): Promise<{ name: string; directory: boolean }[]> {
+    const full = await this.resolve(path);
+    const info = await Deno.stat(full).catch(() => null);
+    if (!info?.isDirectory) throw new WorkspaceRefusal("absent");
+    const entries: { name: string; directory: boolean }[] = [];
+    let bytes = 0;
+    for await (const { name, isDirectory, isSymlink } of Deno.readDir(full)) {
+      bytes += name.length + 2;
+      if (bytes > MAX_RESULT_BYTES) throw tooLarge(`list ${path}`, `more than ${MAX_RESULT_BYTES} bytes`);
+      const target = isSymlink ? await Deno.stat(join(full, name)).catch(() => null) : null;
+      entries.push({ name, directory: isDirectory || (target?.isDirectory ?? false) });
+    }
+    return entries;
+  }
+}
+
+function tooLarge(what: string, size: string): ServiceError {
+  return new ServiceError(
+    "tool_failed",
+    `Cannot ${what}: ${size}, above the limit of ${MAX_RESULT_BYTES} (MAX_RESULT_BYTES)`,
+  );
+}

@@ -1,0 +1,42 @@
+/** Whether a call's arguments are what a tool's JSON Schema asks for: the part of it that tools use. */
+
+import type { JsonSchema } from "./tool.ts";
+
+const TYPES: Record<string, (value: unknown) => boolean> = {
+  string: (value) => typeof value === "string",
+  number: (value) => typeof value === "number",
+  integer: (value) => Number.isInteger(value),
+  boolean: (value) => typeof value === "boolean",
+  null: (value) => value === null,
+  array: Array.isArray,
+  object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+};
+
+/**
+ * `type`, `enum`, `properties`, `required`, `additionalProperties` and `items`, to any depth; other keywords admit
+ * everything. Unlike JSON Schema, an object admits no property beyond its `properties` unless
+ * `additionalProperties` is given and not false: a name that a tool does not know is a mistake of the model.
+ */
+export function matchesSchema(schema: JsonSchema, value: unknown): boolean {
+  const types = schema.type === undefined ? [] : [schema.type].flat() as string[];
+  if (types.length > 0 && !types.some((type) => TYPES[type]?.(value) ?? true)) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.includes(value)) return false;
+  if (Array.isArray(value)) {
+    const items = schema.items as JsonSchema | undefined;
+    return !items || value.every((item) => matchesSchema(items, item));
+  }
+  if (typeof value === "object" && value !== null) return matchesProperties(schema, value);
+  return true;
+}
+
+function matchesProperties(schema: JsonSchema, value: object): boolean {
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchema>;
+  const required = (schema.required ?? []) as string[];
+  const { additionalProperties = schema.properties === undefined } = schema;
+  if (!required.every((name) => Object.hasOwn(value, name))) return false;
+  return Object.entries(value).every(([name, item]) => {
+    if (Object.hasOwn(properties, name)) return matchesSchema(properties[name]!, item);
+    if (typeof additionalProperties === "boolean") return additionalProperties;
+    return matchesSchema(additionalProperties as JsonSchema, item);
+  });
+}

@@ -1,0 +1,172 @@
+/**
+ * The gate: format, lint, types, tidiness and generated files, then every test, part by part. With paths as arguments
+ * it runs the tests below these alone. Ends with the line "N passed, N failed, N skipped"; exit 1 when one failed.
+ */
+
+import { fileURLToPath } from "node:url";
+import { projectFiles } from "./tidy.ts";
+import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } from "./test_report.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** A part of the tests: files whose path begins with one of `prefixes`, the longest match over all parts wins. */
+interface Part {
+  name: string;
+  prefixes: string[];
+  /** False where tests share the software adapter or start processes of their own. */
+  parallel: boolean;
+}
+
+const PARTS: readonly Part[] = [
+  { name: "gate", prefixes: ["scripts/"], parallel: true },
+  {
+    name: "kernels and trainer",
+    prefixes: ["core/", "kernels/", "trainer/", "tests/golden"],
+    parallel: false,
+  },
+  { name: "worlds", prefixes: ["agent/"], parallel: false },
+  { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], parallel: false },
+  { name: "interface", prefixes: ["api/", "ui/"], parallel: false },
+];
+
+/** A part that takes longer hangs: it is ended and counts as failed. */
+const MAX_PART_MINUTES = 20;
+
+const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
+
+/** Variables that a software Vulkan driver wants on Linux; what the caller set stays. */
+async function gpuEnvironment(): Promise<Record<string, string>> {
+  if (Deno.build.os !== "linux") return {};
+  const environment: Record<string, string> = {};
+  if (!Deno.env.get("DENO_WEBGPU_BACKEND")) environment.DENO_WEBGPU_BACKEND = "vulkan";
+  if (!Deno.env.get("XDG_RUNTIME_DIR")) {
+    environment.XDG_RUNTIME_DIR = `${ROOT}.cache/runtime`;
+    await Deno.mkdir(environment.XDG_RUNTIME_DIR, { recursive: true, mode: 0o700 });
+  }
+  return environment;
+}
+
+/** Runs Deno in the root with its output passed through; the exit status, 124 when it ran past the limit. */
+async function runDeno(args: string[]): Promise<number> {
+  const limit = AbortSignal.timeout(MAX_PART_MINUTES * 60_000);
+  const command = new Deno.Command(Deno.execPath(), {
+    args,
+    cwd: ROOT,
+    env: await gpuEnvironment(),
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+    signal: limit,
+  });
+  const { code } = await command.spawn().status;
+  if (limit.aborted) console.log(`FAILED: ended after ${MAX_PART_MINUTES} minutes`);
+  return limit.aborted ? 124 : code;
+}
+
+function seconds(start_ms: number): string {
+  return `${((performance.now() - start_ms) / 1000).toFixed(1)} s`;
+}
+
+/** The static checks; each counts as a test. */
+async function runChecks(paths: readonly string[]): Promise<TestCounts> {
+  const generators = paths.filter((path) => /^scripts\/generate_\w+(?<!_test)\.ts$/.test(path));
+  const checks: [string, string[]][] = [
+    ["format", ["fmt", "--check", "--quiet"]],
+    ["lint", ["lint", "--quiet"]],
+    ["types", ["check", "--quiet", ...paths.filter((path) => /\.tsx?$/.test(path))]],
+    ["tidy", ["run", "-A", "scripts/tidy.ts"]],
+    ...generators.map((path): [string, string[]] => [path, ["run", "-A", path, "--check"]]),
+  ];
+  let counts = NOTHING;
+  for (const [name, args] of checks) {
+    const start_ms = performance.now();
+    const passed = await runDeno(args) === 0;
+    console.log(`${passed ? "ok    " : "FAILED"} ${name} (${seconds(start_ms)})`);
+    counts = addCounts(counts, { passed: Number(passed), failed: Number(!passed), skipped: [] });
+  }
+  return counts;
+}
+
+/** Runs test files in one process. A process that dies, or fails outside of any test, counts as a failed test. */
+async function runTests(files: readonly string[], parallel: boolean): Promise<TestCounts> {
+  if (files.length === 0) return NOTHING;
+  const junit = await Deno.makeTempFile({ suffix: ".xml" });
+  try {
+    const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...(parallel ? ["--parallel"] : [])];
+    const code = await runDeno(["test", ...flags, ...files]);
+    const counts = countTests(await Deno.readTextFile(junit));
+    if (code === 0 || counts.failed > 0) return counts;
+    console.log(`FAILED: deno test ended with ${code} outside of any test`);
+    return addCounts(counts, { passed: 0, failed: 1, skipped: [] });
+  } finally {
+    await Deno.remove(junit);
+  }
+}
+
+/** The part that a test file belongs to. @throws When there is none. */
+export function partOf(path: string): string {
+  let best = { name: "", length: 0 };
+  for (const { name, prefixes } of PARTS) {
+    for (const prefix of prefixes) {
+      if (path.startsWith(prefix) && prefix.length > best.length) best = { name, length: prefix.length };
+    }
+  }
+  if (!best.name) throw new Error(`Cannot test ${path}: it belongs to no part of scripts/ok.ts`);
+  return best.name;
+}
+
+/** Prints what was skipped and why; a skipped test without a reason counts as failed. */
+function finish(counts: TestCounts): never {
+  if (counts.skipped.length) {
+    console.log(`\nskipped:\n${counts.skipped.map((name) => `  ${name}`).join("\n")}`);
+  }
+  const mute = withoutReason(counts.skipped);
+  if (mute.length) {
+    console.log(`\nFAILED: skipped without a reason, "name (skipped: reason)":\n  ${mute.join("\n  ")}`);
+    const skipped = counts.skipped.filter((name) => !mute.includes(name));
+    counts = { ...counts, failed: counts.failed + mute.length, skipped };
+  }
+  console.log(`\n${summaryLine(counts)}`);
+  Deno.exit(counts.failed ? 1 : 0);
+}
+
+async function testPaths(tests: readonly string[], wanted: readonly string[]): Promise<TestCounts> {
+  const base = `${Deno.cwd()}/`;
+  const prefixes = wanted.map((path) => (path.startsWith("/") ? path : base + path).replace(/\/+$/, ""));
+  const absolute = (path: string) => ROOT + path;
+  const chosen = tests.filter((test) =>
+    prefixes.some((prefix) => absolute(test) === prefix || absolute(test).startsWith(`${prefix}/`))
+  );
+  if (chosen.length === 0) {
+    console.error(`Cannot test ${wanted.join(", ")}: there is no *_test.ts there`);
+    return { ...NOTHING, failed: 1 };
+  }
+  return await runTests(chosen, false);
+}
+
+async function main(wanted: readonly string[]): Promise<void> {
+  const paths: string[] = [];
+  for await (const file of projectFiles(ROOT)) paths.push(file.path);
+  paths.sort();
+  const tests = paths.filter((path) => /_test\.tsx?$/.test(path));
+  if (wanted.length) finish(await testPaths(tests, wanted));
+
+  const times: string[] = [];
+  const setup = Deno.env.get("SETUP_SECONDS");
+  if (setup) times.push(`set-up ${setup} s`);
+  let counts = NOTHING;
+  for (const part of PARTS) {
+    const start_ms = performance.now();
+    console.log(`\n== ${part.name}`);
+    if (part.name === "gate") counts = addCounts(counts, await runChecks(paths));
+    counts = addCounts(
+      counts,
+      await runTests(tests.filter((test) => partOf(test) === part.name), part.parallel),
+    );
+    times.push(`${part.name} ${seconds(start_ms)}`);
+  }
+  console.log(`\nwall time: ${times.join(", ")}`);
+  finish(counts);
+}
+
+if (import.meta.main) await main(Deno.args);

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { partOf } from "./ok.ts";
+import { addCounts, countTests, summaryLine, withoutReason } from "./test_report.ts";
+
+const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="deno test" tests="5" failures="2" errors="0" time="0.065">
+    <testsuite name="./a_test.ts" tests="5" disabled="1" errors="0" failures="2">
+        <testcase name="says &quot;&lt;skipped/&gt;&quot;" classname="./a_test.ts" time="0.000" line="1" col="6">
+        </testcase>
+        <testcase name="a &amp; b (skipped: no podman)" classname="./a_test.ts" time="0.000" line="2" col="6">
+            <skipped/>
+        </testcase>
+        <testcase name="fails" classname="./a_test.ts" time="0.002" line="3" col="6">
+            <failure message="1 test step failed">1 test step failed.</failure>
+        </testcase>
+        <testcase name="fails &gt; inner ok" classname="./a_test.ts" time="0.000" line="3" col="43">
+        </testcase>
+        <testcase name="fails &gt; inner bad" classname="./a_test.ts" time="0.000" line="3" col="79">
+            <failure message="Error: x
+ &lt;skipped/&gt;">Error: &lt;skipped/&gt;</failure>
+        </testcase>
+    </testsuite>
+</testsuites>
+`;
+
+Deno.test("a JUnit file of Deno is counted case by case", () => {
+  const counts = countTests(JUNIT);
+  assert.deepEqual(counts, { passed: 2, failed: 2, skipped: ["a & b (skipped: no podman)"] });
+  assert.equal(summaryLine(counts), "2 passed, 2 failed, 1 skipped");
+  assert.equal(summaryLine(addCounts(counts, counts)), "4 passed, 4 failed, 2 skipped");
+  assert.deepEqual(countTests(""), { passed: 0, failed: 0, skipped: [] });
+});
+
+Deno.test("a skipped test says why", () => {
+  assert.deepEqual(withoutReason(["a (skipped: no podman)", "b", "c (skipped: )", "d (skipped)"]), [
+    "b",
+    "c (skipped: )",
+    "d (skipped)",
+  ]);
+});
+
+Deno.test("every room's tests belong to one part", () => {
+  assert.equal(partOf("scripts/tidy_test.ts"), "gate");
+  assert.equal(partOf("core/ids_test.ts"), "kernels and trainer");
+  assert.equal(partOf("tests/golden/logits_test.ts"), "kernels and trainer");
+  assert.equal(partOf("tests/resume_test.ts"), "service");
+  assert.equal(partOf("agent/rollout/group_test.ts"), "worlds");
+  assert.throws(() => partOf("attic/a_test.ts"), /belongs to no part/);
+});

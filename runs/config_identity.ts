@@ -1,0 +1,127 @@
+/** What of a configuration decides the bytes of an adapter, and what a fork may change of it. */
+
+import { createHash } from "node:crypto";
+import { stringify } from "smol-toml";
+import type { ResolvedConfig } from "../config/derive.ts";
+import { checkRunConfig } from "../config/load.ts";
+import { ServiceError } from "../core/errors.ts";
+
+type Table = Record<string, unknown>;
+
+/** Sections and keys that name, place or watch a run, and never change what it learns. */
+const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
+
+/** Keys whose change starts another stretch of the same training. */
+const FORKABLE = ["agent.updates", "training.updates", "training.epochs", "training.lr", "evaluation"];
+
+/** Keys that a fork may change although the scale of the gradient changes with them. */
+const FORKABLE_WITH_WARNING = [
+  "agent.max_turns",
+  "agent.max_new_tokens_per_turn",
+  "agent.max_trajectory_tokens",
+  "agent.clip_low",
+  "agent.clip_high",
+  "agent.kl_coefficient",
+  "agent.kl_reference",
+];
+
+/** The run's own places: the configuration without them can be used again. */
+const OWN_PATHS = [
+  "run.directory",
+  "output.path",
+  "output.peft_dir",
+  "checkpoint.directory",
+  "observe.directory",
+  "metrics.csv",
+  "metrics.tensorboard_dir",
+];
+
+/** Every leaf by its dotted key, in order of the keys; arrays and empty tables are leaves. */
+export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown> {
+  const leaves = new Map<string, unknown>();
+  for (const [key, value] of Object.entries(config as Table).sort(([a], [b]) => a < b ? -1 : 1)) {
+    if (value === undefined) continue;
+    const path = prefix === "" ? key : `${prefix}.${key}`;
+    if (
+      typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+    ) {
+      for (const [inner, leaf] of flattenConfig(value, path)) leaves.set(inner, leaf);
+    } else leaves.set(path, value);
+  }
+  return leaves;
+}
+
+const covers = (keys: readonly string[], key: string) =>
+  keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
+
+/** The keys that decide what is learned, with their values. */
+export function trainingKeys(config: ResolvedConfig): Record<string, unknown> {
+  return Object.fromEntries([...flattenConfig(config)].filter(([key]) => !covers(WITHOUT_EFFECT, key)));
+}
+
+/** SHA-256 over {@link trainingKeys}. */
+export function configHash(config: ResolvedConfig): string {
+  return createHash("sha256").update(JSON.stringify(trainingKeys(config))).digest("hex");
+}
+
+/** The keys in which two sets of {@link trainingKeys} differ, sorted. */
+export function changedKeys(before: Record<string, unknown>, after: Record<string, unknown>): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key])).sort();
+}
+
+/** @throws {ServiceError} `conflict` when a resumed run would not be the same training. */
+export function refuseChanges(before: Record<string, unknown>, config: ResolvedConfig): void {
+  const changed = changedKeys(before, trainingKeys(config));
+  if (changed.length === 0) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot resume the run in ${config.run.directory}: the configuration changed ${changed.join(", ")}; ` +
+      "change it back, or start a fork of a checkpoint with --fork",
+    { changed },
+  );
+}
+
+/**
+ * The keys whose change on a fork rescales the gradient.
+ *
+ * @throws {ServiceError} `conflict` at every key that a fork may not change.
+ */
+export function checkFork(before: Record<string, unknown>, config: ResolvedConfig): string[] {
+  const changed = changedKeys(before, trainingKeys(config));
+  const forbidden = changed.filter((key) => !covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key));
+  if (forbidden.length > 0) {
+    throw new ServiceError(
+      "conflict",
+      `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
+      { changed: forbidden },
+    );
+  }
+  return changed.filter((key) => covers(FORKABLE_WITH_WARNING, key));
+}
+
+/**
+ * The resolved configuration as TOML, without the run's own paths, so that it can be used again. Defaults of keys that
+ * this algorithm or build does not take are left out.
+ */
+export function configToml(config: ResolvedConfig): string {
+  const copy = JSON.parse(JSON.stringify(config)) as Table;
+  for (const key of OWN_PATHS) removeKey(copy, key.split("."));
+  const path = `${config.run.directory}/config.toml`;
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const text = stringify(copy) + "\n";
+    const { problems } = checkRunConfig(text, { path });
+    if (problems.length === 0) return text;
+    for (const { key } of problems) removeKey(copy, key.split("."));
+  }
+  throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
+}
+
+/** Each round takes out what the one before could not see. */
+const MAX_ROUNDS = 4;
+
+function removeKey(table: Table, [key, ...rest]: string[]): void {
+  const value = table[key!];
+  if (rest.length > 0 && typeof value === "object" && value !== null) return removeKey(value as Table, rest);
+  delete table[key!];
+}

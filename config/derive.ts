@@ -1,13 +1,7 @@
 /** Values of the keys that nobody set and that have no fixed default. */
 
 import { basename, dirname, extname, join } from "node:path";
-import type {
-  AgentConfig,
-  EnvironmentConfig,
-  EvaluationConfig,
-  RunConfig,
-  TrainingConfig,
-} from "./schema.ts";
+import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "./schema.ts";
 
 /** What the rules need beside the configuration. */
 export interface ConfigFacts {
@@ -27,12 +21,9 @@ export type ResolvedTraining = Filled<
   TrainingConfig,
   "ctx" | "lr" | "batch_tokens" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
 >;
-export type ResolvedEnvironment = Omit<EnvironmentConfig, "pool"> & {
-  pool: Filled<EnvironmentConfig["pool"], "max_live">;
-};
 export type ResolvedAgent =
-  & Omit<Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">, "environment">
-  & { concurrent_rollouts: number; overlong_penalty: number; environment?: ResolvedEnvironment };
+  & Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">
+  & { concurrent_rollouts: number; overlong_penalty: number };
 export type ResolvedEvaluation = Filled<EvaluationConfig, "temperature" | "seed" | "min_delta">;
 
 type PathSections = "run" | "output" | "checkpoint" | "observe";
@@ -138,22 +129,14 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
 
 function resolveAgent(agent: AgentConfig, ctx: number): ResolvedAgent {
   const clip = DEFAULT_CLIPS[agent.importance_sampling_level];
-  const concurrent_rollouts = agent.concurrent_rollouts ??
-    Math.min(MAX_DEFAULT_CONCURRENT_ROLLOUTS, agent.scenarios_per_update * agent.group_size);
-  const { environment, ...rest } = agent;
   return {
-    ...rest,
+    ...agent,
     max_trajectory_tokens: agent.max_trajectory_tokens ?? ctx,
     clip_low: agent.clip_low ?? clip.low,
     clip_high: agent.clip_high ?? clip.high,
-    concurrent_rollouts,
+    concurrent_rollouts: agent.concurrent_rollouts ??
+      Math.min(MAX_DEFAULT_CONCURRENT_ROLLOUTS, agent.scenarios_per_update * agent.group_size),
     overlong_penalty: agent.overlong_penalty ?? 0,
-    ...(environment && {
-      environment: {
-        ...environment,
-        pool: { ...environment.pool, max_live: environment.pool.max_live ?? concurrent_rollouts },
-      },
-    }),
   };
 }
 

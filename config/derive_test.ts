@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { observeEvery, resolveConfig, resolvePaths } from "./derive.ts";
+import { stringify } from "smol-toml";
 import { parseRunConfig } from "./load.ts";
 
 const FACTS = { path: "/jobs/first.toml", context_length: 32_768, vocabulary: 151_936 };
@@ -102,6 +103,15 @@ Deno.test("rollouts at once are all of an update, at most 64", () => {
   assert.equal(resolve("agent_grpo").agent!.concurrent_rollouts, 32);
   assert.equal(resolve("agent_grpo", "agent.group_size = 16").agent!.concurrent_rollouts, 64);
   assert.equal(resolve("agent_grpo", "agent.group_size = 17").agent!.concurrent_rollouts, 64);
-  const { agent } = resolve("agent_grpo", "agent.concurrent_rollouts = 5");
-  assert.equal(agent!.environment!.pool.max_live, 5);
+  assert.equal(resolve("agent_grpo", "agent.concurrent_rollouts = 5").agent!.concurrent_rollouts, 5);
+});
+
+Deno.test("a resolved configuration is one that can be loaded and stays as it is", () => {
+  const sections = 'checkpoint = {}\nobserve = {}\nevaluation.data = "h.jsonl"\n';
+  for (const algorithm of ["sft", "agent_grpo"]) {
+    const resolved = resolve(algorithm, sections);
+    const text = stringify(JSON.parse(JSON.stringify(resolved)));
+    const { config } = parseRunConfig(text, { path: "/elsewhere/x.toml" });
+    assert.deepEqual(resolveConfig(config, { ...FACTS, path: "/elsewhere/x.toml" }), resolved);
+  }
 });

@@ -23,11 +23,13 @@ const toolsetSchema = z.strictObject({
 });
 
 const limitsSchema = z.strictObject({
-  cpus: number("agent.environment.limits.cpus").default(1).meta({
+  cpus: number("agent.environment.limits.cpus").optional().meta({
     description: "Processors of a container.",
+    rule: "1",
   }),
-  memory_mb: integer("agent.environment.limits.memory_mb").default(1024).meta({
+  memory_mb: integer("agent.environment.limits.memory_mb").optional().meta({
     description: "Memory of a container in MiB.",
+    rule: "1024",
   }),
   exec_timeout_secs: integer("agent.environment.limits.exec_timeout_secs").default(30).meta({
     description: "Limit of each command: a tool, a line of setup, verify.",
@@ -39,8 +41,9 @@ const poolSchema = z.strictObject({
     description: "Containers alive at once.",
     rule: "agent.concurrent_rollouts",
   }),
-  reuse: z.enum(["never", "workspace"]).default("never").meta({
+  reuse: z.enum(["never", "workspace"]).optional().meta({
     description: "never: a new container a trajectory; workspace: a cleaned one is used again.",
+    rule: "never",
   }),
 });
 
@@ -56,7 +59,10 @@ export const environmentSchema = z.strictObject({
   }),
   image: text().optional().meta({ description: "The image of profile custom.", rule: "the profile's" }),
   runtime: text().optional().meta({ description: "The container engine.", rule: "podman, else docker" }),
-  allow_network: z.boolean().default(false).meta({ description: "Whether a container has a network." }),
+  allow_network: z.boolean().optional().meta({
+    description: "Whether a container has a network.",
+    rule: "false",
+  }),
   allow_unsandboxed: z.boolean().default(false).meta({
     description: "Must be true for type local: the model's tool calls act on this machine.",
   }),

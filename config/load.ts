@@ -51,9 +51,7 @@ export function checkRunConfig(text: string, { path }: { path: string }): Checke
   const config = parsed.data ?? repaired(tree);
   const isWrong = (key: string) =>
     issues.some(({ path }) => isPrefix(path, key.split(".")) || isPrefix(key.split("."), path));
-  const broken = config
-    ? checkRules(config, (key) => valueAt(tree, key.split(".")) !== undefined, isWrong)
-    : [];
+  const broken = config ? checkRules(config, isWrong) : [];
   const findings: Finding[] = [
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
     ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),

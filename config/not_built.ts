@@ -14,6 +14,8 @@ export interface NotBuilt {
 }
 
 const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
+const isFilled = (value: unknown) =>
+  value === null || typeof value !== "object" || Object.keys(value).length > 0;
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
 const CONTAINER = "the container sandbox";
@@ -33,7 +35,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
   { key: "agent.reward", part: CATALOGUE },
   { key: "agent.judge", part: "the judge" },
-  { key: "agent.mcp_servers", part: "the MCP client" },
+  { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
   { key: "agent.scenario_generation", part: "the generation of scenarios" },
   { key: "agent.collect_api", part: "the collection of traces" },
@@ -48,10 +50,10 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.environment.image", part: CONTAINER },
   { key: "agent.environment.runtime", part: CONTAINER },
   { key: "agent.environment.allow_network", part: CONTAINER },
-  { key: "agent.environment.pool", part: CONTAINER },
+  { key: "agent.environment.pool", part: CONTAINER, when: isFilled },
   { key: "agent.environment.limits.cpus", part: CONTAINER },
   { key: "agent.environment.limits.memory_mb", part: CONTAINER },
-  { key: "agent.environment.toolsets", part: "the reader of own toolsets" },
+  { key: "agent.environment.toolsets", part: "the reader of own toolsets", when: isFilled },
   { key: "agent.environment.tools.default", value: "python", part: "the toolset python" },
   { key: "agent.environment.tools.default", value: "typescript", part: "the toolset typescript" },
   { key: "agent.environment.scenario_toolsets.*", value: "python", part: "the toolset python" },
@@ -82,7 +84,8 @@ export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
 
 function useText(path: readonly (string | number)[], entry: NotBuilt, value: unknown): string {
   const key = path.join(".");
-  return entry.value === undefined && !entry.when ? key : `${key} = ${JSON.stringify(value)}`;
+  const is_whole = (entry.value === undefined && !entry.when) || typeof value === "object";
+  return is_whole ? key : `${key} = ${JSON.stringify(value)}`;
 }
 
 /** The paths that exist in the tree and match the pattern. */

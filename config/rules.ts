@@ -5,9 +5,6 @@ import type { Finding } from "./issues.ts";
 import { nearestName } from "./nearest.ts";
 import type { EnvironmentConfig, RunConfig } from "./schema.ts";
 
-/** Whether the file sets a dotted key. */
-export type IsGiven = (key: string) => boolean;
-
 interface Broken {
   key: string;
   message: string;
@@ -18,13 +15,11 @@ interface Broken {
 interface Rule {
   /** The keys that it reads: a rule is left out when one of them is itself wrong. */
   keys: string[];
-  check(config: RunConfig, isGiven: IsGiven): Broken[] | Broken | null | false | undefined;
+  check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
 
 /** The section that each algorithm learns from. */
 const SECTIONS = { agent_grpo: "agent", sft: "sft", preference: "preference" } as const;
-
-const SUPERVISED_KEYS = ["epochs", "updates", "max_minutes", "batch_tokens"] as const;
 
 const RULES: readonly Rule[] = [
   {
@@ -46,14 +41,16 @@ const RULES: readonly Rule[] = [
   },
   {
     keys: ["run.algorithm", "training"],
-    check: ({ run }, isGiven) =>
-      run.algorithm !== "agent_grpo" ? null : SUPERVISED_KEYS.filter((key) => isGiven(`training.${key}`)).map(
-        (key) => ({
-          key: `training.${key}`,
-          message: "has no meaning for agent_grpo",
-          hint: key === "updates" ? 'did you mean "agent.updates"?' : "leave it out",
-        }),
-      ),
+    check({ run, training }) {
+      if (run.algorithm !== "agent_grpo") return null;
+      const message = "has no meaning for agent_grpo";
+      const set: [string, boolean, string][] = [
+        ["training.epochs", training.epochs !== 1, 'did you mean "agent.epochs_per_update"?'],
+        ["training.updates", training.updates !== undefined, 'did you mean "agent.updates"?'],
+        ["training.max_minutes", training.max_minutes !== undefined, "leave it out"],
+      ];
+      return set.filter(([, is_set]) => is_set).map(([key, , hint]) => ({ key, message, hint }));
+    },
   },
   {
     keys: ["training.ctx", "training.micro_batch_tokens"],
@@ -194,10 +191,10 @@ function mcpProblems({ agent }: RunConfig): Broken[] {
  *
  * @param isWrong Whether a key, something in it or a table around it is already known to be wrong.
  */
-export function checkRules(config: RunConfig, isGiven: IsGiven, isWrong: IsGiven = () => false): Finding[] {
+export function checkRules(config: RunConfig, isWrong: (key: string) => boolean = () => false): Finding[] {
   return RULES.flatMap((rule) => {
     if (rule.keys.some(isWrong)) return [];
-    return [rule.check(config, isGiven) || []].flat().map(({ key, message, missing, hint }): Finding => ({
+    return [rule.check(config) || []].flat().map(({ key, message, missing, hint }): Finding => ({
       path: key.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part),
       code: missing ? "missing_field" : "invalid_value",
       message,

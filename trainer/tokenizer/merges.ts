@@ -1,0 +1,80 @@
+/** Byte-pair merging. */
+
+/** The merges of a vocabulary: which token two neighbours make, and which pair goes first. */
+export interface MergeTable {
+  /** Tokens of the vocabulary; a pair is the number `left · size + right`. */
+  size: number;
+  /** The rank of each pair; the lowest merges first. */
+  ranks: ReadonlyMap<number, number>;
+  /** By rank: the token that the pair makes. */
+  results: Uint32Array;
+}
+
+/**
+ * Merges neighbours by ascending rank, the leftmost of equals first, until none is left.
+ *
+ * Takes O(n log n) for n tokens: candidates wait in a heap ordered by (rank, position), and those whose neighbours
+ * have changed in the meantime are passed over.
+ */
+export function applyMerges(tokens: Uint32Array, table: MergeTable): number[] {
+  const length = tokens.length, current = tokens.slice();
+  const next = Int32Array.from(tokens, (_, i) => i + 1 < length ? i + 1 : -1);
+  const previous = Int32Array.from(tokens, (_, i) => i - 1);
+  const heap = new NumberHeap();
+  const rankAt = (at: number) => table.ranks.get(current[at]! * table.size + current[next[at]!]!);
+  const offer = (at: number) => {
+    if (at < 0 || next[at]! < 0) return;
+    const rank = rankAt(at);
+    if (rank !== undefined) heap.push(rank * length + at);
+  };
+  for (let at = 0; at < length; at++) offer(at);
+  for (let least = heap.pop(); least !== undefined; least = heap.pop()) {
+    const at = least % length, rank = (least - at) / length;
+    // A position that a merge has swallowed is its own predecessor.
+    if (previous[at] === at || next[at]! < 0 || rankAt(at) !== rank) continue;
+    const gone = next[at]!, after = next[gone]!;
+    current[at] = table.results[rank]!;
+    next[at] = after;
+    previous[gone] = gone;
+    if (after >= 0) previous[after] = at;
+    offer(previous[at]!);
+    offer(at);
+  }
+  const merged: number[] = [];
+  for (let at = length > 0 ? 0 : -1; at >= 0; at = next[at]!) merged.push(current[at]!);
+  return merged;
+}
+
+/** A binary heap of numbers, the least on top. */
+class NumberHeap {
+  readonly #items: number[] = [];
+
+  push(item: number): void {
+    const items = this.#items;
+    let at = items.length;
+    items.push(item);
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (items[parent]! <= item) break;
+      items[at] = items[parent]!;
+      at = parent;
+    }
+    items[at] = item;
+  }
+
+  pop(): number | undefined {
+    const items = this.#items, top = items[0], last = items.pop();
+    if (items.length === 0 || last === undefined) return top;
+    let at = 0;
+    while (true) {
+      let child = 2 * at + 1;
+      if (child >= items.length) break;
+      if (child + 1 < items.length && items[child + 1]! < items[child]!) child++;
+      if (items[child]! >= last) break;
+      items[at] = items[child]!;
+      at = child;
+    }
+    items[at] = last;
+    return top;
+  }
+}

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { learningRate, type Schedule } from "./schedule.ts";
+
+const rates = (schedule: Partial<Schedule>, steps: number) =>
+  Array.from(
+    { length: steps },
+    (_, step) =>
+      learningRate({
+        learning_rate: 1,
+        lr_scheduler: "constant",
+        warmup_steps: 0,
+        total_steps: steps,
+        ...schedule,
+      }, step),
+  );
+
+function near(actual: number[], expected: number[]) {
+  assert.equal(actual.length, expected.length);
+  actual.forEach((value, i) =>
+    assert.ok(Math.abs(value - expected[i]!) < 1e-12, `${i}: ${value}, ${expected[i]}`)
+  );
+}
+
+Deno.test("constant stays", () => near(rates({}, 3), [1, 1, 1]));
+
+Deno.test("the warm-up ends at the full rate", () => {
+  near(rates({ warmup_steps: 4 }, 6), [0.25, 0.5, 0.75, 1, 1, 1]);
+});
+
+Deno.test("linear falls in equal steps", () => {
+  near(rates({ lr_scheduler: "linear" }, 4), [1, 0.75, 0.5, 0.25]);
+  near(rates({ lr_scheduler: "linear", warmup_steps: 2 }, 6), [0.5, 1, 1, 0.75, 0.5, 0.25]);
+});
+
+Deno.test("cosine is at half in the middle", () => {
+  near(rates({ lr_scheduler: "cosine" }, 4), [1, (1 + Math.SQRT1_2) / 2, 0.5, (1 - Math.SQRT1_2) / 2]);
+});
+
+Deno.test("behind the last step nothing is left, and no step divides by zero", () => {
+  assert.equal(
+    learningRate({ learning_rate: 1, lr_scheduler: "linear", warmup_steps: 2, total_steps: 2 }, 3),
+    0,
+  );
+});

@@ -1,7 +1,7 @@
 /** What a schema found, in words for whoever wrote the file. */
 
 import type { z } from "zod";
-import { describeKeys, namesAt } from "./describe.ts";
+import { type ConfigKey, describeKeys, namesAt } from "./describe.ts";
 import { nearestName } from "./nearest.ts";
 import type { ConfigProblemCode } from "./problems.ts";
 import { valueAt } from "./toml_tree.ts";
@@ -58,7 +58,7 @@ export function findingsOf(issue: Issue, tree: unknown): Finding[] {
   switch (issue.code) {
     case "invalid_type":
       return finding(
-        `must be ${EXPECTED[issue.expected] ?? issue.expected}, not ${showValue(value)}`,
+        `must be ${expectedText(issue.expected, path)}, not ${showValue(value)}`,
         "invalid_value",
         headerHint(path, issue.expected, value),
       );
@@ -85,9 +85,20 @@ function missingKeys(path: readonly (string | number)[]): string[] {
 
 function missing(key: string, path: readonly (string | number)[]): Finding {
   const at = key === path.join(".") ? [...path] : key.split(".");
-  const found = describeKeys().find((candidate) => candidate.key === pattern(at));
+  const found = keyAt(at);
   const message = found ? `is missing (${found.description.replace(/\.$/, "")})` : "is missing";
   return { path: at, code: "missing_field", message };
+}
+
+function keyAt(path: readonly (string | number)[]): ConfigKey | undefined {
+  const key = pattern(path);
+  return describeKeys().find((candidate) => candidate.key === key);
+}
+
+/** A schema of integers asks for a number first. */
+function expectedText(expected: string, path: readonly (string | number)[]): string {
+  const is_integer = expected === "number" && keyAt(path)?.type.startsWith("integer");
+  return EXPECTED[is_integer ? "int" : expected] ?? expected;
 }
 
 /** One environment, many servers: the two headers that are easily mixed up. */
@@ -128,7 +139,7 @@ function unionFindings(issue: Extract<Issue, { code: "invalid_union" }>, tree: u
   if (deepest) {
     return deepest.flatMap((inner) => findingsOf({ ...inner, path: [...path, ...inner.path] }, tree));
   }
-  const key = describeKeys().find((candidate) => candidate.key === pattern(path));
+  const key = keyAt(path);
   const type = key ? key.type : "of another type";
   return [{ path, code: "invalid_value", message: `must be ${type}, not ${showValue(valueAt(tree, path))}` }];
 }
@@ -140,7 +151,7 @@ function unknownKey(path: (string | number)[], table: unknown): Finding {
   return { path, code: "unknown_field", message, ...(hint ? { hint } : {}) };
 }
 
-/** A close name of the same table, else a key of that name in another section, else a close one there. */
+/** A close name of the same table, else the keys of that or a close name in other sections. */
 function nearestKey(path: readonly (string | number)[]): string | null {
   const name = String(path.at(-1));
   const parent = path.slice(0, -1);
@@ -148,11 +159,8 @@ function nearestKey(path: readonly (string | number)[]): string | null {
   if (near !== null) return `did you mean "${[...parent, near].join(".")}"?`;
   const others = describeKeys().map((key) => key.key);
   const last = (key: string) => key.slice(key.lastIndexOf(".") + 1);
-  let same = others.filter((key) => last(key) === name);
-  if (same.length === 0) {
-    const close = nearestName(name, others.map(last));
-    same = close === null ? [] : others.filter((key) => last(key) === close);
-  }
-  if (same.length === 0) return null;
+  const close = nearestName(name, others.map(last));
+  if (close === null) return null;
+  const same = others.filter((key) => last(key) === close);
   return `did you mean ${same.map((key) => `"${key}"`).join(" or ")}?`;
 }

@@ -142,6 +142,21 @@ Deno.test("integers are not floats, and numbers are finite", () => {
   assert.deepEqual(codes("alpha = 1979-05-27"), ["invalid_value"]);
 });
 
+Deno.test("a message says what is accepted and what was found", () => {
+  const message = (section: string, line: string) => problemsOf(withLine(GRPO, section, line))[0]!.message;
+  assert.equal(message("lora", "rank = 0"), "must be at least 1, not 0");
+  assert.equal(message("lora", "rank = 1025"), "must be at most 1024, not 1025");
+  assert.equal(message("lora", "alpha = -1.5"), "must be above 0, not -1.5");
+  assert.equal(message("lora", "dropout = 1"), "must be below 1, not 1");
+  assert.equal(message("lora", 'rank = "8"'), 'must be an integer, not "8"');
+  assert.equal(message("agent", 'truncation = "cut"'), 'must be "drop" or "min_reward", not "cut"');
+  assert.equal(message("run", 'name = "a b"').split(":")[0], "must be a name");
+  assert.equal(message("lora", "targets = 3").split(",")[0], 'must be "all"');
+  assert.equal(message("lora", "targets = []"), "must have at least one entry");
+  assert.equal(message("model", 'chat_template = ""'), "must not be empty");
+  assert.equal(message("lora", `rank = "${"8".repeat(99)}"`), `must be an integer, not "${"8".repeat(39)}…`);
+});
+
 Deno.test("a text that is no TOML has one problem, with line and column", () => {
   assert.deepEqual(
     problemsOf("[run]\nseed = \n").map(({ line, column, code }) => [line, column, code]),
@@ -158,6 +173,9 @@ Deno.test("rules across keys", () => {
   assert.deepEqual(problemsOf(GRPO), []);
   assert.deepEqual(problemsOf(SFT), []);
   assert.deepEqual(keys("lora", "dropout = 0.1"), ["lora.dropout"]);
+  assert.deepEqual(problemsOf(withLine(GRPO, "lora", "dropout = 0.1")).map(({ code }) => code), [
+    "invalid_value",
+  ]);
   assert.deepEqual(keys("agent", "temperature = 0.7"), ["agent.temperature"]);
   assert.deepEqual(keys("agent", "temperature = 1.0"), []);
   assert.deepEqual(keys("agent", "optimizer_steps_per_update = 5"), ["agent.optimizer_steps_per_update"]);

@@ -36,6 +36,7 @@ k = 2
 [[t.inner]]
 z = 1
 end = """x"""""
+more = """x""""
 last = 1`;
   assert.ok(parse(text));
   const lines = locateKeys(text);
@@ -63,7 +64,7 @@ last = 1`;
     [["t", 1, "n"], 28],
     [["t", 1, "sub", "k"], 30],
     [["t", 1, "inner", 0, "z"], 32],
-    [["t", 1, "inner", 0, "last"], 34],
+    [["t", 1, "inner", 0, "last"], 35],
     [["nowhere"], 1],
   ];
   for (const [path, line] of expected) assert.equal(lines.lineOf(path), line, path.join("."));

@@ -1,0 +1,188 @@
+/** Gradients of the factors of a LoRA: a product that is skinny on one side, summed over rows. */
+
+import { assert } from "../../core/errors.ts";
+import { defineKernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, elementCount, expectMultiple, expectShape, roundUp, ShapeError } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { unroll } from "../unroll.ts";
+import { kernelFamily, wrappedGrid } from "../variant.ts";
+import lanesWgsl from "./lora_gradient_lanes.wgsl" with { type: "text" };
+import plainWgsl from "./lora_gradient_plain.wgsl" with { type: "text" };
+import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
+import tiledWgsl from "./lora_gradient_tiled.wgsl" with { type: "text" };
+
+/** Columns, in vec4s, of a lane, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
+const LANE_TILES = 2;
+const LANE_RANKS = 16;
+/** Rows that a GPU's workgroup passes through shared memory at once. */
+const TILE_ROWS = 16;
+/** A GPU is full with so many workgroups, and a part of fewer rows is not worth its partial sums. */
+const WANTED_GROUPS = 512;
+const MIN_PART_ROWS = 64;
+
+/** Software adapters with subgroups, software adapters without, GPUs. */
+export type LoraGradientVariant = "lanes" | "plain" | "tiled";
+
+const OUT_PARAMS = {
+  rows: "u32",
+  columns: "u32",
+  q_stride: "u32",
+  q_offset: "u32",
+  rank: "u32",
+  column_stride: "u32",
+  rank_stride: "u32",
+  alpha: "f32",
+} as const;
+
+/** The text of the subgroup kernel for a subgroup of `lanes` and `blocks` ranks of each lane. */
+export function lanesText(lanes: number, blocks: number): string {
+  return unroll(lanesWgsl, { LANES: lanes, BLOCKS: blocks, TILES: LANE_TILES });
+}
+
+const lanesKernel = kernelFamily((lanes: number, blocks: number) =>
+  defineKernel({
+    name: "lora_gradient_lanes",
+    wgsl: lanesText(lanes, blocks),
+    params: OUT_PARAMS,
+    inputs: ["p", "q"],
+    outputs: ["out"],
+  })
+);
+
+const plainKernel = defineKernel({
+  name: "lora_gradient_plain",
+  wgsl: plainWgsl,
+  params: OUT_PARAMS,
+  inputs: ["p", "q"],
+  outputs: ["out"],
+});
+
+const tiledKernel = defineKernel({
+  name: "lora_gradient_tiled",
+  wgsl: unroll(tiledWgsl, {}),
+  params: {
+    rows: "u32",
+    part_rows: "u32",
+    columns: "u32",
+    q_stride: "u32",
+    q_offset: "u32",
+    rank: "u32",
+    column_stride: "u32",
+    rank_stride: "u32",
+    count: "u32",
+  },
+  inputs: ["p", "q"],
+  outputs: ["partials"],
+});
+
+const reduceKernel = defineKernel({
+  name: "lora_gradient_reduce",
+  wgsl: reduceWgsl,
+  params: { count: "u32", parts: "u32", alpha: "f32" },
+  inputs: ["partials"],
+  outputs: ["out"],
+});
+
+/** The form for this device. */
+export function loraGradientVariant(recorder: Recorder): LoraGradientVariant {
+  if (!recorder.gpu.facts.software) return "tiled";
+  return recorder.gpu.subgroup_size > 0 ? "lanes" : "plain";
+}
+
+/**
+ * f32 elements of `partials` that {@link loraGradient} needs for `rows` rows; 0 where it needs none.
+ */
+export function loraGradientPartials(
+  { rows, columns, rank }: { rows: number; columns: number; rank: number },
+  variant: LoraGradientVariant,
+): number {
+  return variant === "tiled" ? split(rows, columns, rank).parts * columns * rank : 0;
+}
+
+/** How the rows are cut: it follows from the shapes alone, so that the sum has the same bits on every run. */
+function split(rows: number, columns: number, rank: number) {
+  const tiles = ceilDiv(columns, 64) * ceilDiv(rank, 16);
+  const wanted = Math.max(1, Math.min(ceilDiv(WANTED_GROUPS, tiles), Math.floor(rows / MIN_PART_ROWS)));
+  const part_rows = roundUp(ceilDiv(rows, wanted), TILE_ROWS);
+  return { part_rows, parts: ceilDiv(rows, part_rows) };
+}
+
+/** What {@link loraGradient} takes. */
+export interface LoraGradientTensors {
+  /** `[M, P] f32`, P a multiple of 4. */
+  p: Tensor;
+  /** `[M, stride] f32`, of which the R columns from `q_offset` on are read. */
+  q: Tensor;
+  /** `[P, R]` or `[R, P] f32`, accumulated. */
+  out: Tensor;
+  /** At least {@link loraGradientPartials} f32 elements; any tensor but the others where that is 0. */
+  partials: Tensor;
+}
+
+/** How {@link loraGradient} reads q and writes out. */
+export interface LoraGradientOptions {
+  /** `column_rank`: out is `[P, R]` (a gradient of B); `rank_column`: `[R, P]` (a gradient of A). */
+  layout: "column_rank" | "rank_column";
+  alpha: number;
+  /** First column of q that is read; 0 when left out. */
+  q_offset?: number;
+}
+
+/**
+ * Records `out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]`: for `y = x Aᵀ Bᵀ` with `u = x Aᵀ`, the gradient of
+ * B from p = d_y and q = u, that of A from p = x and q = d_u. The sum has one order for given shapes.
+ *
+ * @throws {ShapeError} When the shapes do not belong together or P is no multiple of 4.
+ * @source Hu et al., "LoRA" (2021), equation 3.
+ */
+export function loraGradient(
+  recorder: Recorder,
+  { p, q, out, partials }: LoraGradientTensors,
+  { layout, alpha, q_offset = 0 }: LoraGradientOptions,
+  variant: LoraGradientVariant = loraGradientVariant(recorder),
+): void {
+  const [rows, width] = expectShape(p, "p", 2);
+  expectMultiple(width, 4, "columns of p");
+  const [q_rows, q_stride] = expectShape(q, "q", 2);
+  if (q_rows !== rows) {
+    throw new ShapeError(`Cannot use q with ${q_rows} rows: expected ${rows}, the rows of p`);
+  }
+  const rank = expectShape(out, "out", 2)[layout === "column_rank" ? 1 : 0];
+  expectShape(out, "out", layout === "column_rank" ? [width, rank] : [rank, width]);
+  if (q_offset + rank > q_stride) {
+    throw new ShapeError(
+      `Cannot use q with ${q_stride} columns: expected ${rank} from column ${q_offset} on`,
+    );
+  }
+  const columns = width / 4;
+  const strides = layout === "column_rank"
+    ? { column_stride: rank, rank_stride: 1 }
+    : { column_stride: 1, rank_stride: width };
+  const params = { rows, columns, q_stride, q_offset, rank, ...strides };
+  if (variant === "tiled") {
+    const { part_rows, parts } = split(rows, width, rank), count = width * rank;
+    assert(
+      elementCount(partials.shape) >= parts * count,
+      `partials of lora_gradient hold ${parts * count} elements`,
+    );
+    const grid = [ceilDiv(width, 64), ceilDiv(rank, 16), parts] as const;
+    recorder.dispatch(tiledKernel, { ...params, part_rows, count }, { p, q, partials }, grid);
+    recorder.dispatch(
+      reduceKernel,
+      { count, parts, alpha },
+      { partials, out },
+      wrappedGrid(ceilDiv(count, 64)),
+    );
+  } else if (variant === "plain") {
+    recorder.dispatch(plainKernel, { ...params, alpha }, { p, q, out }, [
+      ceilDiv(columns, 8),
+      ceilDiv(rank, 4),
+    ]);
+  } else {
+    const lanes = recorder.gpu.subgroup_size;
+    const blocks = Math.min(ceilDiv(rank, lanes), Math.max(1, LANE_RANKS / lanes));
+    const grid = [ceilDiv(columns, LANE_TILES * lanes), ceilDiv(rank, blocks * lanes)] as const;
+    recorder.dispatch(lanesKernel(lanes, blocks), { ...params, alpha }, { p, q, out }, grid);
+  }
+}

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { ShapeError } from "../shape.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { lanesText, loraGradient, loraGradientPartials, type LoraGradientVariant } from "./lora_gradient.ts";
+import { cases, type LoraGradientCase } from "./lora_gradient_cases.ts";
+import { loraGradientReference } from "./lora_gradient_reference.ts";
+
+const BEFORE = 0.5;
+const ALPHA = 2;
+const variants: readonly LoraGradientVariant[] = ["lanes", "plain", "tiled"];
+
+/** A sum of M products of normal numbers is about √M in size and rounds to about √M · √M · 6e-8. */
+const tolerance = (rows: number) => ({ relative: 1e-5, absolute: 1e-6 + rows * ALPHA * 6e-8 });
+
+const inputs = ({ rows, columns, q_stride }: LoraGradientCase) => ({
+  p: randomNormal(1, rows * columns),
+  q: randomNormal(2, rows * q_stride),
+});
+
+type Given = ReturnType<typeof inputs>;
+
+async function runBoth(gpu: Gpu, shape: LoraGradientCase, given: Given, variant: LoraGradientVariant) {
+  const { rows, columns, rank, q_stride, q_offset } = shape;
+  return await run(gpu, {
+    p: [given.p, [rows, columns]],
+    q: [given.q, [rows, q_stride]],
+    b: filled(BEFORE, columns, rank),
+    a: filled(BEFORE, rank, columns),
+    partials: filled(NaN, Math.max(1, loraGradientPartials(shape, variant))),
+  }, (recorder, t) => {
+    const options = { alpha: ALPHA, q_offset };
+    loraGradient(recorder, { ...t, out: t.b }, { ...options, layout: "column_rank" }, variant);
+    loraGradient(recorder, { ...t, out: t.a }, { ...options, layout: "rank_column" }, variant);
+  });
+}
+
+/** `[P, R]` as `[R, P]`. */
+const transpose = (x: Float64Array, columns: number, rank: number) =>
+  x.map((_, i) => x[(i % columns) * rank + Math.floor(i / columns)]!);
+
+for (const variant of variants) {
+  for (const shape of cases) {
+    gpuTest(`lora_gradient (${variant}) agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+      if (variant === "lanes" && gpu.subgroup_size === 0) return console.log("no subgroups on this device");
+      const given = inputs(shape);
+      const { a, b } = await runBoth(gpu, shape, given, variant);
+      const expected = loraGradientReference({ ...shape, ...given }).map((v) => BEFORE + ALPHA * v);
+      expectClose(b, expected, tolerance(shape.rows), "d_b");
+      expectClose(a, transpose(expected, shape.columns, shape.rank), tolerance(shape.rows), "d_a");
+    });
+  }
+
+  gpuTest(`lora_gradient (${variant}) has the same bits on every run`, async (gpu) => {
+    if (variant === "lanes" && gpu.subgroup_size === 0) return console.log("no subgroups on this device");
+    const shape = cases.find((c) => c.name === "many rows")!;
+    const given = inputs(shape);
+    const first = await runBoth(gpu, shape, given, variant),
+      second = await runBoth(gpu, shape, given, variant);
+    assert.deepEqual(first.a, second.a);
+    assert.deepEqual(first.b, second.b);
+  });
+}
+
+Deno.test("the twin is the gradient of a LoRA's output with respect to A and B", () => {
+  const rows = 3, width = 4, outputs = 8, rank = 2;
+  const x = randomNormal(1, rows * width), a = randomNormal(2, rank * width);
+  const b = randomNormal(3, outputs * rank), d_y = randomNormal(4, rows * outputs);
+  // u[m, r] = Σ_i x[m, i] · a[r, i] and d_u[m, r] = Σ_o d_y[m, o] · b[o, r], written as twins of themselves.
+  const u = (a: Float64Array) =>
+    Float64Array.from({ length: rows * rank }, (_, at) => {
+      const m = Math.floor(at / rank), r = at % rank;
+      return Array.from({ length: width }, (_, i) => x[m * width + i]! * a[r * width + i]!)
+        .reduce((s, v) => s + v);
+    });
+  const loss = (a: Float64Array, b: Float64Array) => {
+    const down = u(a);
+    return d_y.reduce((sum, d, at) => {
+      const m = Math.floor(at / outputs), o = at % outputs;
+      for (let r = 0; r < rank; r++) sum += d * down[m * rank + r]! * b[o * rank + r]!;
+      return sum;
+    }, 0);
+  };
+  const d_u = Float64Array.from({ length: rows * rank }, (_, at) => {
+    const m = Math.floor(at / rank), r = at % rank;
+    return Array.from({ length: outputs }, (_, o) => d_y[m * outputs + o]! * b[o * rank + r]!)
+      .reduce((s, v) => s + v);
+  });
+  const sizes = { rows, rank, q_stride: rank, q_offset: 0 };
+  const d_b = loraGradientReference({ ...sizes, columns: outputs, p: d_y, q: u(a) });
+  const d_a = loraGradientReference({ ...sizes, columns: width, p: x, q: d_u });
+  const close = { relative: 1e-6, absolute: 1e-8 };
+  expectClose(d_b, centralDifferences(b, (b) => loss(a, b)), close, "d_b");
+  expectClose(transpose(d_a, width, rank), centralDifferences(a, (a) => loss(a, b)), close, "d_a");
+});
+
+Deno.test("the subgroup kernel is straight-line code with a register for every sum", () => {
+  const text = lanesText(8, 2);
+  assert.equal(text.match(/var sum\d+_\d+_\d+ = /g)!.length, 2 * 8 * 2);
+  assert.equal(text.match(/subgroupBroadcast\(q\d, \du\)/g)!.length, 2 * 8);
+  assert.equal(text.match(/ for \(/g)!.length, 1);
+  assert.ok(!/[{#]for |\{[A-Z]+\}/.test(text), "nothing of the template is left");
+});
+
+gpuTest("lora_gradient names the tensor whose shape is wrong", async (gpu) => {
+  const given = { p: filled(0, 2, 4), odd: filled(0, 2, 3), q: filled(0, 2, 5), more: filled(0, 3, 5) };
+  await run(gpu, { ...given, out: filled(0, 4, 3), partials: filled(0, 1) }, (recorder, t) => {
+    const record = (changed: object, q_offset = 0) => () =>
+      loraGradient(recorder, { ...t, ...changed }, { layout: "column_rank", alpha: 1, q_offset });
+    assert.throws(
+      record({ p: t.odd }),
+      new ShapeError("Cannot use columns of p 3: expected a multiple of 4"),
+    );
+    assert.throws(
+      record({ q: t.more }),
+      new ShapeError("Cannot use q with 3 rows: expected 2, the rows of p"),
+    );
+    assert.throws(record({ out: t.more }), new ShapeError("Cannot use out [3, 5]: expected [4, 5]"));
+    assert.throws(
+      record({}, 3),
+      new ShapeError("Cannot use q with 5 columns: expected 3 from column 3 on"),
+    );
+  });
+});

@@ -90,7 +90,7 @@ export interface Fragment {
 
 /** The broken boundary between the run and something that it does not control. */
 export interface Failure {
-  boundary: "tool" | "environment" | "engine" | "template" | "reward" | "judge";
+  boundary: "tool" | "environment" | "reward" | "judge";
   message: string;
 }
 

@@ -1,0 +1,60 @@
+/** The line between the run and what it does not control: a failure is attributed here, once. */
+
+import type { Clock } from "../core/clock.ts";
+import type { Failure } from "./rollout/trajectory.ts";
+
+/** `failed`: it threw; `timeout`: its own limit passed; `cancelled`: whoever called it gave up. */
+export type BoundaryBreak = "failed" | "timeout" | "cancelled";
+
+/** What {@link boundary} throws. */
+export class BoundaryFailure extends Error {
+  constructor(readonly failure: Failure, readonly kind: BoundaryBreak, options?: ErrorOptions) {
+    super(failure.message, options);
+    this.name = "BoundaryFailure";
+  }
+}
+
+export interface BoundaryOptions {
+  name: Failure["boundary"];
+  clock: Clock;
+  /** Null: no limit of its own. */
+  timeout_ms: number | null;
+  signal: AbortSignal;
+}
+
+/**
+ * Runs work that may hang, throw anything or ignore its signal, and answers when it does, when its time is up or
+ * when the caller's signal aborts, whichever is first. Work that is given up goes on unheard.
+ *
+ * @throws {BoundaryFailure} Always this type; one that comes from an inner boundary keeps its attribution.
+ */
+export async function boundary<T>(
+  options: BoundaryOptions,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { name, clock, timeout_ms, signal } = options;
+  const inner = new AbortController();
+  const stop = new AbortController();
+  const broken = (kind: BoundaryBreak, message: string, cause?: unknown) =>
+    new BoundaryFailure({ boundary: name, message }, kind, { cause });
+  const given_up = new Promise<never>((_, reject) => {
+    const abort = () => reject(broken("cancelled", `the ${name} was cancelled`, signal.reason));
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort, { once: true, signal: stop.signal });
+    if (timeout_ms === null) return;
+    const late = () => reject(broken("timeout", `the ${name} gave no answer within ${timeout_ms / 1000} s`));
+    clock.sleep(timeout_ms, stop.signal).then(late, () => {});
+  });
+  given_up.catch(() => inner.abort());
+  try {
+    if (signal.aborted) return await given_up;
+    const working = (async () => await work(inner.signal))();
+    working.catch(() => {});
+    return await Promise.race([working, given_up]);
+  } catch (error) {
+    if (error instanceof BoundaryFailure) throw error;
+    throw broken("failed", error instanceof Error ? error.message : String(error), error);
+  } finally {
+    stop.abort();
+  }
+}

@@ -1,0 +1,348 @@
+/** One trajectory: the model writes, tools answer, until something ends it. Tokens in, tokens out. */
+
+import { streamKey } from "../../core/random.ts";
+import { boundary, BoundaryFailure } from "../boundary.ts";
+import type { Environment, ToolCatalog } from "../environment/environment.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import { FragmentRecorder } from "./fragments.ts";
+import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
+import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
+import { isFailed, isTruncated, type Message, type StopReason, type Trajectory } from "./trajectory.ts";
+import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
+
+/** What the members of a group have in common. */
+export interface EpisodePrompt {
+  messages: Message[];
+  tokens: number[];
+  /** The sequence that holds these tokens; members share its cache. Null: they leave no room for a turn. */
+  sequence: number | null;
+  catalog: ToolCatalog;
+}
+
+export interface EpisodeOptions {
+  scenario: Scenario;
+  member: number;
+  prompt: EpisodePrompt;
+  queue_ms: number;
+  rollout: RolloutOptions;
+}
+
+/** How long an environment may take to close before it is left alone. */
+export const CLOSE_TIMEOUT_MS = 30_000;
+
+/** What a model is told whose turn called no tool, where such a turn does not end the trajectory. */
+export const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
+
+/** The stream of one turn. Evaluations leave the update out: the same numbers before and after training. */
+export function turnStream(
+  sampling: RolloutSampling,
+  at: { update: number; scenario: string; member: number; turn: number },
+): readonly [number, number] {
+  const { update, scenario, member, turn } = at;
+  return sampling.domain === "train"
+    ? streamKey(sampling.seed, update, scenario, member, turn)
+    : streamKey(sampling.seed, sampling.domain, scenario, member, turn);
+}
+
+/**
+ * Runs one episode to its end. Every ending is data in the trajectory; only what breaks the run is thrown: the
+ * engine's errors, a template that fails, a programmer's mistake. Sequence and environment are closed in every case.
+ */
+export async function runEpisode(options: EpisodeOptions): Promise<Trajectory> {
+  const episode = new Episode(options);
+  return await episode.run();
+}
+
+class Episode {
+  readonly #trajectory: Trajectory;
+  readonly #recorder: FragmentRecorder;
+  readonly #sequence: number;
+  /** Aborts with the run's signal or when the wall time is up. */
+  readonly #abort = new AbortController();
+  #started_ms = 0;
+  #failed_turns = 0;
+
+  constructor(readonly options: EpisodeOptions) {
+    const { prompt, member, queue_ms, rollout } = options;
+    this.#recorder = new FragmentRecorder(prompt.tokens);
+    this.#sequence = rollout.engine.newSequence();
+    this.#trajectory = {
+      member,
+      stop_reason: "cancelled",
+      status: "kept",
+      failure: null,
+      messages: [...prompt.messages],
+      turns: [],
+      step_rewards: [],
+      terminal_reward: null,
+      total_reward: null,
+      turn_advantages: [],
+      advantage: null,
+      judge: null,
+      malformed_calls: 0,
+      fragments: this.#recorder.fragments,
+      deterministic: true,
+      timings: { queue_ms, acquire_ms: 0, generate_ms: 0, tools_ms: 0, reward_ms: 0, rollout_ms: 0 },
+    };
+  }
+
+  async run(): Promise<Trajectory> {
+    const trajectory = this.#trajectory;
+    trajectory.stop_reason = await this.#stopReason();
+    const { stop_reason } = trajectory;
+    if (isFailed(stop_reason) || stop_reason === "cancelled") trajectory.status = "failed";
+    return trajectory;
+  }
+
+  async #stopReason(): Promise<StopReason> {
+    const { clock } = this.options.rollout;
+    const parent = this.options.prompt.sequence;
+    if (parent === null) return "max_trajectory_tokens";
+    const environment = await this.#acquire();
+    if (typeof environment === "string") return environment;
+    try {
+      const reason = await this.#rollout(environment, parent);
+      if (isTruncated(reason) || isFailed(reason) || reason === "cancelled") return reason;
+      return await this.#grade(environment) ?? reason;
+    } finally {
+      const { signal } = new AbortController();
+      const closing = { name: "environment", clock, signal, timeout_ms: CLOSE_TIMEOUT_MS } as const;
+      await boundary(closing, () => environment.close()).catch(() => {});
+    }
+  }
+
+  async #acquire(): Promise<Environment | StopReason> {
+    const { scenario, member, rollout } = this.options;
+    const { sampling, update, clock, signal } = rollout;
+    const started = clock.monotonic_ms();
+    const seed = streamKey(sampling.seed, "environment", update, scenario.id, member)[0];
+    let acquiring: Promise<Environment> | null = null;
+    try {
+      return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {
+        acquiring = rollout.environment.acquire(scenario, { seed, signal: inner });
+        return acquiring;
+      });
+    } catch (error) {
+      // One that is ready after nobody waits for it is closed all the same.
+      (acquiring as Promise<Environment> | null)?.then((late) => late.close()).catch(() => {});
+      return this.#broken(error, "environment_failed");
+    } finally {
+      this.#trajectory.timings.acquire_ms = clock.monotonic_ms() - started;
+    }
+  }
+
+  /** From the first token of the prompt to the end of the last turn, under `max_rollout_secs`. */
+  async #rollout(environment: Environment, parent: number): Promise<StopReason> {
+    const { clock, engine, settings, signal, adapter } = this.options.rollout;
+    const stop = new AbortController();
+    const cancel = () => this.#abort.abort();
+    signal.addEventListener("abort", cancel, { once: true, signal: stop.signal });
+    if (signal.aborted) cancel();
+    this.#started_ms = clock.monotonic_ms();
+    if (settings.max_rollout_secs > 0) {
+      clock.sleep(settings.max_rollout_secs * 1000, stop.signal).then(cancel, () => {});
+    }
+    let opened = false;
+    try {
+      await engine.call("sequence_open", { sequence: this.#sequence, adapter, parent, tokens: [] });
+      opened = true;
+      while (true) {
+        const stop_reason = await this.#turn(environment);
+        if (stop_reason !== null) return stop_reason;
+      }
+    } finally {
+      this.#trajectory.timings.rollout_ms = clock.monotonic_ms() - this.#started_ms;
+      stop.abort();
+      // An engine that refuses this is gone, and the error that says so is on its way.
+      if (opened) await engine.call("sequence_close", { sequence: this.#sequence }).catch(() => {});
+    }
+  }
+
+  /** One turn, with its checks in their published order; null: the trajectory goes on. */
+  async #turn(environment: Environment): Promise<StopReason | null> {
+    const { settings } = this.options.rollout;
+    const trajectory = this.#trajectory;
+    const over = this.#timeIsUp();
+    if (over) return over;
+    if (this.#recorder.length >= settings.max_trajectory_tokens) return "max_trajectory_tokens";
+    const generated = await this.#generate();
+    const text = trajectory.turns.at(-1)!.text;
+    const late = this.#timeIsUp();
+    if (late || generated.stop !== "stop_token") {
+      // A turn without its end, or too late, stays as it is: no call in it is executed.
+      trajectory.messages.push({ role: "assistant", content: text });
+      if (late) return late;
+      const turn_is_full = generated.tokens.length >= settings.max_new_tokens_per_turn;
+      return turn_is_full ? "max_turn_tokens" : "max_trajectory_tokens";
+    }
+    const parsed = this.options.rollout.chat.parseTurn(text);
+    const answered = await this.#answer(environment, parsed.calls);
+    const message = assistantMessage(text, parsed, answered.calls);
+    trajectory.messages.push(message, ...resultMessages(answered.calls));
+    if (answered.broken) return this.#broken(answered.broken, "tool_failed");
+    if (answered.done_by !== null) return answered.done_by === "submit" ? "submitted" : "completed";
+    if (parsed.calls.length === 0) {
+      if (settings.end_on_no_tool_call) return "no_tool_call";
+      trajectory.messages.push({ role: "user", content: NO_CALL_MESSAGE });
+    }
+    if (this.#tooManyFailedTurns(answered)) return "tool_failed";
+    if (trajectory.turns.length >= settings.max_turns) return "max_turns";
+    return await this.#continue(generated.tokens.at(-1)!, trajectory.messages.lastIndexOf(message));
+  }
+
+  #timeIsUp(): "cancelled" | "timeout" | null {
+    const { clock, settings, signal } = this.options.rollout;
+    if (signal.aborted) return "cancelled";
+    const { max_rollout_secs } = settings;
+    if (max_rollout_secs === 0 || clock.monotonic_ms() - this.#started_ms < max_rollout_secs * 1000) {
+      return null;
+    }
+    this.#trajectory.deterministic = false;
+    return "timeout";
+  }
+
+  async #generate(): Promise<GeneratedTurn> {
+    const { scenario, member, rollout } = this.options;
+    const { clock, settings, sampling, chat, update } = rollout;
+    const trajectory = this.#trajectory, turn = trajectory.turns.length;
+    const start = this.#recorder.length, started = clock.monotonic_ms();
+    const generated = await generateTurn(rollout.engine, {
+      sequence: this.#sequence,
+      max_tokens: Math.min(settings.max_new_tokens_per_turn, settings.max_trajectory_tokens - start),
+      stop_tokens: chat.stop_tokens,
+      sampling: {
+        temperature: sampling.temperature,
+        top_p: 1,
+        top_k: 0,
+        stream: turnStream(sampling, { update, scenario: scenario.id, member, turn }),
+        mask: null,
+      },
+    }, this.#abort.signal);
+    const generate_ms = clock.monotonic_ms() - started;
+    this.#recorder.addSampled(turn, generated.tokens, generated.logprobs);
+    trajectory.timings.generate_ms += generate_ms;
+    trajectory.step_rewards.push(0);
+    trajectory.turns.push({
+      turn,
+      text: chat.decode(generated.stop === "stop_token" ? generated.tokens.slice(0, -1) : generated.tokens),
+      calls: [],
+      reward: 0,
+      fragment: trajectory.fragments.length - 1,
+      start,
+      end: start + generated.tokens.length,
+      started_ms: started - this.#started_ms,
+      generate_ms,
+      tools_ms: 0,
+    });
+    return generated;
+  }
+
+  async #answer(environment: Environment, parsed: Parameters<typeof answerCalls>[1]): Promise<AnsweredCalls> {
+    const { prompt, rollout } = this.options;
+    const trajectory = this.#trajectory, turn = trajectory.turns.at(-1)!;
+    const started = rollout.clock.monotonic_ms();
+    const answered = await answerCalls(turn.turn, parsed, {
+      environment,
+      tools: prompt.catalog.tools,
+      clock: rollout.clock,
+      call_timeout_ms: rollout.environment.call_timeout_ms,
+      signal: this.#abort.signal,
+    });
+    turn.calls = answered.calls;
+    turn.reward = answered.calls.reduce((sum, call) => sum + (call.reward ?? 0), 0);
+    turn.tools_ms = rollout.clock.monotonic_ms() - started;
+    trajectory.timings.tools_ms += turn.tools_ms;
+    trajectory.step_rewards[turn.turn] = turn.reward;
+    trajectory.malformed_calls += answered.calls.filter((call) => call.malformed).length;
+    return answered;
+  }
+
+  #tooManyFailedTurns({ calls }: AnsweredCalls): boolean {
+    const { max_failed_turns } = this.options.rollout.settings;
+    this.#failed_turns = calls.some((call) => call.malformed) ? this.#failed_turns + 1 : 0;
+    if (max_failed_turns === 0 || this.#failed_turns < max_failed_turns) return false;
+    const message = `${this.#failed_turns} turns in a row with a malformed call`;
+    this.#trajectory.failure = { boundary: "tool", message };
+    return true;
+  }
+
+  /** Gives the model what answers its turn: the new tokens alone, where the template allows it. */
+  async #continue(ended_by: number, turn: number): Promise<StopReason | null> {
+    const { prompt, rollout } = this.options;
+    const { messages } = this.#trajectory;
+    const next = rollout.chat.continuation({ messages, turn, tools: prompt.catalog.tools, ended_by });
+    const limit = rollout.settings.max_trajectory_tokens;
+    const length = next.type === "extend"
+      ? this.#recorder.length + next.forced.length + next.tokens.length
+      : next.tokens.length;
+    if (length >= limit) return this.#timeIsUp() ?? "max_trajectory_tokens";
+    const { engine } = rollout, sequence = this.#sequence;
+    if (next.type === "extend") {
+      await engine.call("sequence_extend", { sequence, tokens: [...next.forced, ...next.tokens] });
+      this.#recorder.add("forced", next.forced);
+      this.#recorder.add("tool", next.tokens);
+      return null;
+    }
+    const kept = commonPrefix(this.#recorder.current.tokens, next.tokens);
+    if (kept === 0) {
+      await engine.call("sequence_close", { sequence });
+      const { adapter } = rollout;
+      await engine.call("sequence_open", { sequence, adapter, parent: null, tokens: next.tokens });
+    } else {
+      await engine.call("sequence_truncate", { sequence, length: kept });
+      if (kept < next.tokens.length) {
+        await engine.call("sequence_extend", { sequence, tokens: next.tokens.slice(kept) });
+      }
+    }
+    this.#recorder.restart(next.tokens);
+    return null;
+  }
+
+  /** The terminal reward; a stop reason when it cannot be had. */
+  async #grade(environment: Environment): Promise<StopReason | null> {
+    const { clock, signal } = this.options.rollout;
+    const trajectory = this.#trajectory, started = clock.monotonic_ms();
+    try {
+      const { reward, timed_out } = await boundary(
+        { name: "environment", clock, signal, timeout_ms: null },
+        async (inner) => {
+          const answer = await environment.verify(inner);
+          if (answer.reward === null || Number.isFinite(answer.reward)) return answer;
+          throw new Error(`the reward ${answer.reward} is not a finite number`);
+        },
+      );
+      if (timed_out) trajectory.deterministic = false;
+      trajectory.terminal_reward = reward ?? 0;
+      trajectory.total_reward = sum(trajectory.step_rewards) + trajectory.terminal_reward;
+      return null;
+    } catch (error) {
+      return this.#broken(error, "environment_failed");
+    } finally {
+      trajectory.timings.reward_ms = clock.monotonic_ms() - started;
+    }
+  }
+
+  /** Records a broken boundary, unless the run or the wall time ended it. */
+  #broken(error: unknown, reason: "tool_failed" | "environment_failed"): StopReason {
+    if (!(error instanceof BoundaryFailure)) throw error;
+    if (error.kind === "cancelled") {
+      return this.options.rollout.signal.aborted ? "cancelled" : this.#timeout();
+    }
+    if (error.kind === "timeout") this.#trajectory.deterministic = false;
+    this.#trajectory.failure = error.failure;
+    return reason;
+  }
+
+  #timeout(): "timeout" {
+    this.#trajectory.deterministic = false;
+    return "timeout";
+  }
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+function commonPrefix(a: readonly number[], b: readonly number[]): number {
+  let n = 0;
+  while (n < a.length && n < b.length && a[n] === b[n]) n++;
+  return n;
+}

@@ -1,0 +1,73 @@
+/** Writes down the tokens of a trajectory as they come: every one with its origin, sampled ones with their columns. */
+
+import { assert } from "../../core/errors.ts";
+import type { Fragment, SampledTokens, TokenOrigin } from "./trajectory.ts";
+
+function newFragment(): Fragment {
+  const sampled: SampledTokens = {
+    turns: [],
+    sampler_logprobs: [],
+    trainer_logprobs: [],
+    advantages: [],
+    ratios: [],
+    clipped: [],
+    entropies: [],
+    trained: [],
+  };
+  return { tokens: [], spans: [], sampled };
+}
+
+export class FragmentRecorder {
+  readonly fragments: Fragment[] = [newFragment()];
+
+  constructor(prompt: readonly number[]) {
+    this.add("prompt", prompt);
+  }
+
+  get current(): Fragment {
+    return this.fragments.at(-1)!;
+  }
+
+  get length(): number {
+    return this.current.tokens.length;
+  }
+
+  /** Tokens that the model did not sample. */
+  add(origin: Exclude<TokenOrigin, "model">, tokens: readonly number[]): void {
+    this.#append(origin, tokens);
+  }
+
+  /** Tokens that the model sampled in a turn. */
+  addSampled(turn: number, tokens: readonly number[], logprobs: readonly number[]): void {
+    assert(tokens.length === logprobs.length, "every sampled token has a log-probability");
+    this.#append("model", tokens);
+    const { sampled } = this.current;
+    for (const logprob of logprobs) {
+      sampled.turns.push(turn);
+      sampled.sampler_logprobs.push(logprob);
+      for (const column of nullColumns(sampled)) column.push(null);
+      sampled.trained.push(false);
+    }
+  }
+
+  /** Begins a fragment: earlier turns stand in its prompt as the template rewrote them. */
+  restart(prompt: readonly number[]): void {
+    this.fragments.push(newFragment());
+    this.add("prompt", prompt);
+  }
+
+  #append(origin: TokenOrigin, tokens: readonly number[]): void {
+    if (tokens.length === 0) return;
+    const { tokens: all, spans } = this.current;
+    const last = spans.at(-1);
+    const start = all.length;
+    all.push(...tokens);
+    if (last?.origin === origin) last.end = all.length;
+    else spans.push({ start, end: all.length, origin });
+  }
+}
+
+/** The columns that a training step fills in. */
+export function nullColumns(sampled: SampledTokens): (number | null)[][] {
+  return [sampled.trainer_logprobs, sampled.advantages, sampled.ratios, sampled.clipped, sampled.entropies];
+}

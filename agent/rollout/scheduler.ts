@@ -1,0 +1,162 @@
+/** Continuous batching: a slot that one episode leaves is taken by the next member at once, of whichever group. */
+
+import { assert, ServiceError } from "../../core/errors.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import { type EpisodePrompt, runEpisode } from "./episode.ts";
+import type { Group } from "./group.ts";
+import type { RolloutOptions } from "./rollout_options.ts";
+import type { Message, Trajectory } from "./trajectory.ts";
+
+/** One scenario's members on their way. */
+interface GroupInProgress {
+  index: number;
+  scenario: Scenario;
+  /** Rendered and opened by the first member that gets a slot. */
+  prompt: Promise<EpisodePrompt> | null;
+  members: Trajectory[];
+  left: number;
+  whole: PromiseWithResolvers<Group>;
+}
+
+/**
+ * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,
+ * member), and yields the groups in the scenarios' order, each as soon as it and all before it are whole. Statuses
+ * of groups and advantages are not yet known. Leaving the loop early or aborting the signal cancels every episode;
+ * its sequences and environments are closed before this returns.
+ *
+ * @throws {ServiceError} `cancelled`; what the engine or the template failed with; `data_invalid` for a scenario
+ * whose toolset is not offered.
+ */
+export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
+  const scheduler = new Scheduler(options);
+  const running = scheduler.run();
+  running.catch(() => {});
+  try {
+    for (const group of scheduler.groups) yield await Promise.race([group.whole.promise, scheduler.failed]);
+    await running;
+  } finally {
+    scheduler.stop();
+    await running.catch(() => {});
+  }
+}
+
+class Scheduler {
+  readonly groups: GroupInProgress[];
+  readonly #abort = new AbortController();
+  readonly #options: RolloutOptions;
+  readonly #failure = Promise.withResolvers<never>();
+  readonly #started_ms: number;
+  #next = 0;
+
+  constructor(options: RolloutOptions) {
+    const { signal, scenarios, group_size, clock } = options;
+    assert(group_size > 0 && options.concurrent_rollouts > 0, "a group and the slots hold at least one");
+    this.#options = { ...options, signal: this.#abort.signal };
+    this.#started_ms = clock.monotonic_ms();
+    const cancel = () => this.#fail(new ServiceError("cancelled", "Cannot finish the rollouts: cancelled"));
+    if (signal.aborted) cancel();
+    signal.addEventListener("abort", cancel, { once: true, signal: this.#abort.signal });
+    this.#failure.promise.catch(() => {});
+    this.groups = scenarios.map((scenario, index) => ({
+      index,
+      scenario,
+      prompt: null,
+      members: [],
+      left: group_size,
+      whole: Promise.withResolvers<Group>(),
+    }));
+  }
+
+  /** Rejects with the first error of any episode. */
+  get failed(): Promise<never> {
+    return this.#failure.promise;
+  }
+
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  /** Fills every slot until no member is left. */
+  async run(): Promise<void> {
+    const { group_size, concurrent_rollouts } = this.#options;
+    const jobs = this.groups.length * group_size;
+    const slot = async () => {
+      while (this.#next < jobs && !this.#abort.signal.aborted) {
+        const job = this.#next++;
+        await this.#member(this.groups[Math.floor(job / group_size)]!, job % group_size);
+      }
+    };
+    const slots = Array.from({ length: Math.min(concurrent_rollouts, jobs) }, async () => {
+      try {
+        await slot();
+      } catch (error) {
+        this.#fail(error);
+      }
+    });
+    await Promise.all(slots);
+    await Promise.all(this.groups.filter((group) => group.left > 0).map((group) => this.#closePrompt(group)));
+  }
+
+  async #member(group: GroupInProgress, member: number): Promise<void> {
+    const queue_ms = this.#options.clock.monotonic_ms() - this.#started_ms;
+    group.prompt ??= this.#openPrompt(group.scenario);
+    const prompt = await group.prompt;
+    const { scenario } = group;
+    group.members[member] = await runEpisode({ scenario, member, prompt, queue_ms, rollout: this.#options });
+    if (--group.left > 0) return;
+    await this.#closePrompt(group);
+    if (!this.#abort.signal.aborted) group.whole.resolve(this.#whole(group, prompt));
+  }
+
+  async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {
+    const { chat, engine, environment, settings, adapter } = this.#options;
+    const catalog = environment.catalog(scenario);
+    const messages = promptMessages(scenario, settings.system_suffix);
+    const tokens = chat.promptTokens(messages, catalog.tools);
+    if (tokens.length >= settings.max_trajectory_tokens) return { messages, tokens, catalog, sequence: null };
+    const sequence = engine.newSequence();
+    await engine.call("sequence_open", { sequence, adapter, parent: null, tokens });
+    return { messages, tokens, catalog, sequence };
+  }
+
+  async #closePrompt(group: GroupInProgress): Promise<void> {
+    const prompt = await group.prompt?.catch(() => null);
+    const sequence = prompt?.sequence ?? null;
+    if (sequence === null) return;
+    // An engine that refuses this is gone, and the error that says so is on its way.
+    await this.#options.engine.call("sequence_close", { sequence }).catch(() => {});
+  }
+
+  #whole({ index, scenario, members }: GroupInProgress, prompt: EpisodePrompt): Group {
+    const { environment, update } = this.#options;
+    const { name, version, tools } = prompt.catalog;
+    const stepped = members.some(({ turns }) =>
+      turns.some(({ calls }) => calls.some((call) => call.reward !== null))
+    );
+    return {
+      update,
+      group: index,
+      scenario: scenario.id,
+      line: scenario.line,
+      toolset: { name, version },
+      tools,
+      prompt_messages: prompt.messages,
+      prompt_tokens: prompt.tokens,
+      graded_by: environment.canVerify(scenario) || stepped ? "environment" : null,
+      status: "kept",
+      members,
+    };
+  }
+
+  #fail(error: unknown): void {
+    this.#failure.reject(error);
+    this.#abort.abort();
+  }
+}
+
+/** What every member starts from: the system prompt with its suffix, where there is either, and the task. */
+export function promptMessages(scenario: Scenario, system_suffix: string): Message[] {
+  const system = (scenario.system ?? "") + system_suffix;
+  const task: Message = { role: "user", content: scenario.user };
+  return system ? [{ role: "system", content: system }, task] : [task];
+}

@@ -1,0 +1,121 @@
+/** The calls of one turn: read, checked, executed in their order, and answered by index. */
+
+import type { Clock } from "../../core/clock.ts";
+import { boundary, BoundaryFailure } from "../boundary.ts";
+import type { CallAnswer, Environment, ToolCall } from "../environment/environment.ts";
+import { checkCall } from "../tools/toolset.ts";
+import type { ToolDefinition } from "../tools/tool.ts";
+import type { ParsedCall, ParsedTurn } from "./chat_format.ts";
+import type { CallRecord, Message, MessageToolCall } from "./trajectory.ts";
+
+export interface CallContext {
+  environment: Environment;
+  tools: readonly ToolDefinition[];
+  clock: Clock;
+  call_timeout_ms: number;
+  signal: AbortSignal;
+}
+
+export interface AnsweredCalls {
+  calls: CallRecord[];
+  /** The name of the tool that ended the trajectory. */
+  done_by: string | null;
+  /** The call that broke: nothing behind it was executed. */
+  broken: BoundaryFailure | null;
+}
+
+/**
+ * Executes a turn's calls one after the other, so that their effects have one order. A malformed call, an unknown
+ * tool and arguments that do not fit are answered with what is wrong; a call behind one that says done is not executed.
+ */
+export async function answerCalls(
+  turn: number,
+  parsed: readonly ParsedCall[],
+  context: CallContext,
+): Promise<AnsweredCalls> {
+  const answered: AnsweredCalls = { calls: [], done_by: null, broken: null };
+  for (const [index, call] of parsed.entries()) {
+    const record = newRecord(callId(turn, index), index, call);
+    answered.calls.push(record);
+    if (answered.done_by !== null || answered.broken) continue;
+    const wrong = call.type === "malformed" ? `error: ${call.message}` : checkCall(context.tools, call);
+    if (wrong !== null) {
+      record.malformed = true;
+      record.result = wrong;
+      continue;
+    }
+    try {
+      await execute(record, context);
+    } catch (error) {
+      if (!(error instanceof BoundaryFailure)) throw error;
+      record.failure = error.failure;
+      answered.broken = error;
+    }
+    if (record.done) answered.done_by = record.name;
+  }
+  return answered;
+}
+
+const callId = (turn: number, index: number) => `call_${turn}_${index}`;
+
+function newRecord(id: string, index: number, call: ParsedCall): CallRecord {
+  return {
+    index,
+    id,
+    name: call.type === "call" ? call.name : "",
+    arguments: call.type === "call" ? call.arguments : null,
+    text: call.type === "malformed" ? call.text : null,
+    malformed: call.type === "malformed",
+    result: null,
+    reward: null,
+    done: false,
+    failure: null,
+    exec_ms: 0,
+  };
+}
+
+async function execute(record: CallRecord, context: CallContext): Promise<void> {
+  const { environment, clock, signal, call_timeout_ms } = context;
+  const started = clock.monotonic_ms();
+  const call: ToolCall = { id: record.id, name: record.name, arguments: record.arguments! };
+  try {
+    const answer = await boundary(
+      { name: "tool", clock, signal, timeout_ms: call_timeout_ms },
+      async (inner) => checkAnswer(await environment.call(call, inner)),
+    );
+    record.result = answer.done ? answer.result : answer.result ?? "";
+    record.reward = answer.reward;
+    record.done = answer.done;
+  } finally {
+    record.exec_ms = clock.monotonic_ms() - started;
+  }
+}
+
+function checkAnswer(answer: CallAnswer): CallAnswer {
+  if (answer.reward === null || Number.isFinite(answer.reward)) return answer;
+  throw new Error(`the reward ${answer.reward} is not a finite number`);
+}
+
+/** The assistant's message. A turn with an unreadable call keeps its whole text, so that nothing is invented. */
+export function assistantMessage(text: string, parsed: ParsedTurn, calls: readonly CallRecord[]): Message {
+  const readable = parsed.calls.every((call) => call.type === "call");
+  if (!readable || calls.length === 0) {
+    return { role: "assistant", content: readable ? parsed.content : text };
+  }
+  const tool_calls = calls.map(({ id, name, arguments: args }): MessageToolCall => ({
+    id,
+    type: "function",
+    function: { name, arguments: args! },
+  }));
+  return { role: "assistant", content: parsed.content, tool_calls };
+}
+
+/** The results as messages, in the order of the calls, whatever order they came in. */
+export function resultMessages(calls: readonly CallRecord[]): Message[] {
+  return calls.filter((call) => call.result !== null).map(({ id, name, result }) => ({
+    role: "tool",
+    content: result!,
+    tool_call_id: id,
+    ...(name ? { name } : {}),
+  }));
+}

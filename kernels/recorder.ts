@@ -45,6 +45,7 @@ export class Recorder {
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
   readonly #align: number;
   readonly #staging: Staging;
+  readonly #empty: GPUBuffer;
   #next_buffer_id = 1;
   readonly #params: GPUBuffer;
   readonly #params_data: DataView<ArrayBuffer>;
@@ -54,8 +55,14 @@ export class Recorder {
   constructor(readonly gpu: Gpu) {
     this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
     this.#staging = new Staging(gpu.device);
+    this.#empty = gpu.device.createBuffer({ label: "empty", size: 64, usage: GPUBufferUsage.STORAGE });
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
     this.#params = this.#createParams();
+  }
+
+  /** A tensor of zeros for an operand that a parameter switches off. */
+  get empty(): Tensor {
+    return { buffer: this.#empty, offset_bytes: 0, shape: [16], dtype: "f32" };
   }
 
   get staging_bytes(): number {
@@ -130,6 +137,7 @@ export class Recorder {
   destroy(): void {
     this.#staging.destroy();
     this.#params.destroy();
+    this.#empty.destroy();
     this.#bind_groups.clear();
   }
 

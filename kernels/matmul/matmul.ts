@@ -1,0 +1,164 @@
+/** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
+
+import type { Gpu } from "../device.ts";
+import { defineKernel, type Kernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { expectWeight, type Weight } from "../weight.ts";
+import { type LanesLayout, matmulLanesText, tileColumns } from "./matmul_lanes.ts";
+import type { MatmulForm } from "./matmul_text.ts";
+import { matmulTiledText, type TiledLayout } from "./matmul_tiled.ts";
+
+/**
+ * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
+ * u `[N, stride] f32` may hold the down projections of several matrices side by side; R, stride and column are
+ * multiples of 4.
+ */
+export interface LoraTerm {
+  u: Tensor;
+  column: number;
+  matrix: Tensor;
+  scale: number;
+}
+
+export interface MatmulOperands {
+  /** `[N, depth] f32` */
+  x: Tensor;
+  /** `[columns, depth]` in `nt`, `[depth, columns]` in `nn`. */
+  weight: Weight;
+  /** `[N, columns] f32` */
+  y: Tensor;
+  lora?: LoraTerm | undefined;
+  /** `[N, columns] f32`, added to the product; another buffer than y. */
+  residual?: Tensor | undefined;
+}
+
+export interface MatmulOptions {
+  /** f16: operands are rounded to f16 before they are multiplied; sums are f32. */
+  compute: "f32" | "f16";
+  /** Adds to what y holds. */
+  accumulate?: boolean;
+  /** Overrides the form that the device would get, for tests and benches. */
+  layout?: MatmulLayout;
+}
+
+export type MatmulLayout = ({ type: "lanes" } & LanesLayout) | ({ type: "tiled" } & TiledLayout);
+
+const kernels = new Map<string, Kernel>();
+
+/** The kernel of a form and a layout; made once. */
+export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
+  const key = JSON.stringify([form, layout]);
+  let kernel = kernels.get(key);
+  if (!kernel) {
+    const scales = form.weight === "q8_0" ? ["scales"] : [];
+    kernel = defineKernel({
+      name: `matmul_${form.orientation}_${form.weight}_${form.compute}_${layout.type}`,
+      wgsl: layout.type === "lanes" ? matmulLanesText(form, layout) : matmulTiledText(form, layout),
+      params: {
+        rows: "u32",
+        columns: "u32",
+        depth: "u32",
+        rank: "u32",
+        u_stride: "u32",
+        u_column: "u32",
+        lora_scale: "f32",
+        addend: "u32",
+      },
+      inputs: ["weight", ...scales, "x", "u", "lora", "residual"],
+      outputs: ["y"],
+    }) as Kernel;
+    kernels.set(key, kernel);
+  }
+  return kernel;
+}
+
+/**
+ * The form for a device and a number of rows. All forms of a device sum in one order, so the number of rows
+ * changes no bit of a row's result.
+ */
+export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
+  if (gpu.facts.software) {
+    const lanes = gpu.subgroup_size >= 4 && gpu.subgroup_size <= 16 ? gpu.subgroup_size : 1;
+    if (lanes === 1) return { type: "lanes", lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
+    return { type: "lanes", lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
+  }
+  if (rows > 256) {
+    return { type: "tiled", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
+  }
+  if (rows > 32) {
+    return { type: "tiled", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
+  }
+  return { type: "tiled", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
+}
+
+/**
+ * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
+ * Every output sums along the depth in order, in f32.
+ *
+ * @throws {ShapeError} When shapes do not belong together, or the depth (in `nn` also the columns) is no multiple
+ * of 4.
+ */
+export function matmul(
+  recorder: Recorder,
+  orientation: "nt" | "nn",
+  operands: MatmulOperands,
+  options: MatmulOptions,
+): void {
+  const { x, weight, y, lora, residual } = operands;
+  const [rows, depth] = expectShape(x, "x", 2);
+  const [w_rows, w_columns] = expectWeight(weight, "weight");
+  const columns = orientation === "nt" ? w_rows : w_columns;
+  expectShape(weight, "weight", orientation === "nt" ? [columns, depth] : [depth, columns]);
+  expectShape(y, "y", [rows, columns]);
+  expectMultiple(depth, 4, "depth");
+  if (orientation === "nn") expectMultiple(columns, 4, "columns");
+  if (residual) expectShape(residual, "residual", [rows, columns]);
+  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
+  const layout = options.layout ?? chooseLayout(recorder.gpu, rows);
+  const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
+  recorder.dispatch(
+    kernel,
+    {
+      rows,
+      columns,
+      depth,
+      rank,
+      u_stride: lora?.u.shape[1] ?? 0,
+      u_column: lora?.column ?? 0,
+      lora_scale: lora?.scale ?? 0,
+      addend: residual ? 1 : options.accumulate ? 2 : 0,
+    },
+    {
+      weight: weight.values,
+      ...(weight.type === "q8_0" ? { scales: weight.scales } : {}),
+      x,
+      u: lora?.u ?? recorder.empty,
+      lora: lora?.matrix ?? recorder.empty,
+      residual: residual ?? recorder.empty,
+      y,
+    },
+    grid(layout, rows, columns),
+  );
+}
+
+function expectLora(
+  lora: LoraTerm,
+  { orientation, rows, columns }: { orientation: "nt" | "nn"; rows: number; columns: number },
+): number {
+  const [u_rows, stride] = expectShape(lora.u, "u", 2);
+  const rank = lora.matrix.shape[orientation === "nt" ? 1 : 0]!;
+  expectShape(lora.matrix, "lora", orientation === "nt" ? [columns, rank] : [rank, columns]);
+  expectShape(lora.u, "u", [Math.max(rows, u_rows), stride]);
+  for (const [name, value] of Object.entries({ rank, stride, column: lora.column })) {
+    expectMultiple(value, 4, name);
+  }
+  return rank;
+}
+
+function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
+  return layout.type === "lanes"
+    ? [ceilDiv(rows, layout.lanes * layout.tile_rows), ceilDiv(columns, tileColumns(layout))]
+    : [ceilDiv(rows, layout.block_rows), ceilDiv(columns, layout.block_columns)];
+}

@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { kernelText } from "../kernel.ts";
+import { Recorder } from "../recorder.ts";
+import { ShapeError } from "../shape.ts";
+import { Allocator } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import type { Weight } from "../weight.ts";
+import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";
+import { cases, type MatmulCase } from "./matmul_cases.ts";
+import { matmulReference } from "./matmul_reference.ts";
+
+const TILED: MatmulLayout[] = [
+  { type: "tiled", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
+  { type: "tiled", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
+  { type: "tiled", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
+];
+
+const SINGLE_LANE: MatmulLayout = { type: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
+
+/** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
+const layouts = (gpu: Gpu): MatmulLayout[] => [
+  ...(gpu.facts.software ? [chooseLayout(gpu, 1), chooseLayout(gpu, 1000)] : []),
+  SINGLE_LANE,
+  ...TILED,
+];
+
+/**
+ * The types that a form is tested with. The reader of the weight is one text in all forms, so each type meets each
+ * family once; compiling a large register tile takes a software adapter seconds.
+ */
+function types(layout: MatmulLayout): readonly Weight["type"][] {
+  if (layout.type === "lanes") return layout.lanes === 1 ? ["q8_0"] : ["f32", "f16", "q8_0"];
+  return layout.block_rows === 16 ? ["f32", "f16", "q8_0"] : ["f16"];
+}
+
+/** Sums of 256 products of unit normals: 16 deep in the standard deviation, 6e-8 of it lost per addition. */
+const TOLERANCE = { relative: 1e-5, absolute: 4e-5 };
+
+/** Weights as a file holds them, and the values that they stand for. */
+function makeWeight(type: Weight["type"], rows: number, columns: number) {
+  const raw = randomNormal(2, rows * columns);
+  if (type === "f32") return { given: [raw, [rows, columns]] as const, values: raw };
+  if (type === "f16") {
+    const values = Float64Array.from(Float16Array.from(raw));
+    return { given: [values, [rows, columns], "f16"] as const, values };
+  }
+  const bytes = Int8Array.from(raw, (v) => Math.max(-127, Math.min(127, Math.round(40 * v))));
+  const scales = randomNormal(3, rows * columns / 32).map((v) => Math.fround(0.02 + 0.01 * Math.abs(v)));
+  const values = Float64Array.from(bytes, (q, i) => q * scales[Math.floor(i / 32)]!);
+  return { given: [new Uint32Array(bytes.buffer), [bytes.length / 4], "u32"] as const, values, scales };
+}
+
+function inputs({ rows, depth, columns, rank }: MatmulCase) {
+  const stride = rank + 8;
+  return {
+    x: randomNormal(1, rows * depth),
+    lora: rank === 0 ? undefined : { rank, stride, column: 4, scale: 0.5 },
+    u: randomNormal(4, Math.max(1, rows * stride)),
+    matrix: randomNormal(5, Math.max(1, columns * rank)),
+    residual: randomNormal(6, rows * columns),
+  };
+}
+
+interface Setting {
+  type: Weight["type"];
+  orientation: "nt" | "nn";
+  layout: MatmulLayout;
+  compute?: "f32" | "f16";
+}
+
+async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = inputs(shape)) {
+  const { rows, depth, columns } = shape;
+  const { orientation, type, layout, compute = "f32" } = setting;
+  const w_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+  const w = makeWeight(type, ...w_shape);
+  const { lora } = given;
+  const m_shape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
+  const out = await run(gpu, {
+    x: [given.x, [rows, depth]],
+    w: w.given,
+    scales: [w.scales ?? [0], w.scales ? [w_shape[0], w_shape[1] / 32] : [1]],
+    u: [given.u, lora ? [rows, lora.stride] : [given.u.length]],
+    matrix: [given.matrix, lora ? m_shape : [given.matrix.length]],
+    residual: [given.residual, [rows, columns]],
+    y: filled(NaN, rows, columns),
+  }, (recorder, t) => {
+    const values: Tensor = { ...t.w, shape: w_shape, dtype: type === "q8_0" ? "i8" : type };
+    const weight = { type, values, scales: t.scales, shape: w_shape } as Weight;
+    const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
+    const residual = shape.residual ? t.residual : undefined;
+    matmul(recorder, orientation, { x: t.x, weight, y: t.y, lora: term, residual }, { compute, layout });
+  });
+  const expected = matmulReference({
+    ...shape,
+    orientation,
+    x: given.x,
+    w: w.values,
+    ...(lora ? { lora: { ...lora, u: given.u, matrix: given.matrix } } : {}),
+    ...(shape.residual ? { residual: given.residual } : { residual: new Float64Array(rows * columns) }),
+  });
+  return { y: out.y, expected };
+}
+
+for (const shape of cases) {
+  gpuTest(`matmul agrees with its f64 twin in every form: ${shape.name}`, async (gpu) => {
+    for (const layout of layouts(gpu)) {
+      for (const orientation of ["nt", "nn"] as const) {
+        for (const type of types(layout)) {
+          const row = orientation === "nt" ? shape.depth : shape.columns;
+          if (type === "q8_0" && row % 32 !== 0) continue;
+          const { y, expected } = await runCase(gpu, shape, { type, orientation, layout });
+          expectClose(y, expected, TOLERANCE, `${orientation} ${type} ${JSON.stringify(layout)}`);
+        }
+      }
+    }
+  });
+}
+
+gpuTest("matmul's forms and numbers of rows give the same bits for a row", async (gpu) => {
+  const shape = { ...cases[4]!, residual: true };
+  for (const orientation of ["nt", "nn"] as const) {
+    const all = await runCase(gpu, shape, { type: "f16", orientation, layout: layouts(gpu)[0]! });
+    for (const layout of layouts(gpu).slice(1)) {
+      const { y } = await runCase(gpu, shape, { type: "f16", orientation, layout });
+      assert.deepEqual(y, all.y, `${orientation} ${JSON.stringify(layout)}`);
+    }
+    const given = inputs(shape);
+    const at = 69;
+    const last = {
+      ...given,
+      x: given.x.subarray(at * shape.depth),
+      u: given.u.subarray(at * given.lora!.stride),
+      residual: given.residual.subarray(at * shape.columns),
+    };
+    const layout = chooseLayout(gpu, 1);
+    const alone = await runCase(gpu, { ...shape, rows: 1 }, { type: "f16", orientation, layout }, last);
+    assert.deepEqual(alone.y, all.y.subarray(at * shape.columns));
+  }
+});
+
+gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => {
+  const shape: MatmulCase = { name: "", rows: 5, depth: 64, columns: 8, rank: 0, residual: false };
+  const given = inputs(shape);
+  const rounded = { ...given, x: Float64Array.from(Float16Array.from(given.x)) };
+  for (const layout of [layouts(gpu)[0]!, TILED[2]!]) {
+    const setting = { type: "f16", orientation: "nt", layout } as const;
+    const { y } = await runCase(gpu, shape, { ...setting, compute: "f16" }, given);
+    const exact = await runCase(gpu, shape, setting, rounded);
+    assert.deepEqual(y, exact.y, JSON.stringify(layout));
+  }
+});
+
+gpuTest("matmul adds to what y holds when asked", async (gpu) => {
+  const out = await run(
+    gpu,
+    { x: [[1, 2, 3, 4], [1, 4]], w: [[1, 1, 1, 1], [1, 4]], y: filled(0.5, 1, 1) },
+    (r, t) => {
+      const weight: Weight = { type: "f32", values: t.w, shape: [1, 4] };
+      matmul(r, "nt", { x: t.x, weight, y: t.y }, { compute: "f32", accumulate: true });
+    },
+  );
+  assert.equal(out.y[0], 10.5);
+});
+
+gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+  const tensor = (...shape: number[]) => allocator.create("test", shape);
+  const weight: Weight = { type: "f32", values: tensor(8, 4), shape: [8, 4] };
+  const compute = { compute: "f32" } as const;
+  assert.throws(
+    () => matmul(recorder, "nt", { x: tensor(2, 5), weight, y: tensor(2, 8) }, compute),
+    new ShapeError("Cannot use weight [8, 4]: expected [8, 5]"),
+  );
+  assert.throws(
+    () => matmul(recorder, "nt", { x: tensor(2, 4), weight, y: tensor(2, 4) }, compute),
+    new ShapeError("Cannot use y [2, 4]: expected [2, 8]"),
+  );
+  allocator.destroy();
+  recorder.destroy();
+});
+
+Deno.test("the generated matmul multiplies each of its outputs once per step", () => {
+  const lanes = matmulKernel({ weight: "f16", orientation: "nt", compute: "f32" }, {
+    type: "lanes",
+    lanes: 8,
+    tile_rows: 4,
+    tile_vectors: 4,
+  });
+  const tiled = matmulKernel({ weight: "f16", orientation: "nn", compute: "f32" }, TILED[0]!);
+  // Two loops (weight and low-rank term) of 4 rows × 32 columns × 4 steps; and of 8 × 8 / 4 vectors × 16 steps.
+  assert.equal(kernelText(lanes).split("fma(").length - 1, 2 * 4 * 32 * 4);
+  assert.equal(kernelText(tiled).split("fma(").length - 1, 2 * 16 * 16);
+  assert.match(kernelText(lanes), /subgroupBroadcast\(w3, 7u\)/);
+});

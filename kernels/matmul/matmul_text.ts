@@ -1,0 +1,58 @@
+/** The parts that both forms of the matmul's text share. */
+
+import type { WgslPart } from "../kernel.ts";
+import weightF16 from "../shared/weight_f16.wgsl" with { type: "text" };
+import weightF32 from "../shared/weight_f32.wgsl" with { type: "text" };
+import weightQ8 from "../shared/weight_q8_0.wgsl" with { type: "text" };
+import type { Weight } from "../weight.ts";
+
+/** What is decided when the text is made. */
+export interface MatmulForm {
+  weight: Weight["type"];
+  /** `nt`: y = x · Wᵀ. `nn`: y = x · W. */
+  orientation: "nt" | "nn";
+  /** f16: both operands are rounded to f16 before they are multiplied; sums stay f32. */
+  compute: "f32" | "f16";
+}
+
+const WEIGHT_PARTS: Record<Weight["type"], WgslPart> = {
+  f32: { file: "weight_f32.wgsl", text: weightF32 },
+  f16: { file: "weight_f16.wgsl", text: weightF16 },
+  q8_0: { file: "weight_q8_0.wgsl", text: weightQ8 },
+};
+
+/** The weight's reader and bindings, then every other binding in the order of the kernel's operands. */
+export function matmulParts(form: MatmulForm): WgslPart[] {
+  const first = form.weight === "q8_0" ? 3 : 2;
+  const round = form.compute === "f16" ? "quantizeToF16(v)" : "v";
+  return [WEIGHT_PARTS[form.weight], {
+    file: "matmul_text.ts",
+    text: `
+struct Params {
+  rows: u32, columns: u32, depth: u32,
+  rank: u32, u_stride: u32, u_column: u32, lora_scale: f32,
+  addend: u32, // 0: none, 1: residual, 2: y itself
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(${first}) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(${first + 1}) var<storage, read> u: array<vec4<f32>>;
+@group(0) @binding(${first + 2}) var<storage, read> lora: array<vec4<f32>>;
+@group(0) @binding(${first + 3}) var<storage, read> residual: array<f32>;
+@group(0) @binding(${first + 4}) var<storage, read_write> y: array<f32>;
+
+fn operand(v: vec4<f32>) -> vec4<f32> { return ${round}; }
+
+fn store(row: u32, column: u32, sum: f32) {
+  if row >= params.rows || column >= params.columns { return; }
+  let at = row * params.columns + column;
+  if params.addend == 1u { y[at] = residual[at] + sum; }
+  else if params.addend == 2u { y[at] += sum; }
+  else { y[at] = sum; }
+}
+`,
+  }];
+}
+
+/** Numbers 0 … count − 1, to write unrolled text. */
+export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);

@@ -1,0 +1,123 @@
+/** AdamW over flat arenas, with clipping by the global norm on the device. Formulas stand in the shaders. */
+
+import { assert } from "../../core/errors.ts";
+import { defineKernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectShape, roundUp } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { itemPart, type ItemSize, itemSize, kernelFamily } from "../variant.ts";
+import adamwWgsl from "./adamw.wgsl" with { type: "text" };
+import prepareWgsl from "./adamw_prepare.wgsl" with { type: "text" };
+
+const THREADS = 64;
+/** Threads of the whole grid; each walks the arenas with this stride. */
+const MAX_THREADS = 65_536;
+
+const prepareKernel = defineKernel({
+  name: "adamw_prepare",
+  wgsl: prepareWgsl,
+  params: { max_norm: "f32" },
+  inputs: ["norm_sq"],
+  outputs: ["stats"],
+});
+
+const adamwKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "adamw",
+    wgsl: [itemPart(size), { file: "adamw.wgsl", text: adamwWgsl }],
+    params: {
+      items: "u32",
+      threads: "u32",
+      beta1: "f32",
+      rest1: "f32",
+      beta2: "f32",
+      rest2: "f32",
+      step_size: "f32",
+      correction2: "f32",
+      eps: "f32",
+      decay: "f32",
+    },
+    inputs: ["g"],
+    outputs: ["p", "m", "v", "stats"],
+  })
+);
+
+/** Parameters p, gradients g and moments m, v, all `[P] f32`; the gradients' Σ g² `[1] f32`; stats `[4] u32`. */
+export interface AdamwTensors {
+  p: Tensor;
+  g: Tensor;
+  m: Tensor;
+  v: Tensor;
+  norm_sq: Tensor;
+  stats: Tensor;
+}
+
+export interface AdamwOptions {
+  lr: number;
+  beta1: number;
+  beta2: number;
+  eps: number;
+  weight_decay: number;
+  /** The gradient is scaled down to this norm; 0 leaves it alone. */
+  max_grad_norm: number;
+  /** The number of this step, from 1: it corrects the moments' bias. */
+  step: number;
+}
+
+/** What an AdamW step tells of itself. */
+export interface AdamwStats {
+  /** The norm was not finite: nothing has changed. */
+  skipped: boolean;
+  /** Parameters whose √v̂ is below eps: for them the step is no longer lr in size. */
+  eps_dominated: number;
+  clipped: boolean;
+  /** What the gradient was multiplied with. */
+  clip_factor: number;
+}
+
+/** Reads the words of `stats`. */
+export function parseAdamwStats(words: Uint32Array): AdamwStats {
+  const [skipped, eps_dominated, clipped] = words;
+  return {
+    skipped: skipped === 1,
+    eps_dominated: eps_dominated!,
+    clipped: clipped === 1,
+    clip_factor: new Float32Array(words.buffer, words.byteOffset + 12, 1)[0]!,
+  };
+}
+
+/**
+ * Records one step of AdamW: p, m and v are updated, the gradient clipped by its global norm on the way (as PyTorch's
+ * `clip_grad_norm_`), the weight decay decoupled. Where `norm_sq` is not finite nothing changes. `stats` is overwritten.
+ *
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
+ */
+export function adamw(recorder: Recorder, tensors: AdamwTensors, options: AdamwOptions): void {
+  const [count] = expectShape(tensors.p, "p", 1);
+  for (const name of ["g", "m", "v"] as const) expectShape(tensors[name], name, [count]);
+  expectShape(tensors.norm_sq, "norm_sq", [1]);
+  expectShape(tensors.stats, "stats", [4]);
+  const { lr, beta1, beta2, eps, weight_decay, max_grad_norm, step } = options;
+  assert(step >= 1, "AdamW's steps count from 1");
+  const size = itemSize(count), items = count / size;
+  const threads = Math.min(MAX_THREADS, roundUp(items, THREADS));
+  recorder.dispatch(prepareKernel, { max_norm: max_grad_norm }, tensors, [1]);
+  recorder.dispatch(
+    adamwKernel(size),
+    {
+      items,
+      threads,
+      beta1,
+      rest1: 1 - beta1,
+      beta2,
+      rest2: 1 - beta2,
+      step_size: lr / (1 - beta1 ** step),
+      correction2: Math.sqrt(1 - beta2 ** step),
+      eps,
+      decay: lr * weight_decay,
+    },
+    tensors,
+    [ceilDiv(threads, THREADS)],
+  );
+}

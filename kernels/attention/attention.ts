@@ -1,0 +1,154 @@
+/** Attention over packed rows, forward and backward, without a matrix of rows by rows. Formulas stand in the shaders. */
+
+import { defineKernel, type Operands } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
+import { kernelFamily } from "../variant.ts";
+import backwardKeyLanesWgsl from "./attention_backward_key_lanes.wgsl" with { type: "text" };
+import backwardKeyTilesWgsl from "./attention_backward_key_tiles.wgsl" with { type: "text" };
+import backwardQueryLanesWgsl from "./attention_backward_query_lanes.wgsl" with { type: "text" };
+import backwardQueryTilesWgsl from "./attention_backward_query_tiles.wgsl" with { type: "text" };
+import { type AttentionOptions, type HeadsShape, planHeads, planKeys } from "./attention_plan.ts";
+import deltaWgsl from "./attention_delta.wgsl" with { type: "text" };
+import forwardLanesWgsl from "./attention_forward_lanes.wgsl" with { type: "text" };
+import forwardTilesWgsl from "./attention_forward_tiles.wgsl" with { type: "text" };
+
+/** The widest head: beyond it the staged keys of a tile would not fit in 16 KB of workgroup memory. */
+export const MAX_HEAD_WIDTH = 128;
+
+const DELTA_THREADS = 64;
+
+const params = { rows: "u32", heads: "u32", kv_heads: "u32", scale: "f32" } as const;
+const backwardInputs = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
+const numbers = (key: string) => JSON.parse(key) as UnrollConstants;
+
+/** A template's text for these constants. */
+function text(lanesWgsl: string, tilesWgsl: string, key: string): string {
+  const constants = numbers(key);
+  if (constants.LANES === undefined) return unroll(tilesWgsl, constants);
+  const lanes = unroll(lanesWgsl, constants);
+  return constants.LANES === 1 ? withoutSubgroups(lanes) : lanes;
+}
+
+const forward = kernelFamily((key: string) =>
+  defineKernel({
+    name: "attention_forward",
+    wgsl: text(forwardLanesWgsl, forwardTilesWgsl, key),
+    params,
+    inputs: ["q", "k", "v", "rows"],
+    outputs: ["o", "lse"],
+  })
+);
+
+const delta = defineKernel({
+  name: "attention_delta",
+  wgsl: deltaWgsl,
+  params: { count: "u32", width: "u32" },
+  inputs: ["o", "d_o"],
+  outputs: ["delta"],
+});
+
+const backwardQuery = kernelFamily((key: string) =>
+  defineKernel({
+    name: "attention_backward_query",
+    wgsl: text(backwardQueryLanesWgsl, backwardQueryTilesWgsl, key),
+    params,
+    inputs: backwardInputs,
+    outputs: ["d_q"],
+  })
+);
+
+const backwardKey = kernelFamily((key: string) =>
+  defineKernel({
+    name: "attention_backward_key",
+    wgsl: text(backwardKeyLanesWgsl, backwardKeyTilesWgsl, key),
+    params,
+    inputs: backwardInputs,
+    outputs: ["d_k", "d_v"],
+  })
+);
+
+/** The families of kernels, by their constants in JSON, for tests that read their text. */
+export const attentionKernels = { forward, backwardQuery, backwardKey } as const;
+
+function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, spans: typeof q): HeadsShape {
+  const [rows, heads, width] = expectShape(q, "q", 3);
+  const [, kv_heads] = expectShape(k, "k", 3);
+  expectShape(k, "k", [rows, kv_heads, width]);
+  expectShape(spans, "rows", [rows, 4]);
+  expectMultiple(heads, kv_heads, "query heads");
+  expectMultiple(width, width <= 32 ? 4 : 16, "head width");
+  if (width > MAX_HEAD_WIDTH) {
+    throw new ShapeError(`Cannot use head width ${width}: expected at most ${MAX_HEAD_WIDTH}`);
+  }
+  if (spans.dtype !== "u32") throw new ShapeError(`Cannot use rows of ${spans.dtype}: expected u32`);
+  return { rows, heads, kv_heads, width };
+}
+
+/**
+ * Records `o = softmax(scale · q kᵀ) v` over the keys that each row may see: its prefix, then its own segment up to
+ * itself. A row's bits depend on its keys only, not on where its segment lies nor on what lies beside it.
+ *
+ * @param tensors q, o `[N, H, D] f32`; k, v `[N, K, D] f32`; rows `[N, 4] u32`, see `packRows`; lse `[N, H] f32`, the
+ * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up
+ * to 32 and of 16 up to 128. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
+ * numbers, padding too.
+ * @param scale Usually 1 / √D.
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Dao, "FlashAttention-2" (2023), algorithm 1.
+ */
+export function attentionForward(
+  recorder: Recorder,
+  tensors: Operands<ReturnType<typeof forward>>,
+  scale: number,
+  options: AttentionOptions = {},
+): void {
+  const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
+  const { rows, heads, kv_heads, width } = shape;
+  expectShape(tensors.v, "v", [rows, kv_heads, width]);
+  expectShape(tensors.o, "o", [rows, heads, width]);
+  expectShape(tensors.lse, "lse", [rows, heads]);
+  const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
+  const kernel = forward(JSON.stringify(plan.constants));
+  const grid = [ceilDiv(rows, plan.rows), kv_heads * plan.chunks] as const;
+  recorder.dispatch(kernel, { rows, heads, kv_heads, scale }, tensors, grid);
+}
+
+/** The tensors of {@link attentionBackward}. */
+export type AttentionGradients =
+  & Operands<typeof delta>
+  & Operands<ReturnType<typeof backwardQuery>>
+  & Operands<ReturnType<typeof backwardKey>>;
+
+/**
+ * Records the gradients of {@link attentionForward} with respect to q, k and v; all outputs are overwritten.
+ *
+ * @param tensors q, o, d_o, d_q `[N, H, D] f32`; k, v, d_k, d_v `[N, K, D] f32`; rows `[N, 4] u32`; lse `[N, H] f32` of
+ * the forward pass; delta `[N, H] f32`, which the first of three dispatches writes.
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Dao, "FlashAttention-2" (2023), algorithm 2.
+ */
+export function attentionBackward(
+  recorder: Recorder,
+  tensors: AttentionGradients,
+  scale: number,
+  options: AttentionOptions = {},
+): void {
+  const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
+  const { rows, heads, kv_heads, width } = shape;
+  for (const name of ["v", "d_k", "d_v"] as const) expectShape(tensors[name], name, [rows, kv_heads, width]);
+  for (const name of ["o", "d_o", "d_q"] as const) expectShape(tensors[name], name, [rows, heads, width]);
+  for (const name of ["lse", "delta"] as const) expectShape(tensors[name], name, [rows, heads]);
+  const count = rows * heads;
+  recorder.dispatch(delta, { count, width: width / 4 }, tensors, [ceilDiv(count, DELTA_THREADS)]);
+  const values = { rows, heads, kv_heads, scale };
+  const query = planHeads(recorder.gpu, options, { ...shape, vectors: 4 });
+  const queryGrid = [ceilDiv(rows, query.rows), kv_heads * query.chunks] as const;
+  recorder.dispatch(backwardQuery(JSON.stringify(query.constants)), values, tensors, queryGrid);
+  const key = planKeys(recorder.gpu, options, shape);
+  recorder.dispatch(backwardKey(JSON.stringify(key.constants)), values, tensors, [
+    ceilDiv(rows, key.rows),
+    kv_heads,
+  ]);
+}

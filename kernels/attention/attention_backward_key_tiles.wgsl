@@ -1,0 +1,119 @@
+// Packed attention, backward to k and v, for GPUs: a workgroup owns ROWS consecutive keys of one key/value head and
+// walks the rows that attend them, KEYS rows at a time staged in workgroup memory, all query heads of the group inside.
+// PARTS neighbouring threads share a key: each holds every PARTS-th vector of k, v, d_k and d_v, at most 8 of each.
+//
+//   d_v[j] = Σ_i Σ_h p[i, h, j] · d_o[i, h]        d_k[j] = scale · Σ_i Σ_h d_s[i, h, j] · q[i, h]
+//
+// p and d_s as in attention_backward_query_tiles.wgsl; i in j … subtree_end[j] − 1. The sum has one order: blocks of
+// KEYS rows, in a block the heads, in a head the rows. No atomics.
+//
+//   params  rows N, heads H, kv_heads K, scale
+//   q       [N, H, D] f32   in
+//   k, v    [N, K, D] f32   in
+//   rows    [N, 4]    u32   in: prefix_start, prefix_length, own_start, subtree_end
+//   lse     [N, H]    f32   in, from the forward pass
+//   d_o     [N, H, D] f32   in
+//   delta   [N, H]    f32   in, from attention_delta.wgsl
+//   d_k     [N, K, D] f32   out, overwritten
+//   d_v     [N, K, D] f32   out, overwritten
+//
+// Dispatch: ceil(N / ROWS) × K workgroups; a template for unroll.ts.
+// Source: Dao, "FlashAttention-2" (2023), algorithm 2.
+
+struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> lse: array<f32>;
+@group(0) @binding(6) var<storage, read> d_o: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> delta: array<f32>;
+@group(0) @binding(8) var<storage, read_write> d_k: array<vec4<f32>>;
+@group(0) @binding(9) var<storage, read_write> d_v: array<vec4<f32>>;
+
+const TILE = {KEYS}u * {D4}u;
+
+var<workgroup> end_of: array<u32, {ROWS}u>;
+var<workgroup> q_tile: array<vec4<f32>, TILE>;
+var<workgroup> d_o_tile: array<vec4<f32>, TILE>;
+// The parts of s and d_p.
+var<workgroup> s_part: array<vec2<f32>, {KEYS}u * {THREADS}u>;
+
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let part = thread % {PARTS}u;
+  let slot = thread / {PARTS}u;
+  let first = group.x * {ROWS}u;
+  let last = params.rows - 1u;
+  let j = first + slot;
+  let group_heads = params.heads / params.kv_heads;
+  let kv = group.y;
+  let at_key = (min(j, last) * params.kv_heads + kv) * {D4}u + part;
+
+  if part == 0u { end_of[slot] = rows[min(j, last)].w; }
+  #for c CHUNKS
+  let k{c} = k[at_key + {c}u * {PARTS}u];
+  let v{c} = v[at_key + {c}u * {PARTS}u];
+  var d_k{c} = vec4<f32>();
+  var d_v{c} = vec4<f32>();
+  #end
+  workgroupBarrier();
+  if thread == 0u {
+    for (var x = 1u; x < {ROWS}u; x++) { end_of[0] = max(end_of[0], end_of[x]); }
+  }
+  let end = min(workgroupUniformLoad(&end_of[0]), params.rows);
+
+  for (var base = first; base < end; base += {KEYS}u) {
+    #for l KEYS
+    let span{l} = rows[min(base + {l}u, last)];
+    let own{l} = span{l}.z <= j && j <= base + {l}u;
+    let seen{l} = base + {l}u <= last && (own{l} || (span{l}.x <= j && j < span{l}.x + span{l}.y));
+    #end
+    for (var h = 0u; h < group_heads; h++) {
+      let head = kv * group_heads + h;
+      workgroupBarrier();
+      for (var x = thread; x < TILE; x += {THREADS}u) {
+        let from_row = (min(base + x / {D4}u, last) * params.heads + head) * {D4}u + x % {D4}u;
+        q_tile[x] = q[from_row] * params.scale;
+        d_o_tile[x] = d_o[from_row];
+      }
+      workgroupBarrier();
+
+      #for l KEYS
+      {
+        var s = vec2<f32>();
+        #for c CHUNKS
+        s.x += dot(k{c}, q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+        s.y += dot(v{c}, d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+        #end
+        s_part[{l}u * {THREADS}u + thread] = s;
+      }
+      #end
+      workgroupBarrier();
+
+      #for l KEYS
+      {
+        let at = min(base + {l}u, last) * params.heads + head;
+        var s = vec2<f32>();
+        #for x PARTS
+        s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
+        #end
+        let p = select(0.0, exp(s.x - lse[at]), seen{l});
+        let d_s = select(0.0, p * (s.y - delta[at]), seen{l});
+        #for c CHUNKS
+        d_v{c} += p * d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+        d_k{c} += d_s * q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+        #end
+      }
+      #end
+    }
+  }
+
+  if j > last { return; }
+  #for c CHUNKS
+  d_k[at_key + {c}u * {PARTS}u] = d_k{c};
+  d_v[at_key + {c}u * {PARTS}u] = d_v{c};
+  #end
+}

@@ -1,0 +1,111 @@
+// Packed attention, backward to q, for software adapters: the lanes of a subgroup are consecutive rows of one segment,
+// keys are loaded one to a lane and broadcast, as in attention_forward_lanes.wgsl.
+//
+//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])        d_s[i, h, j] = p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
+//   d_q[i, h] = scale · Σ_j d_s[i, h, j] · k[j]
+//
+//   params  rows N, heads H, kv_heads K, scale
+//   q       [N, H, D] f32   in
+//   k, v    [N, K, D] f32   in
+//   rows    [N, 4]    u32   in: prefix_start, prefix_length, own_start, subtree_end
+//   lse     [N, H]    f32   in, from the forward pass
+//   d_o     [N, H, D] f32   in
+//   delta   [N, H]    f32   in, from attention_delta.wgsl
+//   d_q     [N, H, D] f32   out, overwritten
+//
+// Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// Source: Dao, "FlashAttention-2" (2023), algorithm 2.
+
+struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> lse: array<f32>;
+@group(0) @binding(6) var<storage, read> d_o: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> delta: array<f32>;
+@group(0) @binding(8) var<storage, read_write> d_q: array<vec4<f32>>;
+
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let lane = thread % {LANES}u;
+  let first = group.x * {THREADS}u + thread - lane;
+  let i = first + lane;
+  let last = params.rows - 1u;
+  let row = min(i, last);
+  let group_heads = params.heads / params.kv_heads;
+  let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
+  let kv = group.y / chunks;
+  let chunk = group.y % chunks * {HEADS}u;
+
+  let span = rows[row];
+  let tile = subgroupBroadcast(span, 0u);
+  let prefix_blocks = (tile.y + {LANES}u - 1u) / {LANES}u;
+  let blocks = prefix_blocks + (first - tile.z + 2u * {LANES}u - 1u) / {LANES}u;
+
+  #for h HEADS
+  let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
+  let lse{h} = lse[at{h}];
+  let delta{h} = delta[at{h}];
+  #for d D4
+  let q{h}_{d} = q[at{h} * {D4}u + {d}u] * params.scale;
+  let d_o{h}_{d} = d_o[at{h} * {D4}u + {d}u];
+  var d_q{h}_{d} = vec4<f32>();
+  #end
+  #end
+
+  for (var b = 0u; b < blocks; b++) {
+    let in_prefix = b < prefix_blocks;
+    let base = select(tile.z + (b - prefix_blocks) * {LANES}u, tile.x + b * {LANES}u, in_prefix);
+    let begin = select(span.z, span.x, in_prefix);
+    let end = select(i + 1u, span.x + span.y, in_prefix);
+    let key = (min(base + lane, last) * params.kv_heads + kv) * {D4}u;
+
+    #for d D4
+    let k{d} = k[key + {d}u];
+    #end
+    #for d D4
+    let v{d} = v[key + {d}u];
+    #end
+    #for l LANES
+    #for h HEADS
+    var s{h}_{l} = 0.0;
+    var d_p{h}_{l} = 0.0;
+    #end
+    #for d D4
+    {
+      let k_l = subgroupBroadcast(k{d}, {l}u);
+      let v_l = subgroupBroadcast(v{d}, {l}u);
+      #for h HEADS
+      s{h}_{l} += dot(q{h}_{d}, k_l);
+      d_p{h}_{l} += dot(d_o{h}_{d}, v_l);
+      #end
+    }
+    #end
+    let seen{l} = begin <= base + {l}u && base + {l}u < end;
+    #for h HEADS
+    let d_s{h}_{l} = select(0.0, exp(s{h}_{l} - lse{h}) * (d_p{h}_{l} - delta{h}), seen{l});
+    #end
+    #end
+
+    #for d D4
+    #for l LANES
+    let k{d}_{l} = subgroupBroadcast(k{d}, {l}u);
+    #for h HEADS
+    d_q{h}_{d} += d_s{h}_{l} * k{d}_{l};
+    #end
+    #end
+    #end
+  }
+
+  if i > last { return; }
+  #for h HEADS
+  if chunk + {h}u < group_heads {
+    #for d D4
+    d_q[at{h} * {D4}u + {d}u] = d_q{h}_{d} * params.scale;
+    #end
+  }
+  #end
+}

@@ -1,0 +1,110 @@
+// Packed attention, backward to q, for GPUs: rows, heads and threads are laid out as in attention_forward_tiles.wgsl;
+// a thread holds at most 8 vectors each of q, d_o and d_q.
+//
+//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])        d_s[i, h, j] = p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
+//   d_q[i, h] = scale · Σ_j d_s[i, h, j] · k[j]
+//
+//   params  rows N, heads H, kv_heads K, scale
+//   q       [N, H, D] f32   in
+//   k, v    [N, K, D] f32   in
+//   rows    [N, 4]    u32   in: prefix_start, prefix_length, own_start, subtree_end
+//   lse     [N, H]    f32   in, from the forward pass
+//   d_o     [N, H, D] f32   in
+//   delta   [N, H]    f32   in, from attention_delta.wgsl
+//   d_q     [N, H, D] f32   out, overwritten
+//
+// Dispatch: ceil(N / ROWS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// Source: Dao, "FlashAttention-2" (2023), algorithm 2.
+
+struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> lse: array<f32>;
+@group(0) @binding(6) var<storage, read> d_o: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> delta: array<f32>;
+@group(0) @binding(8) var<storage, read_write> d_q: array<vec4<f32>>;
+
+const TILE = {KEYS}u * {D4}u;
+
+var<workgroup> k_tile: array<vec4<f32>, TILE>;
+var<workgroup> v_tile: array<vec4<f32>, TILE>;
+// The parts of s and d_p.
+var<workgroup> s_part: array<vec2<f32>, {KEYS}u * {THREADS}u>;
+
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let part = thread % {PARTS}u;
+  let slot = thread / {PARTS}u;
+  let first = group.x * {ROWS}u;
+  let i = first + slot % {ROWS}u;
+  let last = params.rows - 1u;
+  let row = min(i, last);
+  let group_heads = params.heads / params.kv_heads;
+  let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
+  let kv = group.y / chunks;
+  let head = group.y % chunks * {HEADS}u + slot / {ROWS}u;
+  let at = row * params.heads + kv * group_heads + min(head, group_heads - 1u);
+
+  let span = rows[row];
+  let tile = rows[first];
+  let prefix_blocks = (tile.y + {KEYS}u - 1u) / {KEYS}u;
+  let blocks = prefix_blocks + (first - tile.z + {ROWS}u + {KEYS}u - 1u) / {KEYS}u;
+
+  let lse_i = lse[at];
+  let delta_i = delta[at];
+  #for c CHUNKS
+  let q{c} = q[at * {D4}u + {c}u * {PARTS}u + part] * params.scale;
+  let d_o{c} = d_o[at * {D4}u + {c}u * {PARTS}u + part];
+  var d_q{c} = vec4<f32>();
+  #end
+
+  for (var b = 0u; b < blocks; b++) {
+    let in_prefix = b < prefix_blocks;
+    let base = select(tile.z + (b - prefix_blocks) * {KEYS}u, tile.x + b * {KEYS}u, in_prefix);
+    let begin = select(span.z, span.x, in_prefix);
+    let end = select(i + 1u, span.x + span.y, in_prefix);
+
+    workgroupBarrier();
+    for (var x = thread; x < TILE; x += {THREADS}u) {
+      let from_key = (min(base + x / {D4}u, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
+      k_tile[x] = k[from_key];
+      v_tile[x] = v[from_key];
+    }
+    workgroupBarrier();
+
+    #for l KEYS
+    {
+      var s = vec2<f32>();
+      #for c CHUNKS
+      s.x += dot(q{c}, k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+      s.y += dot(d_o{c}, v_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+      #end
+      s_part[{l}u * {THREADS}u + thread] = s;
+    }
+    #end
+    workgroupBarrier();
+
+    #for l KEYS
+    {
+      let seen = begin <= base + {l}u && base + {l}u < end;
+      var s = vec2<f32>();
+      #for x PARTS
+      s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
+      #end
+      let d_s = select(0.0, exp(s.x - lse_i) * (s.y - delta_i), seen);
+      #for c CHUNKS
+      d_q{c} += d_s * k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+      #end
+    }
+    #end
+  }
+
+  if i > last || head >= group_heads { return; }
+  #for c CHUNKS
+  d_q[at * {D4}u + {c}u * {PARTS}u + part] = d_q{c} * params.scale;
+  #end
+}

@@ -1,0 +1,47 @@
+/** The shapes that attention is tested and timed on: test and bench share them. */
+
+import type { PackedGroup } from "./packed_rows.ts";
+
+export interface AttentionCase {
+  name: string;
+  groups: readonly PackedGroup[];
+  heads: number;
+  kv_heads: number;
+  width: number;
+  /** Queries are this many times as large as standard normal ones: scores far beyond what exp can hold. */
+  size: number;
+}
+
+const shape = (heads: number, kv_heads: number, width: number) => ({ heads, kv_heads, width, size: 1 });
+
+export const cases: readonly AttentionCase[] = [
+  { name: "one row of one head", groups: [{ prompt: 1, members: [] }], ...shape(1, 1, 4) },
+  {
+    name: "no shared prefix, three segments",
+    groups: [{ prompt: 0, members: [7, 1, 41] }],
+    ...shape(2, 2, 8),
+  },
+  { name: "a group, seven heads to one", groups: [{ prompt: 13, members: [9, 1, 34] }], ...shape(14, 2, 16) },
+  { name: "a width of three vectors", groups: [{ prompt: 3, members: [2, 2] }], ...shape(3, 1, 12) },
+  {
+    name: "two groups, eight heads to one, a prompt of one",
+    groups: [{ prompt: 1, members: [5, 12] }, { prompt: 33, members: [8, 16] }],
+    ...shape(8, 1, 16),
+  },
+  { name: "heads of 32", groups: [{ prompt: 9, members: [7, 8] }], ...shape(2, 1, 32) },
+  { name: "the tiny model's heads", groups: [{ prompt: 45, members: [17, 30] }], ...shape(8, 2, 64) },
+  { name: "heads of 128", groups: [{ prompt: 11, members: [21, 6] }], ...shape(4, 2, 128) },
+  {
+    name: "scores in the thousands",
+    groups: [{ prompt: 20, members: [10, 10] }],
+    ...shape(4, 2, 16),
+    size: 1000,
+  },
+];
+
+/** The shape of a training micro-batch of the tiny model: a group of eight on one prompt. */
+export const benchCase: AttentionCase = {
+  name: "a group of eight",
+  groups: [{ prompt: 320, members: Array(8).fill(110) }],
+  ...shape(8, 2, 64),
+};

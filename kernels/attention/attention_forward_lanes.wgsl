@@ -1,0 +1,132 @@
+// Packed attention, forward, for software adapters: the lanes of a subgroup are consecutive rows of one segment, and a
+// lane owns all HEADS query heads of its row. Each lane loads one key of a block, and broadcasts share it: an element
+// of K and V is loaded once for LANES rows and HEADS heads. No barrier, no shared memory; all accumulators are named.
+//
+//   s[i, h, j] = scale · q[i, h] · k[j, kv(h)]        j in the row's prefix, then own_start … i
+//   o[i, h] = Σ_j exp(s[i, h, j] − lse[i, h]) · v[j, kv(h)]        lse[i, h] = log Σ_j exp s[i, h, j]
+//
+// The sums run over blocks of LANES keys counted from the prefix's and from the segment's first row, with the maximum
+// so far taken out and put right once per block: a row's bits depend on its own keys only.
+//
+//   params  rows N, heads H, kv_heads K, scale
+//   q       [N, H, D] f32   in
+//   k, v    [N, K, D] f32   in
+//   rows    [N, 4]    u32   in: prefix_start, prefix_length, own_start, subtree_end
+//   o       [N, H, D] f32   out, overwritten
+//   lse     [N, H]    f32   out, overwritten; the backward pass needs it
+//
+// Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts. With LANES = 1 a thread
+// is alone and needs no subgroup operations.
+// Source: Dao, "FlashAttention-2" (2023), algorithm 1.
+
+struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read_write> o: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> lse: array<f32>;
+
+const LOWEST = -3.0e38;
+
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let lane = thread % {LANES}u;
+  let first = group.x * {THREADS}u + thread - lane;
+  let i = first + lane;
+  let last = params.rows - 1u;
+  let row = min(i, last);
+  let group_heads = params.heads / params.kv_heads;
+  let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
+  let kv = group.y / chunks;
+  let chunk = group.y % chunks * {HEADS}u;
+
+  let span = rows[row];
+  let tile = subgroupBroadcast(span, 0u);
+  let prefix_blocks = (tile.y + {LANES}u - 1u) / {LANES}u;
+  let blocks = prefix_blocks + (first - tile.z + 2u * {LANES}u - 1u) / {LANES}u;
+
+  #for h HEADS
+  let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
+  var m{h} = LOWEST;
+  var sum{h} = 0.0;
+  #for d D4
+  let q{h}_{d} = q[at{h} * {D4}u + {d}u] * params.scale;
+  var o{h}_{d} = vec4<f32>();
+  #end
+  #end
+
+  for (var b = 0u; b < blocks; b++) {
+    let in_prefix = b < prefix_blocks;
+    let base = select(tile.z + (b - prefix_blocks) * {LANES}u, tile.x + b * {LANES}u, in_prefix);
+    let begin = select(span.z, span.x, in_prefix);
+    let end = select(i + 1u, span.x + span.y, in_prefix);
+    let key = (min(base + lane, last) * params.kv_heads + kv) * {D4}u;
+
+    #for d D4
+    let k{d} = k[key + {d}u];
+    #end
+    #for h HEADS
+    var top{h} = m{h};
+    #end
+    #for l LANES
+    let seen{l} = begin <= base + {l}u && base + {l}u < end;
+    #for h HEADS
+    var s{h}_{l} = 0.0;
+    #end
+    #for d D4
+    {
+      let k_l = subgroupBroadcast(k{d}, {l}u);
+      #for h HEADS
+      s{h}_{l} += dot(q{h}_{d}, k_l);
+      #end
+    }
+    #end
+    #for h HEADS
+    s{h}_{l} = select(LOWEST, s{h}_{l}, seen{l});
+    top{h} = max(top{h}, s{h}_{l});
+    #end
+    #end
+
+    #for h HEADS
+    let keep{h} = exp(m{h} - top{h});
+    m{h} = top{h};
+    sum{h} *= keep{h};
+    #for l LANES
+    let p{h}_{l} = select(0.0, exp(s{h}_{l} - top{h}), seen{l});
+    sum{h} += p{h}_{l};
+    #end
+    #end
+
+    #for d D4
+    {
+      let v_d = v[key + {d}u];
+      #for h HEADS
+      var x{h} = o{h}_{d} * keep{h};
+      #end
+      #for l LANES
+      let v_{l} = subgroupBroadcast(v_d, {l}u);
+      #for h HEADS
+      x{h} += p{h}_{l} * v_{l};
+      #end
+      #end
+      #for h HEADS
+      o{h}_{d} = x{h};
+      #end
+    }
+    #end
+  }
+
+  if i > last { return; }
+  #for h HEADS
+  if chunk + {h}u < group_heads {
+    let scale{h} = 1.0 / sum{h};
+    #for d D4
+    o[at{h} * {D4}u + {d}u] = o{h}_{d} * scale{h};
+    #end
+    lse[at{h}] = m{h} + log(sum{h});
+  }
+  #end
+}

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { kernelText } from "../kernel.ts";
+import { Recorder } from "../recorder.ts";
+import { ShapeError } from "../shape.ts";
+import { Allocator } from "../tensor.ts";
+import { filled, gpuTest, run } from "../testing.ts";
+import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
+import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import { packRows } from "./packed_rows.ts";
+
+/** All tensors of attention over one sequence of `length` rows, forward and backward, run once. */
+async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
+  const H = 4, K = 2, D = 8;
+  const packed = packRows([{ prompt: length, members: [] }], attentionRowAlignment(gpu, options));
+  const N = packed.count;
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+  const tensor = (...shape: number[]) => allocator.create("attention", shape);
+  const rows = allocator.upload("attention", [N, 4], packed.rows);
+  const queries = () => tensor(N, H, D), keys = () => tensor(N, K, D), sums = () => tensor(N, H);
+  const tensors = {
+    ...{ q: queries(), o: queries(), d_o: queries(), d_q: queries() },
+    ...{ k: keys(), v: keys(), d_k: keys(), d_v: keys() },
+    ...{ lse: sums(), delta: sums(), rows },
+  };
+  const bytes = allocator.bytes.attention;
+  const own = gpu.device.createBuffer;
+  let created = 0;
+  gpu.device.createBuffer = (descriptor) => {
+    created += descriptor.size;
+    return own.call(gpu.device, descriptor);
+  };
+  try {
+    attentionForward(recorder, tensors, 0.5, options);
+    attentionBackward(recorder, tensors, 0.5, options);
+    recorder.submit();
+  } finally {
+    gpu.device.createBuffer = own;
+  }
+  const [lse] = await recorder.submitAndRead([tensors.lse]);
+  // Queries of zeros see every key alike: log Σ exp 0 = log(number of keys).
+  assert.ok(Math.abs(new Float32Array(lse!)[(length - 1) * H]! - Math.log(length)) < 1e-5);
+  recorder.destroy();
+  allocator.destroy();
+  return { bytes, created, expected: 4 * N * (4 * H * D + 4 * K * D + 2 * H + 4), rows: N };
+}
+
+gpuTest("the bytes of attention grow linearly with the length", async (gpu) => {
+  for (const length of [512, 1024, 2048, 4096, 8192]) {
+    const { bytes, created, expected, rows } = await bytesOf(gpu, length, attentionOptions(gpu));
+    assert.equal(rows, length);
+    assert.equal(bytes, expected, `4 N (4 H D + 4 K D + 2 H + 4) bytes at N = ${length}`);
+    assert.equal(created, 0, "the operation makes no buffer of its own");
+  }
+});
+
+gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
+  const given = {
+    q: filled(0, 2, 3, 8),
+    wide: filled(0, 2, 3, 144),
+    odd: filled(0, 2, 3, 36),
+    k: filled(0, 2, 1, 8),
+    two: filled(0, 2, 2, 8),
+    short: filled(0, 1, 1, 8),
+    lse: filled(0, 2, 3),
+    rows: [[0, 0, 0, 2, 0, 0, 0, 2], [2, 4], "u32"],
+    floats: filled(0, 2, 4),
+  } as const;
+  await run(gpu, given, (recorder, t) => {
+    const good = { ...t, v: t.k, o: t.q, d_o: t.q, d_q: t.q, d_k: t.k, d_v: t.k, delta: t.lse };
+    const refused = (changed: Partial<typeof good>, message: string) => {
+      const error = { name: "ShapeError", message };
+      assert.throws(() => attentionForward(recorder, { ...good, ...changed }, 1), error);
+      assert.throws(() => attentionBackward(recorder, { ...good, ...changed }, 1), error);
+    };
+    refused({ k: t.short }, "Cannot use k [1, 1, 8]: expected [2, 1, 8]");
+    refused({ v: t.two }, "Cannot use v [2, 2, 8]: expected [2, 1, 8]");
+    refused({ o: t.k }, "Cannot use o [2, 1, 8]: expected [2, 3, 8]");
+    refused({ lse: t.rows }, "Cannot use lse [2, 4]: expected [2, 3]");
+    refused({ rows: t.lse }, "Cannot use rows [2, 3]: expected [2, 4]");
+    refused({ rows: t.floats }, "Cannot use rows of f32: expected u32");
+    refused({ k: t.two }, "Cannot use query heads 3: expected a multiple of 2");
+    refused({ q: t.wide, k: t.wide }, "Cannot use head width 144: expected at most 128");
+    refused({ q: t.odd, k: t.odd }, "Cannot use head width 36: expected a multiple of 16");
+    assert.throws(() => attentionBackward(recorder, { ...good, d_k: t.q }, 1), ShapeError);
+  });
+});
+
+Deno.test("rows of a group point at their prompt; padding points at itself", () => {
+  const packed = packRows([{ prompt: 3, members: [2, 1] }, { prompt: 0, members: [1] }], 4);
+  assert.deepEqual(packed.groups, [
+    { prompt: { start: 0, length: 3 }, members: [{ start: 4, length: 2 }, { start: 8, length: 1 }] },
+    { prompt: { start: 12, length: 0 }, members: [{ start: 12, length: 1 }] },
+  ]);
+  assert.equal(packed.count, 16);
+  const row = (i: number) => [...packed.rows.subarray(4 * i, 4 * i + 4)];
+  assert.deepEqual([row(0), row(2), row(3)], [[0, 0, 0, 9], [0, 0, 0, 9], [0, 0, 3, 4]]);
+  assert.deepEqual([row(4), row(5), row(6), row(8)], [[0, 3, 4, 6], [0, 3, 4, 6], [0, 0, 6, 7], [
+    0,
+    3,
+    8,
+    9,
+  ]]);
+  assert.deepEqual([row(12), row(15)], [[12, 0, 12, 13], [0, 0, 15, 16]]);
+});
+
+/** How often a pattern occurs in each kernel's text. */
+function counts(constants: Record<string, number>, pattern: RegExp): number[] {
+  const { forward, backwardQuery, backwardKey } = attentionKernels;
+  return [forward, backwardQuery, backwardKey].map((family) =>
+    kernelText(family(JSON.stringify(constants))).match(pattern)?.length ?? 0
+  );
+}
+
+Deno.test("the texts for lanes are straight lines over named registers", () => {
+  const constants = { D4: 3, HEADS: 2, KEYS: 2, LANES: 4, THREADS: 4 };
+  assert.deepEqual(
+    counts(constants, /^\s*#|\{[A-Za-z0-9]+\}/gm),
+    [0, 0, 0],
+    "nothing is left of the template",
+  );
+  assert.deepEqual(counts(constants, /workgroupBarrier|var<workgroup>|var \w+: array/g), [0, 0, 0]);
+  assert.deepEqual(counts(constants, /\bfor \(/g), [1, 1, 2], "blocks are the loop, and heads for keys");
+  assert.deepEqual(
+    counts(constants, /\+= dot\(/g),
+    [2 * 3 * 4, 2 * 2 * 3 * 4, 2 * 2 * 3 * 4],
+    "vectors of scores",
+  );
+  assert.deepEqual(counts(constants, /var (o|d_q|d_k|d_v)\d+_\d+ = /g), [6, 6, 12], "accumulators");
+  assert.deepEqual(
+    counts({ ...constants, LANES: 1 }, /subgroup[A-Z]/g),
+    [0, 0, 0],
+    "a lone thread shares nothing",
+  );
+});
+
+Deno.test("the texts for tiles keep within 16 KB of workgroup memory at the widest head", () => {
+  const constants = { D4: 32, PARTS: 4, CHUNKS: 8, ROWS: 32, KEYS: 8, HEADS: 1, THREADS: 128 };
+  // Two tiles of 8 keys of 128 numbers, and a number (two in the backward pass) for each key and thread.
+  assert.ok(4 * (2 * 8 * 128 + 2 * 8 * 128) <= 16384);
+  assert.deepEqual(counts(constants, /8u \* 128u>/g), [1, 1, 1]);
+  assert.deepEqual(counts(constants, /var<workgroup> \w+_tile/g), [2, 2, 2]);
+  assert.deepEqual(counts(constants, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");
+});

@@ -1,0 +1,105 @@
+/** How attention's kernels are cut for a device and for the shape of the heads. */
+
+import type { Gpu } from "../device.ts";
+import { ceilDiv } from "../shape.ts";
+
+/** `lanes`: subgroup broadcasts without barriers (software adapters); `tiles`: workgroup memory (GPUs). */
+export type AttentionVariant = "lanes" | "tiles";
+
+/** How the kernels run; the defaults follow from the device. */
+export interface AttentionOptions {
+  variant?: AttentionVariant;
+  /** Lanes that broadcast to each other; 1: each thread is alone. */
+  lanes?: number;
+}
+
+/** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
+const TILE_ROWS = 32, TILE_KEYS = 8;
+/** Threads of a workgroup on GPUs: 128 parts of dot products for 8 keys fill 8 KB. */
+const TILE_THREADS = 128;
+/** Numbers that a lane holds under names. More of them spill further and compile longer than they save in loads. */
+const LANE_NUMBERS = 512;
+/** Threads of a workgroup whose threads are alone. */
+const SINGLE_THREADS = 32;
+/** Subgroups for which the broadcasts are written out. */
+const MIN_LANES = 4, MAX_LANES = 16;
+
+/** How attention runs on a device when nothing else is asked for. */
+export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
+  const { subgroup_size, facts } = gpu;
+  const fits = subgroup_size >= MIN_LANES && subgroup_size <= MAX_LANES;
+  return { variant: facts.software ? "lanes" : "tiles", lanes: fits ? subgroup_size : 1 };
+}
+
+/**
+ * Segments of packed rows start at multiples of this: the rows that one subgroup or workgroup handles together belong
+ * to one segment.
+ */
+export function attentionRowAlignment(gpu: Gpu, options: AttentionOptions = {}): number {
+  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
+  return variant === "tiles" ? TILE_ROWS : lanes;
+}
+
+/** Constants of a template, and how many workgroups share its rows. */
+export interface AttentionPlan {
+  constants: Record<string, number>;
+  /** Rows (or keys) of a workgroup. */
+  rows: number;
+  /** Workgroups for the query heads of one key/value head. */
+  chunks: number;
+}
+
+/**
+ * The cut of a kernel whose threads own rows.
+ *
+ * @param shape `vectors`: how many vectors as long as a head a lane holds for each head.
+ */
+export function planHeads(
+  gpu: Gpu,
+  options: AttentionOptions,
+  shape: HeadsShape & { vectors: number },
+): AttentionPlan {
+  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
+  const { width, heads, kv_heads, vectors } = shape;
+  const group = heads / kv_heads;
+  const chunksOf = (most: number) => ceilDiv(group, Math.max(1, Math.floor(most)));
+  if (variant === "tiles") {
+    const tile = planTile(width);
+    const chunks = chunksOf(TILE_THREADS / (TILE_ROWS * tile.PARTS));
+    const HEADS = ceilDiv(group, chunks);
+    const THREADS = HEADS * TILE_ROWS * tile.PARTS;
+    return { constants: { ...tile, HEADS, THREADS }, rows: TILE_ROWS, chunks };
+  }
+  const chunks = chunksOf(LANE_NUMBERS / (vectors * width));
+  const THREADS = lanes === 1 ? SINGLE_THREADS : lanes;
+  const constants = { D4: width / 4, HEADS: ceilDiv(group, chunks), LANES: lanes, THREADS };
+  return { constants, rows: THREADS, chunks };
+}
+
+/** The cut of the kernel whose threads own keys. */
+export function planKeys(gpu: Gpu, options: AttentionOptions, { width }: HeadsShape): AttentionPlan {
+  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
+  if (variant === "tiles") {
+    const tile = planTile(width);
+    return { constants: { ...tile, THREADS: TILE_ROWS * tile.PARTS }, rows: TILE_ROWS, chunks: 1 };
+  }
+  // Two keys to a lane halve the loads of rows; k, v, d_k and d_v of more would be a long way from registers.
+  const KEYS = Math.max(1, Math.min(2, Math.floor(LANE_NUMBERS / (4 * width))));
+  const THREADS = lanes === 1 ? SINGLE_THREADS : lanes;
+  return { constants: { D4: width / 4, KEYS, LANES: lanes, THREADS }, rows: THREADS * KEYS, chunks: 1 };
+}
+
+/** Splits a head between PARTS threads so that each holds at most 8 of its vectors. */
+function planTile(width: number): { D4: number; PARTS: number; CHUNKS: number; ROWS: number; KEYS: number } {
+  const D4 = width / 4;
+  let PARTS = ceilDiv(D4, 8);
+  while (D4 % PARTS !== 0) PARTS++;
+  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: TILE_KEYS };
+}
+
+export interface HeadsShape {
+  rows: number;
+  heads: number;
+  kv_heads: number;
+  width: number;
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { attentionBackward, attentionForward } from "./attention.ts";
+import { type AttentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import { type AttentionCase, cases } from "./attention_cases.ts";
+import { attentionBackwardReference, attentionReference } from "./attention_reference.ts";
+import { packRows } from "./packed_rows.ts";
+
+const VARIANTS: readonly AttentionOptions[] = [
+  { variant: "lanes" },
+  { variant: "lanes", lanes: 1 },
+  { variant: "tiles" },
+];
+const OUTPUTS = ["o", "lse", "d_q", "d_k", "d_v"] as const;
+/** Heads that a lone lane is tried on: it runs the text of the wider ones with another number of lanes. */
+const LONE_WIDTH = 16;
+
+const title = ({ variant, lanes }: AttentionOptions) => `attention (${variant}${lanes ? ", alone" : ""})`;
+
+/** True for rows between segments. */
+const isPadding = (rows: Uint32Array, i: number, alignment: number) =>
+  rows[4 * i + 2] === i && i % alignment !== 0;
+
+function inputs(shape: AttentionCase, alignment: number) {
+  const { heads, kv_heads, width, groups, size } = shape;
+  const packed = packRows(groups, alignment);
+  // The last segment's padding is left out: the number of rows is no multiple of the alignment.
+  const ends = packed.groups.flatMap((group) => [group.prompt, ...group.members]).map((s) =>
+    s.start + s.length
+  );
+  const count = Math.max(...ends), rows = packed.rows.subarray(0, 4 * count);
+  const values = (seed: number, per_row: number) => randomNormal(seed, count * per_row * width);
+  const q = values(1, heads).map((x) => Math.fround(x * size));
+  const d_o = values(4, heads);
+  for (let i = 0; i < count; i++) {
+    if (isPadding(rows, i, alignment)) d_o.fill(0, i * heads * width, (i + 1) * heads * width);
+  }
+  const scale = Math.fround(1 / Math.sqrt(width));
+  return { heads, kv_heads, width, scale, rows, q, k: values(2, kv_heads), v: values(3, kv_heads), d_o };
+}
+
+type Inputs = ReturnType<typeof inputs>;
+
+/** Forward and backward in one submission; every output starts as rubbish. */
+async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
+  const { heads: H, kv_heads: K, width: D, q, k, v, d_o, rows, scale } = given;
+  const N = rows.length / 4;
+  return await run(gpu, {
+    q: [q, [N, H, D]],
+    k: [k, [N, K, D]],
+    v: [v, [N, K, D]],
+    d_o: [d_o, [N, H, D]],
+    rows: [rows, [N, 4], "u32"],
+    o: filled(NaN, N, H, D),
+    lse: filled(NaN, N, H),
+    delta: filled(NaN, N, H),
+    d_q: filled(NaN, N, H, D),
+    d_k: filled(NaN, N, K, D),
+    d_v: filled(NaN, N, K, D),
+  }, (recorder, t) => {
+    attentionForward(recorder, t, scale, options);
+    attentionBackward(recorder, t, scale, options);
+  });
+}
+
+for (const options of VARIANTS) {
+  for (const shape of cases) {
+    if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
+    gpuTest(`${title(options)} agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+      const given = inputs(shape, attentionRowAlignment(gpu, options));
+      const actual = await runBoth(gpu, given, options);
+      const expected = { ...attentionReference(given), ...attentionBackwardReference(given, given.d_o) };
+      // Sums of up to 100 terms round to 1e-6 of their largest; exp carries an ulp of the score, up to 1e-4 of a
+      // probability where scores are in the thousands, and d_k is as large as q.
+      const relative = 3e-6 + 1e-7 * shape.size;
+      for (const name of OUTPUTS) {
+        const absolute = relative * (name === "d_k" ? shape.size : 1);
+        expectClose(actual[name], expected[name], { relative, absolute }, name);
+      }
+    });
+  }
+
+  gpuTest(`${title(options)}: a row's bits do not depend on what lies beside its group`, async (gpu) => {
+    const alignment = attentionRowAlignment(gpu, options);
+    const shape = { ...cases[2]!, groups: [{ prompt: 21, members: [10, 35] }] };
+    const alone = inputs(shape, alignment);
+    const both = inputs({ ...shape, groups: [{ prompt: 9, members: [50, 3] }, ...shape.groups] }, alignment);
+    const before = both.rows.length / 4 - alone.rows.length / 4;
+    for (const [name, per_row] of [["q", 14], ["d_o", 14], ["k", 2], ["v", 2]] as const) {
+      both[name].set(alone[name], before * per_row * shape.width);
+    }
+    const [few, many] = [await runBoth(gpu, alone, options), await runBoth(gpu, both, options)];
+    for (const name of OUTPUTS) assert.deepEqual(many[name].subarray(-few[name].length), few[name], name);
+  });
+
+  gpuTest(`${title(options)}: padding disturbs nobody, whatever it holds`, async (gpu) => {
+    const alignment = attentionRowAlignment(gpu, options);
+    const shape = { ...cases[1]!, groups: [{ prompt: 5, members: [3, 9] }] };
+    const given = inputs(shape, alignment);
+    const count = given.rows.length / 4;
+    const padding = Array.from({ length: count }, (_, i) => isPadding(given.rows, i, alignment));
+    const withPadding = (value: number) => {
+      const fill = (values: Float64Array) =>
+        values.map((x, at) => padding[Math.floor(at * count / values.length)] ? value : x);
+      return { ...given, q: fill(given.q), k: fill(given.k), v: fill(given.v) };
+    };
+    // 1e4 · 1e4 in a score: exp of it overflows wherever a mask comes too late.
+    const [zeros, large] = [withPadding(0), withPadding(1e4)];
+    const [expected, actual] = [await runBoth(gpu, zeros, options), await runBoth(gpu, large, options)];
+    for (const name of OUTPUTS) {
+      const real = (values: Float64Array) =>
+        values.filter((_, at) => !padding[Math.floor(at * count / values.length)]);
+      assert.deepEqual(real(actual[name]), real(expected[name]), name);
+      assert.ok(actual[name].every(Number.isFinite), `${name} is finite in the padding too`);
+    }
+  });
+}
+
+gpuTest("attention's gradients agree with central differences of the twin", async (gpu) => {
+  const shape = { ...cases[0]!, groups: [{ prompt: 3, members: [2, 2] }], heads: 2 };
+  for (const options of VARIANTS) {
+    const given = inputs(shape, attentionRowAlignment(gpu, options));
+    const actual = await runBoth(gpu, given, options);
+    const loss = (changed: Partial<Inputs>) =>
+      attentionReference({ ...given, ...changed }).o.reduce((sum, o, i) => sum + o * given.d_o[i]!, 0);
+    for (const name of ["q", "k", "v"] as const) {
+      const numeric = centralDifferences(given[name], (x) => loss({ [name]: x }));
+      expectClose(actual[`d_${name}`], numeric, { relative: 1e-5, absolute: 1e-5 }, `d_${name}`);
+    }
+  }
+});

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { unroll, withoutSubgroups } from "./unroll.ts";
+
+Deno.test("a template is written out in order, loops inside loops", () => {
+  const template =
+    "a\n#for d D4\n  x{d} {D4}u\n  #for h 2\n    y{d}_{h}\n  #end\n#end\nb { return; } {unknown}";
+  const expected = [
+    "a",
+    "  x0 2u",
+    "    y0_0",
+    "    y0_1",
+    "  x1 2u",
+    "    y1_0",
+    "    y1_1",
+    "b { return; } {unknown}",
+  ];
+  assert.equal(unroll(template, { D4: 2 }), expected.join("\n"));
+});
+
+Deno.test("a template with a broken directive is refused by its line", () => {
+  assert.throws(() => unroll("#for d D4\nx", { D4: 1 }), /an #end for the #for of line 1/);
+  assert.throws(() => unroll("x\n#end", {}), /a #for before the #end of line 2/);
+  assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count above 0 in line 1, not D5/);
+  assert.throws(() => unroll("#for d\n#end", {}), /line 1, not #for d/);
+});
+
+Deno.test("a subgroup of one needs no subgroup operations", () => {
+  const text = "let a = subgroupBroadcast(span, 0u);\nlet b = min(subgroupMax(end), subgroupMin(x + 1u));";
+  assert.equal(withoutSubgroups(text), "let a = span;\nlet b = min((end), (x + 1u));");
+});

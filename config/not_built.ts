@@ -61,6 +61,20 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "metrics.tensorboard_dir", part: "the TensorBoard writer" },
 ];
 
+/** The entries about a key of `describeKeys`: about itself or about a table around it. */
+export function notBuiltEntries(key: string): NotBuilt[] {
+  const name = key.replaceAll("[]", "");
+  return NOT_BUILT.filter((entry) => {
+    const prefix = entry.key.replace(/\.\*$/, "");
+    return name === prefix || name.startsWith(`${prefix}.`);
+  });
+}
+
+/** Whether this build lacks a key as a whole, not just some of its values. */
+export function isNotBuilt(key: string): boolean {
+  return notBuiltEntries(key).some(({ value, when }) => value === undefined && (!when || when === isFilled));
+}
+
 export interface NotBuiltProblem {
   path: (string | number)[];
   message: string;

@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from "node:url";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
-import { NOT_BUILT } from "../config/not_built.ts";
+import { isNotBuilt, notBuiltEntries } from "../config/not_built.ts";
 import { writeFileAtomic } from "../core/files.ts";
 
 const PAGE = fileURLToPath(new URL("../docs/reference/configuration.md", import.meta.url));
@@ -32,13 +32,9 @@ function fallback(key: ConfigKey): string {
 
 /** What of a key this build lacks, such as "not in this build" or "`dawn` is not in this build". */
 function lacking({ key }: ConfigKey): string {
-  const name = key.replaceAll("[]", "");
-  const entries = NOT_BUILT.filter((entry) => {
-    const prefix = entry.key.replace(/\.\*$/, "");
-    return name === prefix || name.startsWith(`${prefix}.`);
-  });
+  const entries = notBuiltEntries(key);
   if (entries.length === 0) return "";
-  if (entries.some(({ value, when }) => value === undefined && !when)) return " Not in this build.";
+  if (isNotBuilt(key)) return " Not in this build.";
   const values = entries.map(({ value }) => value).filter((value) => value !== undefined);
   const named = values.map((value) => `\`${JSON.stringify(value)}\``).join(", ");
   return ` Not in this build: ${named || "anything but the default"}.`;

@@ -1,0 +1,114 @@
+/** `svc doctor`: whether this machine can train, and what is missing. */
+
+import type { Command } from "commander";
+import { ServiceError } from "../core/errors.ts";
+import { VERSION } from "../core/version.ts";
+import { type DeviceFacts, openGpu } from "../kernels/device.ts";
+import type { CliContext } from "./context.ts";
+import { LOADER_VARIABLES } from "./environment.ts";
+import { EXIT } from "./exit_codes.ts";
+import { formatBytes } from "./progress.ts";
+import { printable, styled, type Terminal } from "./terminal.ts";
+
+/** Programs of the machine, and what needs them. */
+const PROGRAMS: readonly [name: string, use: string][] = [
+  ["sh", "scenarios' setup lines and checks"],
+  ["podman", "the container sandbox, which is not in this build"],
+  ["docker", "the container sandbox, which is not in this build"],
+];
+
+const PERMISSIONS = ["read", "write", "run", "net", "env", "sys"] as const;
+
+type Row = [name: string, value: string];
+
+/** The first file of this name on the search path. */
+async function findProgram(name: string): Promise<string | null> {
+  const separator = Deno.build.os === "windows" ? ";" : ":";
+  for (const folder of (Deno.env.get("PATH") ?? "").split(separator)) {
+    const path = `${folder}/${name}`;
+    const info = await Deno.stat(path).catch(() => null);
+    if (info?.isFile) return path;
+  }
+  return null;
+}
+
+/** The one command that gives this machine a WebGPU adapter. */
+export function installCommand(system: string, is_root: boolean): string {
+  if (system !== "linux") return "install the driver of your graphics card";
+  const install = "apt-get update && apt-get install -y libvulkan1 mesa-vulkan-drivers";
+  return is_root ? install : `sudo sh -c '${install}'`;
+}
+
+function deviceRows(facts: DeviceFacts): Row[] {
+  const limits = facts.limits;
+  const rows: Row[] = [
+    ["device", `${facts.name}${facts.software ? " (software adapter: for trying out and for tests)" : ""}`],
+    ["backend", `${facts.backend}, driver ${facts.driver || "not told"}`],
+    ["features", facts.features.join(", ") || "none"],
+  ];
+  for (const name of ["maxBufferSize", "maxStorageBufferBindingSize"]) {
+    if (limits[name] !== undefined) rows.push([name, formatBytes(limits[name])]);
+  }
+  return rows;
+}
+
+async function machineRows(): Promise<Row[]> {
+  const rows: Row[] = [
+    ["svc", VERSION],
+    ["deno", `${Deno.version.deno} (V8 ${Deno.version.v8}, TypeScript ${Deno.version.typescript})`],
+    [
+      "system",
+      `${Deno.build.os} ${Deno.osRelease()} ${Deno.build.arch}, ${navigator.hardwareConcurrency} cores`,
+    ],
+    ["memory", formatBytes(Deno.systemMemoryInfo().total)],
+  ];
+  for (const name of PERMISSIONS) {
+    const { state } = await Deno.permissions.query({ name });
+    if (state !== "granted") rows.push([`permission ${name}`, `${state}: run Deno with --allow-${name}`]);
+  }
+  for (const name of LOADER_VARIABLES) rows.push([name, Deno.env.get(name) ?? "not set"]);
+  for (const [name, use] of PROGRAMS) {
+    rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
+  }
+  return rows;
+}
+
+function printRows(terminal: Terminal, rows: readonly Row[]): void {
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  for (const [name, value] of rows) terminal.line(printable(`${name.padEnd(width)}${value}`));
+}
+
+/** Opens a device and lets it go. Null when there is none. */
+async function probeDevice(): Promise<DeviceFacts | null> {
+  try {
+    const { device, facts } = await openGpu({ device: "auto", webgpu: "auto" });
+    device.destroy();
+    return facts;
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === "device_unavailable") return null;
+    throw error;
+  }
+}
+
+/** Adds the command. */
+export function addDoctorCommand(program: Command, { terminal, setExitCode }: CliContext): void {
+  program.command("doctor").description("tell whether this machine can train, and what is missing")
+    .option("--json", "print the facts as JSON")
+    .action(async ({ json }: { json?: true }) => {
+      const facts = await probeDevice();
+      const is_root = Deno.build.os !== "windows" && Deno.uid() === 0;
+      const install = facts ? null : installCommand(Deno.build.os, is_root);
+      if (!facts) setExitCode(EXIT.no_device);
+      const rows = [...(facts ? deviceRows(facts) : []), ...await machineRows()];
+      if (json) {
+        return terminal.line(
+          JSON.stringify({ device: facts, install, facts: Object.fromEntries(rows) }, null, 2),
+        );
+      }
+      printRows(terminal, rows);
+      terminal.line("");
+      if (install === null) return terminal.line(styled(terminal, "green", "this machine can train"));
+      terminal.line(styled(terminal, "red", "no WebGPU adapter was found; this command is missing:"));
+      terminal.line(`  ${install}`);
+    });
+}

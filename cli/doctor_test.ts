@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { installCommand } from "./doctor.ts";
+import { runCommand } from "./testing.ts";
+
+Deno.test("the missing command is one line that can be copied", () => {
+  const install = "apt-get update && apt-get install -y libvulkan1 mesa-vulkan-drivers";
+  assert.equal(installCommand("linux", true), install);
+  assert.equal(installCommand("linux", false), `sudo sh -c '${install}'`);
+  assert.doesNotMatch(installCommand("darwin", false), /apt-get/);
+});
+
+Deno.test("the doctor tells versions and variables, and ends with 0 or, without a device, with 3", async () => {
+  const { code, out } = await runCommand("doctor", "--json");
+  const { device, install, facts } = JSON.parse(out);
+  assert.equal(code, device === null ? 3 : 0);
+  assert.equal(install === null, device !== null);
+  assert.equal(facts.deno.split(" ")[0], Deno.version.deno);
+  assert.ok("DENO_WEBGPU_BACKEND" in facts);
+});

@@ -1,0 +1,27 @@
+/** How a command ends. */
+
+import { type ErrorCode, ServiceError } from "../core/errors.ts";
+
+export const EXIT = { done: 0, failed: 1, usage: 2, no_device: 3, interrupted: 130 } as const;
+
+export type ExitCode = typeof EXIT[keyof typeof EXIT];
+
+/** What the reader's own files and arguments are to blame for, so that nothing was started. */
+const USAGE_CODES: readonly ErrorCode[] = [
+  "config_invalid",
+  "data_invalid",
+  "format_invalid",
+  "template_failed",
+  "path_not_found",
+  "already_exists",
+  "not_built",
+  "conflict",
+];
+
+/** The exit code of a command that threw. */
+export function exitCodeOf(error: unknown): ExitCode {
+  if (!(error instanceof ServiceError)) return EXIT.failed;
+  if (error.code === "device_unavailable") return EXIT.no_device;
+  if (error.code === "cancelled") return EXIT.interrupted;
+  return USAGE_CODES.includes(error.code) ? EXIT.usage : EXIT.failed;
+}

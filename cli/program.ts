@@ -1,0 +1,54 @@
+/** The command line: commands, their arguments, and what their errors mean. */
+
+import { Command, CommanderError } from "commander";
+import { ServiceError } from "../core/errors.ts";
+import { VERSION } from "../core/version.ts";
+import { addConfigCommand } from "./config.ts";
+import type { CliContext } from "./context.ts";
+import { addDoctorCommand } from "./doctor.ts";
+import { EXIT, exitCodeOf } from "./exit_codes.ts";
+import { addInitCommand } from "./init.ts";
+import { addToolsCommand } from "./tools.ts";
+
+/** Every command of `svc`. */
+export function buildProgram(context: CliContext): Command {
+  const { terminal } = context;
+  const program = new Command("svc");
+  program.description("Fine-tunes language models with low-rank adapters, from traces and from rewards.")
+    .version(VERSION, "-V, --version", "print the version")
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => terminal.write(text),
+      writeErr: (text) => terminal.error(text.trimEnd()),
+      getOutHasColors: () => terminal.color,
+      getErrHasColors: () => terminal.color,
+    })
+    .showHelpAfterError("(--help shows the arguments)");
+  addToolsCommand(program, context);
+  addDoctorCommand(program, context);
+  addInitCommand(program, context);
+  addConfigCommand(program, context);
+  program.command("server").description("run the HTTP API (as svc-server does)")
+    .argument("<config>", "server configuration (TOML)")
+    .action((path: string) => context.startServer(path));
+  return program;
+}
+
+/** Runs the command of `args` and returns the exit code; problems have been printed. */
+export async function runCli(
+  args: readonly string[],
+  context: Omit<CliContext, "setExitCode">,
+): Promise<number> {
+  let code: number = EXIT.done;
+  const setExitCode = (ended: number) => code = ended;
+  try {
+    await buildProgram({ ...context, setExitCode }).parseAsync([...args], { from: "user" });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    // A bug shows its stack; what is the reader's to mend shows its message alone.
+    const text = error instanceof ServiceError ? error.message : (error as Error).stack ?? String(error);
+    context.terminal.error(`svc: ${text}`);
+    return exitCodeOf(error);
+  }
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { configJsonSchema } from "../config/describe.ts";
+import { ServiceError } from "../core/errors.ts";
+import { VERSION } from "../core/version.ts";
+import { EXIT, exitCodeOf } from "./exit_codes.ts";
+import { runCommand } from "./testing.ts";
+
+const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
+
+Deno.test("what is asked for goes to standard output and ends with 0", async () => {
+  assert.deepEqual(await runCommand("--version"), { code: 0, out: `${VERSION}\n`, err: "" });
+  const help = await runCommand("tools", "list", "--help");
+  assert.equal(help.code, 0);
+  assert.match(help.out, /Usage: svc tools list/);
+  const schema = await runCommand("config", "schema");
+  assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
+  assert.deepEqual(await runCommand("server", "s.toml"), { code: 0, out: "server s.toml\n", err: "" });
+});
+
+Deno.test("a wrong command line goes to standard error and ends with 2", async () => {
+  for (
+    const [args, message] of [
+      [["trian"], /unknown command 'trian'/],
+      [["tols"], /Did you mean tools\?/],
+      [["tools", "list"], /missing required argument 'config'/],
+      [["tools", "list", EXAMPLE, "--jason"], /unknown option '--jason'/],
+      [["tools", "list", EXAMPLE, "another"], /too many arguments/],
+      [["init", "--algorithm", "ppo"], /Allowed choices are agent_grpo, sft/],
+    ] as [string[], RegExp][]
+  ) {
+    const { code, out, err } = await runCommand(...args);
+    assert.deepEqual([code, out], [EXIT.usage, ""], args.join(" "));
+    assert.match(err, message);
+  }
+  assert.equal((await runCommand()).code, EXIT.usage);
+});
+
+Deno.test("a wrong configuration lists every problem with file, line and the nearest key", async () => {
+  const path = await Deno.makeTempFile({ suffix: ".toml" });
+  try {
+    await Deno.writeTextFile(path, '[run]\nalgorithm = "sft"\n[modle]\n[lora]\nrnak = 8\n');
+    const { code, err } = await runCommand("tools", "list", path);
+    assert.equal(code, EXIT.usage);
+    const lines = err.trimEnd().split("\n");
+    assert.equal(lines[0], `svc: Cannot load ${path}: 4 problems`);
+    assert.ok(lines.includes(`${path}:3: modle: is no known section; did you mean "model"?`), err);
+    assert.ok(lines.includes(`${path}:5: lora.rnak: is no known key; did you mean "lora.rank"?`), err);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test("tools are listed as the model sees them, without its file", async () => {
+  const { code, out } = await runCommand("tools", "list", EXAMPLE);
+  assert.equal(code, 0);
+  assert.match(out, /^toolset files, version 1\n/);
+  assert.match(out, /\n {2}write_file\(path, content\) {2}Write a file\.\n/);
+  const json = await runCommand("tools", "list", EXAMPLE, "--json");
+  const fixture = new URL("../fixtures/models/tiny-agent/tools.json", import.meta.url);
+  const [listing] = JSON.parse(json.out) as { toolset: string; tools: unknown[] }[];
+  assert.equal(listing!.toolset, "files");
+  assert.equal(JSON.stringify(listing!.tools), JSON.stringify(JSON.parse(await Deno.readTextFile(fixture))));
+});
+
+Deno.test("errors have the exit codes of the contract", () => {
+  const code = (error: ConstructorParameters<typeof ServiceError>[0]) =>
+    exitCodeOf(new ServiceError(error, "x"));
+  assert.deepEqual(
+    (["config_invalid", "data_invalid", "already_exists", "not_built", "path_not_found"] as const).map(code),
+    [2, 2, 2, 2, 2],
+  );
+  assert.equal(code("device_unavailable"), 3);
+  assert.equal(code("cancelled"), 130);
+  assert.deepEqual((["device_lost", "out_of_memory", "loss_not_finite", "internal"] as const).map(code), [
+    1,
+    1,
+    1,
+    1,
+  ]);
+  assert.equal(exitCodeOf(new Error("bug")), 1);
+});

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../core/clock.ts";
+import type { EventData } from "../runs/event.ts";
+import { formatBytes, formatDuration, formatRate, ProgressPrinter } from "./progress.ts";
+import { testTerminal } from "./testing.ts";
+
+const UPDATE: EventData = {
+  kind: "update",
+  update: 3,
+  updates: 8,
+  step: 3,
+  reward_mean: 0.53125,
+  loss: 0.1,
+  tokens_per_second: 311.6,
+  eta_seconds: 80,
+  groups: [],
+};
+
+function printer(options: Parameters<typeof testTerminal>[0] = {}) {
+  const terminal = testTerminal(options);
+  const clock = new ManualClock();
+  const printer = new ProgressPrinter(terminal, clock);
+  let seq = 0;
+  const handle = (event: EventData) =>
+    printer.handle({ seq: ++seq, time: "2026-01-01T00:00:00.000Z", run: "run_X", ...event });
+  return { terminal, clock, printer, handle };
+}
+
+Deno.test("away from a terminal every update is a line", () => {
+  const { terminal, handle, printer: progress } = printer();
+  handle({ kind: "state", state: "running", reason: null, detail: null, update: 0, checkpoint: null });
+  handle(UPDATE);
+  handle({ ...UPDATE, update: 4, updates: null, reward_mean: null, loss: 1.25, eta_seconds: null });
+  progress.tick();
+  progress.close();
+  assert.equal(
+    terminal.out,
+    "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20\nupdate 4, loss 1.2500, 312 tokens/s\n",
+  );
+});
+
+Deno.test("on a terminal one line is written over, and other lines stand above it", async () => {
+  const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
+  handle(UPDATE);
+  const status = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20";
+  assert.equal(terminal.out, `${status} · 0:00`);
+  await clock.advance(65_000);
+  terminal.out = "";
+  progress.tick();
+  assert.equal(terminal.out, `\r\x1b[2K${status} · 1:05`);
+  terminal.out = "";
+  handle({ kind: "warning", code: "software_device", message: "slow" });
+  assert.equal(terminal.out, `\r\x1b[2Kwarning: slow\n${status} · 1:05`);
+  terminal.out = "";
+  progress.close();
+  progress.tick();
+  assert.equal(terminal.out, "\r\x1b[2K");
+});
+
+Deno.test("the line never wraps", () => {
+  const { terminal, handle } = printer({ interactive: true, columns: 20 });
+  handle(UPDATE);
+  assert.equal(terminal.out, "update 3/8, reward ");
+});
+
+Deno.test("colours are for terminals that want them", () => {
+  const plain = printer({ interactive: true }), coloured = printer({ interactive: true, color: true });
+  const warning: EventData = { kind: "warning", code: "c", message: "m" };
+  plain.handle(warning);
+  coloured.handle(warning);
+  assert.equal(plain.terminal.out, "warning: m\n");
+  assert.equal(coloured.terminal.out, "\x1b[33mwarning: m\x1b[0m\n");
+});
+
+Deno.test("texts of others cannot steer the terminal", () => {
+  const { terminal, handle } = printer();
+  handle({ kind: "log", level: "info", message: "a\x1b[2Jb\r\x07" });
+  assert.equal(terminal.out, "a�[2Jb��\n");
+  handle({ kind: "log", level: "debug", message: "unseen" });
+  assert.equal(terminal.out, "a�[2Jb��\n");
+});
+
+Deno.test("the end shows the curve, both pass rates and the adapter", () => {
+  const { terminal, handle } = printer();
+  handle({
+    kind: "end",
+    state: "completed",
+    reason: null,
+    detail: null,
+    update: 8,
+    evaluation: {
+      before: { rate: 0.4531, low: 0.40, high: 0.5049 },
+      after: { rate: 0.62, low: 0.58, high: 0.661 },
+    },
+    plot: "plot",
+    adapter: "/runs/x/adapter.gguf",
+    deterministic: true,
+  });
+  assert.equal(
+    terminal.out,
+    `
+plot
+
+held-out pass rate before 45.3 % (95 % interval 40.0 to 50.5)
+held-out pass rate after  62.0 % (95 % interval 58.0 to 66.1)
+
+adapter: /runs/x/adapter.gguf
+run completed after update 8
+`,
+  );
+  terminal.out = "";
+  const end = {
+    kind: "end",
+    state: "failed",
+    update: 2,
+    evaluation: null,
+    plot: null,
+    adapter: null,
+  } as const;
+  handle({ ...end, reason: "max_dropped_fraction", detail: "17 of 32 were lost", deterministic: true });
+  assert.equal(terminal.out, "run failed after update 2: 17 of 32 were lost\n");
+});
+
+Deno.test("durations, bytes and rates", () => {
+  assert.deepEqual([0, 59.6, 65, 3605].map(formatDuration), ["0:00", "1:00", "1:05", "1:00:05"]);
+  assert.deepEqual([0, 1023, 1024, 1_572_864, 2 ** 31].map(formatBytes), [
+    "0 B",
+    "1023 B",
+    "1.0 KiB",
+    "1.5 MiB",
+    "2.0 GiB",
+  ]);
+  assert.equal(formatRate({ rate: 1, low: 0.963, high: 1 }), "100.0 % (95 % interval 96.3 to 100.0)");
+});

@@ -1,0 +1,61 @@
+/** Where a command writes, and what it may assume of the reader. */
+
+export interface Terminal {
+  /** Writes to standard output, as it is. */
+  write(text: string): void;
+  /** A line on standard output. */
+  line(text: string): void;
+  /** A line on standard error. */
+  error(text: string): void;
+  /** Standard output is a terminal, so that a line can be written over. */
+  interactive: boolean;
+  color: boolean;
+  columns: number;
+}
+
+const DEFAULT_COLUMNS = 80;
+
+function writeWhole(stream: typeof Deno.stdout, text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  try {
+    for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
+  } catch (error) {
+    // The reader of a pipe may leave early, as `head` does.
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+  }
+}
+
+/** The process's own streams. Colour is for terminals alone and never with `NO_COLOR` set to anything. */
+export function processTerminal(): Terminal {
+  const interactive = Deno.stdout.isTerminal();
+  const write = (text: string) => writeWhole(Deno.stdout, text);
+  return {
+    write,
+    line: (text) => write(`${text}\n`),
+    error: (text) => writeWhole(Deno.stderr, `${text}\n`),
+    interactive,
+    color: interactive && !Deno.env.get("NO_COLOR"),
+    get columns() {
+      try {
+        return Deno.consoleSize().columns || DEFAULT_COLUMNS;
+      } catch {
+        return DEFAULT_COLUMNS;
+      }
+    },
+  };
+}
+
+const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
+
+export type Style = keyof typeof STYLES;
+
+/** The text in a style where colours are welcome. */
+export function styled(terminal: Terminal, style: Style, text: string): string {
+  return terminal.color ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
+}
+
+/** Text of others with its control characters made visible, so that it cannot steer the terminal. */
+export function printable(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "�");
+}

@@ -1,0 +1,39 @@
+/** `svc tools list`: what the model will be offered, without loading a model. */
+
+import type { Command } from "commander";
+import { listTools, type ToolListing } from "../agent/tools/toolset.ts";
+import { loadRunConfig } from "../config/load.ts";
+import type { CliContext } from "./context.ts";
+import { printable, styled, type Terminal } from "./terminal.ts";
+
+function parameterNames(parameters: Record<string, unknown>): string {
+  const names = Object.keys((parameters.properties ?? {}) as Record<string, unknown>);
+  const required = (parameters.required ?? []) as string[];
+  return names.map((name) => required.includes(name) ? name : `${name}?`).join(", ");
+}
+
+function printListing(
+  terminal: Terminal,
+  { toolset, version, default: is_default, tools }: ToolListing,
+): void {
+  const title = `toolset ${toolset}, version ${version}${is_default ? " (default)" : ""}`;
+  terminal.line(styled(terminal, "bold", printable(title)));
+  for (const { function: { name, description, parameters } } of tools) {
+    terminal.line(printable(`  ${name}(${parameterNames(parameters)})  ${description}`));
+  }
+}
+
+/** Adds the command. */
+export function addToolsCommand(program: Command, { terminal }: CliContext): void {
+  const tools = program.command("tools").description("about the tools of a configuration");
+  tools.command("list").description("list the tools that a configuration exposes")
+    .argument("<config>", "run configuration (TOML)")
+    .option("--json", "print the exact catalogue")
+    .action(async (path: string, { json }: { json?: true }) => {
+      const { config } = await loadRunConfig(path, { check_paths: false });
+      const listing = listTools(config.agent?.environment);
+      if (json) return terminal.line(JSON.stringify(listing, null, 2));
+      if (listing.length === 0) terminal.line("this configuration exposes no tools");
+      for (const toolset of listing) printListing(terminal, toolset);
+    });
+}

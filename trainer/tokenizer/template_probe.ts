@@ -1,0 +1,153 @@
+/** What a chat template can be trusted with, found by rendering probe conversations. */
+
+import { ServiceError } from "../../core/errors.ts";
+import type { ChatMessage, ToolDefinition } from "./messages.ts";
+import type { Renderer, RenderOptions } from "./renderer.ts";
+import { parseToolCalls } from "./tool_call_parser.ts";
+
+/** How the template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
+export type ToolCallFormat = "hermes" | "llama3_json" | "mistral" | "none";
+
+export interface TemplateProbe {
+  /** Whether the render of n + 1 messages extends the render of n, over turns with tools and over questions. */
+  prefix_stable: boolean;
+  /** The same within one question: calls and results only, which is what a trajectory is. */
+  tool_loop_stable: boolean;
+  /** Whether the thinking of earlier turns stays in the text; null when the template renders none at all. */
+  keeps_thinking: boolean | null;
+  /** Begin tokens in a prompt; more than 1 is a fault. */
+  bos_count: number;
+  tool_call_format: ToolCallFormat;
+  /** Whether a call comes back from the parser as it went into the renderer. */
+  tool_call_round_trip: boolean;
+  /** The token that ends a turn; null when a model could never learn to stop. */
+  turn_end: string | null;
+  /** What the template refused to render, in its own words. */
+  problems: string[];
+}
+
+const PROBE_TOOL: ToolDefinition = {
+  type: "function",
+  function: {
+    name: "probe_tool",
+    description: "A probe.",
+    parameters: { type: "object", properties: { value: { type: "string" } }, required: ["value"] },
+  },
+};
+const PROBE_ARGUMENTS = { value: 'a "quoted" <b> & ü\n', list: [1, 2.5, null, true], nested: { key: "" } };
+const THOUGHT = "a probed thought";
+
+const system: ChatMessage = { role: "system", content: "Probe." };
+const question: ChatMessage = { role: "user", content: "First?" };
+const second_question: ChatMessage = { role: "user", content: "Second?" };
+const answer: ChatMessage = { role: "assistant", content: "An answer." };
+const result: ChatMessage = {
+  role: "tool",
+  content: "A result.",
+  tool_call_id: "probecall",
+  name: "probe_tool",
+};
+const call: ChatMessage = {
+  role: "assistant",
+  content: "",
+  tool_calls: [{
+    id: "probecall",
+    type: "function",
+    function: { name: PROBE_TOOL.function.name, arguments: PROBE_ARGUMENTS },
+  }],
+};
+
+/** Probes the template of a renderer with a run's variables. Never throws for what the template does. */
+export function probeTemplate(
+  renderer: Renderer,
+  variables: Readonly<Record<string, unknown>>,
+): TemplateProbe {
+  const problems: string[] = [];
+  const attempt = <T>(run: () => T, otherwise: T): T => {
+    try {
+      return run();
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      if (!problems.includes(error.message)) problems.push(error.message);
+      return otherwise;
+    }
+  };
+  const with_tools: RenderOptions = { tools: [PROBE_TOOL], variables },
+    plain: RenderOptions = { tools: [], variables };
+  const stable = (messages: ChatMessage[], options: RenderOptions) => {
+    return attempt(() => isPrefixStable(renderer, messages, options), false);
+  };
+  const written = attempt(() => renderedCall(renderer, with_tools), "");
+  const tool_call_format = formatOf(written);
+  const tool_loop_stable = stable([system, question, call, result, call, result, answer], with_tools);
+  return {
+    prefix_stable: stable([system, question, answer, second_question, answer], plain) &&
+      (tool_loop_stable || tool_call_format === "none"),
+    tool_loop_stable,
+    keeps_thinking: attempt(() => keepsThinking(renderer, plain), null),
+    bos_count: attempt(() => countBos(renderer, plain), 0),
+    tool_call_format,
+    tool_call_round_trip: comesBack(written),
+    turn_end: attempt(() => renderer.turnEnd(plain)?.text ?? null, null),
+    problems,
+  };
+}
+
+/** Whether each turn stands behind its prompt, and each prompt behind the turn before it, to the letter. */
+function isPrefixStable(
+  renderer: Renderer,
+  messages: readonly ChatMessage[],
+  options: RenderOptions,
+): boolean {
+  const end = renderer.turnEnd(options)?.text;
+  let before = "";
+  for (let i = 0; i < messages.length; i++) {
+    if (messages[i]!.role !== "assistant") continue;
+    const prompt = renderer.renderText(messages.slice(0, i), true, options);
+    const whole = renderer.renderText(messages.slice(0, i + 1), false, options);
+    if (!prompt.startsWith(before) || !whole.startsWith(prompt)) return false;
+    const at = end === undefined ? -1 : whole.lastIndexOf(end);
+    before = at < prompt.length ? whole : whole.slice(0, at + end!.length);
+  }
+  return true;
+}
+
+function keepsThinking(renderer: Renderer, options: RenderOptions): boolean | null {
+  const thoughtful: ChatMessage = { ...answer, reasoning_content: THOUGHT };
+  const tagged: ChatMessage = { ...answer, content: `<think>\n${THOUGHT}\n</think>\n\n${answer.content}` };
+  const forms = [thoughtful, tagged].filter((turn) => {
+    return renderer.renderText([question, turn], false, options).includes(THOUGHT);
+  });
+  if (forms.length === 0) return null;
+  return forms.every((turn) => {
+    return renderer.renderText([question, turn, second_question], true, options).includes(THOUGHT);
+  });
+}
+
+function countBos(renderer: Renderer, options: RenderOptions): number {
+  const { bos_id } = renderer.tokenizer;
+  return renderer.renderPrompt([question], options).ids.filter((id) => id === bos_id).length;
+}
+
+/** What the template writes between a prompt and the end of a turn that makes a call. */
+function renderedCall(renderer: Renderer, options: RenderOptions): string {
+  const prompt = renderer.renderText([question], true, options);
+  const whole = renderer.renderText([question, call], false, options);
+  const text = whole.startsWith(prompt) ? whole.slice(prompt.length) : whole.slice(whole.indexOf("First?"));
+  const end = renderer.turnEnd(options)?.text, at = end === undefined ? -1 : text.lastIndexOf(end);
+  return at < 0 ? text : text.slice(0, at);
+}
+
+function formatOf(written: string): ToolCallFormat {
+  if (!written.includes(PROBE_TOOL.function.name)) return "none";
+  if (written.includes("<tool_call>")) return "hermes";
+  if (written.includes("[TOOL_CALLS]")) return "mistral";
+  return /"name"\s*:.*"parameters"\s*:/s.test(written) ? "llama3_json" : "none";
+}
+
+function comesBack(written: string): boolean {
+  const { calls, malformed } = parseToolCalls(written);
+  if (calls.length !== 1 || malformed.length > 0) return false;
+  const { name, arguments: given } = calls[0]!;
+  return name === PROBE_TOOL.function.name && JSON.stringify(given) === JSON.stringify(PROBE_ARGUMENTS);
+}

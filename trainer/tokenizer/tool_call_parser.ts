@@ -1,0 +1,100 @@
+/** Reads the tool calls that a model wrote in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
+
+const OPEN = "<tool_call>";
+const CLOSE = "</tool_call>";
+const THINK_OPEN = "<think>";
+const THINK_CLOSE = "</think>";
+
+/** Longest call that is parsed, in characters. */
+export const MAX_TOOL_CALL_CHARS = 1 << 20;
+
+/** A well-formed call. */
+export interface ParsedToolCall {
+  /** `call_<index>` within the turn. */
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+/** A call that cannot be carried out; the reason can be shown to the model. */
+export interface MalformedToolCall {
+  text: string;
+  reason: string;
+}
+
+/** What a turn says, apart from the tokens that frame it. */
+export interface ParsedTurn {
+  /** Thinking before the answer; null when there was none. */
+  reasoning: string | null;
+  /** The text around the calls. */
+  content: string;
+  calls: ParsedToolCall[];
+  malformed: MalformedToolCall[];
+}
+
+/**
+ * Splits a turn's text (without the end token) into thinking, content and calls. Calls inside the thinking are none.
+ * Never throws: whatever is not a call in its right form is content or malformed.
+ */
+export function parseToolCalls(text: string): ParsedTurn {
+  const { reasoning, rest } = splitThinking(text);
+  const turn: ParsedTurn = { reasoning, content: "", calls: [], malformed: [] };
+  let content = "", at = 0;
+  while (true) {
+    const open = rest.indexOf(OPEN, at), stray = rest.indexOf(CLOSE, at);
+    if (stray >= 0 && (open < 0 || stray < open)) {
+      content += rest.slice(at, stray);
+      turn.malformed.push({ text: CLOSE, reason: `${CLOSE} without ${OPEN} before it` });
+      at = stray + CLOSE.length;
+      continue;
+    }
+    if (open < 0) break;
+    content += rest.slice(at, open);
+    const begin = open + OPEN.length, close = rest.indexOf(CLOSE, begin), again = rest.indexOf(OPEN, begin);
+    const whole = close >= 0 && (again < 0 || close < again);
+    const end = whole ? close : again < 0 ? rest.length : again;
+    at = whole ? close + CLOSE.length : end;
+    if (whole) readCall(rest.slice(begin, end), turn);
+    else turn.malformed.push({ text: rest.slice(open, end), reason: `the call has no ${CLOSE}` });
+  }
+  turn.content = (content + rest.slice(at)).trim();
+  return turn;
+}
+
+function splitThinking(text: string): { reasoning: string | null; rest: string } {
+  const opened = text.trimStart().startsWith(THINK_OPEN), close = text.indexOf(THINK_CLOSE);
+  const thought = (until: number) => {
+    const all = text.slice(0, until);
+    return (opened ? all.slice(all.indexOf(THINK_OPEN) + THINK_OPEN.length) : all).trim();
+  };
+  if (close < 0) {
+    return opened ? { reasoning: thought(text.length), rest: "" } : { reasoning: null, rest: text };
+  }
+  // Without an opening tag the prompt opened the thinking, unless a call stands before the closing tag.
+  if (!opened && text.slice(0, close).includes(OPEN)) return { reasoning: null, rest: text };
+  return { reasoning: thought(close), rest: text.slice(close + THINK_CLOSE.length) };
+}
+
+function readCall(text: string, turn: ParsedTurn): void {
+  const refuse = (reason: string) => {
+    turn.malformed.push({ text, reason });
+  };
+  if (text.length > MAX_TOOL_CALL_CHARS) {
+    return refuse(`the call is longer than ${MAX_TOOL_CALL_CHARS} characters`);
+  }
+  let call: unknown;
+  try {
+    call = JSON.parse(text);
+  } catch (error) {
+    return refuse(`the call is not valid JSON: ${(error as Error).message}`);
+  }
+  if (!isRecord(call)) return refuse("the call is not a JSON object");
+  const { name, arguments: given } = call;
+  if (typeof name !== "string" || name === "") return refuse('the call has no "name" that is a string');
+  if (!isRecord(given)) return refuse('the call has no "arguments" that are a JSON object');
+  turn.calls.push({ id: `call_${turn.calls.length}`, name, arguments: given });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

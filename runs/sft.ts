@@ -1,0 +1,178 @@
+/** `algorithm = "sft"`: every update is one optimiser step on rows of traces. */
+
+import type { ResolvedConfig, ResolvedTraining } from "../config/derive.ts";
+import type { Clock } from "../core/clock.ts";
+import { assert, ServiceError } from "../core/errors.ts";
+import { RandomStream, streamKey } from "../core/random.ts";
+import type { EngineClient } from "../trainer/engine/client.ts";
+import type { LossRequest, OptimizerRequest, TrainingSample } from "../trainer/engine/protocol.ts";
+import type { SftData, SftSequence } from "./sft_rows.ts";
+import { stepMetrics } from "./step_metrics.ts";
+import type {
+  Algorithm,
+  EvaluationRequest,
+  EvaluationResult,
+  UpdateRequest,
+  UpdateResult,
+} from "./training_loop.ts";
+
+export interface SftOptions {
+  config: ResolvedConfig;
+  data: SftData;
+  heldout: SftData | null;
+  engine: EngineClient;
+  /** The engine's name of the adapter that learns. */
+  adapter: string;
+  clock: Clock;
+}
+
+/** Tokens that one request scores at most in an evaluation, so that other requests get in between. */
+const SCORED_TOKENS = 1 << 14;
+
+export class Sft implements Algorithm {
+  readonly updates: number;
+  readonly steps_per_update = 1;
+  readonly objective: Algorithm["objective"];
+  readonly #options: SftOptions;
+  /** The rows of every update. */
+  readonly #plan: number[][];
+
+  constructor(options: SftOptions) {
+    const { config, data, heldout } = options;
+    this.#options = options;
+    this.#plan = planSteps(data.sequences, {
+      seed: config.run.seed,
+      packing: config.sft!.packing,
+      training: config.training,
+    });
+    this.updates = this.#plan.length;
+    this.objective = heldout && { metric: "eval/loss", higher_is_better: false };
+  }
+
+  async runUpdate({ update, drawn, learningRate }: UpdateRequest): Promise<UpdateResult> {
+    const { config, data, engine, adapter, clock } = this.#options;
+    const rows = this.#plan[update - 1]!;
+    const samples = rows.map((row, i) => trainingSample(data.sequences[row]!, i));
+    const normalizer = rows.reduce((sum, row) => sum + data.sequences[row]!.trained_tokens, 0);
+    const loss: LossRequest = { type: "sft", normalizer };
+    const optimizer = optimizerRequest(config.training, learningRate(0));
+    const started = clock.monotonic_ms();
+    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
+    const train_seconds = (clock.monotonic_ms() - started) / 1000;
+    refuseSkipped(result.skipped, update);
+    const { bytes } = await engine.call("counters", null);
+    return {
+      steps: [{ step: result.step, values: stepMetrics({ result, samples, loss, optimizer }) }],
+      values: {
+        "time/train_seconds": train_seconds,
+        ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
+        "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+      },
+      groups: [],
+      reward_mean: null,
+      loss: result.loss,
+      tokens: result.computed_tokens,
+      drawn: drawn + rows.length,
+      history: {},
+      deterministic: true,
+    };
+  }
+
+  /** loss = Σ −log π / Σ mask over the held-out rows; perplexity = e^loss. */
+  async evaluate({ adapter, limit, signal }: EvaluationRequest): Promise<EvaluationResult> {
+    const { heldout, engine } = this.#options;
+    assert(heldout, "an evaluation without held-out rows");
+    let sum = 0, tokens = 0;
+    for (const batch of batches(heldout.sequences.slice(0, limit), SCORED_TOKENS)) {
+      signal.throwIfAborted();
+      const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
+      for (const row of logprobs) for (const logprob of row) sum -= logprob;
+      for (const { trained_tokens } of batch) tokens += trained_tokens;
+    }
+    const loss = sum / tokens;
+    return {
+      pass_rate: null,
+      reward_mean: null,
+      loss,
+      perplexity: Math.exp(loss),
+      scenarios: [],
+      deterministic: true,
+    };
+  }
+}
+
+/** @throws {ServiceError} `loss_not_finite` when a step was skipped. */
+export function refuseSkipped(skipped: boolean, update: number): void {
+  if (!skipped) return;
+  throw new ServiceError(
+    "loss_not_finite",
+    `Cannot go on after update ${update}: its loss or gradient is not finite; lower training.lr or set ` +
+      'model.compute = "f32"',
+  );
+}
+
+export function optimizerRequest(training: ResolvedTraining, learning_rate: number): OptimizerRequest {
+  const { beta1, beta2, eps, weight_decay, max_grad_norm } = training;
+  return { learning_rate, beta1, beta2, eps, weight_decay, max_grad_norm };
+}
+
+/** A rate as a metric; none while no time has passed. */
+export function rate(name: string, count: number, seconds: number): Record<string, number> {
+  return seconds > 0 ? { [name]: count / seconds } : {};
+}
+
+function trainingSample({ tokens, loss_mask }: SftSequence, i: number): TrainingSample {
+  return {
+    tokens,
+    prefix_group: i,
+    prefix_length: 0,
+    loss_mask,
+    trajectory: i,
+    advantages: null,
+    old_logprobs: null,
+    reference_logprobs: null,
+    weights: null,
+  };
+}
+
+interface PlanOptions {
+  seed: number;
+  packing: boolean;
+  training: Pick<ResolvedTraining, "epochs" | "updates" | "batch_tokens" | "ctx">;
+}
+
+/**
+ * The rows of every optimiser step: each epoch goes through all rows in an order of its own, and a step never
+ * reaches over its end. With packing a step takes rows while their tokens fit in `batch_tokens` (at least one row);
+ * without, as many rows as would fit if each took `ctx` tokens.
+ */
+export function planSteps(sequences: readonly SftSequence[], options: PlanOptions): number[][] {
+  const { seed, packing, training: { epochs, updates = Infinity, batch_tokens, ctx } } = options;
+  const steps: number[][] = [];
+  const indices = sequences.map((_, i) => i);
+  for (let epoch = 0; epoch < epochs && steps.length < updates; epoch++) {
+    const order = new RandomStream(streamKey(seed, "rows", epoch)).shuffle(indices);
+    const cost = (row: number) => packing ? sequences[row]!.tokens.length : ctx;
+    steps.push(...fill(order, cost, batch_tokens));
+  }
+  return steps.slice(0, updates);
+}
+
+/** Cuts a list into runs whose costs fit, at least one item each. */
+function fill<T>(items: readonly T[], cost: (item: T) => number, capacity: number): T[][] {
+  const runs: T[][] = [];
+  let used = Infinity;
+  for (const item of items) {
+    if (used + cost(item) > capacity) {
+      runs.push([]);
+      used = 0;
+    }
+    runs.at(-1)!.push(item);
+    used += cost(item);
+  }
+  return runs;
+}
+
+function batches(sequences: readonly SftSequence[], tokens: number): SftSequence[][] {
+  return fill(sequences, (sequence) => sequence.tokens.length, tokens);
+}

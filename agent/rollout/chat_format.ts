@@ -10,7 +10,9 @@ export type ParsedCall =
   | { type: "malformed"; text: string; message: string };
 
 export interface ParsedTurn {
-  /** The turn without its calls. */
+  /** Thinking before the answer; null when there was none. */
+  reasoning: string | null;
+  /** The turn without its calls and thinking. */
   content: string;
   /** In the order of the text. */
   calls: ParsedCall[];
@@ -19,7 +21,7 @@ export interface ParsedTurn {
 /** How a conversation goes on behind the model's turn. */
 export type Continuation =
   /** The tokens so far stay: first those written in the model's place to close its turn, then the new ones. */
-  | { type: "extend"; forced: number[]; tokens: number[] }
+  | { type: "extend"; forced: number[]; tokens: number[]; origin: "tool" | "prompt" }
   /** The template rewrites earlier turns: this is the whole prompt of a new fragment. */
   | { type: "restart"; tokens: number[] };
 

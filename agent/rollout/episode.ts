@@ -280,7 +280,7 @@ class Episode {
     if (next.type === "extend") {
       await engine.call("sequence_extend", { sequence, tokens: [...next.forced, ...next.tokens] });
       this.#recorder.add("forced", next.forced);
-      this.#recorder.add("tool", next.tokens);
+      this.#recorder.add(next.origin, next.tokens);
       return null;
     }
     const kept = commonPrefix(this.#recorder.current.tokens, next.tokens);

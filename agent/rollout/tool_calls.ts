@@ -99,15 +99,16 @@ function checkAnswer(answer: CallAnswer): CallAnswer {
 /** The assistant's message. A turn with an unreadable call keeps its whole text, so that nothing is invented. */
 export function assistantMessage(text: string, parsed: ParsedTurn, calls: readonly CallRecord[]): Message {
   const readable = parsed.calls.every((call) => call.type === "call");
-  if (!readable || calls.length === 0) {
-    return { role: "assistant", content: readable ? parsed.content : text };
-  }
+  if (!readable) return { role: "assistant", content: text };
+  const thinking = parsed.reasoning === null ? {} : { reasoning_content: parsed.reasoning };
+  const message: Message = { role: "assistant", content: parsed.content, ...thinking };
+  if (calls.length === 0) return message;
   const tool_calls = calls.map(({ id, name, arguments: args }): MessageToolCall => ({
     id,
     type: "function",
     function: { name, arguments: args! },
   }));
-  return { role: "assistant", content: parsed.content, tool_calls };
+  return { ...message, tool_calls };
 }
 
 /** The results as messages, in the order of the calls, whatever order they came in. */

@@ -7,6 +7,8 @@
 export interface Message {
   role: "system" | "user" | "assistant" | "tool";
   content: string;
+  /** Thinking that preceded the content. */
+  reasoning_content?: string;
   tool_calls?: MessageToolCall[];
   /** On a `tool` message: the call that it answers. */
   tool_call_id?: string;
@@ -50,8 +52,8 @@ export function isFailed(reason: StopReason): boolean {
 }
 
 /**
- * Who put a token there. `prompt`: the rendered conversation before the first turn; `model`: sampled; `tool`: what
- * stands between two turns, results and the template's frame around them; `forced`: written in the model's place
+ * Who put a token there. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and
+ * the template's frame around them; `forced`: written in the model's place
  * without being sampled. Only `model` tokens can be trained.
  */
 export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;

@@ -1,0 +1,181 @@
+/** Doubles for rollout tests: a chat of 64 characters, and an environment whose tools misbehave on purpose. */
+
+import { ManualClock } from "../../core/clock.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { CallAnswer, Environment, EnvironmentFactory, ToolCall } from "../environment/environment.ts";
+import { parseScenario, type Scenario } from "../scenario/scenario.ts";
+import type { ToolDefinition } from "../tools/tool.ts";
+import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
+import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
+import type { Message } from "./trajectory.ts";
+
+/** 63 characters, one token each; token 63 ends a turn. */
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
+export const END = 63;
+
+/** The tokens of a text of the alphabet. */
+export function textTokens(text: string): number[] {
+  return Array.from(text, (char) => {
+    const token = ALPHABET.indexOf(char);
+    assert(token >= 0 && token < END, `the test alphabet has no ${JSON.stringify(char)}`);
+    return token;
+  });
+}
+
+/** The tokens of a whole turn. */
+export const turnTokens = (text: string): number[] => [...textTokens(text), END];
+
+/** A call as {@link TextChat} reads it. */
+export const callText = (name: string, args: object = {}): string =>
+  JSON.stringify({ name, arguments: args });
+
+/** One line a message; in a turn, each line that begins with `{` is a call. */
+export class TextChat implements ChatFormat {
+  readonly stop_tokens = [END];
+
+  /** @param restarts Whether every turn is a fragment of its own, as with a template that is not prefix-stable. */
+  constructor(readonly restarts = false) {}
+
+  promptTokens(messages: readonly Message[]): number[] {
+    return textTokens(messages.map(line).join("") + "a:");
+  }
+
+  decode(tokens: readonly number[]): string {
+    return tokens.map((token) => token === END ? "!" : ALPHABET[token]!).join("");
+  }
+
+  parseTurn(text: string): { reasoning: null; content: string; calls: ParsedCall[] } {
+    const lines = text.split("\n"), calls: ParsedCall[] = [];
+    for (const line of lines.filter((line) => line.startsWith("{"))) {
+      try {
+        calls.push({ type: "call", ...JSON.parse(line) });
+      } catch {
+        calls.push({ type: "malformed", text: line, message: "no json" });
+      }
+    }
+    return { reasoning: null, content: lines.filter((line) => !line.startsWith("{")).join("\n"), calls };
+  }
+
+  continuation({ messages, turn }: { messages: readonly Message[]; turn: number }): Continuation {
+    if (this.restarts) return { type: "restart", tokens: this.promptTokens(messages) };
+    const added = messages.slice(turn + 1).map(line).join("");
+    return { type: "extend", forced: [], tokens: textTokens(`\n${added}a:`), origin: "tool" };
+  }
+}
+
+const line = ({ role, content, tool_calls = [] }: Message): string =>
+  `${role[0]}:${content}${tool_calls.map(({ function: f }) => callText(f.name, f.arguments)).join("\n")}\n`;
+
+const tool = (name: string, properties: Record<string, unknown> = {}): ToolDefinition => ({
+  name,
+  description: name,
+  parameters: { type: "object", properties, required: Object.keys(properties) },
+});
+
+export const TEST_TOOLS: ToolDefinition[] = [
+  tool("say", { text: { type: "string" } }),
+  tool("reward", { value: { type: "number" } }),
+  tool("hang"),
+  tool("fail"),
+  tool("end"),
+  tool("submit"),
+];
+
+/** What a {@link testEnvironments} does beside its tools; each may hang or throw. */
+export interface TestEnvironmentOptions {
+  call_timeout_ms?: number;
+  acquire?: (scenario: Scenario, seed: number) => Promise<void> | void;
+  verify?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
+  /** Told of every event. */
+  log?: (event: string) => void;
+}
+
+export interface TestEnvironments extends EnvironmentFactory {
+  /** Acquired and not closed. */
+  open: number;
+}
+
+const HANG = new Promise<never>(() => {});
+
+/** Environments whose tools do what their names say; by default the reward is the number of things said. */
+export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvironments {
+  const factory: TestEnvironments = {
+    type: "local",
+    call_timeout_ms: options.call_timeout_ms ?? 1000,
+    open: 0,
+    catalog: () => ({ name: "test", version: "1", tools: TEST_TOOLS }),
+    canVerify: () => true,
+    async acquire(scenario, { seed }): Promise<Environment> {
+      await options.acquire?.(scenario, seed);
+      const said: string[] = [];
+      factory.open++;
+      return {
+        call: (call) => {
+          options.log?.(`${scenario.id} ${call.name}`);
+          return runTestTool(call, said);
+        },
+        verify: async () => ({
+          reward: await (options.verify ? options.verify(scenario, said) : said.length),
+          timed_out: false,
+        }),
+        close: () => {
+          factory.open--;
+          return Promise.resolve();
+        },
+      };
+    },
+  };
+  return factory;
+}
+
+async function runTestTool(call: ToolCall, said: string[]): Promise<CallAnswer> {
+  const answer: CallAnswer = { result: "ok", reward: null, done: false };
+  if (call.name === "hang") await HANG;
+  if (call.name === "fail") throw new ServiceError("tool_failed", "Cannot run the tool: it broke");
+  if (call.name === "say") said.push(String(call.arguments.text));
+  if (call.name === "reward") return { ...answer, reward: Number(call.arguments.value) };
+  if (call.name === "end" || call.name === "submit") return { result: null, reward: null, done: true };
+  return answer;
+}
+
+export function testScenarios(...ids: string[]): Scenario[] {
+  return ids.map((id, i) => parseScenario({ id, user: id }, { path: "x", line: i + 1 }));
+}
+
+export const TEST_SETTINGS: RolloutSettings = {
+  max_turns: 6,
+  max_new_tokens_per_turn: 200,
+  max_trajectory_tokens: 2000,
+  max_rollout_secs: 300,
+  end_on_no_tool_call: true,
+  max_failed_turns: 0,
+  system_suffix: "",
+};
+
+export interface TestRollout extends Omit<Partial<RolloutOptions>, "settings"> {
+  settings?: Partial<RolloutSettings>;
+}
+
+/** Options of a rollout, with a clock that stands still. */
+export function testRollout(
+  engine: EngineClient,
+  more: TestRollout = {},
+): RolloutOptions & { clock: ManualClock } {
+  const { settings, ...rest } = more;
+  return {
+    update: 0,
+    scenarios: testScenarios("s"),
+    group_size: 1,
+    concurrent_rollouts: 8,
+    sampling: { domain: "train", seed: 42, temperature: 1 },
+    adapter: null,
+    engine,
+    chat: new TextChat(),
+    environment: testEnvironments(),
+    signal: new AbortController().signal,
+    ...rest,
+    clock: new ManualClock(),
+    settings: { ...TEST_SETTINGS, ...settings },
+  };
+}

@@ -55,8 +55,18 @@ export interface CompiledKernel {
   params_bytes: number;
 }
 
-/** Compiles a kernel with an explicit layout. @throws {ServiceError} `internal`, with file and line. */
-export function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
+const compiled_by_device = new WeakMap<GPUDevice, Map<number, CompiledKernel>>();
+
+/** A kernel's pipeline on a device, compiled at the first call. A bad kernel is reported with file and line. */
+export function compiledKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
+  let by_kernel = compiled_by_device.get(device);
+  if (!by_kernel) compiled_by_device.set(device, by_kernel = new Map());
+  let compiled = by_kernel.get(kernel.id);
+  if (!compiled) by_kernel.set(kernel.id, compiled = compileKernel(device, kernel));
+  return compiled;
+}
+
+function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
   const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
   const entries: GPUBindGroupLayoutEntry[] = [{
     binding: 0,
@@ -84,7 +94,7 @@ export function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel
 }
 
 /** The compiler's message with its line number turned into a part's file and line. */
-export function compileError(kernel: Kernel, message: string): ServiceError {
+function compileError(kernel: Kernel, message: string): ServiceError {
   const parts = typeof kernel.wgsl === "string"
     ? [{ file: `${kernel.name}.wgsl`, text: kernel.wgsl }]
     : kernel.wgsl;

@@ -1,14 +1,7 @@
 /** Records dispatches and submits them: one encoder, one pass, one submit, at most one readback. */
 
 import { assert, ServiceError } from "../core/errors.ts";
-import {
-  type CompiledKernel,
-  compileError,
-  compileKernel,
-  type Kernel,
-  type Operands,
-  type Params,
-} from "./kernel.ts";
+import { type CompiledKernel, compiledKernel, type Kernel, type Operands, type Params } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
 import { roundUp } from "./shape.ts";
@@ -35,12 +28,11 @@ export interface RecorderCounters {
 }
 
 /**
- * The queue's writer. Kernels are compiled and bind groups made once and kept; parameters of all dispatches of a
+ * The queue's writer. Bind groups are made once and kept; parameters of all dispatches of a
  * submit travel in one buffer.
  */
 export class Recorder {
   readonly counters: RecorderCounters = { submits: 0, readbacks: 0, dispatches: 0 };
-  readonly #compiled = new Map<number, CompiledKernel>();
   readonly #bind_groups = new Map<string, GPUBindGroup>();
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
   readonly #align: number;
@@ -74,7 +66,7 @@ export class Recorder {
     if (grid.some((size) => size === 0)) return;
     const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
     assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
-    const compiled = this.compile(kernel);
+    const compiled = compiledKernel(this.gpu.device, kernel);
     this.#expectRoom(compiled.params_bytes);
     const params_offset = this.#params_bytes;
     const values = params as Record<string, number>;
@@ -92,21 +84,6 @@ export class Recorder {
       params_offset,
       grid,
     });
-  }
-
-  /** Compiles a kernel ahead of its first dispatch. */
-  compile(kernel: Kernel): CompiledKernel {
-    let compiled = this.#compiled.get(kernel.id);
-    if (!compiled) this.#compiled.set(kernel.id, compiled = compileKernel(this.gpu.device, kernel));
-    return compiled;
-  }
-
-  /** Compiles a kernel and waits for the compiler's opinion. @throws {ServiceError} With file and line. */
-  async check(kernel: Kernel): Promise<void> {
-    this.gpu.device.pushErrorScope("validation");
-    compileKernel(this.gpu.device, kernel);
-    const error = await this.gpu.device.popErrorScope();
-    if (error) throw compileError(kernel, error.message);
   }
 
   /** Submits what was recorded. */

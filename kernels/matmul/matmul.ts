@@ -6,7 +6,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { expectWeight, type Weight } from "../weight.ts";
-import { type LanesLayout, matmulLanesText, tileColumns } from "./matmul_lanes.ts";
+import { groupColumns, type LanesLayout, matmulLanesText } from "./matmul_lanes.ts";
 import type { MatmulForm } from "./matmul_text.ts";
 import { matmulTiledText, type TiledLayout } from "./matmul_tiled.ts";
 
@@ -97,8 +97,7 @@ export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
  * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
  * Every output sums along the depth in order, in f32.
  *
- * @throws {ShapeError} When shapes do not belong together, or the depth (in `nn` also the columns) is no multiple
- * of 4.
+ * @throws {ShapeError} When shapes do not belong together, or the depth or the columns are no multiple of 4.
  */
 export function matmul(
   recorder: Recorder,
@@ -113,7 +112,7 @@ export function matmul(
   expectShape(weight, "weight", orientation === "nt" ? [columns, depth] : [depth, columns]);
   expectShape(y, "y", [rows, columns]);
   expectMultiple(depth, 4, "depth");
-  if (orientation === "nn") expectMultiple(columns, 4, "columns");
+  expectMultiple(columns, 4, "columns");
   if (residual) expectShape(residual, "residual", [rows, columns]);
   const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
   const layout = options.layout ?? chooseLayout(recorder.gpu, rows);
@@ -159,6 +158,6 @@ function expectLora(
 
 function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
   return layout.type === "lanes"
-    ? [ceilDiv(rows, layout.lanes * layout.tile_rows), ceilDiv(columns, tileColumns(layout))]
+    ? [ceilDiv(rows, layout.lanes * layout.tile_rows), ceilDiv(columns, groupColumns(layout))]
     : [ceilDiv(rows, layout.block_rows), ceilDiv(columns, layout.block_columns)];
 }

@@ -28,46 +28,54 @@ export function tileColumns({ lanes, tile_vectors }: LanesLayout): number {
 
 const AXES = ["x", "y", "z", "w"] as const;
 
+/** Invocations of a workgroup whose lanes share nothing: each has a tile of its own. */
+const SINGLE_LANES = 32;
+
+/** Columns of all tiles of a workgroup. */
+export function groupColumns(layout: LanesLayout): number {
+  return tileColumns(layout) * (layout.lanes === 1 ? SINGLE_LANES : 1);
+}
+
 /** The kernel's text. In `nn` a step takes 4 rows of W, so `tile_vectors` must be 4. */
 export function matmulLanesText(form: MatmulForm, layout: LanesLayout): WgslPart[] {
   const { lanes, tile_rows } = layout;
-  const columns = tileColumns(layout);
   const broadcast = (name: string, lane: number) =>
     lanes === 1 ? name : `subgroupBroadcast(${name}, ${lane}u)`;
-  const body = form.orientation === "nt" ? stepNt(layout, broadcast) : stepNn(layout, broadcast);
-  const lane_argument = lanes === 1 ? "" : ", @builtin(subgroup_invocation_id) lane: u32";
+  const step = form.orientation === "nt" ? stepNt(layout, broadcast) : stepNn(layout, broadcast);
+  const rows = range(tile_rows);
   const text = `
-@compute @workgroup_size(${lanes})
-fn main(@builtin(workgroup_id) group: vec3<u32>${lane_argument}) {
-  ${lanes === 1 ? "let lane = 0u;" : ""}
+@compute @workgroup_size(${lanes === 1 ? SINGLE_LANES : lanes})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(${
+    lanes === 1 ? "local_invocation_index" : "subgroup_invocation_id"
+  }) index: u32) {
+  let lane = ${lanes === 1 ? "0u" : "index"};
   let first_row = group.x * ${lanes * tile_rows}u + lane;
-  let first_column = group.y * ${columns}u;
+  let first_column = group.y * ${groupColumns(layout)}u${
+    lanes === 1 ? ` + index * ${tileColumns(layout)}u` : ""
+  };
   let last_row = params.rows - 1u;
-${range(tile_rows).map((i) => `  let row${i} = min(first_row + ${i * lanes}u, last_row);`).join("\n")}
-${body.setup}
-${body.accumulators}
+${rows.map((i) => `  let row${i} = min(first_row + ${i * lanes}u, last_row);`).join("\n")}
+${step.setup}
+${step.accumulators}
 
+  // The low-rank term is the loop's tail: other operands, the same products.
   let steps = params.depth / 4u;
-${range(tile_rows).map((i) => `  let x_row${i} = row${i} * steps;`).join("\n")}
-  for (var d = 0u; d < steps; d++) {
-${range(tile_rows).map((i) => `    let x${i} = operand(x[x_row${i} + d]);`).join("\n")}
-${body.load("load_weight")}
-${body.multiply}
-  }
-
   let lora_steps = params.rank / 4u;
-${
-    range(tile_rows).map((i) => `  let u_row${i} = (row${i} * params.u_stride + params.u_column) / 4u;`).join(
-      "\n",
-    )
-  }
-  for (var d = 0u; d < lora_steps; d++) {
-${range(tile_rows).map((i) => `    let x${i} = operand(params.lora_scale * u[u_row${i} + d]);`).join("\n")}
-${body.load("load_lora")}
-${body.multiply}
+  for (var s = 0u; s < steps + lora_steps; s++) {
+${rows.map((i) => `    var x${i}: vec4<f32>;`).join(" ")}
+${step.declare}
+    if s < steps {
+${rows.map((i) => `      x${i} = load_x(row${i}, s);`).join("\n")}
+${step.load("load_weight", "s", "steps")}
+    } else {
+      let d = s - steps;
+${rows.map((i) => `      x${i} = load_u(row${i}, d);`).join("\n")}
+${step.load("load_lora", "d", "lora_steps")}
+    }
+${step.multiply}
   }
 
-${body.stores}
+${step.stores}
 }
 
 fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
@@ -78,7 +86,8 @@ fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
 interface Step {
   setup: string;
   accumulators: string;
-  load(reader: string): string;
+  declare: string;
+  load(reader: string, step: string, steps: string): string;
   multiply: string;
   stores: string;
 }
@@ -89,21 +98,18 @@ type Broadcast = (name: string, lane: number) => string;
 function stepNt({ lanes, tile_rows, tile_vectors }: LanesLayout, broadcast: Broadcast): Step {
   const columns = lanes * tile_vectors;
   const sum = (i: number, j: number) => `sum${i}_${j}`;
+  const vectors = range(tile_vectors);
   return {
     setup: "  let last_column = params.columns - 1u;\n" +
-      range(tile_vectors).map((q) =>
-        `  let column${q} = min(first_column + ${q * lanes}u + lane, last_column);`
-      )
-        .join("\n"),
+      vectors.map((q) => `  let column${q} = min(first_column + ${q * lanes}u + lane, last_column);`).join(
+        "\n",
+      ),
     accumulators: range(tile_rows).map((i) =>
       `  ${range(columns).map((j) => `var ${sum(i, j)} = 0.0;`).join(" ")}`
     ).join("\n"),
-    load: (reader) =>
-      range(tile_vectors).map((q) =>
-        `    let w${q} = operand(${reader}(column${q} * ${
-          reader === "load_lora" ? "lora_steps" : "steps"
-        } + d));`
-      ).join("\n"),
+    declare: `    ${vectors.map((q) => `var w${q}: vec4<f32>;`).join(" ")}`,
+    load: (reader, step, steps) =>
+      vectors.map((q) => `      w${q} = operand(${reader}(column${q} * ${steps} + ${step}));`).join("\n"),
     multiply: range(columns).map((j) => {
       const value = `    let c${j} = ${broadcast(`w${Math.floor(j / lanes)}`, j % lanes)};`;
       const products = range(tile_rows).map((i) =>
@@ -112,8 +118,10 @@ function stepNt({ lanes, tile_rows, tile_vectors }: LanesLayout, broadcast: Broa
       return `${value} ${products.join(" ")}`;
     }).join("\n"),
     stores: range(tile_rows).map((i) =>
-      range(columns).map((j) => `  store(first_row + ${i * lanes}u, first_column + ${j}u, ${sum(i, j)});`)
-        .join("\n")
+      range(columns / 4).map((j) => {
+        const four = range(4).map((c) => sum(i, 4 * j + c)).join(", ");
+        return `  store(first_row + ${i * lanes}u, first_column / 4u + ${j}u, vec4<f32>(${four}));`;
+      }).join("\n")
     ).join("\n"),
   };
 }
@@ -128,10 +136,12 @@ function stepNn({ lanes, tile_rows, tile_vectors }: LanesLayout, broadcast: Broa
     accumulators: range(tile_rows).map((i) =>
       `  ${range(lanes).map((l) => `var ${sum(i, l)} = vec4<f32>();`).join(" ")}`
     ).join("\n"),
-    load: (reader) =>
-      range(4).map((q) => `    let w${q} = operand(${reader}((4u * d + ${q}u) * columns4 + column4));`).join(
-        "\n",
-      ),
+    declare: `    ${range(4).map((q) => `var w${q}: vec4<f32>;`).join(" ")}`,
+    load: (reader, step) =>
+      range(4).map((q) => `      w${q} = operand(${reader}((4u * ${step} + ${q}u) * columns4 + column4));`)
+        .join(
+          "\n",
+        ),
     multiply: range(lanes).map((l) =>
       range(4).map((q) => {
         const value = `    let c${l}_${q} = ${broadcast(`w${q}`, l)};`;
@@ -142,11 +152,8 @@ function stepNn({ lanes, tile_rows, tile_vectors }: LanesLayout, broadcast: Broa
       }).join("\n")
     ).join("\n"),
     stores: range(tile_rows).map((i) =>
-      range(lanes).map((l) =>
-        AXES.map((axis, c) =>
-          `  store(first_row + ${i * lanes}u, first_column + ${4 * l + c}u, ${sum(i, l)}.${axis});`
-        ).join("\n")
-      ).join("\n")
+      range(lanes).map((l) => `  store(first_row + ${i * lanes}u, first_column / 4u + ${l}u, ${sum(i, l)});`)
+        .join("\n")
     ).join("\n"),
   };
 }

@@ -38,14 +38,21 @@ struct Params {
 @group(0) @binding(${first}) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(${first + 1}) var<storage, read> u: array<vec4<f32>>;
 @group(0) @binding(${first + 2}) var<storage, read> lora: array<vec4<f32>>;
-@group(0) @binding(${first + 3}) var<storage, read> residual: array<f32>;
-@group(0) @binding(${first + 4}) var<storage, read_write> y: array<f32>;
+@group(0) @binding(${first + 3}) var<storage, read> residual: array<vec4<f32>>;
+@group(0) @binding(${first + 4}) var<storage, read_write> y: array<vec4<f32>>;
 
 fn operand(v: vec4<f32>) -> vec4<f32> { return ${round}; }
 
-fn store(row: u32, column: u32, sum: f32) {
-  if row >= params.rows || column >= params.columns { return; }
-  let at = row * params.columns + column;
+fn load_x(row: u32, d: u32) -> vec4<f32> { return operand(x[row * (params.depth / 4u) + d]); }
+
+fn load_u(row: u32, d: u32) -> vec4<f32> {
+  return operand(params.lora_scale * u[(row * params.u_stride + params.u_column) / 4u + d]);
+}
+
+fn store(row: u32, column4: u32, sum: vec4<f32>) {
+  let columns4 = params.columns / 4u;
+  if row >= params.rows || column4 >= columns4 { return; }
+  let at = row * columns4 + column4;
   if params.addend == 1u { y[at] = residual[at] + sum; }
   else if params.addend == 2u { y[at] += sum; }
   else { y[at] = sum; }

@@ -44,18 +44,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let thread_row = thread / ${block_columns / thread_columns}u * ${thread_rows}u;
   let thread_column = thread % ${block_columns / thread_columns}u * ${thread_columns}u;
 ${sums.map((name) => `  var ${name} = vec4<f32>();`).join("\n")}
+  // The low-rank term is the loop's tail: other operands, the same products.
   let steps = params.depth / 4u;
-  for (var d = 0u; d < steps; d += ${STEP / 4}u) {
-    stage_x(thread, first_row, d, steps, false);
-    stage_w(thread, first_column, d, steps, false);
-    workgroupBarrier();
-${multiply(layout)}
-    workgroupBarrier();
-  }
   let lora_steps = params.rank / 4u;
-  for (var d = 0u; d < lora_steps; d += ${STEP / 4}u) {
-    stage_x(thread, first_row, d, lora_steps, true);
-    stage_w(thread, first_column, d, lora_steps, true);
+  let tiles = (steps + ${STEP / 4 - 1}u) / ${STEP / 4}u;
+  let lora_tiles = (lora_steps + ${STEP / 4 - 1}u) / ${STEP / 4}u;
+  for (var t = 0u; t < tiles + lora_tiles; t++) {
+    let is_lora = t >= tiles;
+    let d = select(t, t - tiles, is_lora) * ${STEP / 4}u;
+    let end = select(steps, lora_steps, is_lora);
+    stage_x(thread, first_row, d, end, is_lora);
+    stage_w(thread, first_column, d, end, is_lora);
     workgroupBarrier();
 ${multiply(layout)}
     workgroupBarrier();
@@ -71,8 +70,8 @@ function stageX(rows4: number, threads: number): string {
   return `
 fn read_x(row: u32, d: u32, steps: u32, is_lora: bool) -> vec4<f32> {
   if row >= params.rows || d >= steps { return vec4<f32>(); }
-  if is_lora { return operand(params.lora_scale * u[(row * params.u_stride + params.u_column) / 4u + d]); }
-  return operand(x[row * steps + d]);
+  if is_lora { return load_u(row, d); }
+  return load_x(row, d);
 }
 
 fn stage_x(thread: u32, first_row: u32, d: u32, steps: u32, is_lora: bool) {
@@ -151,9 +150,8 @@ function multiply({ block_rows, block_columns, thread_rows, thread_columns }: Ti
 
 function stores({ thread_rows, thread_columns }: TiledLayout): string {
   return range(thread_rows).flatMap((i) =>
-    range(thread_columns).map((j) =>
-      `  store(first_row + thread_row + ${i}u, first_column + thread_column + ${j}u, ` +
-      `sum${i}_${Math.floor(j / 4)}.${AXES[j % 4]});`
+    range(thread_columns / 4).map((j) =>
+      `  store(first_row + thread_row + ${i}u, (first_column + thread_column) / 4u + ${j}u, sum${i}_${j});`
     )
   ).join("\n");
 }

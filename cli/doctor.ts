@@ -8,7 +8,7 @@ import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
 import { formatBytes } from "./progress.ts";
-import { printable, styled, type Terminal } from "./terminal.ts";
+import { printRows, type Row, styled } from "./terminal.ts";
 
 /** Programs of the machine, and what needs them. */
 const PROGRAMS: readonly [name: string, use: string][] = [
@@ -18,8 +18,6 @@ const PROGRAMS: readonly [name: string, use: string][] = [
 ];
 
 const PERMISSIONS = ["read", "write", "run", "net", "env", "sys"] as const;
-
-type Row = [name: string, value: string];
 
 /** The first file of this name on the search path. */
 async function findProgram(name: string): Promise<string | null> {
@@ -71,11 +69,6 @@ async function machineRows(): Promise<Row[]> {
     rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
   }
   return rows;
-}
-
-function printRows(terminal: Terminal, rows: readonly Row[]): void {
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  for (const [name, value] of rows) terminal.line(printable(`${name.padEnd(width)}${value}`));
 }
 
 /** Opens a device and lets it go. Null when there is none. */

@@ -8,6 +8,7 @@ import type { CliContext } from "./context.ts";
 import { addDoctorCommand } from "./doctor.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
+import { addInspectCommand } from "./inspect.ts";
 import { addToolsCommand } from "./tools.ts";
 
 /** Every command of `svc`. */
@@ -25,6 +26,7 @@ export function buildProgram(context: CliContext): Command {
     })
     .showHelpAfterError("(--help shows the arguments)");
   addToolsCommand(program, context);
+  addInspectCommand(program, context);
   addDoctorCommand(program, context);
   addInitCommand(program, context);
   addConfigCommand(program, context);

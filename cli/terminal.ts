@@ -59,3 +59,11 @@ export function printable(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "�");
 }
+
+export type Row = readonly [name: string, value: string];
+
+/** Prints names and values in two columns. */
+export function printRows(terminal: Terminal, rows: readonly Row[]): void {
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  for (const [name, value] of rows) terminal.line(printable(`${name.padEnd(width)}${value}`));
+}

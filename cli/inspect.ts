@@ -1,0 +1,235 @@
+/** `svc inspect`: what a model file or an adapter holds. */
+
+import type { Command } from "commander";
+import { ServiceError } from "../core/errors.ts";
+import { LORA_TARGETS, type LoraTarget } from "../trainer/engine/protocol.ts";
+import { readAdapter } from "../trainer/formats/adapter.ts";
+import { isDecodedType } from "../trainer/formats/ggml_types.ts";
+import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
+import { ggufName } from "../trainer/formats/lora.ts";
+import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
+import { Renderer } from "../trainer/tokenizer/renderer.ts";
+import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
+import { Tokenizer } from "../trainer/tokenizer/tokenizer.ts";
+import type { CliContext } from "./context.ts";
+import { formatBytes } from "./progress.ts";
+import { printRows, type Row } from "./terminal.ts";
+
+/** Rank at which an adapter's size is told. */
+const SHOWN_RANK = 8;
+
+export interface ModelInspection {
+  kind: "model";
+  path: string;
+  size_bytes: number;
+  gguf_version: number;
+  architecture: string;
+  name: string | null;
+  parameters: number;
+  layers: number;
+  width: number | null;
+  context_length: number | null;
+  vocabulary: number | null;
+  tokenizer: string | null;
+  tensor_types: Record<string, { tensors: number; bytes: number; readable: boolean }>;
+  chat_template: boolean;
+  /** Null without a template, or when the tokenizer cannot be read. */
+  template_probe: TemplateProbe | null;
+  lora_targets: LoraTarget[];
+  /** Of an adapter of rank 8 on all of them. */
+  lora_parameters: number;
+  problems: string[];
+}
+
+export interface AdapterInspection {
+  kind: "adapter";
+  path: string;
+  size_bytes: number;
+  architecture: string;
+  rank: number;
+  alpha: number;
+  layers: number;
+  lora_targets: LoraTarget[];
+  parameters: number;
+}
+
+function countParameters(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+function tensorTypes(file: GgufFile): ModelInspection["tensor_types"] {
+  const types: ModelInspection["tensor_types"] = {};
+  for (const { type, bytes } of file.tensors.values()) {
+    const entry = types[type] ??= { tensors: 0, bytes: 0, readable: isDecodedType(type) };
+    entry.tensors++;
+    entry.bytes += bytes;
+  }
+  return types;
+}
+
+/** The targets that every layer has, and the parameters of an adapter on them. */
+function loraFacts(
+  file: GgufFile,
+  layers: number,
+): Pick<ModelInspection, "lora_targets" | "lora_parameters"> {
+  // A count of layers above that of tensors is made up.
+  const has_layers = layers > 0 && layers <= file.tensors.size;
+  const weights = (target: LoraTarget) =>
+    Array.from({ length: layers }, (_, layer) => file.tensors.get(`blk.${layer}.${ggufName(target)}.weight`));
+  const lora_targets = LORA_TARGETS.filter((target) =>
+    layers > 0 && weights(target).every((weight) => weight)
+  );
+  const sizes = lora_targets.flatMap(weights).map((weight) =>
+    weight!.shape.reduce((sum, size) => sum + size, 0)
+  );
+  return { lora_targets, lora_parameters: SHOWN_RANK * sizes.reduce((sum, size) => sum + size, 0) };
+}
+
+/** Runs a part of the inspection whose failure is itself a fact about the file. */
+function attempt<T>(problems: string[], run: () => T): T | null {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    problems.push(error.message);
+    return null;
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return (await Deno.stat(path)).size;
+}
+
+function inspectModel(file: GgufFile, size_bytes: number): ModelInspection {
+  const architecture = file.getString("general.architecture");
+  const number = (key: string) => file.metadata.has(key) ? file.getUint(key) : null;
+  const layers = number(`${architecture}.block_count`) ?? 0;
+  const problems: string[] = [];
+  const chat_template = file.metadata.has("tokenizer.chat_template");
+  const has_tokenizer = file.metadata.has("tokenizer.ggml.tokens");
+  const tokenizer = has_tokenizer ? attempt(problems, () => Tokenizer.fromGguf(file)) : null;
+  const template_probe = chat_template && tokenizer
+    ? attempt(problems, () => probeTemplate(new Renderer(tokenizer, ChatTemplate.fromGguf(file)), {}))
+    : null;
+  const tensors = [...file.tensors.values()];
+  return {
+    kind: "model",
+    path: file.path,
+    size_bytes,
+    gguf_version: file.version,
+    architecture,
+    name: file.metadata.has("general.name") ? file.getString("general.name") : null,
+    parameters: tensors.reduce((sum, { shape }) => sum + countParameters(shape), 0),
+    layers,
+    width: number(`${architecture}.embedding_length`),
+    context_length: number(`${architecture}.context_length`),
+    vocabulary: has_tokenizer ? file.getStrings("tokenizer.ggml.tokens").length : null,
+    tokenizer: has_tokenizer
+      ? `${file.getString("tokenizer.ggml.model", "unknown")} ${file.getString("tokenizer.ggml.pre", "")}`
+        .trim()
+      : null,
+    tensor_types: tensorTypes(file),
+    chat_template,
+    template_probe,
+    ...loraFacts(file, layers),
+    problems,
+  };
+}
+
+async function inspectAdapter(path: string): Promise<AdapterInspection> {
+  const { architecture, rank, alpha, layers, targets, tensors } = await readAdapter(path);
+  const parameters = [...tensors.values()].reduce((sum, { a, b }) => sum + a.length + b.length, 0);
+  const size_bytes = await sizeOf(path);
+  return {
+    kind: "adapter",
+    path,
+    size_bytes,
+    architecture,
+    rank,
+    alpha,
+    layers,
+    lora_targets: targets,
+    parameters,
+  };
+}
+
+/**
+ * Reads what a GGUF file holds; tensors of a model are not read.
+ *
+ * @throws {ServiceError} `path_not_found` or `format_invalid`.
+ */
+export async function inspectFile(path: string): Promise<ModelInspection | AdapterInspection> {
+  {
+    using file = await openGguf(path);
+    if (file.getString("general.type", "model") !== "adapter") return inspectModel(file, await sizeOf(path));
+  }
+  return await inspectAdapter(path);
+}
+
+const yesNo = (value: boolean | null) => value === null ? "not rendered" : value ? "yes" : "no";
+const count = (value: number) => value.toLocaleString("en-US");
+
+function probeRows(probe: TemplateProbe): Row[] {
+  return [
+    ["  prefix stable", yesNo(probe.prefix_stable)],
+    ["  keeps thinking", yesNo(probe.keeps_thinking)],
+    ["  begin tokens", String(probe.bos_count)],
+    ["  tool calls", `${probe.tool_call_format}, round trip ${yesNo(probe.tool_call_round_trip)}`],
+    ["  ends a turn", probe.turn_end ?? "with no token: the model cannot learn to stop"],
+    ...probe.problems.map((problem): Row => ["  problem", problem]),
+  ];
+}
+
+function modelRows(found: ModelInspection): Row[] {
+  const types = Object.entries(found.tensor_types).map(([type, { tensors, bytes, readable }]) =>
+    `${tensors} ${type} (${formatBytes(bytes)}${readable ? "" : ", not readable by this build"})`
+  );
+  return [
+    ["file", `${found.path} (${formatBytes(found.size_bytes)}, GGUF version ${found.gguf_version})`],
+    ["architecture", `${found.architecture}${found.name ? ` (${found.name})` : ""}`],
+    ["parameters", count(found.parameters)],
+    ["layers", `${found.layers}, width ${found.width ?? "not told"}`],
+    ["context", found.context_length === null ? "not told" : count(found.context_length)],
+    ["vocabulary", found.vocabulary === null ? "none" : `${count(found.vocabulary)} (${found.tokenizer})`],
+    ["tensors", types.join(", ") || "none"],
+    ["chat template", found.chat_template ? "yes" : "no: set model.chat_template"],
+    ...(found.template_probe ? probeRows(found.template_probe) : []),
+    ["LoRA targets", found.lora_targets.join(", ") || "none"],
+    ["", `${count(found.lora_parameters)} parameters at rank ${SHOWN_RANK} on all of them`],
+    ...found.problems.map((problem): Row => ["problem", problem]),
+  ];
+}
+
+function adapterRows(found: AdapterInspection): Row[] {
+  return [
+    ["file", `${found.path} (${formatBytes(found.size_bytes)}, LoRA adapter)`],
+    ["architecture", `${found.architecture}, ${found.layers} layers`],
+    ["rank", `${found.rank}, alpha ${found.alpha}`],
+    ["LoRA targets", found.lora_targets.join(", ")],
+    ["parameters", count(found.parameters)],
+  ];
+}
+
+/** Adds the command. */
+export function addInspectCommand(program: Command, { terminal }: CliContext): void {
+  program.command("inspect").description("tell what a model file or an adapter holds")
+    .argument("[file]", "GGUF file of a model or an adapter")
+    .option("--model <file>", "the same, of a model")
+    .option("--adapter <file>", "the same, of an adapter")
+    .option("--json", "print the facts as JSON")
+    .action(async (file: string | undefined, options: { model?: string; adapter?: string; json?: true }) => {
+      const paths = [file, options.model, options.adapter].filter((path) => path !== undefined);
+      if (paths.length === 0) {
+        throw new ServiceError("config_invalid", "Cannot inspect nothing: name a GGUF file");
+      }
+      for (const [i, path] of paths.entries()) {
+        const found = await inspectFile(path);
+        if (options.json) {
+          terminal.line(JSON.stringify(found, null, 2));
+          continue;
+        }
+        if (i > 0) terminal.line("");
+        printRows(terminal, found.kind === "model" ? modelRows(found) : adapterRows(found));
+      }
+    });
+}

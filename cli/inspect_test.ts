@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { inspectFile } from "./inspect.ts";
+import { runCommand } from "./testing.ts";
+
+const MODELS = new URL("../fixtures/models/", import.meta.url).pathname;
+const F16 = `${MODELS}tiny-agent-f16.gguf`;
+const ADAPTER = `${MODELS}tiny-agent/golden-lora/golden-lora.gguf`;
+const TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
+
+/** in + out of every projection of a layer: width 256, queries 512 wide, keys and values 128, feed-forward 512. */
+const SIDES = [768, 384, 384, 768, 768, 768, 768].reduce((sum, side) => sum + side, 0);
+
+Deno.test("a model's header facts are those of its documentation", async () => {
+  const found = await inspectFile(F16);
+  assert.ok(found.kind === "model");
+  assert.deepEqual(
+    [found.architecture, found.parameters, found.layers, found.width, found.context_length, found.vocabulary],
+    ["qwen3", 3_410_688, 4, 256, 1024, 1024],
+  );
+  assert.equal(found.size_bytes, 6_859_328);
+  const { F16: matrices, F32: norms } = found.tensor_types;
+  assert.equal(matrices!.tensors + norms!.tensors, 47);
+  assert.equal(matrices!.tensors, 4 * 7 + 2);
+  assert.equal(found.tokenizer, "gpt2 qwen2");
+  assert.deepEqual(found.lora_targets, TARGETS);
+  assert.equal(found.lora_parameters, 4 * 8 * SIDES);
+});
+
+Deno.test("its template is probed", async () => {
+  const found = await inspectFile(F16);
+  assert.ok(found.kind === "model" && found.template_probe);
+  const { prefix_stable, tool_call_format, tool_call_round_trip, turn_end, problems } = found.template_probe;
+  assert.deepEqual(
+    [found.chat_template, prefix_stable, tool_call_format, tool_call_round_trip, turn_end, problems],
+    [true, true, "hermes", true, "<|im_end|>", []],
+  );
+});
+
+Deno.test("an adapter tells rank, scale and targets", async () => {
+  const found = await inspectFile(ADAPTER);
+  assert.ok(found.kind === "adapter");
+  assert.deepEqual([found.rank, found.alpha, found.layers, found.lora_targets], [8, 16, 4, TARGETS]);
+  assert.equal(found.parameters, 4 * 8 * SIDES);
+});
+
+Deno.test("the command prints every file that it is given", async () => {
+  const { code, out } = await runCommand("inspect", "--model", F16, "--adapter", ADAPTER);
+  assert.equal(code, 0);
+  assert.match(out, /\nparameters {8}3,410,688\n/);
+  assert.match(out, /\nrank {10}8, alpha 16\n/);
+  const json = await runCommand("inspect", ADAPTER, "--json");
+  assert.equal(JSON.parse(json.out).rank, 8);
+});
+
+Deno.test("what is no model is refused by its name", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const refusal = async (path: string) => {
+      const { code, out, err } = await runCommand("inspect", path);
+      assert.deepEqual([code, out], [2, ""]);
+      assert.ok(err.startsWith(`svc: Cannot read ${path}: `), err);
+      return err;
+    };
+    const bytes = await Deno.readFile(ADAPTER);
+    await Deno.writeFile(`${folder}/cut.gguf`, bytes.subarray(0, bytes.length - 1));
+    assert.match(await refusal(`${folder}/cut.gguf`), /truncated/);
+    await Deno.writeTextFile(`${folder}/text.gguf`, "not a model");
+    assert.match(await refusal(`${folder}/text.gguf`), /not a GGUF file/);
+    await refusal(`${folder}/none.gguf`);
+    await refusal(folder);
+    assert.equal((await runCommand("inspect")).code, 2);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

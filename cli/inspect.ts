@@ -77,7 +77,7 @@ function loraFacts(
   const weights = (target: LoraTarget) =>
     Array.from({ length: layers }, (_, layer) => file.tensors.get(`blk.${layer}.${ggufName(target)}.weight`));
   const lora_targets = LORA_TARGETS.filter((target) =>
-    layers > 0 && weights(target).every((weight) => weight)
+    has_layers && weights(target).every((weight) => weight)
   );
   const sizes = lora_targets.flatMap(weights).map((weight) =>
     weight!.shape.reduce((sum, size) => sum + size, 0)

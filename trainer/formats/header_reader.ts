@@ -14,7 +14,7 @@ import {
 import { formatError } from "./model_file.ts";
 
 /** How much of the file is in memory while its header is parsed. */
-const WINDOW_BYTES = 1 << 18;
+const WINDOW_BYTES = 1 << 16;
 
 const NUMBER_TYPE_BY_ID = new Map(
   Object.entries(NUMBER_TYPES).map(([name, type]) => [type.id as number, name as NumberType]),

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { sha256OfFile, writeFileAtomic } from "./files.ts";
+
+const STRICT = { sanitizeOps: true, sanitizeResources: true };
+
+async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
+  const directory = await Deno.makeTempDir();
+  try {
+    await run(directory);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name).sort();
+}
+
+Deno.test({
+  name: "a file is written whole, in pieces or at once, into folders that need not be there",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const path = `${directory}/a/b/file`;
+      await writeFileAtomic(path, "abc");
+      assert.equal(await Deno.readTextFile(path), "abc");
+      // The digest of "abc" in FIPS 180-2, appendix B.1.
+      const digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+      assert.equal(await sha256OfFile(path), digest);
+      await writeFileAtomic(path, [Uint8Array.of(97), Uint8Array.of(), Uint8Array.of(98, 99)]);
+      assert.equal(await sha256OfFile(path), digest);
+      assert.deepEqual(await namesIn(`${directory}/a/b`), ["file"]);
+    }),
+});
+
+Deno.test({
+  name: "a failure at any piece, in writing or in reading back leaves the old file and nothing else",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const path = `${directory}/file`, old = "what stood there";
+      await writeFileAtomic(path, old);
+      for (let failing = 0; failing < 3; failing++) {
+        const pieces = function* () {
+          for (let i = 0; i < 3; i++) {
+            if (i === failing) throw new Error("no more");
+            yield Uint8Array.of(i);
+          }
+        };
+        await assert.rejects(writeFileAtomic(path, pieces()), /no more/);
+      }
+      await assert.rejects(
+        writeFileAtomic(path, "new", async (partial_path) => {
+          assert.equal(await Deno.readTextFile(partial_path), "new");
+          assert.equal(await Deno.readTextFile(path), old);
+          throw new Error("differs");
+        }),
+        /differs/,
+      );
+      await Deno.symlink("/dev/full", `${path}.partial`);
+      await assert.rejects(writeFileAtomic(path, "new"), /[Nn]o space left/);
+      assert.equal(await Deno.readTextFile(path), old);
+      assert.deepEqual(await namesIn(directory), ["file"]);
+    }),
+});

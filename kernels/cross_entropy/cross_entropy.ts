@@ -1,0 +1,119 @@
+/** Log-probabilities over the vocabulary and their gradient, a chunk of rows at a time. Formulas stand in the shaders. */
+
+import { assert } from "../../core/errors.ts";
+import { defineKernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, elementCount, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import { itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
+import backwardWgsl from "./cross_entropy_backward.wgsl" with { type: "text" };
+import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
+import statisticsWgsl from "./vocabulary_statistics.wgsl" with { type: "text" };
+
+const THREADS = 64;
+/** Slices of a row: enough threads for a GPU when rows are few, and at least so many items for each. */
+const MAX_SLICES = 256;
+const MIN_SLICE_ITEMS = 32;
+
+export const vocabularyPartialsKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "vocabulary_partials",
+    wgsl: [itemPart(size), { file: "vocabulary_partials.wgsl", text: partialsWgsl }],
+    params: { rows: "u32", items: "u32", slices: "u32" },
+    inputs: ["logits"],
+    outputs: ["partials"],
+  })
+);
+
+const statisticsKernel = defineKernel({
+  name: "vocabulary_statistics",
+  wgsl: statisticsWgsl,
+  params: { rows: "u32", vocabulary: "u32", slices: "u32", first_row: "u32" },
+  inputs: ["partials", "logits", "targets"],
+  outputs: ["logprob", "entropy", "normalizer"],
+});
+
+const backwardKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "cross_entropy_backward",
+    wgsl: [itemPart(size), { file: "cross_entropy_backward.wgsl", text: backwardWgsl }],
+    params: { rows: "u32", items: "u32", first_row: "u32" },
+    inputs: ["targets", "normalizer", "g"],
+    outputs: ["logits"],
+  })
+);
+
+/** Slices into which a row of the vocabulary is cut: of V alone, so that a row's bits do not depend on the rows. */
+export function vocabularySlices(vocabulary: number): number {
+  return Math.min(MAX_SLICES, ceilDiv(vocabulary / itemSize(vocabulary), MIN_SLICE_ITEMS));
+}
+
+/** f32 elements of `partials` that {@link vocabularyStatistics} needs for a chunk of `rows` rows. */
+export function vocabularyPartials(rows: number, vocabulary: number): number {
+  return rows * vocabularySlices(vocabulary) * 4;
+}
+
+/** A chunk of logits `[rows, V] f32` and, for all R rows, what {@link vocabularyStatistics} reads and writes. */
+export interface VocabularyTensors {
+  logits: Tensor;
+  /** `[R] u32`, each below V. */
+  targets: Tensor;
+  /** At least {@link vocabularyPartials} f32 elements. */
+  partials: Tensor;
+  /** `[R] f32`, log π(target). */
+  logprob: Tensor;
+  /** `[R] f32`, −Σ p log p in nats. */
+  entropy: Tensor;
+  /** `[R, 2] f32`: the largest logit m, and log Σ exp(z − m); their sum is the logsumexp. */
+  normalizer: Tensor;
+}
+
+/**
+ * Records log-probability of the target, entropy and normaliser of every row of a chunk: rows `first_row` and on of the
+ * `[R]` arrays. A logit of −inf is masked; a row needs one that is not.
+ *
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function vocabularyStatistics(
+  recorder: Recorder,
+  tensors: VocabularyTensors,
+  first_row: number,
+): void {
+  const { logits, partials } = tensors;
+  const [rows, vocabulary] = expectShape(logits, "logits", 2);
+  const [total] = expectShape(tensors.targets, "targets", 1);
+  for (const name of ["logprob", "entropy"] as const) expectShape(tensors[name], name, [total]);
+  expectShape(tensors.normalizer, "normalizer", [total, 2]);
+  assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
+  const needed = vocabularyPartials(rows, vocabulary);
+  assert(elementCount(partials.shape) >= needed, `partials of ${rows} rows hold ${needed} elements`);
+  const size = itemSize(vocabulary), slices = vocabularySlices(vocabulary);
+  const first = { rows, items: vocabulary / size, slices };
+  const grid = wrappedGrid(ceilDiv(rows * slices, THREADS));
+  recorder.dispatch(vocabularyPartialsKernel(size), first, { logits, partials }, grid);
+  const second = { rows, vocabulary, slices, first_row };
+  recorder.dispatch(statisticsKernel, second, tensors, [ceilDiv(rows, THREADS)]);
+}
+
+/**
+ * Records `logits ← g · (onehot(target) − softmax(logits))` for every row of a chunk: the gradient of a loss whose
+ * derivative with respect to row r's log-probability is `g[first_row + r]`. One kernel for every loss.
+ *
+ * @param tensors logits `[rows, V] f32`, overwritten by their gradient; targets `[R] u32`, normalizer `[R, 2] f32` of
+ * {@link vocabularyStatistics}, g `[R] f32`.
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function crossEntropyBackward(
+  recorder: Recorder,
+  tensors: Pick<VocabularyTensors, "logits" | "targets" | "normalizer"> & { g: Tensor },
+  first_row: number,
+): void {
+  const [rows, vocabulary] = expectShape(tensors.logits, "logits", 2);
+  const [total] = expectShape(tensors.targets, "targets", 1);
+  expectShape(tensors.g, "g", [total]);
+  expectShape(tensors.normalizer, "normalizer", [total, 2]);
+  assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
+  const size = itemSize(vocabulary), items = vocabulary / size;
+  const grid = wrappedGrid(ceilDiv(rows * items, THREADS));
+  recorder.dispatch(backwardKernel(size), { rows, items, first_row }, tensors, grid);
+}

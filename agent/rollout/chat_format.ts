@@ -22,7 +22,7 @@ export interface ParsedTurn {
 export type Continuation =
   /** The tokens so far stay: first those written in the model's place to close its turn, then the new ones. */
   | { type: "extend"; forced: number[]; tokens: number[]; origin: "tool" | "prompt" }
-  /** The template rewrites earlier turns: this is the whole prompt of a new fragment. */
+  /** The template may rewrite earlier turns: the whole prompt, of a new fragment unless it extends what there is. */
   | { type: "restart"; tokens: number[] };
 
 export interface ChatFormat {

@@ -284,6 +284,12 @@ class Episode {
       return null;
     }
     const kept = commonPrefix(this.#recorder.current.tokens, next.tokens);
+    if (kept === this.#recorder.length && kept < next.tokens.length) {
+      const tokens = next.tokens.slice(kept);
+      await engine.call("sequence_extend", { sequence, tokens });
+      this.#recorder.add("tool", tokens);
+      return null;
+    }
     if (kept === 0) {
       await engine.call("sequence_close", { sequence });
       const { adapter } = rollout;

@@ -269,6 +269,19 @@ Deno.test("a template that is not prefix-stable gives a fragment a turn", async 
   deepEqual(trajectory.turns.map(({ fragment }) => fragment), [0, 1]);
 });
 
+Deno.test("a render that extends the tokens so far begins no fragment", async () => {
+  const so_far = textTokens("u:s\na:").concat(turnTokens(say));
+  const chat = new class extends TextChat {
+    override continuation() {
+      return { type: "restart" as const, tokens: [...so_far, ...textTokens("\nt:ok\na:")] };
+    }
+  }();
+  const trajectory = await episode([say, callText("end")], { chat });
+  deepEqual(trajectory.fragments.map(({ spans }) => spans.map(({ origin }) => origin)), [
+    ["prompt", "model", "tool", "model"],
+  ]);
+});
+
 Deno.test("the draws depend on seed, update, scenario, member and turn alone", async () => {
   const at = { update: 3, scenario: "a", member: 2, turn: 1 };
   const train = { domain: "train", seed: 42, temperature: 1 } as const;

@@ -142,7 +142,13 @@ async function checkParent(engine: TestedEngine): Promise<void> {
   deepEqual(drawn[1], expected);
   equal(after.prefill_tokens - before.prefill_tokens, 70 + 3, "the parent's tokens run once");
   equal(after.decode_tokens - before.decode_tokens, 30);
-  await close(engine, parent);
+  const bare = await open(engine, [], { parent }), whole = await open(engine, tokens);
+  deepEqual(
+    await draw(engine, { sequence: bare, max_tokens: 4, sampling }),
+    await draw(engine, { sequence: whole, max_tokens: 4, sampling }),
+    "a child needs no token of its own",
+  );
+  await close(engine, parent, bare, whole);
   const later = await draw(engine, { sequence: children[0]!, max_tokens: 4, sampling });
   const twin = await draw(engine, { sequence: children[1]!, max_tokens: 4, sampling });
   deepEqual(later, twin, "children outlive their parent");
@@ -164,6 +170,7 @@ async function checkTruncate(engine: TestedEngine): Promise<void> {
 async function checkCancel(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   const sequence = await open(engine, [2]);
+  await client.call("sequence_cancel", { sequence });
   const sampling = { temperature: 0, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
   for await (const block of client.generate({ sequence, max_tokens: 200, stop_tokens: [], sampling })) {
     ok(block.tokens.length > 0 && block.tokens.length < 200);

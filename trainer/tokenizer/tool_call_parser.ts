@@ -18,6 +18,8 @@ export interface ParsedToolCall {
 
 /** A call that cannot be carried out; the reason can be shown to the model. */
 export interface MalformedToolCall {
+  /** Position among all calls of the turn, well-formed ones too. */
+  index: number;
   text: string;
   reason: string;
 }
@@ -44,7 +46,7 @@ export function parseToolCalls(text: string): ParsedTurn {
     const open = rest.indexOf(OPEN, at), stray = rest.indexOf(CLOSE, at);
     if (stray >= 0 && (open < 0 || stray < open)) {
       content += rest.slice(at, stray);
-      turn.malformed.push({ text: CLOSE, reason: `${CLOSE} without ${OPEN} before it` });
+      refuse(turn, CLOSE, `${CLOSE} without ${OPEN} before it`);
       at = stray + CLOSE.length;
       continue;
     }
@@ -55,7 +57,7 @@ export function parseToolCalls(text: string): ParsedTurn {
     const end = whole ? close : again < 0 ? rest.length : again;
     at = whole ? close + CLOSE.length : end;
     if (whole) readCall(rest.slice(begin, end), turn);
-    else turn.malformed.push({ text: rest.slice(open, end), reason: `the call has no ${CLOSE}` });
+    else refuse(turn, rest.slice(open, end), `the call has no ${CLOSE}`);
   }
   turn.content = (content + rest.slice(at)).trim();
   return turn;
@@ -75,23 +77,26 @@ function splitThinking(text: string): { reasoning: string | null; rest: string }
   return { reasoning: thought(close), rest: text.slice(close + THINK_CLOSE.length) };
 }
 
+function refuse(turn: ParsedTurn, text: string, reason: string): void {
+  turn.malformed.push({ index: turn.calls.length + turn.malformed.length, text, reason });
+}
+
 function readCall(text: string, turn: ParsedTurn): void {
-  const refuse = (reason: string) => {
-    turn.malformed.push({ text, reason });
-  };
   if (text.length > MAX_TOOL_CALL_CHARS) {
-    return refuse(`the call is longer than ${MAX_TOOL_CALL_CHARS} characters`);
+    return refuse(turn, text, `the call is longer than ${MAX_TOOL_CALL_CHARS} characters`);
   }
   let call: unknown;
   try {
     call = JSON.parse(text);
   } catch (error) {
-    return refuse(`the call is not valid JSON: ${(error as Error).message}`);
+    return refuse(turn, text, `the call is not valid JSON: ${(error as Error).message}`);
   }
-  if (!isRecord(call)) return refuse("the call is not a JSON object");
+  if (!isRecord(call)) return refuse(turn, text, "the call is not a JSON object");
   const { name, arguments: given } = call;
-  if (typeof name !== "string" || name === "") return refuse('the call has no "name" that is a string');
-  if (!isRecord(given)) return refuse('the call has no "arguments" that are a JSON object');
+  if (typeof name !== "string" || name === "") {
+    return refuse(turn, text, 'the call has no "name" that is a string');
+  }
+  if (!isRecord(given)) return refuse(turn, text, 'the call has no "arguments" that are a JSON object');
   turn.calls.push({ id: `call_${turn.calls.length}`, name, arguments: given });
 }
 

@@ -1,0 +1,77 @@
+/** A model's tokenizer and chat template as rollouts need them. */
+
+import type { Renderer, RenderOptions } from "../../trainer/tokenizer/renderer.ts";
+import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
+import { parseToolCalls } from "../../trainer/tokenizer/tool_call_parser.ts";
+import { openAiTool, type ToolDefinition } from "../tools/tool.ts";
+import type { ChatFormat, Continuation, ParsedCall, ParsedTurn } from "./chat_format.ts";
+import type { Message } from "./trajectory.ts";
+
+export interface RenderedChatOptions {
+  renderer: Renderer;
+  /** What the template can be trusted with; a part that is not stable is rendered anew each turn. */
+  probe: TemplateProbe;
+  /** `[agent] template_variables`. */
+  variables: Readonly<Record<string, unknown>>;
+}
+
+export class RenderedChat implements ChatFormat {
+  readonly stop_tokens: number[];
+  readonly #options: RenderedChatOptions;
+  readonly #render_options = new WeakMap<readonly ToolDefinition[], RenderOptions>();
+
+  constructor(options: RenderedChatOptions) {
+    this.#options = options;
+    this.stop_tokens = [...options.renderer.tokenizer.end_ids];
+  }
+
+  promptTokens(messages: readonly Message[], tools: readonly ToolDefinition[]): number[] {
+    return this.#options.renderer.renderPrompt(messages, this.#renderOptions(tools)).ids;
+  }
+
+  decode(tokens: readonly number[]): string {
+    return this.#options.renderer.tokenizer.decode(tokens, { special: true });
+  }
+
+  parseTurn(text: string): ParsedTurn {
+    const { reasoning, content, calls, malformed } = parseToolCalls(text);
+    const ordered: ParsedCall[] = calls.map(({ name, arguments: args }) => ({
+      type: "call",
+      name,
+      arguments: args,
+    }));
+    for (const { index, text, reason } of malformed) {
+      ordered.splice(index, 0, { type: "malformed", text, message: reason });
+    }
+    return { reasoning, content, calls: ordered };
+  }
+
+  continuation(request: Parameters<ChatFormat["continuation"]>[0]): Continuation {
+    const { messages, turn, tools, ended_by } = request;
+    const { renderer, probe } = this.#options;
+    const options = this.#renderOptions(tools);
+    const added = messages.slice(turn + 1);
+    const results_only = added.every(({ role }) => role === "tool");
+    if (!(results_only ? probe.tool_loop_stable : probe.prefix_stable)) {
+      return { type: "restart", tokens: this.promptTokens(messages, tools) };
+    }
+    const ended = renderer.turnEnd(options)?.id === ended_by;
+    const { ids, origins } = renderer.renderSuffix({ messages: added, ended }, options);
+    const forced = origins.filter((origin) => origin === "forced").length;
+    return {
+      type: "extend",
+      forced: ids.slice(0, forced),
+      tokens: ids.slice(forced),
+      origin: results_only ? "tool" : "prompt",
+    };
+  }
+
+  #renderOptions(tools: readonly ToolDefinition[]): RenderOptions {
+    let options = this.#render_options.get(tools);
+    if (!options) {
+      options = { tools: tools.map(openAiTool), variables: this.#options.variables };
+      this.#render_options.set(tools, options);
+    }
+    return options;
+  }
+}

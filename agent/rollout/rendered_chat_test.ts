@@ -1,0 +1,163 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { systemClock } from "../../core/clock.ts";
+import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
+import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
+import { Renderer } from "../../trainer/tokenizer/renderer.ts";
+import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
+import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+import { localEnvironments } from "../environment/local.ts";
+import { readScenarios } from "../scenario/scenario.ts";
+import { toolsetByName } from "../tools/toolset.ts";
+import { RenderedChat } from "./rendered_chat.ts";
+import { rolloutGroups } from "./scheduler.ts";
+import { testEnvironments, testRollout, testScenarios } from "./testing.ts";
+import type { Message } from "./trajectory.ts";
+
+const IM_END = 1019, ENDOFTEXT = 1017;
+
+async function tinyChat(template?: string): Promise<{ chat: RenderedChat; renderer: Renderer }> {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const source = template && await readFixtureText(`templates/${template}`);
+  const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file, source));
+  return {
+    chat: new RenderedChat({ renderer, probe: probeTemplate(renderer, {}), variables: {} }),
+    renderer,
+  };
+}
+
+const { chat, renderer } = await tinyChat();
+const { tools } = toolsetByName("files");
+const encode = (text: string) => renderer.encode(text);
+
+Deno.test("an episode that repeats a golden conversation has its golden tokens", async () => {
+  const { prompts } = await readFixtureJson("models/tiny-agent/golden.json");
+  const golden = prompts.find((prompt: { add_generation_prompt: boolean }) => !prompt.add_generation_prompt);
+  const messages: Message[] = golden.messages, ids: number[] = golden.ids;
+  const opening = encode("<|im_start|>assistant\n");
+  const turns: number[][] = [],
+    prompt_length = ids.findIndex((_, i) => begins(ids, i, opening)) + opening.length;
+  for (let i = 0; i < ids.length; i++) {
+    if (!begins(ids, i, opening)) continue;
+    const start = i + opening.length;
+    turns.push(ids.slice(start, ids.indexOf(IM_END, start) + 1));
+  }
+  const results = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+  const environment = testEnvironments();
+  environment.catalog = () => toolsetByName("files");
+  environment.acquire = () =>
+    Promise.resolve({
+      call: ({ name }) =>
+        Promise.resolve({ result: results.shift() ?? null, reward: null, done: name === "submit" }),
+      verify: () => Promise.resolve({ reward: 1, timed_out: false }),
+      close: () => Promise.resolve(),
+    });
+  const engine = new ScriptedEngine({ vocabulary: 1024, script: ({ turn }) => turns[turn] });
+  const scenarios = testScenarios("s").map((scenario) => ({
+    ...scenario,
+    system: messages[0]!.content,
+    user: messages[1]!.content,
+  }));
+  const [group] = await Array.fromAsync(
+    rolloutGroups(testRollout(engine.client, { chat, environment, scenarios })),
+  );
+  const [member] = group!.members;
+  equal(member!.stop_reason, "submitted");
+  deepEqual(group!.prompt_tokens, ids.slice(0, prompt_length));
+  deepEqual(member!.fragments[0]!.tokens, ids.slice(0, -1), "all but the line end behind the last turn");
+  equal(member!.fragments[0]!.sampled.turns.length, turns.flat().length);
+  const written = member!.messages.map(({ role, content }) => ({ role, content }));
+  deepEqual(written, messages.map(({ role, content }) => ({ role, content })));
+});
+
+const begins = (ids: number[], at: number, part: number[]) => part.every((id, i) => ids[at + i] === id);
+
+Deno.test({
+  name: "a held-out scenario is solved in a folder of this machine",
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const all = await readScenarios(await fixturePath("models/tiny-agent/scenarios.heldout.jsonl"));
+    const turns = [
+      { name: "read_file", arguments: { path: "copy.txt" } },
+      { name: "write_file", arguments: { path: "text.md", content: "fotines" } },
+      { name: "submit", arguments: {} },
+    ].map((call) => [...encode(`<tool_call>\n${JSON.stringify(call)}\n</tool_call>`), IM_END]);
+    const lazy = [[...encode("Done."), IM_END]];
+    let members = 0;
+    const script_of = new Map<number, number[][]>();
+    const engine = new ScriptedEngine({
+      vocabulary: 1024,
+      script: ({ sequence, turn }) => {
+        if (!script_of.has(sequence)) script_of.set(sequence, members++ === 0 ? turns : lazy);
+        return script_of.get(sequence)![turn];
+      },
+    });
+    const environment = localEnvironments({
+      allow_unsandboxed: true,
+      tools: {},
+      scenario_toolsets: ["files"],
+      limits: { exec_timeout_secs: 30 },
+      clock: systemClock,
+    });
+    const scenarios = all.filter(({ id }) => id === "heldout-copy-0001");
+    const options = testRollout(engine.client, { chat, environment, scenarios, group_size: 2 });
+    const [group] = await Array.fromAsync(rolloutGroups(options));
+    deepEqual(group!.members.map(({ stop_reason, total_reward }) => [stop_reason, total_reward]), [
+      ["submitted", 1],
+      ["no_tool_call", 0],
+    ]);
+    const shown = group!.members[0]!.messages.filter(({ role }) => role === "tool").map(({ content }) =>
+      content
+    );
+    deepEqual(shown, ["fotines", "ok"]);
+  },
+});
+
+Deno.test("a turn's calls come in the order of its text, broken ones among them", () => {
+  const submit = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
+  const { calls, content } = chat.parseTurn(
+    `<tool_call>\n{</tool_call>${submit}text<tool_call>7</tool_call>${submit}`,
+  );
+  deepEqual(calls.map(({ type }) => type), ["malformed", "call", "malformed", "call"]);
+  equal(content, "text");
+});
+
+const asked: Message[] = [
+  { role: "user", content: "q" },
+  { role: "assistant", content: "<think>\nx\n</think>\n\na", tool_calls: [] },
+];
+const result: Message = { role: "tool", content: "ok", tool_call_id: "call_0_0", name: "read_file" };
+
+Deno.test("a turn that another token ended is closed in the model's place", () => {
+  const messages = [...asked, result];
+  const frame = encode(
+    "\n<|im_start|>user\n<tool_response>\nok\n</tool_response><|im_end|>\n<|im_start|>assistant\n",
+  );
+  deepEqual(chat.continuation({ messages, turn: 1, tools, ended_by: IM_END }), {
+    type: "extend",
+    forced: [],
+    tokens: frame,
+    origin: "tool",
+  });
+  deepEqual(chat.continuation({ messages, turn: 1, tools, ended_by: ENDOFTEXT }), {
+    type: "extend",
+    forced: [IM_END],
+    tokens: frame,
+    origin: "tool",
+  });
+  deepEqual(chat.stop_tokens.toSorted(), [ENDOFTEXT, IM_END]);
+});
+
+Deno.test("what a template does not keep stable is rendered anew", async () => {
+  const { chat } = await tinyChat("llamacpp/Qwen-Qwen3-0.6B.jinja");
+  const question: Message = { role: "user", content: "and?" };
+  const messages = [...asked, question];
+  const anew = chat.continuation({ messages, turn: 1, tools, ended_by: IM_END });
+  deepEqual(
+    anew,
+    { type: "restart", tokens: chat.promptTokens(messages, tools) },
+    "before a new one it goes",
+  );
+});

@@ -1,0 +1,61 @@
+/** llama.cpp as another implementation to compare with; it runs in a process of its own. */
+
+import { fileURLToPath } from "node:url";
+
+const FOLDER = fileURLToPath(new URL("llama_cpp", import.meta.url));
+
+export interface GreedyRequest {
+  model_path: string;
+  /** A GGUF adapter at scale 1; null: none. */
+  adapter_path: string | null;
+  /** Token ids; every prompt starts at position 0. */
+  prompts: number[][];
+  /** End tokens do not stop a run. */
+  max_new_tokens: number;
+}
+
+/** A prompt's continuation, and by how much each token's logit leads over the second best. */
+export interface GreedyRun {
+  tokens: number[];
+  margins: number[];
+}
+
+/** Why llama.cpp cannot run here, or null when it can. */
+export function llamaCppMissing(): string | null {
+  try {
+    Deno.statSync(`${FOLDER}/node_modules/node-llama-cpp`);
+    return null;
+  } catch {
+    return "node-llama-cpp is not installed, ./dev test installs it on Linux x86_64 with npm";
+  }
+}
+
+/** Decodes greedily with llama.cpp, one run a prompt. @throws When llama.cpp refuses the model or the adapter. */
+export async function decodeGreedily(
+  request: GreedyRequest,
+): Promise<GreedyRun[]> {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "-A",
+      "--no-config",
+      "--node-modules-dir=manual",
+      "greedy.mjs",
+    ],
+    cwd: FOLDER,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const output = child.output();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(JSON.stringify(request)));
+  await writer.close();
+  const { code, stdout, stderr } = await output;
+  if (code !== 0) {
+    throw new Error(
+      `Cannot decode with llama.cpp: ${new TextDecoder().decode(stderr)}`,
+    );
+  }
+  return JSON.parse(new TextDecoder().decode(stdout)).runs;
+}

@@ -1,15 +1,39 @@
 /** What the commands get from the entry file, so that tests can give something else. */
 
+import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
+import type { RunEvent } from "../runs/event.ts";
 import type { Terminal } from "./terminal.ts";
+
+export interface StartRunOptions {
+  loaded: LoadedConfig;
+  /** `resume`: go on from the newest whole checkpoint. `fork`: begin with the state of a checkpoint. */
+  mode: "new" | "resume" | "fork";
+  /** The checkpoint's folder, of a fork. */
+  checkpoint: string | null;
+  /** Replace what an earlier run left. */
+  force: boolean;
+}
+
+/** A run under way. */
+export interface LiveRun {
+  /** Every event from the run's first on; the last is an `end`. */
+  events: AsyncIterable<RunEvent>;
+  /** Finishes the update, writes a checkpoint when one is configured, and ends. */
+  stop(): void;
+}
 
 export interface CliContext {
   terminal: Terminal;
   clock: Clock;
-  /** The module that a run's workers are started from: the program's own entry. */
-  entry: string;
+  /** @throws {ServiceError} What the data, the model or the machine refuse before the first event. */
+  startRun(options: StartRunOptions): Promise<LiveRun>;
   /** Starts `svc-server`; resolves when it has ended. */
   startServer(path: string): Promise<void>;
+  /** Calls back at every Ctrl-C until the returned function is called. */
+  onInterrupt(callback: () => void): () => void;
+  /** Leaves the process at once. */
+  exit(code: number): void;
   /** How the command ended when it neither threw nor succeeded. */
   setExitCode(code: number): void;
 }

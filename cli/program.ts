@@ -10,6 +10,7 @@ import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
 import { addToolsCommand } from "./tools.ts";
+import { addTrainCommand } from "./train.ts";
 
 /** Every command of `svc`. */
 export function buildProgram(context: CliContext): Command {
@@ -25,6 +26,7 @@ export function buildProgram(context: CliContext): Command {
       getErrHasColors: () => terminal.color,
     })
     .showHelpAfterError("(--help shows the arguments)");
+  addTrainCommand(program, context);
   addToolsCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);

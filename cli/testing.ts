@@ -27,14 +27,21 @@ export function testTerminal(
   return terminal;
 }
 
+/** A run that never starts. */
+export function noRun(): Promise<never> {
+  return Promise.reject(new Error("no run was expected"));
+}
+
 /** Runs a command in this process. */
 export async function runCommand(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const terminal = testTerminal();
   const code = await runCli(args, {
     terminal,
     clock: new ManualClock(),
-    entry: new URL("../cli.ts", import.meta.url).href,
+    startRun: noRun,
     startServer: (path) => Promise.resolve(terminal.line(`server ${path}`)),
+    onInterrupt: () => () => {},
+    exit: () => {},
   });
   return { code, out: terminal.out, err: terminal.err };
 }

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import type { EndEvent, EventData, RunEvent } from "../runs/event.ts";
+import type { StartRunOptions } from "./context.ts";
+import { runCli } from "./program.ts";
+import { testTerminal } from "./testing.ts";
+
+const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
+
+const END: EndEvent = {
+  kind: "end",
+  state: "completed",
+  reason: null,
+  detail: null,
+  update: 1,
+  evaluation: null,
+  plot: null,
+  adapter: null,
+  deterministic: true,
+};
+
+const LOG: EventData = { kind: "log", level: "info", message: "hello" };
+
+/** A run whose events a test writes; `interrupt` is the reader's Ctrl-C. */
+class ScriptedRun {
+  stops = 0;
+  exits: number[] = [];
+  started: StartRunOptions | null = null;
+  interrupt = () => {};
+  released = 0;
+  readonly terminal = testTerminal();
+
+  constructor(readonly script: (run: ScriptedRun) => AsyncGenerator<EventData>) {}
+
+  async *#events(): AsyncGenerator<RunEvent> {
+    let seq = 0;
+    for await (const event of this.script(this)) {
+      yield { seq: ++seq, time: "2026-01-01T00:00:00.000Z", run: "run_X", ...event };
+    }
+  }
+
+  train(...args: string[]): Promise<number> {
+    return runCli(["train", ...args], {
+      terminal: this.terminal,
+      clock: new ManualClock(),
+      startRun: (options) => {
+        this.started = options;
+        return Promise.resolve({ events: this.#events(), stop: () => this.stops++ });
+      },
+      startServer: () => Promise.reject(new Error("not here")),
+      onInterrupt: (callback) => {
+        this.interrupt = callback;
+        return () => this.released++;
+      },
+      exit: (code) => this.exits.push(code),
+    });
+  }
+}
+
+async function* completing(): AsyncGenerator<EventData> {
+  yield LOG;
+  yield END;
+}
+
+Deno.test("a run that completes ends with 0, a failed one with 1", async () => {
+  const run = new ScriptedRun(completing);
+  assert.equal(await run.train(EXAMPLE), 0);
+  assert.equal(run.terminal.out, "hello\nrun completed after update 1\n");
+  assert.deepEqual([run.stops, run.exits, run.released], [0, [], 1]);
+  const failed = new ScriptedRun(async function* () {
+    yield { ...END, state: "failed", reason: "loss_not_finite" };
+  });
+  assert.equal(await failed.train(EXAMPLE), 1);
+});
+
+Deno.test("with --json every event is a line of its own and nothing else is", async () => {
+  const run = new ScriptedRun(completing);
+  assert.equal(await run.train(EXAMPLE, "--json"), 0);
+  const events = run.terminal.out.trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(events.map(({ seq, kind, run: id }) => [seq, kind, id]), [
+    [1, "log", "run_X"],
+    [2, "end", "run_X"],
+  ]);
+});
+
+Deno.test("the first Ctrl-C finishes the update, the second leaves at once", async () => {
+  const run = new ScriptedRun(async function* (run) {
+    yield LOG;
+    run.interrupt();
+    assert.deepEqual([run.stops, run.exits], [1, []]);
+    run.interrupt();
+    assert.deepEqual([run.stops, run.exits], [1, [130]]);
+    yield { ...END, state: "paused" };
+  });
+  assert.equal(await run.train(EXAMPLE), 130);
+  assert.match(run.terminal.err, /Ctrl-C again leaves at once/);
+});
+
+Deno.test("a Ctrl-C before the first event leaves at once", async () => {
+  const run = new ScriptedRun(completing);
+  const code = await runCli(["train", EXAMPLE], {
+    terminal: run.terminal,
+    clock: new ManualClock(),
+    startRun: () => {
+      run.interrupt();
+      throw new ServiceError("cancelled", "Cannot train: interrupted");
+    },
+    startServer: () => Promise.resolve(),
+    onInterrupt: (callback) => {
+      run.interrupt = callback;
+      return () => run.released++;
+    },
+    exit: (code) => run.exits.push(code),
+  });
+  assert.deepEqual([code, run.exits, run.released], [130, [130], 1]);
+});
+
+Deno.test("options choose how a run begins", async () => {
+  const begin = async (...args: string[]) => {
+    const run = new ScriptedRun(completing);
+    assert.equal(await run.train(EXAMPLE, ...args), 0);
+    const { mode, checkpoint, force, loaded } = run.started!;
+    assert.equal(loaded.config.run.algorithm, "agent_grpo");
+    return [mode, checkpoint, force];
+  };
+  assert.deepEqual(await begin(), ["new", null, false]);
+  assert.deepEqual(await begin("--force"), ["new", null, true]);
+  assert.deepEqual(await begin("--resume"), ["resume", null, false]);
+  assert.deepEqual(await begin("--fork", "runs/x/update_4"), ["fork", "runs/x/update_4", false]);
+  const both = new ScriptedRun(completing);
+  assert.equal(await both.train(EXAMPLE, "--resume", "--fork", "x"), 2);
+  assert.equal(both.started, null);
+});

@@ -95,7 +95,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let delta_{l} = subgroupBroadcast(delta_i, {l}u);
       #for t KEYS
       let p{t}_{l} = select(0.0, exp(s{t}_{l} - lse_{l}), seen{t}_{l});
-      let d_s{t}_{l} = select(0.0, p{t}_{l} * (d_p{t}_{l} - delta_{l}), seen{t}_{l});
+      let d_s{t}_{l} = p{t}_{l} * (d_p{t}_{l} - delta_{l});
       #end
       #end
       #for d D4

@@ -101,7 +101,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
         #end
         let p = select(0.0, exp(s.x - lse[at]), seen{l});
-        let d_s = select(0.0, p * (s.y - delta[at]), seen{l});
+        let d_s = p * (s.y - delta[at]);
         #for c CHUNKS
         d_v{c} += p * d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
         d_k{c} += d_s * q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];

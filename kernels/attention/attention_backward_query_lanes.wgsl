@@ -102,10 +102,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   if i > last { return; }
   #for h HEADS
-  if chunk + {h}u < group_heads {
-    #for d D4
-    d_q[at{h} * {D4}u + {d}u] = d_q{h}_{d} * params.scale;
-    #end
-  }
+  #for d D4
+  d_q[at{h} * {D4}u + {d}u] = d_q{h}_{d} * params.scale;
+  #end
   #end
 }

@@ -41,6 +41,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let group_heads = params.heads / params.kv_heads;
   let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
   let kv = group.y / chunks;
+  // Where HEADS does not divide the group, a thread computes its last head again and writes the same numbers twice.
   let chunk = group.y % chunks * {HEADS}u;
 
   let span = rows[row];
@@ -95,7 +96,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     m{h} = top{h};
     sum{h} *= keep{h};
     #for l LANES
-    let p{h}_{l} = select(0.0, exp(s{h}_{l} - top{h}), seen{l});
+    let p{h}_{l} = exp(s{h}_{l} - top{h});
     sum{h} += p{h}_{l};
     #end
     #end
@@ -121,12 +122,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   if i > last { return; }
   #for h HEADS
-  if chunk + {h}u < group_heads {
-    let scale{h} = 1.0 / sum{h};
-    #for d D4
-    o[at{h} * {D4}u + {d}u] = o{h}_{d} * scale{h};
-    #end
-    lse[at{h}] = m{h} + log(sum{h});
-  }
+  let scale{h} = 1.0 / sum{h};
+  #for d D4
+  o[at{h} * {D4}u + {d}u] = o{h}_{d} * scale{h};
+  #end
+  lse[at{h}] = m{h} + log(sum{h});
   #end
 }

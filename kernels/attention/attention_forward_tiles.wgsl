@@ -103,7 +103,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #for l KEYS
     {
-      let p = select(0.0, exp(s{l} - top), seen{l});
+      let p = exp(s{l} - top);
       sum += p;
       #for c CHUNKS
       o{c} += p * v_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];

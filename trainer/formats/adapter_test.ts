@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { fixturePath } from "../../tests/fixture.ts";
 import { LORA_TARGETS } from "../engine/protocol.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
-import { openGguf } from "./gguf.ts";
 import { ggufName, loraDifference, loraKey, type LoraTensors, peftModule, targetOfGgufName } from "./lora.ts";
 import { readPeft, writePeft } from "./peft.ts";
 
@@ -93,18 +93,14 @@ Deno.test({
 });
 
 Deno.test({
-  name: "the written file has the golden file's tensors and PEFT configuration",
+  name: "the written file has the golden file's bytes and PEFT configuration",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
       const lora = await goldenAdapter();
       await writeAdapter(`${directory}/a.gguf`, lora, "tiny-agent-golden-lora");
       const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
-      using written = await openGguf(`${directory}/a.gguf`);
-      using original = await openGguf(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
-      assert.deepEqual(new Map([...written.metadata].sort()), new Map([...original.metadata].sort()));
-      assert.deepEqual([...written.tensors.keys()].sort(), [...original.tensors.keys()].sort());
-      assert.equal((await Deno.stat(`${directory}/a.gguf`)).size, golden.length);
+      assert.ok(Buffer.from(golden).equals(await Deno.readFile(`${directory}/a.gguf`)));
       await writePeft(`${directory}/peft`, lora, "tiny-agent");
       const config = async (folder: string) =>
         JSON.parse(await Deno.readTextFile(`${folder}/adapter_config.json`));

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { fixturePath } from "../../tests/fixture.ts";
 import {

@@ -5,6 +5,7 @@ import { openGguf } from "./gguf.ts";
 import {
   type GgufMetadata,
   MAX_ARRAY_ITEMS,
+  MAX_KEY_BYTES,
   MAX_METADATA_ENTRIES,
   MAX_STRING_BYTES,
   MAX_TENSORS,
@@ -109,6 +110,11 @@ const MALFORMED: [name: string, bytes: Iterable<number>, reason: RegExp][] = [
   ],
   ["key of 2^63 bytes", start({ entries: 1 }).u64(1n << 63n).pad(64).parts, /length of metadata key 0/],
   ["key beyond the end", start({ entries: 1 }).u64(100).pad(64).parts, /key 0 is 100, but only/],
+  [
+    "key of 65536 bytes",
+    start({ entries: 1 }).text("k".repeat(MAX_KEY_BYTES + 1)).pad().parts,
+    /limit of 65535/,
+  ],
   [
     "string of 2^40 bytes",
     entry("a", (b) => b.u32(STRING).u64(1n << 40n)).parts,

@@ -99,6 +99,13 @@ Deno.test({
         await Deno.writeFile(path, bytes);
         await assert.rejects(readSafetensors(path), { code: "format_invalid", message: reason });
       }
+      // A file with holes takes no room: its header would fit, but is beyond the limit.
+      await Deno.writeFile(path, fileOf("{}", 0, MAX_SAFETENSORS_HEADER_BYTES + 1));
+      await Deno.truncate(path, 2 * MAX_SAFETENSORS_HEADER_BYTES);
+      await assert.rejects(readSafetensors(path), {
+        code: "format_invalid",
+        message: /longer than the file or the limit/,
+      });
     } finally {
       await Deno.remove(path);
     }

@@ -5,7 +5,7 @@ import { openGguf } from "../formats/gguf.ts";
 import type { GgufMetadata, GgufValue } from "../formats/gguf_values.ts";
 import { writeGguf } from "../formats/gguf_writer.ts";
 import { CHARACTER_OF_BYTE } from "./byte_table.ts";
-import { StreamingDecoder, Tokenizer } from "./tokenizer.ts";
+import { MAX_WORD_BYTES, StreamingDecoder, Tokenizer } from "./tokenizer.ts";
 import { MAX_CACHED_WORDS, WordCache } from "./word_cache.ts";
 
 async function tokenizerOf(name: string): Promise<Tokenizer> {
@@ -99,7 +99,14 @@ Deno.test("a character of several tokens comes with its last byte", () => {
 
 Deno.test("long words take no quadratic work", () => {
   // A pass per merge over 300,000 characters would be some 10^10 steps.
-  for (const text of ["ab".repeat(150_000), " ".repeat(300_000), "日本".repeat(50_000)]) {
+  for (
+    const text of [
+      "ab".repeat(150_000),
+      " ".repeat(300_000),
+      "日本".repeat(50_000),
+      "!".repeat(MAX_WORD_BYTES + 1),
+    ]
+  ) {
     assert.equal(qwen.decode(qwen.encode(text, { special: false }), { special: true }), text);
   }
 });

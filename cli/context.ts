@@ -3,6 +3,7 @@
 import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RunEvent } from "../runs/event.ts";
+import type { EvaluationResult } from "../runs/training_loop.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface StartRunOptions {
@@ -23,11 +24,20 @@ export interface LiveRun {
   stop(): void;
 }
 
+export interface EvaluateOptions {
+  /** With the command line's numbers in `[evaluation]`. */
+  loaded: LoadedConfig;
+  /** An adapter file; null: the model as the configuration would begin to train it. */
+  adapter: string | null;
+}
+
 export interface CliContext {
   terminal: Terminal;
   clock: Clock;
   /** @throws {ServiceError} What the data, the model or the machine refuse before the first event. */
   startRun(options: StartRunOptions): Promise<LiveRun>;
+  /** Tries the held-out data. @throws {ServiceError} */
+  evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
   /** Starts `svc-server`; resolves when it has ended. */
   startServer(path: string): Promise<void>;
   /** Calls back at every Ctrl-C until the returned function is called. */

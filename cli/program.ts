@@ -6,6 +6,7 @@ import { VERSION } from "../core/version.ts";
 import { addConfigCommand } from "./config.ts";
 import type { CliContext } from "./context.ts";
 import { addDoctorCommand } from "./doctor.ts";
+import { addEvalCommand } from "./eval.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
@@ -27,6 +28,7 @@ export function buildProgram(context: CliContext): Command {
     })
     .showHelpAfterError("(--help shows the arguments)");
   addTrainCommand(program, context);
+  addEvalCommand(program, context);
   addToolsCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);

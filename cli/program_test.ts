@@ -3,7 +3,8 @@ import { configJsonSchema } from "../config/describe.ts";
 import { ServiceError } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
-import { runCommand } from "./testing.ts";
+import { runCli } from "./program.ts";
+import { runCommand, testContext } from "./testing.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
@@ -14,7 +15,10 @@ Deno.test("what is asked for goes to standard output and ends with 0", async () 
   assert.match(help.out, /Usage: svc tools list/);
   const schema = await runCommand("config", "schema");
   assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
-  assert.deepEqual(await runCommand("server", "s.toml"), { code: 0, out: "server s.toml\n", err: "" });
+  const served: string[] = [];
+  const startServer = (path: string) => Promise.resolve(void served.push(path));
+  assert.equal(await runCli(["server", "s.toml"], testContext({ startServer })), 0);
+  assert.deepEqual(served, ["s.toml"]);
 });
 
 Deno.test("a wrong command line goes to standard error and ends with 2", async () => {

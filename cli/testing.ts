@@ -1,6 +1,7 @@
 /** What the tests of this room share. */
 
 import { ManualClock } from "../core/clock.ts";
+import type { CliContext } from "./context.ts";
 import { runCli } from "./program.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -27,21 +28,26 @@ export function testTerminal(
   return terminal;
 }
 
-/** A run that never starts. */
-export function noRun(): Promise<never> {
-  return Promise.reject(new Error("no run was expected"));
-}
-
-/** Runs a command in this process. */
-export async function runCommand(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const terminal = testTerminal();
-  const code = await runCli(args, {
-    terminal,
+/** A context in which nothing can be started but what `given` starts. */
+export function testContext(
+  given: Partial<Omit<CliContext, "setExitCode">> = {},
+): Omit<CliContext, "setExitCode"> {
+  const unexpected = () => Promise.reject(new Error("the command was not expected to start anything"));
+  return {
+    terminal: testTerminal(),
     clock: new ManualClock(),
-    startRun: noRun,
-    startServer: (path) => Promise.resolve(terminal.line(`server ${path}`)),
+    startRun: unexpected,
+    evaluate: unexpected,
+    startServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},
-  });
+    ...given,
+  };
+}
+
+/** Runs a command in this process that starts nothing. */
+export async function runCommand(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const terminal = testTerminal();
+  const code = await runCli(args, testContext({ terminal }));
   return { code, out: terminal.out, err: terminal.err };
 }

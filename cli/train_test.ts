@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import type { EndEvent, EventData, RunEvent } from "../runs/event.ts";
 import type { StartRunOptions } from "./context.ts";
 import { runCli } from "./program.ts";
-import { testTerminal } from "./testing.ts";
+import { testContext, testTerminal } from "./testing.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
@@ -41,14 +40,16 @@ class ScriptedRun {
   }
 
   train(...args: string[]): Promise<number> {
-    return runCli(["train", ...args], {
+    return runCli(["train", ...args], this.context());
+  }
+
+  context() {
+    return testContext({
       terminal: this.terminal,
-      clock: new ManualClock(),
       startRun: (options) => {
         this.started = options;
         return Promise.resolve({ events: this.#events(), stop: () => this.stops++ });
       },
-      startServer: () => Promise.reject(new Error("not here")),
       onInterrupt: (callback) => {
         this.interrupt = callback;
         return () => this.released++;
@@ -99,20 +100,11 @@ Deno.test("the first Ctrl-C finishes the update, the second leaves at once", asy
 
 Deno.test("a Ctrl-C before the first event leaves at once", async () => {
   const run = new ScriptedRun(completing);
-  const code = await runCli(["train", EXAMPLE], {
-    terminal: run.terminal,
-    clock: new ManualClock(),
-    startRun: () => {
-      run.interrupt();
-      throw new ServiceError("cancelled", "Cannot train: interrupted");
-    },
-    startServer: () => Promise.resolve(),
-    onInterrupt: (callback) => {
-      run.interrupt = callback;
-      return () => run.released++;
-    },
-    exit: (code) => run.exits.push(code),
-  });
+  const startRun = () => {
+    run.interrupt();
+    throw new ServiceError("cancelled", "Cannot train: interrupted");
+  };
+  const code = await runCli(["train", EXAMPLE], { ...run.context(), startRun });
   assert.deepEqual([code, run.exits, run.released], [130, [130], 1]);
 });
 

@@ -1,0 +1,88 @@
+/** `svc eval`: how a model does on held-out data. */
+
+import type { Command } from "commander";
+import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
+import { ServiceError } from "../core/errors.ts";
+import { writeFileAtomic } from "../core/files.ts";
+import type { EvaluationResult } from "../runs/training_loop.ts";
+import type { CliContext } from "./context.ts";
+import { EXIT } from "./exit_codes.ts";
+import { numberFor } from "./options.ts";
+import { formatRate } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface EvalOptions {
+  adapter?: string;
+  samples?: number;
+  temperature?: number;
+  limit?: number;
+  seed?: number;
+  json?: true;
+  out?: string;
+}
+
+/** The configuration with the command line's numbers in `[evaluation]`. */
+function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
+  const { evaluation } = loaded.config;
+  if (!evaluation) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot evaluate: ${loaded.path} has no [evaluation]; name held-out data in [evaluation] data`,
+    );
+  }
+  const { samples, temperature, limit, seed } = options;
+  const numbers = {
+    ...(samples === undefined ? {} : { samples_per_scenario: samples }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(limit === undefined ? {} : { max_examples: limit }),
+    ...(seed === undefined ? {} : { seed }),
+  };
+  return { ...loaded, config: { ...loaded.config, evaluation: { ...evaluation, ...numbers } } };
+}
+
+function printResult(terminal: Terminal, result: EvaluationResult): void {
+  const attempts = result.scenarios.reduce((sum, scenario) => sum + scenario.attempts, 0);
+  if (result.pass_rate) {
+    terminal.line(`pass rate ${formatRate(result.pass_rate)}`);
+    const passed = result.scenarios.filter(({ passes }) => passes > 0).length;
+    terminal.line(
+      `${attempts} attempts at ${result.scenarios.length} scenarios, of which ${passed} were solved at least once`,
+    );
+  }
+  if (result.reward_mean !== null) terminal.line(`mean reward ${result.reward_mean.toFixed(4)}`);
+  if (result.loss !== null) terminal.line(`loss ${result.loss.toFixed(6)}`);
+  if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
+}
+
+async function evaluate(path: string, options: EvalOptions, context: CliContext): Promise<void> {
+  const { terminal } = context;
+  const loaded = withOptions(await loadRunConfig(path), options);
+  const release = context.onInterrupt(() => context.exit(EXIT.interrupted));
+  try {
+    const result = await context.evaluate({ loaded, adapter: options.adapter ?? null });
+    const report = JSON.stringify({
+      model: loaded.config.model.path,
+      adapter: options.adapter ?? null,
+      ...result,
+    });
+    if (options.out !== undefined) await writeFileAtomic(options.out, `${report}\n`);
+    if (options.json) terminal.line(report);
+    else printResult(terminal, result);
+  } finally {
+    release();
+  }
+}
+
+/** Adds the command. */
+export function addEvalCommand(program: Command, context: CliContext): void {
+  program.command("eval").description("try a model on a configuration's held-out data")
+    .argument("<config>", "run configuration (TOML) with [evaluation]")
+    .option("--adapter <file>", "an adapter to try; without it the model as training would begin")
+    .option("--samples <n>", "attempts at each scenario", numberFor("evaluation.samples_per_scenario"))
+    .option("--temperature <t>", "sampling temperature; 0 is greedy", numberFor("evaluation.temperature"))
+    .option("--limit <n>", "only the first scenarios", numberFor("evaluation.max_examples"))
+    .option("--seed <n>", "seed of the samples", numberFor("evaluation.seed"))
+    .option("--json", "print the result with every scenario as JSON")
+    .option("--out <file>", "also write it to a file")
+    .action((path: string, options: EvalOptions) => evaluate(path, options, context));
+}

@@ -1,0 +1,17 @@
+/** Numbers of the command line, held to the limits of the keys that they stand for. */
+
+import { InvalidArgumentError } from "commander";
+import { describeKeys } from "../config/describe.ts";
+import { LIMITS, type NumericKey, type Range } from "../config/limits.ts";
+
+/** A parser of one option. The value replaces that of `key`, and must be what the key accepts. */
+export function numberFor(key: NumericKey): (text: string) => number {
+  const { min, max, above, below }: Range = LIMITS[key];
+  const type = describeKeys().find((found) => found.key === key)!.type;
+  return (text) => {
+    const value = text.trim() === "" ? NaN : Number(text);
+    const is_inside = (above ? value > min : value >= min) && (below ? value < max : value <= max);
+    if (is_inside && (!type.startsWith("integer") || Number.isInteger(value))) return value;
+    throw new InvalidArgumentError(`It must be: ${type}.`);
+  };
+}

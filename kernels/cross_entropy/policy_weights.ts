@@ -66,7 +66,7 @@ export interface PolicyTensors {
   /** `null` where there is no reference: the KL term is 0. */
   reference_logprob: Tensor | null;
   advantage: Tensor;
-  /** Multiplies the row's whole loss: a mask, or a correction for the sampler. */
+  /** Constant factor of the policy term, not of the KL term: truncated importance sampling. */
   weight: Tensor;
   /** ∂loss/∂logprob, overwritten. */
   g: Tensor;

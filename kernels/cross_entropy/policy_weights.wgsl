@@ -3,8 +3,8 @@
 //
 //   w = exp(log_ratio)        d = reference_logprob − logprob        k3 = exp(d) − d − 1        (exponents within ±20)
 //   clipped = 1 where advantage > 0 and w > 1 + clip_high, −1 where advantage < 0 and w < 1 − clip_low, else 0
-//   loss = weight / normalizer · (−min(w · advantage, clip(w) · advantage) + kl_coefficient · w · k3)
-//   g    = weight / normalizer · (−w · advantage · 1[clipped = 0] + kl_coefficient · w · (1 − exp(d)))
+//   loss = (−weight · min(w · advantage, clip(w) · advantage) + kl_coefficient · w · k3) / normalizer
+//   g    = (−weight · w · advantage · 1[clipped = 0] + kl_coefficient · w · (1 − exp(d))) / normalizer
 //
 // The ratio in front of k3 and of its derivative is a constant: the gradient is that of KL(reference ‖ policy).
 //
@@ -64,12 +64,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if a < 0.0 && w < low { clipped = -1.0; }
   let d = clamp(reference_logprob[r] - logprob[r], -limit, limit);
   let k3 = exp_rest(d);
-  let scale = weight[r] / params.normalizer;
-  let policy = -min(w * a, clamp(w, low, high) * a);
-  let d_policy = select(0.0, -w * a, clipped == 0.0);
-  results[r] = scale * (policy + params.kl_coefficient * w * k3);
+  let policy = -weight[r] * min(w * a, clamp(w, low, high) * a);
+  let d_policy = select(0.0, -weight[r] * w * a, clipped == 0.0);
+  results[r] = (policy + params.kl_coefficient * w * k3) / params.normalizer;
   results[params.total + r] = w;
   results[2u * params.total + r] = clipped;
   results[3u * params.total + r] = k3;
-  g[r] = scale * (d_policy - params.kl_coefficient * w * (k3 + d));
+  g[r] = (d_policy - params.kl_coefficient * w * (k3 + d)) / params.normalizer;
 }

@@ -34,5 +34,5 @@ export function policyLossReference(row: PolicyRow, scalars: PolicyScalars, kl_r
   const { clip_low, clip_high, kl_coefficient, normalizer } = scalars;
   const { ratio, k3 } = policyRowReference(row, scalars);
   const policy = -Math.min(ratio * row.advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * row.advantage);
-  return row.weight / normalizer * (policy + kl_coefficient * kl_ratio * k3);
+  return (row.weight * policy + kl_coefficient * kl_ratio * k3) / normalizer;
 }

@@ -4,6 +4,7 @@ import { duplicateKey } from "./json_keys.ts";
 import {
   floatsOf,
   floatTensor,
+  MAX_SAFETENSORS_HEADER_BYTES,
   readSafetensors,
   type SafetensorsTensor,
   writeSafetensors,

@@ -40,15 +40,18 @@ export interface TrainingState {
   learning_rate: number | null;
   /** Evaluations made. */
   evaluations: number;
+  /** The update that the last of them followed; null before the first. */
+  evaluated_update: number | null;
   best: BestEvaluation | null;
   /** Evaluations since the best one: `patience` counts them. */
   evaluations_since_best: number;
-  /** The held-out pass rate before the first update. */
+  /** The held-out pass rate before the first update, and the latest. */
   pass_rate_before: Rate | null;
+  pass_rate_latest: Rate | null;
   /** By scenario id. */
   history: Record<string, HistoryEntry[]>;
   /** Mean reward, or loss, of every update: what the plot at the end shows. */
-  curve: number[];
+  curve: (number | null)[];
   /** Training time so far, for `max_minutes` and the remaining time. */
   elapsed_seconds: number;
   deterministic: boolean;
@@ -61,9 +64,11 @@ export function initialState(): TrainingState {
     drawn: 0,
     learning_rate: null,
     evaluations: 0,
+    evaluated_update: null,
     best: null,
     evaluations_since_best: 0,
     pass_rate_before: null,
+    pass_rate_latest: null,
     history: {},
     curve: [],
     elapsed_seconds: 0,

@@ -14,7 +14,7 @@ import type {
   EvaluationResult,
   UpdateRequest,
   UpdateResult,
-} from "./training_loop.ts";
+} from "./algorithm.ts";
 
 export interface SftOptions {
   config: ResolvedConfig;

@@ -1,66 +1,217 @@
-/** What the loop of updates and an algorithm know of each other. */
+/** The loop of updates: evaluate, checkpoint, obey, update, until the run is done or told to end. */
 
-import type { HistoryEntry } from "./checkpoint.ts";
-import type { GroupSummary, Rate, ScenarioOutcome } from "./event.ts";
+import { ServiceError } from "../core/errors.ts";
+import type { EngineClient } from "../trainer/engine/client.ts";
+import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
+import type { Controller } from "./control.ts";
+import type { LiveRun } from "./live_run.ts";
+import { learningRate } from "./schedule.ts";
 import type { Metrics } from "./step_metrics.ts";
 
-export interface UpdateRequest {
-  /** From 1. */
-  update: number;
-  /** Scenarios or rows drawn before this update. */
-  drawn: number;
-  /** The learning rate of the update's n-th optimiser step, from 0. */
-  learningRate(step: number): number;
-  /** Aborts when the update is to be thrown away. */
+/** The engine's name of the adapter that learns. */
+export const POLICY = "policy";
+
+export interface TrainingLoopOptions {
+  run: LiveRun;
+  engine: EngineClient;
+  algorithm: Algorithm;
+  controller: Controller | null;
+  /** Aborts when the run is to leave at the next boundary. */
   signal: AbortSignal;
+  /** Aborts when the present update is to be thrown away. */
+  now: AbortSignal;
 }
 
-export interface StepRecord {
-  /** Optimiser steps of the run, this one included. */
-  step: number;
-  values: Metrics;
+export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
+
+export class TrainingLoop {
+  readonly #options: TrainingLoopOptions;
+  /** The update whose checkpoint was written last. */
+  #saved_update: number | null = null;
+  #started_ms: number;
+
+  constructor(options: TrainingLoopOptions) {
+    this.#options = options;
+    this.#started_ms = options.run.clock.monotonic_ms();
+  }
+
+  async run(): Promise<LoopEnd> {
+    while (true) {
+      if (this.#evaluationIsDue()) await this.#evaluate();
+      if (this.#checkpointIsDue()) await this.#checkpoint();
+      const end = await this.#boundary();
+      if (end) return end;
+      if (this.#isFinished()) return "completed";
+      await this.#update();
+    }
+  }
+
+  /** Every update is done, or time or patience is up. */
+  #isFinished(): boolean {
+    const { run, algorithm } = this.#options;
+    const { training, evaluation } = run.config;
+    const { update, elapsed_seconds, evaluations_since_best } = run.state;
+    if (update >= algorithm.updates) return true;
+    if (training.max_minutes !== undefined && elapsed_seconds >= training.max_minutes * 60) return true;
+    return evaluation?.patience !== undefined && evaluations_since_best >= evaluation.patience;
+  }
+
+  #evaluationIsDue(): boolean {
+    const { run, algorithm, signal, now } = this.#options;
+    const { update, evaluated_update } = run.state;
+    if (!algorithm.objective || evaluated_update === update || signal.aborted || now.aborted) return false;
+    const every = run.config.evaluation!.every_updates;
+    return update === 0 || this.#isFinished() || (every !== undefined && update % every === 0);
+  }
+
+  #checkpointIsDue(): boolean {
+    const { run } = this.#options;
+    const { update, best } = run.state;
+    const { checkpoint } = run.config;
+    if (!checkpoint || update === 0 || this.#saved_update === update) return false;
+    return this.#isFinished() || update % checkpoint.every_updates === 0 ||
+      (checkpoint.best && best?.update === update);
+  }
+
+  async #checkpoint(): Promise<void> {
+    const { run, engine } = this.#options;
+    if (this.#saved_update === run.state.update) return;
+    await run.saveCheckpoint(async (directory) => {
+      await engine.call("checkpoint_save", { adapter: POLICY, directory });
+    });
+    this.#saved_update = run.state.update;
+  }
+
+  /** Obeys what arrived since the last boundary. */
+  async #boundary(): Promise<LoopEnd | null> {
+    const { run, controller, signal } = this.#options;
+    for (const command of controller?.takeBoundary() ?? []) {
+      switch (command.command) {
+        case "set_lr":
+          run.state.learning_rate = command.lr;
+          break;
+        case "checkpoint":
+          await this.#checkpoint();
+          break;
+        case "pause":
+          await this.#checkpoint();
+          return "paused";
+        case "cancel":
+          if (command.checkpoint) await this.#checkpoint();
+          return "cancelled";
+      }
+    }
+    if (!signal.aborted) return null;
+    if (run.config.checkpoint) await this.#checkpoint();
+    return "interrupted";
+  }
+
+  async #update(): Promise<void> {
+    const { run, algorithm, now } = this.#options;
+    const { state } = run;
+    const update = state.update + 1;
+    this.#started_ms = run.clock.monotonic_ms();
+    try {
+      const result = await algorithm.runUpdate({
+        update,
+        drawn: state.drawn,
+        learningRate: (step) => this.#learningRate((update - 1) * algorithm.steps_per_update + step),
+        signal: now,
+      });
+      this.#record(update, result);
+    } catch (error) {
+      if (!isCancelled(error, now)) throw error;
+    }
+  }
+
+  #learningRate(step: number): number {
+    const { run: { state, config: { training } }, algorithm } = this.#options;
+    return learningRate({
+      learning_rate: state.learning_rate ?? training.lr,
+      lr_scheduler: training.lr_scheduler,
+      warmup_steps: training.warmup_steps,
+      total_steps: algorithm.updates * algorithm.steps_per_update,
+    }, step);
+  }
+
+  #record(update: number, result: UpdateResult): void {
+    const { run, algorithm } = this.#options;
+    const { state } = run;
+    const seconds = (run.clock.monotonic_ms() - this.#started_ms) / 1000;
+    const step = result.steps.at(-1)?.step ?? state.step;
+    Object.assign(state, { update, step, drawn: result.drawn });
+    state.elapsed_seconds += seconds;
+    state.curve.push(result.reward_mean ?? result.loss);
+    state.deterministic &&= result.deterministic;
+    for (const [scenario, entry] of Object.entries(result.history)) {
+      (state.history[scenario] ??= []).push(entry);
+    }
+    run.metrics = Object.assign({}, ...result.steps.map(({ values }) => values), result.values);
+    for (const event of metricEvents(result, step)) run.emit({ kind: "metrics", update, ...event });
+    run.emit({
+      kind: "update",
+      update,
+      updates: algorithm.updates,
+      step,
+      reward_mean: result.reward_mean,
+      loss: result.loss,
+      tokens_per_second: seconds > 0 ? result.tokens / seconds : 0,
+      eta_seconds: state.elapsed_seconds / update * (algorithm.updates - update),
+      groups: result.groups,
+    });
+  }
+
+  async #evaluate(): Promise<void> {
+    const { algorithm, signal, now } = this.#options;
+    const both = AbortSignal.any([signal, now]);
+    try {
+      const result = await algorithm.evaluate({ adapter: POLICY, signal: both });
+      this.#recordEvaluation(result);
+    } catch (error) {
+      if (!isCancelled(error, both)) throw error;
+    }
+  }
+
+  #recordEvaluation(result: EvaluationResult): void {
+    const { run, algorithm } = this.#options;
+    const { state } = run;
+    const { update, step } = state;
+    const { deterministic, ...outcome } = result;
+    const values = evaluationMetrics(result);
+    state.deterministic &&= deterministic;
+    state.evaluations++;
+    state.evaluated_update = update;
+    if (update === 0) state.pass_rate_before = result.pass_rate;
+    state.pass_rate_latest = result.pass_rate;
+    const { metric, higher_is_better } = algorithm.objective!;
+    const value = values[metric]!, { best } = state;
+    const gain = best ? (value - best.value) * (higher_is_better ? 1 : -1) : Infinity;
+    const is_better = gain > run.config.evaluation!.min_delta;
+    if (is_better) state.best = { metric, value, update };
+    state.evaluations_since_best = is_better ? 0 : state.evaluations_since_best + 1;
+    Object.assign(run.metrics, values);
+    run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });
+    run.emit({ kind: "metrics", update, step, values });
+  }
 }
 
-export interface UpdateResult {
-  steps: StepRecord[];
-  /** Metrics of the update as a whole; none of them is a step's. */
-  values: Metrics;
-  groups: GroupSummary[];
-  reward_mean: number | null;
-  loss: number | null;
-  /** Tokens that went through the model, and the share of them that was drawn or learned. */
-  tokens: number;
-  drawn: number;
-  history: Record<string, HistoryEntry>;
-  deterministic: boolean;
+/** One event where step and update are one, else one a step and one for the update. */
+function metricEvents(result: UpdateResult, step: number): { step: number; values: Metrics }[] {
+  const { steps, values } = result;
+  if (steps.length === 1) return [{ step, values: { ...steps[0]!.values, ...values } }];
+  return [...steps, { step, values }];
 }
 
-export interface EvaluationRequest {
-  /** The engine's name of the adapter; null: the base model. */
-  adapter: string | null;
-  /** Scenarios or rows; left out: `[evaluation].max_examples`, else all. */
-  limit?: number;
-  signal: AbortSignal;
+export function evaluationMetrics(result: EvaluationResult): Metrics {
+  const metrics: Metrics = {};
+  if (result.pass_rate) metrics["eval/pass_rate"] = result.pass_rate.rate;
+  if (result.reward_mean !== null) metrics["eval/reward_mean"] = result.reward_mean;
+  if (result.loss !== null) metrics["eval/loss"] = result.loss;
+  if (result.perplexity !== null) metrics["eval/perplexity"] = result.perplexity;
+  return metrics;
 }
 
-export interface EvaluationResult {
-  pass_rate: Rate | null;
-  reward_mean: number | null;
-  loss: number | null;
-  perplexity: number | null;
-  scenarios: ScenarioOutcome[];
-  deterministic: boolean;
-}
-
-/** One way to learn. Everything in it is a function of the configuration, the data and its requests. */
-export interface Algorithm {
-  /** Updates of the whole run. */
-  readonly updates: number;
-  /** Optimiser steps of an update. */
-  readonly steps_per_update: number;
-  /** How an evaluation is judged; null without held-out data. */
-  readonly objective: { metric: "eval/pass_rate" | "eval/loss"; higher_is_better: boolean } | null;
-  /** From the data to the last optimiser step. Before the first of these the signal can throw the update away. */
-  runUpdate(request: UpdateRequest): Promise<UpdateResult>;
-  evaluate(request: EvaluationRequest): Promise<EvaluationResult>;
+function isCancelled(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted &&
+    (error === signal.reason || error instanceof ServiceError && error.code === "cancelled");
 }

@@ -1,0 +1,66 @@
+/** What the loop of updates and an algorithm know of each other. */
+
+import type { HistoryEntry } from "./checkpoint.ts";
+import type { GroupSummary, Rate, ScenarioOutcome } from "./event.ts";
+import type { Metrics } from "./step_metrics.ts";
+
+export interface UpdateRequest {
+  /** From 1. */
+  update: number;
+  /** Scenarios or rows drawn before this update. */
+  drawn: number;
+  /** The learning rate of the update's n-th optimiser step, from 0. */
+  learningRate(step: number): number;
+  /** Aborts when the update is to be thrown away. */
+  signal: AbortSignal;
+}
+
+export interface StepRecord {
+  /** Optimiser steps of the run, this one included. */
+  step: number;
+  values: Metrics;
+}
+
+export interface UpdateResult {
+  steps: StepRecord[];
+  /** Metrics of the update as a whole; none of them is a step's. */
+  values: Metrics;
+  groups: GroupSummary[];
+  reward_mean: number | null;
+  loss: number | null;
+  /** Tokens that went through the model, and the share of them that was drawn or learned. */
+  tokens: number;
+  drawn: number;
+  history: Record<string, HistoryEntry>;
+  deterministic: boolean;
+}
+
+export interface EvaluationRequest {
+  /** The engine's name of the adapter; null: the base model. */
+  adapter: string | null;
+  /** Scenarios or rows; left out: `[evaluation].max_examples`, else all. */
+  limit?: number;
+  signal: AbortSignal;
+}
+
+export interface EvaluationResult {
+  pass_rate: Rate | null;
+  reward_mean: number | null;
+  loss: number | null;
+  perplexity: number | null;
+  scenarios: ScenarioOutcome[];
+  deterministic: boolean;
+}
+
+/** One way to learn. Everything in it is a function of the configuration, the data and its requests. */
+export interface Algorithm {
+  /** Updates of the whole run. */
+  readonly updates: number;
+  /** Optimiser steps of an update. */
+  readonly steps_per_update: number;
+  /** How an evaluation is judged; null without held-out data. */
+  readonly objective: { metric: "eval/pass_rate" | "eval/loss"; higher_is_better: boolean } | null;
+  /** From the data to the last optimiser step. Before the first of these the signal can throw the update away. */
+  runUpdate(request: UpdateRequest): Promise<UpdateResult>;
+  evaluate(request: EvaluationRequest): Promise<EvaluationResult>;
+}

@@ -1,0 +1,140 @@
+/** A run while a process works for it: its directory, its log, its state and what it will go on from. */
+
+import type { ResolvedConfig } from "../config/derive.ts";
+import { type Clock, timestamp } from "../core/clock.ts";
+import { assert } from "../core/errors.ts";
+import {
+  type Checkpoint,
+  checkpointName,
+  initialState,
+  listCheckpoints,
+  pruneCheckpoints,
+  saveCheckpoint,
+  type TrainingState,
+} from "./checkpoint.ts";
+import { trainingKeys } from "./config_identity.ts";
+import type { RunDirectory } from "./directory.ts";
+import type { EventData, StateEvent } from "./event.ts";
+import type { EventLog } from "./event_log.ts";
+import { type RunFacts, type RunState, TRANSITIONS } from "./run.ts";
+import type { Metrics } from "./step_metrics.ts";
+
+export interface LiveRunOptions {
+  config: ResolvedConfig;
+  directory: RunDirectory;
+  log: EventLog;
+  clock: Clock;
+  /** SHA-256 of the training data. */
+  data_sha256: string;
+}
+
+export class LiveRun {
+  readonly config: ResolvedConfig;
+  readonly clock: Clock;
+  /** What a checkpoint holds; the loop moves it on. */
+  state: TrainingState = initialState();
+  /** Metrics of the last update and of evaluations since. */
+  metrics: Metrics = {};
+  readonly #options: LiveRunOptions;
+  #has_checkpoint = false;
+
+  constructor(options: LiveRunOptions) {
+    this.#options = options;
+    this.config = options.config;
+    this.clock = options.clock;
+  }
+
+  get id(): string {
+    return this.#options.directory.record.id;
+  }
+
+  get runState(): RunState {
+    return this.#options.directory.record.state;
+  }
+
+  get directory(): RunDirectory {
+    return this.#options.directory;
+  }
+
+  /** The folder of the checkpoints: `[checkpoint].directory`, else the run's own. */
+  get checkpointRoot(): string {
+    return this.config.checkpoint?.directory ?? `${this.directory.path}/checkpoints`;
+  }
+
+  facts(): RunFacts {
+    return {
+      has_checkpoint: this.#has_checkpoint,
+      checkpoint_configured: this.config.checkpoint !== undefined,
+      has_heldout: this.config.evaluation !== undefined,
+    };
+  }
+
+  emit(event: EventData): void {
+    this.#options.log.append(event);
+  }
+
+  warn(code: string, message: string): void {
+    this.emit({ kind: "warning", code, message });
+  }
+
+  /** Moves to another state: in the log first, then in the record. */
+  async enter(
+    state: RunState,
+    more: Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">> = {},
+  ): Promise<void> {
+    const from = this.runState;
+    assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
+    const { reason = null, detail = null, checkpoint = null } = more;
+    this.emit({ kind: "state", state, reason, detail, update: this.state.update, checkpoint });
+    await this.#options.log.flush();
+    const now = timestamp(this.clock);
+    const has_ended = TRANSITIONS[state].length === 0 || state === "failed" || state === "interrupted";
+    await this.directory.update({
+      state,
+      state_reason: reason,
+      deterministic: this.state.deterministic,
+      ended_at: has_ended ? now : null,
+      ...(state === "running" && this.directory.record.started_at === null && { started_at: now }),
+      error: state === "failed" ? { reason: reason!, detail: detail ?? "", update: this.state.update } : null,
+    });
+  }
+
+  /** Writes a checkpoint of the present state and removes those that need not stay. */
+  async saveCheckpoint(writeEngineFiles: (directory: string) => Promise<void>): Promise<Checkpoint> {
+    const { directory, data_sha256 } = this.#options;
+    const root = this.checkpointRoot;
+    const checkpoint = await saveCheckpoint({
+      root,
+      record: {
+        run: this.id,
+        created_at: timestamp(this.clock),
+        config_hash: directory.record.config_hash,
+        config: trainingKeys(this.config),
+        data_sha256,
+        metrics: this.metrics,
+        state: structuredClone(this.state),
+      },
+      write: writeEngineFiles,
+    });
+    this.#has_checkpoint = true;
+    const { update, step, best } = this.state;
+    const { name, size_bytes } = checkpoint;
+    const is_best = best?.update === update;
+    this.emit({ kind: "checkpoint", name, update, step, size_bytes, metrics: this.metrics, best: is_best });
+    const { keep, best: keeps_best } = this.config.checkpoint ?? { keep: 1, best: false };
+    await pruneCheckpoints(root, { keep, best: keeps_best && best ? checkpointName(best.update) : null });
+    return checkpoint;
+  }
+
+  /** Takes up what a checkpoint holds. */
+  goOnFrom(checkpoint: Checkpoint | null): void {
+    this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
+    this.metrics = checkpoint ? { ...checkpoint.record.metrics } : {};
+    this.#has_checkpoint = checkpoint !== null;
+  }
+
+  /** Whether this update has its checkpoint. */
+  async hasCheckpoint(update: number): Promise<boolean> {
+    return (await listCheckpoints(this.checkpointRoot)).includes(checkpointName(update));
+  }
+}

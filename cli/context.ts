@@ -3,7 +3,7 @@
 import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RunEvent } from "../runs/event.ts";
-import type { EvaluationResult } from "../runs/training_loop.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface StartRunOptions {

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
-import type { EvaluationResult } from "../runs/training_loop.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor } from "./options.ts";

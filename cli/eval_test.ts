@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { EvaluationResult } from "../runs/training_loop.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
 import { runCommand, testContext, testTerminal } from "./testing.ts";

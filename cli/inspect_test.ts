@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
+import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { inspectFile } from "./inspect.ts";
 import { runCommand } from "./testing.ts";
 
@@ -71,5 +73,21 @@ Deno.test("what is no model is refused by its name", async () => {
     assert.equal((await runCommand("inspect")).code, 2);
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a made-up count of layers costs nothing", async () => {
+  const path = await Deno.makeTempFile({ suffix: ".gguf" });
+  try {
+    const metadata: GgufMetadata = new Map([
+      ["general.architecture", { type: "string", value: "qwen3" }],
+      ["qwen3.block_count", { type: "uint32", value: 4_294_967_295 }],
+    ]);
+    await writeGguf(path, { metadata, tensors: [] });
+    const found = await inspectFile(path);
+    assert.ok(found.kind === "model");
+    assert.deepEqual([found.layers, found.lora_targets, found.chat_template], [4_294_967_295, [], false]);
+  } finally {
+    await Deno.remove(path);
   }
 });

@@ -98,6 +98,14 @@ Deno.test("the first Ctrl-C finishes the update, the second leaves at once", asy
   assert.match(run.terminal.err, /Ctrl-C again leaves at once/);
 });
 
+Deno.test("a run that fails after a Ctrl-C has failed", async () => {
+  const run = new ScriptedRun(async function* (run) {
+    run.interrupt();
+    yield { ...END, state: "failed", reason: "internal" };
+  });
+  assert.equal(await run.train(EXAMPLE), 1);
+});
+
 Deno.test("a Ctrl-C before the first event leaves at once", async () => {
   const run = new ScriptedRun(completing);
   const startRun = () => {

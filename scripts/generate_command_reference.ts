@@ -1,0 +1,72 @@
+/**
+ * Writes docs/reference/command_line.md from the commands of cli/. With `--check` it writes nothing and ends with 1 when
+ * the committed page differs.
+ */
+
+import type { Argument, Command, Option } from "commander";
+import { fileURLToPath } from "node:url";
+import type { CliContext } from "../cli/context.ts";
+import { buildProgram } from "../cli/program.ts";
+import { writeFileAtomic } from "../core/files.ts";
+
+const PAGE = fileURLToPath(new URL("../docs/reference/command_line.md", import.meta.url));
+
+const INTRODUCTION = `# The command line
+
+<!-- Written by scripts/generate_command_reference.ts from cli/: change the commands, then run it again. -->
+
+\`svc\` is \`deno run -A cli.ts\` (\`./dev svc\` finds Deno and a driver first), or the compiled binary. Paths of the command
+line resolve against the current folder, paths in a configuration against the configuration's folder.
+
+| Exit code | Meaning |
+|---|---|
+| 0 | done |
+| 1 | failed |
+| 2 | a configuration, its data or the command line is wrong: every problem is listed, with file and line |
+| 3 | no usable device: the one command that is missing is printed |
+| 130 | interrupted |
+
+On a terminal a run shows one line that is written over, with update, reward, tokens per second and the time that is
+left; elsewhere a line per update; with \`--json\` its events, one JSON object a line. \`NO_COLOR\` is honoured. The first
+Ctrl-C finishes the update, writes a checkpoint when \`[checkpoint]\` is configured and leaves; the second leaves at once.
+`;
+
+/** The commands that do something, with their full names. */
+function* leaves(command: Command, path: string): Generator<[string, Command]> {
+  if (command.commands.length === 0) yield [path, command];
+  for (const inner of command.commands) yield* leaves(inner, `${path} ${inner.name()}`);
+}
+
+function row(term: string, { description, defaultValue, argChoices }: Argument | Option): string {
+  const fallback = defaultValue === undefined ? "" : ` (default ${JSON.stringify(defaultValue)})`;
+  const choices = argChoices ? `: ${argChoices.join(" or ")}` : "";
+  return `| \`${term.replaceAll("|", "\\|")}\` | ${description}${choices}${fallback} |`;
+}
+
+function commandText([path, command]: [string, Command]): string {
+  const rows = [
+    ...command.registeredArguments.map((argument) => row(argument.name(), argument)),
+    ...command.options.map((option) => row(option.flags, option)),
+  ];
+  const description = command.description();
+  const sentence = `${description[0]!.toUpperCase()}${description.slice(1)}.`;
+  const table = rows.length === 0 ? "" : `\n| Argument | Meaning |\n|---|---|\n${rows.join("\n")}\n`;
+  const usage = command.usage().replace("[options]", command.options.length > 0 ? "[options]" : "").trim();
+  return `## ${path}\n\n${sentence}\n\n    ${`${path} ${usage}`.trim()}\n${table}`;
+}
+
+/** The page's text. */
+export function commandReference(): string {
+  // Building the commands calls nothing of the context.
+  const program = buildProgram({ terminal: {} } as CliContext);
+  return [INTRODUCTION, ...[...leaves(program, "svc")].map(commandText)].join("\n");
+}
+
+if (import.meta.main) {
+  const text = commandReference();
+  if (!Deno.args.includes("--check")) await writeFileAtomic(PAGE, text);
+  else if (await Deno.readTextFile(PAGE).catch(() => "") !== text) {
+    console.error(`${PAGE} is not what cli/ says: run \`deno run -A scripts/generate_command_reference.ts\``);
+    Deno.exit(1);
+  }
+}

@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { commandReference } from "./generate_command_reference.ts";
+
+Deno.test("the page has every command with its arguments", () => {
+  const page = commandReference();
+  for (
+    const name of ["train", "eval", "tools list", "inspect", "doctor", "init", "config schema", "server"]
+  ) {
+    assert.ok(page.includes(`## svc ${name}\n`), name);
+  }
+  assert.ok(page.includes("| `--fork <checkpoint>` | begin with the state of a checkpoint |"));
+  assert.ok(page.includes("\n    svc train [options] <config>\n"));
+  assert.ok(page.includes("\n    svc config schema\n"));
+  assert.ok(page.includes('do: agent_grpo or sft (default "agent_grpo") |'));
+  assert.ok(page.includes('| `file` | where (default "run.toml") |'));
+});

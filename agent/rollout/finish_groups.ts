@@ -1,0 +1,25 @@
+/** From rolled-out groups to groups that can be learned from. */
+
+import { type AdvantageKind, assignAdvantages } from "./advantage.ts";
+import type { Group } from "./group.ts";
+import { checkLost, settleRewards } from "./reward.ts";
+
+/** Keys of `[agent]`. */
+export interface GradingSettings {
+  truncation: "drop" | "min_reward";
+  max_dropped_fraction: number;
+  advantage: AdvantageKind;
+}
+
+/**
+ * Settles who is compared, gives every token its advantage, and stops a run that loses too many trajectories.
+ *
+ * @throws {ServiceError} `max_dropped_fraction`; the groups are settled even then, so that they can be looked at.
+ */
+export function finishGroups(groups: readonly Group[], settings: GradingSettings): void {
+  for (const group of groups) {
+    settleRewards(group, settings.truncation);
+    if (group.status === "kept") assignAdvantages(group, settings.advantage);
+  }
+  checkLost(groups, settings.max_dropped_fraction);
+}

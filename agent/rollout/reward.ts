@@ -1,0 +1,78 @@
+/** From what environments gave to the rewards that members are compared by. */
+
+import { ServiceError } from "../../core/errors.ts";
+import type { Group } from "./group.ts";
+import { actionTokens, isTruncated, type Trajectory } from "./trajectory.ts";
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+/** Members that are part of the group's baseline. */
+export function survivors(group: Group): Trajectory[] {
+  return group.members.filter(({ status }) => status === "kept");
+}
+
+/** Whether an attempt succeeded: it was graded, and its total reward is above 0. */
+export function passed(trajectory: Trajectory): boolean {
+  return (trajectory.total_reward ?? 0) > 0;
+}
+
+/**
+ * Decides who is compared. A member that hit a limit is dropped, or, under `min_reward`, kept with the lowest total
+ * of the complete members: its terminal part becomes `min_total − Σ step_rewards`, so that its steps keep their
+ * returns. A group with fewer than two members left, or that nothing graded, is dropped with all of them.
+ */
+export function settleRewards(group: Group, truncation: "drop" | "min_reward"): void {
+  for (const member of group.members) {
+    if (truncation === "drop" && isTruncated(member.stop_reason)) member.status = "dropped";
+  }
+  const kept = survivors(group);
+  const complete = kept.filter(({ stop_reason }) => !isTruncated(stop_reason));
+  const lowest = Math.min(...complete.map(({ total_reward }) => total_reward!));
+  for (const member of kept) {
+    if (!isTruncated(member.stop_reason)) continue;
+    // With nobody to compare to all are equal: the group will be degenerate.
+    member.total_reward = complete.length > 0 ? lowest : 0;
+    member.terminal_reward = member.total_reward - sum(member.step_rewards);
+  }
+  if (group.graded_by === null) drop(group, "judge_failed");
+  else if (kept.length < 2) drop(group, "too_small");
+}
+
+function drop(group: Group, status: "judge_failed" | "too_small"): void {
+  group.status = status;
+  for (const member of survivors(group)) member.status = "group_dropped";
+}
+
+/** Share of an update's trajectories that were lost: truncated and dropped, failed, or gone with their group. */
+export function lostFraction(groups: readonly Group[]): number {
+  const members = groups.flatMap((group) => group.members);
+  return members.length === 0 ? 0 : members.filter(({ status }) => status !== "kept").length / members.length;
+}
+
+/**
+ * Stops a run that loses more than `max_dropped_fraction` of an update's trajectories.
+ *
+ * @throws {ServiceError} `max_dropped_fraction`, with the count of each stop reason among the lost.
+ */
+export function checkLost(groups: readonly Group[], max_dropped_fraction: number): void {
+  const fraction = lostFraction(groups);
+  if (fraction <= max_dropped_fraction) return;
+  const members = groups.flatMap((group) => group.members);
+  const lost = members.filter(({ status }) => status !== "kept");
+  const reasons: Record<string, number> = {};
+  for (const { stop_reason } of lost) reasons[stop_reason] = (reasons[stop_reason] ?? 0) + 1;
+  const listed = Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ");
+  const failure = lost.find((member) => member.failure)?.failure;
+  throw new ServiceError(
+    "max_dropped_fraction",
+    `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${listed}), more than ` +
+      `agent.max_dropped_fraction = ${max_dropped_fraction}; raise the limits or set truncation = "min_reward"` +
+      (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : ""),
+    { update: groups[0]?.update ?? null, lost: lost.length, trajectories: members.length, reasons },
+  );
+}
+
+/** Mean action tokens of some trajectories; null for none. */
+export function meanActionTokens(trajectories: readonly Trajectory[]): number | null {
+  return trajectories.length === 0 ? null : sum(trajectories.map(actionTokens)) / trajectories.length;
+}

@@ -1,0 +1,87 @@
+import { deepEqual, equal, throws } from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { finishGroups } from "./finish_groups.ts";
+import { checkLost, lostFraction, passed, settleRewards } from "./reward.ts";
+import { rewardedGroup, testGroup } from "./test_groups.ts";
+
+const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
+
+Deno.test("a truncated member is dropped before the baseline", () => {
+  const group = testGroup([
+    { terminal: 1 },
+    { terminal: 0 },
+    { stop_reason: "max_turns" },
+    { stop_reason: "timeout" },
+    { stop_reason: "tool_failed" },
+  ]);
+  finishGroups([group], settings);
+  deepEqual(group.members.map(({ status }) => status), ["kept", "kept", "dropped", "dropped", "failed"]);
+  deepEqual(group.members.map(({ advantage }) => advantage), [1, -1, null, null, null]);
+  equal(group.members[2]!.total_reward, null);
+  equal(lostFraction([group]), 3 / 5);
+});
+
+Deno.test("min_reward lowers the terminal part, so that the steps keep their returns", () => {
+  const group = testGroup([
+    { step_rewards: [1, 0], terminal: 1 },
+    { step_rewards: [0, 0], terminal: 0.5 },
+    { stop_reason: "max_turns", step_rewards: [2, 1] },
+  ]);
+  finishGroups([group], { ...settings, truncation: "min_reward" });
+  const cut = group.members[2]!;
+  deepEqual([cut.status, cut.terminal_reward, cut.total_reward], ["kept", -2.5, 0.5]);
+  // Steps from turn 0: 3 − (1 + 0)/2; from turn 1: 1 − 0. Terminal: −2.5 − (1 + 0.5)/2.
+  deepEqual(cut.turn_advantages, [2.5 - 3.25, 1 - 3.25]);
+  equal(lostFraction([group]), 0, "what is kept is not lost");
+});
+
+Deno.test("fewer than two survivors take their group along", () => {
+  const group = testGroup([{ terminal: 1 }, { stop_reason: "max_turn_tokens" }, {
+    stop_reason: "environment_failed",
+  }]);
+  finishGroups([group], settings);
+  equal(group.status, "too_small");
+  deepEqual(group.members.map(({ status }) => status), ["group_dropped", "dropped", "failed"]);
+  deepEqual(group.members[0]!.turn_advantages, [], "its reward never becomes an advantage");
+  equal(lostFraction([group]), 1);
+});
+
+Deno.test("a group that nothing graded is dropped", () => {
+  const group = { ...rewardedGroup([1, 0]), graded_by: null };
+  settleRewards(group, "drop");
+  equal(group.status, "judge_failed");
+  equal(lostFraction([group]), 1);
+});
+
+Deno.test("losing more than max_dropped_fraction stops the run and says why", () => {
+  const lossy = testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "max_turns" }, {
+    stop_reason: "tool_failed",
+  }]);
+  const groups = [lossy, rewardedGroup([1, 0, 0, 1], 1)];
+  finishGroups(groups, { ...settings, max_dropped_fraction: 0.25 });
+  throws(() => checkLost(groups, 0.249), (error: unknown) => {
+    if (!(error instanceof ServiceError)) return false;
+    equal(error.code, "max_dropped_fraction");
+    equal(
+      error.message,
+      "Cannot learn from the update: 2 of 8 trajectories are lost (1 max_turns, 1 tool_failed), more than " +
+        'agent.max_dropped_fraction = 0.249; raise the limits or set truncation = "min_reward". ' +
+        "First failure, of the tool: it broke",
+    );
+    deepEqual(error.details, {
+      update: 1,
+      lost: 2,
+      trajectories: 8,
+      reasons: { max_turns: 1, tool_failed: 1 },
+    });
+    return true;
+  });
+});
+
+Deno.test("an attempt passes with a total above 0", () => {
+  const { members } = testGroup([{ terminal: 0.1 }, { terminal: 0 }, {
+    stop_reason: "max_turns",
+    step_rewards: [1],
+  }]);
+  deepEqual(members.map(passed), [true, false, false]);
+});

@@ -1,0 +1,103 @@
+/** The server's TOML file to a checked configuration, or to every problem that it has. */
+
+import { dirname, resolve } from "node:path";
+import type { z } from "zod";
+import { ServiceError } from "../core/errors.ts";
+import { showValue } from "./issues.ts";
+import { locateKeys } from "./locate.ts";
+import { nearestName } from "./nearest.ts";
+import { configError, type ConfigProblem } from "./problems.ts";
+import {
+  isLoopback,
+  parseBind,
+  type ServerConfig,
+  serverConfigSchema,
+  serverPartsNotBuilt,
+} from "./server.ts";
+import { parseToml, valueAt } from "./toml_tree.ts";
+
+type Path = (string | number)[];
+type Problem = Omit<ConfigProblem, "file" | "line" | "key"> & { path: Path };
+
+/** Every key of every table of the server's file, for "did you mean". */
+function namesAt(path: Path): string[] {
+  const section = path[0] as "limits" | "serving" | undefined;
+  if (section === undefined) return Object.keys(serverConfigSchema.shape);
+  const table = serverConfigSchema.shape[section]?.unwrap();
+  return table && "shape" in table ? Object.keys(table.shape) : [];
+}
+
+function problemsOf(issue: z.core.$ZodIssue, tree: unknown): Problem[] {
+  const path = issue.path as Path;
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => {
+      const near = nearestName(key, namesAt(path));
+      const hint = near === null ? {} : { hint: `did you mean "${[...path, near].join(".")}"?` };
+      return { path: [...path, key], code: "unknown_field", message: "is no known key", ...hint };
+    });
+  }
+  const value = valueAt(tree, path);
+  if (value === undefined) return [{ path, code: "missing_field", message: "is missing" }];
+  if (issue.code === "too_small" || issue.code === "too_big") {
+    const bound = issue.code === "too_small" ? `at least ${issue.minimum}` : `at most ${issue.maximum}`;
+    const what = typeof value === "number" ? bound : "longer";
+    return [{ path, code: "out_of_range", message: `must be ${what}, not ${showValue(value)}` }];
+  }
+  const reason = issue.code === "invalid_type" ? `must be of type ${issue.expected}` : issue.message;
+  return [{ path, code: "invalid_value", message: `${reason}, not ${showValue(value)}` }];
+}
+
+function ruleProblems(config: ServerConfig): Problem[] {
+  const problems: Problem[] = serverPartsNotBuilt(config).map(({ key, part }) => ({
+    path: key.split("."),
+    code: "not_built",
+    message: `Cannot use ${key}: ${part} is not in this build`,
+  }));
+  if (!isLoopback(parseBind(config.bind)!.host) && config.auth_token === undefined) {
+    const message = `must be a loopback address without auth_token, not ${showValue(config.bind)}`;
+    problems.push({ path: ["bind"], code: "invalid_value", message });
+  }
+  return problems;
+}
+
+/**
+ * Checks the text of a server configuration; relative paths in it resolve against the folder of `path`.
+ *
+ * @throws {ServiceError} `config_invalid` with every problem as `details.problems`.
+ */
+export function parseServerConfig(content: string, { path }: { path: string }): ServerConfig {
+  const toml = parseToml(content);
+  if ("message" in toml) throw configError(path, [{ file: path, key: "", code: "syntax", ...toml }]);
+  const parsed = serverConfigSchema.safeParse(toml.tree);
+  const problems = parsed.success
+    ? ruleProblems(parsed.data)
+    : parsed.error.issues.flatMap((issue) => problemsOf(issue, toml.tree));
+  if (problems.length > 0) {
+    const lines = locateKeys(content);
+    throw configError(
+      path,
+      problems.map(({ path: at, ...problem }) => ({
+        file: path,
+        line: lines.lineOf(at),
+        key: at.join("."),
+        ...problem,
+      })),
+    );
+  }
+  const config = parsed.data!;
+  const absolute = (relative: string) => resolve(dirname(path), relative);
+  return { ...config, data_dir: absolute(config.data_dir), path_roots: config.path_roots.map(absolute) };
+}
+
+/** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */
+export async function loadServerConfig(path: string): Promise<ServerConfig> {
+  let content: string;
+  try {
+    content = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (error) {
+    const code = error instanceof Deno.errors.NotFound ? "path_not_found" : "config_invalid";
+    const reason = error instanceof Deno.errors.NotFound ? "there is no such file" : (error as Error).message;
+    throw new ServiceError(code, `Cannot load ${path}: ${reason}`, { path });
+  }
+  return parseServerConfig(content, { path });
+}

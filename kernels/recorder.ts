@@ -102,13 +102,9 @@ export class Recorder {
     return await this.#staging.read(tensors, offsets);
   }
 
-  /** Forgets bind groups that hold a buffer about to be destroyed. */
-  forget(tensor: Tensor): void {
-    const id = this.#buffer_ids.get(tensor.buffer);
-    if (id === undefined) return;
-    for (const key of this.#bind_groups.keys()) {
-      if (key.includes(`|${id}:`)) this.#bind_groups.delete(key);
-    }
+  /** Forgets all bind groups: buffers were destroyed. */
+  forgetAll(): void {
+    this.#bind_groups.clear();
   }
 
   destroy(): void {

@@ -1,0 +1,205 @@
+/**
+ * The vocabulary's part of a training pass: only the rows that predict a trained token go through it, a chunk at a
+ * time, and the gradient is formed in place of the logits.
+ */
+
+import {
+  crossEntropyBackward,
+  vocabularyPartials,
+  vocabularyStatistics,
+} from "../../kernels/cross_entropy/cross_entropy.ts";
+import {
+  policyWeights,
+  sequenceRatio,
+  supervisedWeights,
+} from "../../kernels/cross_entropy/policy_weights.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { rmsNorm, rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
+import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import type { LossRequest } from "../engine/protocol.ts";
+import type { Model } from "../model/transformer.ts";
+import type { MicroBatch } from "./packing.ts";
+import type { StepViews } from "./step_arrays.ts";
+
+/** A micro-batch at the head. */
+export interface HeadPass {
+  batch: MicroBatch;
+  /** The residual stream behind the last layer `[N, C]`. */
+  stream: Tensor;
+  arrays: StepViews;
+  /** Index of the batch's first target in the step's arrays. */
+  first_target: number;
+}
+
+/** What a loss needs besides the arrays. */
+export interface HeadLoss {
+  loss: LossRequest;
+  has_old_logprobs: boolean;
+  has_reference: boolean;
+  /** Where the gradient of the stream goes, overwritten; `[N, C]`. */
+  d_stream: Tensor;
+}
+
+export class LossHead {
+  readonly #hidden: Tensor;
+  readonly #normed: Tensor;
+  readonly #d_normed: Tensor;
+  readonly #d_hidden: Tensor;
+  readonly #rstd: Tensor;
+  readonly #logits: Tensor;
+  readonly #partials: Tensor;
+  readonly #index: Tensor;
+  readonly #ranges: Tensor;
+  readonly #chunk: number;
+
+  /** @param options rows: most targets of a micro-batch; chunk_rows: rows that go through the vocabulary at a time. */
+  constructor(
+    readonly allocator: Allocator,
+    readonly model: Model,
+    options: { rows: number; chunk_rows: number },
+  ) {
+    const { rows } = options, { width, vocabulary } = model.shape;
+    const create = (...shape: number[]) => allocator.create("loss", shape);
+    // A chunk starts at a multiple of 64 rows, so that views of it can be bound.
+    this.#chunk = Math.min(Math.max(64, Math.floor(options.chunk_rows / 64) * 64), Math.ceil(rows / 64) * 64);
+    this.#hidden = create(rows, width);
+    this.#normed = create(rows, width);
+    this.#d_normed = create(rows, width);
+    this.#d_hidden = create(rows, width);
+    this.#rstd = create(rows);
+    this.#logits = create(this.#chunk, vocabulary);
+    this.#partials = create(vocabularyPartials(this.#chunk, vocabulary));
+    this.#index = allocator.create("loss", [rows], "u32");
+    this.#ranges = allocator.create("loss", [rows, 2], "u32");
+  }
+
+  /** Records log-probability and entropy of every target of the batch. */
+  score(pass: HeadPass): void {
+    if (pass.batch.targets.length === 0) return;
+    const normed = this.#gather(pass);
+    for (const [start, rows] of this.#chunks(pass)) this.#statistics(pass, normed, start, rows);
+  }
+
+  /** Records the loss of the batch and the gradient of the stream; `d_stream` is zero where nothing is predicted. */
+  learn(pass: HeadPass, options: HeadLoss): void {
+    const { recorder, weights, compute } = this.model, { d_stream } = options;
+    fill(recorder, d_stream, 0);
+    const count = pass.batch.targets.length;
+    if (count === 0) return;
+    const normed = this.#gather(pass), d_normed = view(this.#d_normed, normed.shape);
+    const { loss } = options, { arrays } = pass;
+    const is_sequence = loss.type === "policy" && loss.importance_sampling_level === "sequence" &&
+      options.has_old_logprobs;
+    const chunks = this.#chunks(pass);
+    if (is_sequence) {
+      // The trajectory's ratio needs all of its log-probabilities before any of its gradients.
+      for (const [start, rows] of chunks) this.#statistics(pass, normed, start, rows);
+      const ranges = pass.batch.trajectories.flatMap((
+        [from, to],
+      ) => [pass.first_target + from, pass.first_target + to]);
+      this.allocator.write(this.#ranges, Uint32Array.from(ranges));
+      sequenceRatio(recorder, { ...arrays, ranges: view(this.#ranges, [ranges.length / 2, 2]) });
+    }
+    for (const [start, rows] of chunks) {
+      const logits = is_sequence && chunks.length > 1
+        ? this.#project(normed, start, rows)
+        : is_sequence
+        ? view(this.#logits, [rows, this.model.shape.vocabulary])
+        : this.#statistics(pass, normed, start, rows);
+      this.#weights(pass, options, { start, rows, is_sequence });
+      crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start);
+      const d_chunk = this.#rows(d_normed, start, rows);
+      matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute });
+    }
+    const hidden = view(this.#hidden, normed.shape), d_hidden = view(this.#d_hidden, normed.shape);
+    const rstd = view(this.#rstd, [count]), gamma = weights.output_norm;
+    rmsNormBackward(recorder, { x: hidden, gamma, rstd, d_y: d_normed, d_x: d_hidden }, {
+      accumulate: false,
+    });
+    scatterAddRows(recorder, { y: d_hidden, index: view(this.#index, [count]), x: d_stream });
+  }
+
+  free(): void {
+    for (
+      const tensor of [
+        this.#hidden,
+        this.#normed,
+        this.#d_normed,
+        this.#d_hidden,
+        this.#rstd,
+        this.#logits,
+        this.#partials,
+        this.#index,
+        this.#ranges,
+      ]
+    ) this.allocator.free(tensor);
+  }
+
+  /** The targets' rows, normalised `[R, C]`. */
+  #gather({ batch, stream }: HeadPass): Tensor {
+    const { recorder, weights, shape } = this.model, count = batch.targets.length;
+    const index = view(this.#index, [count]);
+    this.allocator.write(index, Uint32Array.from(batch.targets, (target) => target.row));
+    const hidden = view(this.#hidden, [count, shape.width]),
+      normed = view(this.#normed, [count, shape.width]);
+    gatherRows(recorder, { x: stream, index, y: hidden });
+    const rstd = view(this.#rstd, [count]);
+    rmsNorm(recorder, { x: hidden, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
+    return normed;
+  }
+
+  #chunks({ batch }: HeadPass): [start: number, rows: number][] {
+    const count = batch.targets.length, out: [number, number][] = [];
+    for (let start = 0; start < count; start += this.#chunk) {
+      out.push([start, Math.min(this.#chunk, count - start)]);
+    }
+    return out;
+  }
+
+  #rows(tensor: Tensor, start: number, rows: number): Tensor {
+    const width = tensor.shape[1]!;
+    return view(tensor, [rows, width], start * width);
+  }
+
+  #project(normed: Tensor, start: number, rows: number): Tensor {
+    const { recorder, weights, compute, shape } = this.model;
+    const logits = view(this.#logits, [rows, shape.vocabulary]);
+    matmul(recorder, "nt", { x: this.#rows(normed, start, rows), weight: weights.output, y: logits }, {
+      compute,
+    });
+    return logits;
+  }
+
+  #statistics({ arrays, first_target }: HeadPass, normed: Tensor, start: number, rows: number): Tensor {
+    const logits = this.#project(normed, start, rows);
+    const tensors = { ...arrays, logits, partials: this.#partials };
+    vocabularyStatistics(this.model.recorder, tensors, first_target + start);
+    return logits;
+  }
+
+  #weights(
+    { arrays, first_target }: HeadPass,
+    { loss, has_old_logprobs, has_reference }: HeadLoss,
+    { start, rows, is_sequence }: { start: number; rows: number; is_sequence: boolean },
+  ): void {
+    const { recorder } = this.model, range = { first_row: first_target + start, rows };
+    if (loss.type === "sft") {
+      return supervisedWeights(recorder, arrays, { ...range, normalizer: loss.normalizer });
+    }
+    const ratio = is_sequence
+      ? { log_ratio: arrays.log_ratio }
+      : has_old_logprobs
+      ? { old_logprob: arrays.old_logprob }
+      : null;
+    const reference_logprob = has_reference ? arrays.reference_logprob : null;
+    const { clip_low, clip_high, kl_coefficient, normalizer } = loss;
+    policyWeights(recorder, { ...arrays, ratio, reference_logprob }, {
+      ...range,
+      clip_low,
+      clip_high,
+      kl_coefficient,
+      normalizer,
+    });
+  }
+}

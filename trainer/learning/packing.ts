@@ -1,0 +1,195 @@
+/** Samples become micro-batches: rows packed as trees, so that a group's prompt runs once. */
+
+import { assert, ServiceError } from "../../core/errors.ts";
+import { type PackedGroup, packRows } from "../../kernels/attention/packed_rows.ts";
+import { roundUp } from "../../kernels/shape.ts";
+import type { TrainingSample } from "../engine/protocol.ts";
+
+/** A trained token: the row that predicts it and where it stands in its sample. */
+export interface Target {
+  row: number;
+  sample: number;
+  position: number;
+}
+
+/** One forward (and backward) pass. Arrays are as long as its rows, padding included. */
+export interface MicroBatch {
+  ids: Uint32Array;
+  positions: Uint32Array;
+  /** `[rows, 4]`, see packRows. */
+  rows: Uint32Array;
+  /** Rows that are not padding. */
+  computed: number;
+  /** By sample in the order given, then by position; a trajectory's are contiguous. */
+  targets: Target[];
+  /** First and behind-last index into `targets` of each trajectory. */
+  trajectories: [number, number][];
+}
+
+export interface PackingOptions {
+  /** Most rows of a micro-batch. */
+  capacity: number;
+  /** Rows at which a segment may start. */
+  alignment: number;
+}
+
+/** Samples that share a prompt, and how much of it. */
+interface Tree {
+  samples: number[];
+  prefix: number;
+}
+
+/**
+ * Packs samples in their order. Samples of one prefix group share its rows, except that a prompt's last token is
+ * computed by each when it predicts a trained token. Fragments of one trajectory come into one micro-batch. The last
+ * token of a sample predicts nothing and has no row.
+ *
+ * @throws {ServiceError} `config_invalid` when a sample alone is longer than the capacity.
+ */
+export function packSamples(samples: readonly TrainingSample[], options: PackingOptions): MicroBatch[] {
+  const batches: MicroBatch[] = [];
+  let open: Tree[] = [];
+  const rowsOf = (trees: readonly Tree[]) =>
+    trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
+  const flush = () => {
+    if (open.length > 0) batches.push(packTrees(samples, open, options));
+    open = [];
+  };
+  for (const unit of units(samples)) {
+    for (const part of splitUnit(samples, unit, options)) {
+      if (rowsOf(open) + rowsOf(part) > options.capacity) flush();
+      open.push(...part);
+    }
+  }
+  flush();
+  return batches;
+}
+
+/** Trees, joined where a trajectory has fragments in several. */
+function units(samples: readonly TrainingSample[]): Tree[][] {
+  const by_group = new Map<number, number[]>();
+  const units: { trees: Tree[]; trajectories: Set<number> }[] = [];
+  const lists: number[][] = [];
+  samples.forEach((sample, i) => {
+    const list = sample.prefix_length > 0 ? by_group.get(sample.prefix_group) : undefined;
+    if (list) return list.push(i);
+    const fresh = [i];
+    lists.push(fresh);
+    if (sample.prefix_length > 0) by_group.set(sample.prefix_group, fresh);
+  });
+  for (const list of lists) {
+    const tree = { samples: list, prefix: sharedPrefix(samples, list) };
+    const trajectories = new Set(list.map((i) => samples[i]!.trajectory));
+    const unit = units.find((u) => [...trajectories].some((t) => u.trajectories.has(t)));
+    if (!unit) {
+      units.push({ trees: [tree], trajectories });
+      continue;
+    }
+    unit.trees.push(tree);
+    for (const trajectory of trajectories) unit.trajectories.add(trajectory);
+  }
+  return units.map((unit) => unit.trees);
+}
+
+/** Tokens that all can share: the row before a trained token is its sample's own, and so is every sample's last. */
+function sharedPrefix(samples: readonly TrainingSample[], list: readonly number[]): number {
+  let prefix = samples[list[0]!]!.prefix_length;
+  const first = samples[list[0]!]!;
+  for (const i of list) {
+    const { tokens, loss_mask, prefix_length } = samples[i]!;
+    assert(prefix_length === first.prefix_length, "samples of a prefix group share one prefix");
+    for (let t = 0; t < prefix_length; t++) {
+      assert(
+        tokens[t] === first.tokens[t] && loss_mask[t] === 0,
+        "a shared prefix is the same and not trained",
+      );
+    }
+    prefix = Math.min(
+      prefix,
+      loss_mask[prefix_length] === 1 ? prefix_length - 1 : prefix_length,
+      tokens.length - 2,
+    );
+  }
+  return Math.max(0, prefix);
+}
+
+function treeRows(samples: readonly TrainingSample[], tree: Tree, { alignment }: PackingOptions): number {
+  const members = tree.samples.map((i) => roundUp(ownRows(samples[i]!, tree.prefix), alignment));
+  return members.reduce((sum, rows) => sum + rows, roundUp(tree.prefix, alignment));
+}
+
+const ownRows = (sample: TrainingSample, prefix: number) => Math.max(1, sample.tokens.length - 1 - prefix);
+
+/** Parts of a unit that fit: whole trajectories, each part with the prompts that it needs. */
+function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: PackingOptions): Tree[][] {
+  const rows = (trees: Tree[]) => trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
+  if (rows(unit) <= options.capacity) return [unit];
+  const trajectories = [...new Set(unit.flatMap((tree) => tree.samples.map((i) => samples[i]!.trajectory)))];
+  const parts: Tree[][] = [];
+  let taken: number[] = [];
+  const part = (wanted: readonly number[]) =>
+    unit.map((tree) => ({
+      ...tree,
+      samples: tree.samples.filter((i) => wanted.includes(samples[i]!.trajectory)),
+    })).filter((tree) => tree.samples.length > 0);
+  for (const trajectory of trajectories) {
+    if (rows(part([trajectory])) > options.capacity) {
+      throw new ServiceError(
+        "config_invalid",
+        `Cannot train on a sample of ${
+          rows(part([trajectory]))
+        } rows: a micro-batch holds ${options.capacity}. ` +
+          `Raise training.micro_batch_tokens, or lower training.ctx`,
+        { capacity: options.capacity },
+      );
+    }
+    if (taken.length > 0 && rows(part([...taken, trajectory])) > options.capacity) {
+      parts.push(part(taken));
+      taken = [];
+    }
+    taken.push(trajectory);
+  }
+  parts.push(part(taken));
+  return parts;
+}
+
+function packTrees(
+  samples: readonly TrainingSample[],
+  trees: readonly Tree[],
+  { alignment }: PackingOptions,
+): MicroBatch {
+  const groups: PackedGroup[] = trees.map(({ prefix, samples: list }) => ({
+    prompt: prefix,
+    members: list.map((i) => ownRows(samples[i]!, prefix)),
+  }));
+  const packed = packRows(groups, alignment);
+  const ids = new Uint32Array(packed.count), positions = new Uint32Array(packed.count);
+  const found: Target[] = [];
+  let computed = 0;
+  const place = (start: number, from: number, tokens: Uint32Array) => {
+    ids.set(tokens, start);
+    for (let i = 0; i < tokens.length; i++) positions[start + i] = from + i;
+    computed += tokens.length;
+  };
+  trees.forEach(({ prefix, samples: list }, t) => {
+    const { prompt, members } = packed.groups[t]!;
+    place(prompt.start, 0, samples[list[0]!]!.tokens.subarray(0, prefix));
+    list.forEach((sample, m) => {
+      const { tokens, loss_mask } = samples[sample]!, { start, length } = members[m]!;
+      place(start, prefix, tokens.subarray(prefix, prefix + length));
+      for (let position = 1; position < tokens.length; position++) {
+        if (loss_mask[position] === 1) found.push({ row: start + position - 1 - prefix, sample, position });
+      }
+    });
+  });
+  const order = new Map([...new Set(found.map((f) => samples[f.sample]!.trajectory))].map((t, i) => [t, i]));
+  const rank = (target: Target) => order.get(samples[target.sample]!.trajectory)!;
+  const targets = found.sort((a, b) => rank(a) - rank(b) || a.sample - b.sample || a.position - b.position);
+  const trajectories: [number, number][] = [];
+  targets.forEach((target, i) => {
+    const last = trajectories.at(-1);
+    if (last && rank(targets[i - 1]!) === rank(target)) last[1] = i + 1;
+    else trajectories.push([i, i + 1]);
+  });
+  return { ids, positions, rows: packed.rows, computed, targets, trajectories };
+}

@@ -1,0 +1,270 @@
+/** Scores samples and takes optimiser steps on them: a submit for each micro-batch, one readback for each call. */
+
+import { assert } from "../../core/errors.ts";
+import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
+import { attentionForward } from "../../kernels/attention/attention.ts";
+import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
+import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
+import { fill } from "../../kernels/rows/rows.ts";
+import { roundUp } from "../../kernels/shape.ts";
+import { sumOfSquares, sumPartials } from "../../kernels/sum/sum.ts";
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import type {
+  LossRequest,
+  OptimizerRequest,
+  SampleMeasure,
+  TrainingSample,
+  TrainStepResult,
+} from "../engine/protocol.ts";
+import { Activations } from "../model/activations.ts";
+import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
+import { backward, Gradients } from "../model/transformer_backward.ts";
+import { LossHead } from "./loss_head.ts";
+import { type MicroBatch, packSamples } from "./packing.ts";
+import { StepArrays, type StepViews } from "./step_arrays.ts";
+
+export interface TrainerOptions {
+  /** Most rows of a micro-batch. */
+  micro_batch_tokens: number;
+  /** Rows that go through the vocabulary at a time. */
+  loss_chunk_rows: number;
+}
+
+/** Buffers of a pass, made at first use and again when an adapter has a larger rank. */
+interface Arena {
+  padded_rank: number;
+  activations: Activations;
+  gradients: Gradients;
+  head: LossHead;
+  ids: Tensor;
+  positions: Tensor;
+  packed_rows: Tensor;
+}
+
+export class Trainer {
+  readonly #alignment: number;
+  readonly #capacity: number;
+  readonly #arrays: StepArrays;
+  readonly #norm_sq: Tensor;
+  readonly #stats: Tensor;
+  #norm_partials: Tensor | null = null;
+  #arena: Arena | null = null;
+
+  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: TrainerOptions) {
+    this.#alignment = attentionRowAlignment(model.recorder.gpu);
+    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment);
+    this.#arrays = new StepArrays(allocator, model.recorder);
+    this.#norm_sq = allocator.create("optimizer", [1]);
+    this.#stats = allocator.create("optimizer", [4], "u32");
+  }
+
+  /** Log-probabilities of the trained tokens, in the order of each sample's mask. */
+  async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
+    const batches = this.#pack(samples);
+    if (batches.length === 0) return samples.map(() => new Float32Array(0));
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
+    let first_target = 0;
+    for (const [i, batch] of batches.entries()) {
+      const stream = this.#forward(arena, adapter, batch);
+      arena.head.score({ batch, stream, arrays, first_target });
+      first_target += batch.targets.length;
+      if (i < batches.length - 1) this.model.recorder.submit();
+    }
+    const [logprobs] = await this.model.recorder.submitAndRead([arrays.logprob]);
+    return bySample(batches, samples, new Float32Array(logprobs!));
+  }
+
+  /** One step of AdamW on the whole loss; see {@link TrainStepResult}. */
+  async step(
+    adapter: DeviceAdapter,
+    samples: readonly TrainingSample[],
+    { loss, optimizer }: { loss: LossRequest; optimizer: OptimizerRequest },
+  ): Promise<TrainStepResult> {
+    const batches = this.#pack(samples);
+    assert(batches.some((batch) => batch.targets.length > 0), "a step trains at least one token");
+    const { recorder } = this.model;
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
+    const options = {
+      loss,
+      has_old_logprobs: has(samples, "old_logprobs"),
+      has_reference: has(samples, "reference_logprobs"),
+    };
+    fill(recorder, adapter.training.gradient, 0);
+    let first_target = 0;
+    for (const [i, batch] of batches.entries()) {
+      this.#learn(arena, adapter, batch, { arrays, first_target, ...options });
+      first_target += batch.targets.length;
+      if (i < batches.length - 1) recorder.submit();
+    }
+    this.#optimize(adapter, optimizer);
+    const read = await recorder.submitAndRead([
+      this.#stats,
+      this.#norm_sq,
+      arrays.results,
+      arrays.logprob,
+      arrays.entropy,
+    ]);
+    return this.#result(adapter, { batches, samples, read });
+  }
+
+  /** The gradient that the last step left, for tests. */
+  async readGradient(adapter: DeviceAdapter): Promise<Float32Array> {
+    const [bytes] = await this.model.recorder.submitAndRead([adapter.training.gradient]);
+    return new Float32Array(bytes!);
+  }
+
+  free(): void {
+    this.#freeArena();
+    this.#arrays.free();
+    for (const tensor of [this.#norm_sq, this.#stats, this.#norm_partials]) {
+      if (tensor) this.allocator.free(tensor);
+    }
+  }
+
+  #pack(samples: readonly TrainingSample[]): MicroBatch[] {
+    return packSamples(samples, { capacity: this.#capacity, alignment: this.#alignment });
+  }
+
+  #forward(arena: Arena, adapter: DeviceAdapter | null, batch: MicroBatch): Tensor {
+    const rows = batch.ids.length, { recorder, shape } = this.model;
+    const ids = view(arena.ids, [rows]), positions = view(arena.positions, [rows]);
+    const packed_rows = view(arena.packed_rows, [rows, 4]);
+    this.allocator.write(ids, batch.ids);
+    this.allocator.write(positions, batch.positions);
+    this.allocator.write(packed_rows, batch.rows);
+    const scale = 1 / Math.sqrt(shape.head_width);
+    const attend = (_: number, tensors: AttentionTensors) =>
+      attentionForward(recorder, { ...tensors, rows: packed_rows }, scale);
+    const { activations } = arena;
+    return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
+  }
+
+  #learn(
+    arena: Arena,
+    adapter: DeviceAdapter,
+    batch: MicroBatch,
+    step: {
+      arrays: StepViews;
+      first_target: number;
+      loss: LossRequest;
+      has_old_logprobs: boolean;
+      has_reference: boolean;
+    },
+  ): void {
+    const stream = this.#forward(arena, adapter, batch), rows = batch.ids.length;
+    const { arrays, first_target, ...options } = step;
+    const d_stream = view(arena.gradients.tensors.stream, [rows, this.model.shape.width]);
+    arena.head.learn({ batch, stream, arrays, first_target }, { ...options, d_stream });
+    backward({
+      model: this.model,
+      adapter,
+      rows,
+      positions: view(arena.positions, [rows]),
+      packed_rows: view(arena.packed_rows, [rows, 4]),
+      activations: arena.activations,
+      gradients: arena.gradients,
+    });
+  }
+
+  #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
+    const { recorder } = this.model, { gradient, m, v } = adapter.training;
+    const needed = sumPartials(adapter.layout.elements);
+    if (!this.#norm_partials || this.#norm_partials.shape[0]! < needed) {
+      this.#norm_partials = this.allocator.create("optimizer", [needed]);
+    }
+    sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });
+    const { learning_rate: lr, ...options } = request;
+    const tensors = { p: adapter.params, g: gradient, m, v, norm_sq: this.#norm_sq, stats: this.#stats };
+    adamw(recorder, tensors, { ...options, lr, step: adapter.step + 1 });
+  }
+
+  #result(
+    adapter: DeviceAdapter,
+    { batches, samples, read }: {
+      batches: MicroBatch[];
+      samples: readonly TrainingSample[];
+      read: ArrayBuffer[];
+    },
+  ): TrainStepResult {
+    const stats = parseAdamwStats(new Uint32Array(read[0]!));
+    const results = new Float32Array(read[2]!), count = results.length / 4;
+    const column = (i: number) => bySample(batches, samples, results.subarray(i * count, (i + 1) * count));
+    const losses = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
+    const logprobs = bySample(batches, samples, new Float32Array(read[3]!));
+    const entropies = bySample(batches, samples, new Float32Array(read[4]!));
+    const ratios = column(1), clipped = column(2);
+    if (!stats.skipped) {
+      adapter.step++;
+      adapter.version++;
+    }
+    const { elements, parameters } = adapter.layout;
+    return {
+      loss: losses,
+      grad_norm: Math.sqrt(new Float32Array(read[1]!)[0]!),
+      skipped: stats.skipped,
+      version: adapter.version,
+      step: adapter.step,
+      computed_tokens: batches.reduce((sum, batch) => sum + batch.computed, 0),
+      trained_tokens: batches.reduce((sum, batch) => sum + batch.targets.length, 0),
+      micro_batches: batches.length,
+      // Padding has no gradient, so all of it counts as dominated: it is taken off again.
+      eps_dominated_fraction: stats.skipped
+        ? 0
+        : (stats.eps_dominated - (elements - parameters)) / parameters,
+      samples: samples.map((_, i): SampleMeasure => ({
+        logprobs: logprobs[i]!,
+        entropies: entropies[i]!,
+        ratios: ratios[i]!,
+        clipped: Int8Array.from(clipped[i]!),
+      })),
+    };
+  }
+
+  #prepare(adapter: DeviceAdapter | null): Arena {
+    const padded_rank = adapter?.layout.padded_rank ?? 4;
+    if (this.#arena && this.#arena.padded_rank >= padded_rank) return this.#arena;
+    this.#freeArena();
+    const { allocator, model } = this, rows = this.#capacity;
+    const component = "activations", variant = loraGradientVariant(model.recorder);
+    return this.#arena = {
+      padded_rank,
+      activations: new Activations(allocator, model.shape, { rows, saved: true, padded_rank, component }),
+      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, variant }),
+      head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
+      ids: allocator.create(component, [rows], "u32"),
+      positions: allocator.create(component, [rows], "u32"),
+      packed_rows: allocator.create(component, [rows, 4], "u32"),
+    };
+  }
+
+  #freeArena(): void {
+    if (!this.#arena) return;
+    const { activations, gradients, head, ids, positions, packed_rows } = this.#arena;
+    activations.free();
+    gradients.free();
+    head.free();
+    for (const tensor of [ids, positions, packed_rows]) this.allocator.free(tensor);
+    this.model.recorder.forgetAll();
+    this.#arena = null;
+  }
+}
+
+/** Whether the samples carry an optional array: all of them, or none. */
+function has(samples: readonly TrainingSample[], name: "old_logprobs" | "reference_logprobs"): boolean {
+  const count = samples.filter((sample) => sample[name] !== null).length;
+  assert(count === 0 || count === samples.length, `${name} are given for all samples of a step or for none`);
+  return count > 0;
+}
+
+/** A step's array cut into samples, in the order of their positions. */
+function bySample(
+  batches: readonly MicroBatch[],
+  samples: readonly TrainingSample[],
+  values: Float32Array,
+): Float32Array[] {
+  const out: number[][] = samples.map(() => []);
+  let at = 0;
+  for (const batch of batches) for (const { sample } of batch.targets) out[sample]!.push(values[at++]!);
+  return out.map((list) => Float32Array.from(list));
+}

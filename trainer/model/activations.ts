@@ -1,0 +1,107 @@
+/** The buffers that a pass through the model writes. */
+
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { INPUT_GROUPS } from "./device_adapter.ts";
+import type { ModelShape } from "./model_shape.ts";
+
+/** What one layer writes in a forward pass and the backward pass reads; the rows are the first axis. */
+export interface LayerActivations {
+  /** `[N, C]`, normalised input of attention and feed-forward, and 1 / rms `[N]` of each. */
+  attn_in: Tensor;
+  attn_rstd: Tensor;
+  ffn_in: Tensor;
+  ffn_rstd: Tensor;
+  /** Before normalisation and rotation: `[N, H·D]`, `[N, K·D]`; 1 / rms of each head. */
+  q_raw: Tensor;
+  k_raw: Tensor;
+  q_rstd: Tensor;
+  k_rstd: Tensor;
+  q: Tensor;
+  k: Tensor;
+  v: Tensor;
+  /** Attention's output `[N, H·D]`, and the logarithm of its denominator `[N, H]`. */
+  o: Tensor;
+  lse: Tensor;
+  /** The residual stream between attention and feed-forward `[N, C]`. */
+  middle: Tensor;
+  /** `[N, F]` */
+  gate: Tensor;
+  up: Tensor;
+  h: Tensor;
+  /** A·x of each input group, `[N, targets · padded rank]` at most. */
+  down: Tensor[];
+}
+
+/** Buffers for up to `rows` rows. `saved`: every layer keeps its own, for a backward pass. */
+export class Activations {
+  readonly layers: LayerActivations[];
+  /** The residual stream before each layer, and behind the last; two in turn where nothing is saved. */
+  readonly stream: Tensor[];
+  readonly #owned: Tensor[] = [];
+
+  constructor(
+    readonly allocator: Allocator,
+    readonly shape: ModelShape,
+    readonly options: { rows: number; saved: boolean; padded_rank: number; component: string },
+  ) {
+    const { rows, saved } = options;
+    const streams = saved ? shape.layers + 1 : 2;
+    this.stream = Array.from({ length: streams }, () => this.#create(rows, shape.width));
+    this.layers = Array.from({ length: saved ? shape.layers : 1 }, () => this.#createLayer());
+  }
+
+  layer(index: number): LayerActivations {
+    return this.layers[this.options.saved ? index : 0]!;
+  }
+
+  /** The residual stream before layer `index`. */
+  before(index: number): Tensor {
+    return this.stream[this.options.saved ? index : index % 2]!;
+  }
+
+  free(): void {
+    for (const tensor of this.#owned) this.allocator.free(tensor);
+  }
+
+  /** Every tensor, for whoever must forget its bind groups. */
+  tensors(): readonly Tensor[] {
+    return this.#owned;
+  }
+
+  #create(...shape: number[]): Tensor {
+    const tensor = this.allocator.create(this.options.component, shape);
+    this.#owned.push(tensor);
+    return tensor;
+  }
+
+  #createLayer(): LayerActivations {
+    const { rows, padded_rank } = this.options;
+    const { width, heads, kv_heads, head_width, feed_forward } = this.shape;
+    const query = heads * head_width, key = kv_heads * head_width;
+    return {
+      attn_in: this.#create(rows, width),
+      attn_rstd: this.#create(rows),
+      ffn_in: this.#create(rows, width),
+      ffn_rstd: this.#create(rows),
+      q_raw: this.#create(rows, query),
+      k_raw: this.#create(rows, key),
+      q_rstd: this.#create(rows * heads),
+      k_rstd: this.#create(rows * kv_heads),
+      q: this.#create(rows, query),
+      k: this.#create(rows, key),
+      v: this.#create(rows, key),
+      o: this.#create(rows, query),
+      lse: this.#create(rows, heads),
+      middle: this.#create(rows, width),
+      gate: this.#create(rows, feed_forward),
+      up: this.#create(rows, feed_forward),
+      h: this.#create(rows, feed_forward),
+      down: INPUT_GROUPS.map((group) => this.#create(rows, Math.max(4, group.length * padded_rank))),
+    };
+  }
+}
+
+/** The first rows of a tensor, under a shape whose first axis they are. */
+export function firstRows(tensor: Tensor, ...shape: number[]): Tensor {
+  return view(tensor, shape);
+}

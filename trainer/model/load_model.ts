@@ -1,0 +1,66 @@
+/** A model file on a device, ready to run. */
+
+import { ServiceError } from "../../core/errors.ts";
+import type { Gpu } from "../../kernels/device.ts";
+import { Recorder } from "../../kernels/recorder.ts";
+import { ropeTable } from "../../kernels/rope/rope.ts";
+import { Allocator } from "../../kernels/tensor.ts";
+import { openGguf } from "../formats/gguf.ts";
+import { readModelShape } from "./model_shape.ts";
+import type { Model } from "./transformer.ts";
+import { loadWeights } from "./weights.ts";
+
+export interface LoadedModel {
+  allocator: Allocator;
+  model: Model;
+  /** Of the base, without adapters. */
+  parameters: number;
+  tensor_types: string[];
+}
+
+/**
+ * Loads a GGUF file's weights.
+ *
+ * @param options max_context: positions for which rotations are prepared.
+ * @throws {ServiceError} What is wrong with the file, or `out_of_memory`.
+ */
+export async function loadModel(
+  gpu: Gpu,
+  path: string,
+  options: { compute: "auto" | "f32" | "f16"; max_context: number },
+): Promise<LoadedModel> {
+  using file = await openGguf(path);
+  const shape = readModelShape(file);
+  const allocator = new Allocator(gpu.device);
+  gpu.device.pushErrorScope("out-of-memory");
+  try {
+    const weights = await loadWeights(allocator, file, shape);
+    const table = ropeTable(shape.head_width, shape.rope_base, options.max_context);
+    const rope = {
+      cosines: allocator.upload("weights", table.shape, table.cosines),
+      sines: allocator.upload("weights", table.shape, table.sines),
+    };
+    const tensors = [...file.tensors.values()];
+    return {
+      allocator,
+      model: {
+        recorder: new Recorder(gpu),
+        shape,
+        weights,
+        rope,
+        compute: chooseCompute(gpu, options.compute),
+      },
+      parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
+      tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
+    };
+  } finally {
+    const failed = await gpu.device.popErrorScope();
+    if (failed) throw new ServiceError("out_of_memory", `Cannot load ${path}: ${failed.message}`, { path });
+  }
+}
+
+/** `auto`: f32 on a software adapter, else f16 where the device has it. */
+function chooseCompute(gpu: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
+  if (wanted !== "auto") return wanted;
+  return !gpu.facts.software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";
+}

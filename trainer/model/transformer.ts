@@ -1,0 +1,168 @@
+/** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
+
+import { embedding } from "../../kernels/embedding/embedding.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import type { Recorder } from "../../kernels/recorder.ts";
+import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
+import { rope } from "../../kernels/rope/rope.ts";
+import { swiglu } from "../../kernels/swiglu/swiglu.ts";
+import type { Tensor } from "../../kernels/tensor.ts";
+import type { Weight } from "../../kernels/weight.ts";
+import type { LoraTarget } from "../engine/protocol.ts";
+import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
+import { type DeviceAdapter, INPUT_GROUPS, placeView } from "./device_adapter.ts";
+import type { ModelShape } from "./model_shape.ts";
+import type { ModelWeights } from "./weights.ts";
+
+/** A model that is ready to run. */
+export interface Model {
+  recorder: Recorder;
+  shape: ModelShape;
+  weights: ModelWeights;
+  /** cos and sin by position, `[T, D/2]`. */
+  rope: { cosines: Tensor; sines: Tensor };
+  compute: "f32" | "f16";
+}
+
+/** Queries, keys and values of a layer, rotated; o is to be written. Shapes `[N, heads, D]`. */
+export interface AttentionTensors {
+  q: Tensor;
+  k: Tensor;
+  v: Tensor;
+  o: Tensor;
+  /** `[N, H]` */
+  lse: Tensor;
+}
+
+/** One batch of rows. How rows attend to each other, or to a cache, is the caller's. */
+export interface ForwardPass {
+  model: Model;
+  adapter: DeviceAdapter | null;
+  rows: number;
+  /** `[N] u32` each. */
+  ids: Tensor;
+  positions: Tensor;
+  activations: Activations;
+  attend(layer: number, tensors: AttentionTensors): void;
+}
+
+/** Records the pass and returns the residual stream behind the last layer, `[N, C]`. */
+export function forward(pass: ForwardPass): Tensor {
+  const { model, rows, activations, ids } = pass;
+  const { layers, width } = model.shape;
+  const x = firstRows(activations.before(0), rows, width);
+  embedding(model.recorder, { ids, table: model.weights.embedding, x });
+  for (let layer = 0; layer < layers; layer++) {
+    attentionBlock(pass, layer);
+    feedForwardBlock(pass, layer);
+  }
+  return firstRows(activations.before(layers), rows, width);
+}
+
+/** middle = x + o_proj(attention(norm(x))) */
+function attentionBlock(pass: ForwardPass, layer: number): void {
+  const { model: { recorder, shape, weights }, rows, activations } = pass;
+  const { width, heads, kv_heads, head_width, norm_eps } = shape;
+  const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
+  const x = firstRows(activations.before(layer), rows, width);
+  rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
+  downProject(pass, layer, 0, a.attn_in);
+  linear(pass, layer, "q_proj", { x: a.attn_in, y: a.q_raw });
+  linear(pass, layer, "k_proj", { x: a.attn_in, y: a.k_raw });
+  linear(pass, layer, "v_proj", { x: a.attn_in, y: a.v });
+  const { cosines, sines } = pass.model.rope, { positions } = pass;
+  for (
+    const [from, to, gamma, rstd, count] of [
+      [a.q_raw, a.q, w.q_norm, a.q_rstd, heads],
+      [a.k_raw, a.k, w.k_norm, a.k_rstd, kv_heads],
+    ] as const
+  ) {
+    const by_head = [rows * count, head_width];
+    rmsNorm(
+      recorder,
+      { x: firstRows(from, ...by_head), gamma, y: firstRows(to, ...by_head), rstd },
+      norm_eps,
+    );
+    const turned = firstRows(to, rows, count, head_width);
+    rope(recorder, { x: turned, positions, cosines, sines }, { inverse: false });
+  }
+  pass.attend(layer, {
+    q: firstRows(a.q, rows, heads, head_width),
+    k: firstRows(a.k, rows, kv_heads, head_width),
+    v: firstRows(a.v, rows, kv_heads, head_width),
+    o: firstRows(a.o, rows, heads, head_width),
+    lse: a.lse,
+  });
+  downProject(pass, layer, 1, a.o);
+  linear(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x });
+}
+
+/** x' = middle + down_proj(silu(gate_proj(n)) · up_proj(n)), n = norm(middle) */
+function feedForwardBlock(pass: ForwardPass, layer: number): void {
+  const { model: { recorder, shape, weights }, rows, activations } = pass;
+  const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
+  rmsNorm(recorder, { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd }, shape.norm_eps);
+  downProject(pass, layer, 2, a.ffn_in);
+  linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
+  linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
+  swiglu(recorder, { gate: a.gate, up: a.up, h: a.h });
+  downProject(pass, layer, 3, a.h);
+  const y = firstRows(activations.before(layer + 1), rows, shape.width);
+  linear(pass, layer, "down_proj", { x: a.h, y, residual: a.middle });
+}
+
+/** u = x · Aᵀ for every target of an input group. */
+function downProject(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
+  const place = pass.adapter?.layout.down[layer]![group];
+  if (!place) return;
+  const u = groupDown(pass, layer, group)!;
+  const weight: Weight = { type: "f32", values: placeView(pass.adapter!.params, place), shape: place.shape };
+  matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
+}
+
+/** A·x of an input group `[N, targets · padded rank]`; null where the group has no target. */
+export function groupDown(
+  pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
+  layer: number,
+  group: number,
+): Tensor | null {
+  const place = pass.adapter?.layout.down[layer]![group];
+  return place ? firstRows(pass.activations.layer(layer).down[group]!, pass.rows, place.shape[0]) : null;
+}
+
+/** The index in {@link INPUT_GROUPS} of a projection's group. */
+export function groupOf(target: LoraTarget): number {
+  return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
+}
+
+/** y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) */
+function linear(
+  pass: ForwardPass,
+  layer: number,
+  target: LoraTarget,
+  { x, y, residual }: { x: Tensor; y: Tensor; residual?: Tensor },
+): void {
+  const { model, adapter } = pass;
+  const pair = adapter?.layout.pairs[layer]![target];
+  const lora = pair && {
+    u: groupDown(pass, layer, groupOf(target))!,
+    column: pair.column,
+    matrix: placeView(adapter!.params, pair.b),
+    scale: adapter!.scale,
+  };
+  const weight = model.weights.layers[layer]!.linears[target];
+  matmul(model.recorder, "nt", { x, weight, y, lora, residual }, { compute: model.compute });
+}
+
+/** A layer's activations, cut to the rows of the pass. */
+export function viewLayer(activations: Activations, layer: number, rows: number): LayerActivations {
+  const { down, ...tensors } = activations.layer(layer);
+  const capacity = activations.options.rows;
+  const cut = Object.fromEntries(
+    Object.entries(tensors).map(([name, tensor]) => {
+      const [first, ...rest] = tensor.shape as [number, ...number[]];
+      return [name, firstRows(tensor, first / capacity * rows, ...rest)];
+    }),
+  );
+  return { ...cut, down } as unknown as LayerActivations;
+}

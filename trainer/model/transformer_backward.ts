@@ -1,0 +1,191 @@
+/** The backward pass to the adapter's matrices. The base is frozen, so no gradient of a weight is ever formed. */
+
+import { attentionBackward } from "../../kernels/attention/attention.ts";
+import {
+  loraGradient,
+  loraGradientPartials,
+  type LoraGradientVariant,
+} from "../../kernels/lora_gradient/lora_gradient.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
+import { rope } from "../../kernels/rope/rope.ts";
+import { swigluBackward } from "../../kernels/swiglu/swiglu.ts";
+import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import type { Weight } from "../../kernels/weight.ts";
+import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
+import { firstRows } from "./activations.ts";
+import { type DeviceAdapter, placeView } from "./device_adapter.ts";
+import { linearShape, type ModelShape } from "./model_shape.ts";
+import { type ForwardPass, groupDown, groupOf, viewLayer } from "./transformer.ts";
+
+/** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
+export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
+  adapter: DeviceAdapter;
+  /** `[N, 4] u32`, see packRows. */
+  packed_rows: Tensor;
+  gradients: Gradients;
+}
+
+/** Buffers of the backward pass for up to `rows` rows, shared by all layers. */
+export class Gradients {
+  readonly tensors: Record<GradientName, Tensor>;
+  /** Partial sums of the gradients of skinny matrices. */
+  readonly partials: Tensor;
+
+  constructor(
+    readonly allocator: Allocator,
+    shape: ModelShape,
+    readonly options: { rows: number; padded_rank: number; variant: LoraGradientVariant },
+  ) {
+    const { rows, padded_rank } = options;
+    const { width, heads, kv_heads, head_width, feed_forward } = shape;
+    const query = heads * head_width, key = kv_heads * head_width;
+    const widths: Record<GradientName, number> = {
+      stream: width,
+      normed: width,
+      h: feed_forward,
+      gate: feed_forward,
+      up: feed_forward,
+      o: query,
+      delta: heads,
+      q: query,
+      k: key,
+      v: key,
+      q_raw: query,
+      k_raw: key,
+      down: Math.max(4, padded_rank),
+    };
+    this.tensors = Object.fromEntries(
+      Object.entries(widths).map(([name, size]) => [name, allocator.create("activations", [rows, size])]),
+    ) as Record<GradientName, Tensor>;
+    this.partials = allocator.create("activations", [Math.max(4, largestPartials(shape, options))]);
+  }
+
+  free(): void {
+    for (const tensor of [...Object.values(this.tensors), this.partials]) this.allocator.free(tensor);
+  }
+}
+
+function largestPartials(
+  shape: ModelShape,
+  { rows, padded_rank, variant }: Gradients["options"],
+): number {
+  const widths = LORA_TARGETS.flatMap((target) => Object.values(linearShape(shape, target)));
+  return Math.max(
+    ...widths.map((columns) => loraGradientPartials({ rows, columns, rank: padded_rank }, variant)),
+  );
+}
+
+type GradientName =
+  | "stream"
+  | "normed"
+  | "h"
+  | "gate"
+  | "up"
+  | "o"
+  | "delta"
+  | "q"
+  | "k"
+  | "v"
+  | "q_raw"
+  | "k_raw"
+  | "down";
+
+/** Records the pass: `gradients.stream` holds ∂L/∂x behind the last layer; the adapter's gradient is accumulated. */
+export function backward(pass: BackwardPass): void {
+  for (let layer = pass.model.shape.layers - 1; layer >= 0; layer--) {
+    feedForwardBackward(pass, layer);
+    attentionBlockBackward(pass, layer);
+  }
+}
+
+function feedForwardBackward(pass: BackwardPass, layer: number): void {
+  const { recorder, weights, shape } = pass.model;
+  const a = viewLayer(pass.activations, layer, pass.rows), d = cut(pass);
+  linearBackward(pass, layer, "down_proj", { x: a.h, d_y: d.stream, d_x: d.h });
+  swigluBackward(recorder, { gate: a.gate, up: a.up, d_h: d.h, d_gate: d.gate, d_up: d.up });
+  linearBackward(pass, layer, "gate_proj", { x: a.ffn_in, d_y: d.gate, d_x: d.normed });
+  linearBackward(pass, layer, "up_proj", { x: a.ffn_in, d_y: d.up, d_x: d.normed, accumulate: true });
+  const gamma = weights.layers[layer]!.ffn_norm;
+  const x = firstRows(a.middle, pass.rows, shape.width);
+  rmsNormBackward(recorder, { x, gamma, rstd: a.ffn_rstd, d_y: d.normed, d_x: d.stream }, {
+    accumulate: true,
+  });
+}
+
+function attentionBlockBackward(pass: BackwardPass, layer: number): void {
+  const { model: { recorder, weights, shape }, rows, positions } = pass;
+  const { heads, kv_heads, head_width, width } = shape;
+  const a = viewLayer(pass.activations, layer, rows), d = cut(pass), w = weights.layers[layer]!;
+  linearBackward(pass, layer, "o_proj", { x: a.o, d_y: d.stream, d_x: d.o });
+  const q = (tensor: Tensor) => firstRows(tensor, rows, heads, head_width);
+  const kv = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
+  attentionBackward(recorder, {
+    ...{ q: q(a.q), k: kv(a.k), v: kv(a.v), o: q(a.o), lse: a.lse, rows: pass.packed_rows },
+    ...{ d_o: q(d.o), delta: d.delta, d_q: q(d.q), d_k: kv(d.k), d_v: kv(d.v) },
+  }, 1 / Math.sqrt(head_width));
+  for (
+    const [d_turned, d_raw, raw, gamma, rstd, count] of [
+      [d.q, d.q_raw, a.q_raw, w.q_norm, a.q_rstd, heads],
+      [d.k, d.k_raw, a.k_raw, w.k_norm, a.k_rstd, kv_heads],
+    ] as const
+  ) {
+    const turned = firstRows(d_turned, rows, count, head_width);
+    rope(recorder, { x: turned, positions, ...pass.model.rope }, { inverse: true });
+    const by_head = (tensor: Tensor) => firstRows(tensor, rows * count, head_width);
+    const tensors = { x: by_head(raw), gamma, rstd, d_y: by_head(d_turned), d_x: by_head(d_raw) };
+    rmsNormBackward(recorder, tensors, { accumulate: false });
+  }
+  // Below the first layer is the frozen embedding: nothing there needs a gradient.
+  const d_x = layer === 0 ? null : d.normed;
+  linearBackward(pass, layer, "q_proj", { x: a.attn_in, d_y: d.q_raw, d_x });
+  linearBackward(pass, layer, "k_proj", { x: a.attn_in, d_y: d.k_raw, d_x, accumulate: true });
+  linearBackward(pass, layer, "v_proj", { x: a.attn_in, d_y: d.v, d_x, accumulate: true });
+  if (d_x === null) return;
+  const x = firstRows(pass.activations.before(layer), rows, width);
+  const tensors = { x, gamma: w.attn_norm, rstd: a.attn_rstd, d_y: d_x, d_x: d.stream };
+  rmsNormBackward(recorder, tensors, { accumulate: true });
+}
+
+/**
+ * For y = x · Wᵀ + s · (x · Aᵀ) · Bᵀ, with s = alpha / rank and u = x · Aᵀ:
+ * `d_u = d_y · B`, `d_x (+)= d_y · W + s · d_u · A`, `dA += s · d_uᵀ · x`, `dB += s · d_yᵀ · u`.
+ */
+function linearBackward(
+  pass: BackwardPass,
+  layer: number,
+  target: LoraTarget,
+  { x, d_y, d_x, accumulate = false }: { x: Tensor; d_y: Tensor; d_x: Tensor | null; accumulate?: boolean },
+): void {
+  const { model: { recorder, compute, weights }, adapter, rows } = pass;
+  const pair = adapter.layout.pairs[layer]![target];
+  const rank = adapter.layout.padded_rank, { gradient } = adapter.training, alpha = adapter.scale;
+  const d_u = firstRows(pass.gradients.tensors.down, rows, rank);
+  if (pair) {
+    const b: Weight = { type: "f32", values: placeView(adapter.params, pair.b), shape: pair.b.shape };
+    matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute });
+  }
+  if (d_x) {
+    const lora = pair && { u: d_u, column: 0, matrix: placeView(adapter.params, pair.a), scale: alpha };
+    const weight = weights.layers[layer]!.linears[target];
+    matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute, accumulate });
+  }
+  if (!pair) return;
+  const u = groupDown(pass, layer, groupOf(target))!, { partials } = pass.gradients;
+  const d_b = placeView(gradient, pair.b), d_a = placeView(gradient, pair.a);
+  loraGradient(recorder, { p: d_y, q: u, out: d_b, partials }, {
+    layout: "column_rank",
+    alpha,
+    q_offset: pair.column,
+  });
+  loraGradient(recorder, { p: x, q: d_u, out: d_a, partials }, { layout: "rank_column", alpha });
+}
+
+/** The gradients' buffers, cut to the rows of the pass. */
+function cut({ gradients, rows }: BackwardPass): Record<GradientName, Tensor> {
+  return Object.fromEntries(
+    Object.entries(gradients.tensors).map((
+      [name, tensor],
+    ) => [name, firstRows(tensor, rows, tensor.shape[1]!)]),
+  ) as Record<GradientName, Tensor>;
+}

@@ -8,3 +8,17 @@ fn item_max(v: item) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 
 // 1 at place `at` of the item, 0 elsewhere; all 0 where `at` lies outside it.
 fn item_one_hot(at: u32) -> item { return select(item(), item(1.0), vec4<u32>(at) == vec4<u32>(0u, 1u, 2u, 3u)); }
+
+// v where the low bits are 1, other elsewhere.
+fn item_keep(v: item, other: item, bits: u32) -> item {
+  return select(other, v, (vec4<u32>(bits) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>());
+}
+
+// The first place of the item that holds `value`, which one place does.
+fn item_find(v: item, value: f32) -> u32 {
+  return select(select(select(3u, 2u, v.z == value), 1u, v.y == value), 0u, v.x == value);
+}
+
+// Of values that come four at a time: the group in which item i lies, and the item in its group.
+fn item_group(i: u32) -> u32 { return i; }
+fn item_of_four(four: vec4<f32>, i: u32) -> item { return four; }

@@ -1,0 +1,45 @@
+/** The state of decoding on the device, so that many steps run without the host. */
+
+import { assert } from "../../core/errors.ts";
+import { defineKernel, type Operands } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectShape } from "../shape.ts";
+import advanceWgsl from "./advance.wgsl" with { type: "text" };
+
+/** A row that has ended, a token that was not drawn, a place in a list of stop tokens that is not used. */
+export const NONE = 0xffffffff;
+
+/** Stop tokens of a row; the rest of its list is {@link NONE}. */
+export const MAX_STOP_TOKENS = 8;
+
+const THREADS = 64;
+
+const advanceKernel = defineKernel({
+  name: "advance",
+  wgsl: advanceWgsl,
+  params: { rows: "u32", step: "u32", steps: "u32" },
+  inputs: ["token", "logprob", "stop_tokens"],
+  outputs: ["position", "token_position", "remaining", "slots", "out"],
+});
+
+/**
+ * Records what follows a draw: the token goes to `out`, it stands at `token_position`, the next will stand at
+ * `position`; a row ends, by its slot becoming {@link NONE}, when the token is a stop token or `remaining` is used up.
+ * A row that has ended keeps its state and puts out {@link NONE}.
+ *
+ * @param tensors token, position, token_position, remaining, slots `[B] u32`; logprob `[B] f32`; stop_tokens
+ * `[B, 8] u32`; out `[2, K, B] u32`: tokens, and the bits of their log-probabilities.
+ * @param step Which of the K steps of `out` this is, from 0.
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function advance(recorder: Recorder, tensors: Operands<typeof advanceKernel>, step: number): void {
+  const [rows] = expectShape(tensors.token, "token", 1);
+  for (const name of ["logprob", "position", "token_position", "remaining", "slots"] as const) {
+    expectShape(tensors[name], name, [rows]);
+  }
+  expectShape(tensors.stop_tokens, "stop_tokens", [rows, MAX_STOP_TOKENS]);
+  const [, steps] = expectShape(tensors.out, "out", 3);
+  expectShape(tensors.out, "out", [2, steps, rows]);
+  assert(step < steps, `step ${step} is one of ${steps}`);
+  recorder.dispatch(advanceKernel, { rows, step, steps }, tensors, [ceilDiv(rows, THREADS)]);
+}

@@ -1,0 +1,170 @@
+/** Drawing tokens on the device. Formulas stand in the shaders. */
+
+import { assert } from "../../core/errors.ts";
+import { vocabularyPartials, vocabularySlices } from "../cross_entropy/cross_entropy.ts";
+import { defineKernel, type WgslPart } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, elementCount, expectShape } from "../shape.ts";
+import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
+import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
+import type { Tensor } from "../tensor.ts";
+import {
+  itemPart,
+  type ItemSize,
+  itemSize,
+  kernelFamily,
+  type RowVariant,
+  rowVariant,
+  wrappedGrid,
+} from "../variant.ts";
+import maskedLogitsWgsl from "./masked_logits.wgsl" with { type: "text" };
+import rowThreadWgsl from "./row_thread.wgsl" with { type: "text" };
+import rowWorkgroupWgsl from "./row_workgroup.wgsl" with { type: "text" };
+import partialsWgsl from "./sample_partials.wgsl" with { type: "text" };
+import sampleWgsl from "./sample_token.wgsl" with { type: "text" };
+import cutoffWgsl from "./top_cutoff.wgsl" with { type: "text" };
+
+const THREADS = 64;
+/** Rows of a workgroup in which each thread owns a row; as row_thread.wgsl says. */
+const ROWS_PER_GROUP = 32;
+
+const maskedLogits: WgslPart = { file: "masked_logits.wgsl", text: maskedLogitsWgsl };
+
+const partialsKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
+    name: "sample_partials",
+    wgsl: [
+      itemPart(size),
+      maskedLogits,
+      { file: "shared/pcg4d.wgsl", text: pcg4dWgsl },
+      { file: "shared/gumbel.wgsl", text: gumbelWgsl },
+      { file: "sample_partials.wgsl", text: partialsWgsl },
+    ],
+    params: { rows: "u32", items: "u32", slices: "u32", mask_words: "u32", has_cutoff: "u32" },
+    inputs: ["logits", "mask", "temperature", "stream", "position", "cutoff"],
+    outputs: ["partials"],
+  })
+);
+
+const sampleKernel = defineKernel({
+  name: "sample_token",
+  wgsl: sampleWgsl,
+  params: { rows: "u32", vocabulary: "u32", slices: "u32" },
+  inputs: ["partials", "logits", "temperature"],
+  outputs: ["token", "logprob"],
+});
+
+const cutoffKernel = kernelFamily((variant: RowVariant, size: ItemSize) =>
+  defineKernel({
+    name: `top_cutoff_${variant}`,
+    wgsl: [
+      itemPart(size),
+      maskedLogits,
+      variant === "thread"
+        ? { file: "row_thread.wgsl", text: rowThreadWgsl }
+        : { file: "row_workgroup.wgsl", text: rowWorkgroupWgsl },
+      { file: "top_cutoff.wgsl", text: cutoffWgsl },
+    ],
+    params: { rows: "u32", items: "u32", mask_words: "u32" },
+    inputs: ["logits", "mask", "temperature", "top_k", "top_p"],
+    outputs: ["cutoff"],
+  })
+);
+
+/** f32 elements of `partials` that {@link sampleToken} needs. */
+export function samplePartials(rows: number, vocabulary: number): number {
+  return vocabularyPartials(rows, vocabulary);
+}
+
+/** What {@link sampleToken} takes: a row for each of B sequences. */
+export interface SampleTensors {
+  /** `[B, V] f32`, V below 2^24. A logit of −inf is masked; a row needs one that is not. */
+  logits: Tensor;
+  /** `[B, ceil(V / 32)] u32`: bit id % 32 of word id / 32 is 1 where the id may be drawn; `null`: all may. */
+  mask: Tensor | null;
+  /** `[B] f32`, 0 or above. */
+  temperature: Tensor;
+  /** `[B, 2] u32`: the sequence's stream. */
+  stream: Tensor;
+  /** `[B] u32`: the place in its sequence of the token to draw. */
+  position: Tensor;
+  /** `[B] f32` of {@link topCutoff}: logits below are not drawn; `null`: none. */
+  cutoff: Tensor | null;
+  /** At least {@link samplePartials} f32 elements. */
+  partials: Tensor;
+  /** `[B] u32`, overwritten. */
+  token: Tensor;
+  /** `[B] f32`, overwritten: of the distribution that was drawn from, or that of temperature 1 where it is 0. */
+  logprob: Tensor;
+}
+
+/**
+ * Records a draw from softmax(logits / temperature) for every row, in the Gumbel form: the noise of an id depends on
+ * (stream, position, id) alone, so a sequence draws the same tokens whatever runs beside it. Temperature 0 takes the
+ * largest logit, the lowest id of equals.
+ *
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Maddison, Tarlow, Minka, "A* Sampling" (2014), §2.
+ */
+export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
+  const { logits, partials, token, logprob, temperature } = tensors;
+  const { rows, vocabulary, mask_words } = expectRows(tensors);
+  expectShape(tensors.stream, "stream", [rows, 2]);
+  for (const name of ["temperature", "position", "token", "logprob"] as const) {
+    expectShape(tensors[name], name, [rows]);
+  }
+  if (tensors.cutoff) expectShape(tensors.cutoff, "cutoff", [rows]);
+  const needed = samplePartials(rows, vocabulary);
+  assert(elementCount(partials.shape) >= needed, `partials of ${rows} rows hold ${needed} elements`);
+  const size = itemSize(vocabulary), slices = vocabularySlices(vocabulary);
+  recorder.dispatch(
+    partialsKernel(size),
+    { rows, items: vocabulary / size, slices, mask_words, has_cutoff: tensors.cutoff ? 1 : 0 },
+    { ...tensors, mask: tensors.mask ?? recorder.empty, cutoff: tensors.cutoff ?? recorder.empty },
+    wrappedGrid(ceilDiv(rows * slices, THREADS)),
+  );
+  const operands = { partials, logits, temperature, token, logprob };
+  recorder.dispatch(sampleKernel, { rows, vocabulary, slices }, operands, [ceilDiv(rows, THREADS)]);
+}
+
+/** What {@link topCutoff} takes. */
+export interface TopTensors extends Pick<SampleTensors, "logits" | "mask" | "temperature"> {
+  /** `[B] u32`; 0: all. */
+  top_k: Tensor;
+  /** `[B] f32`, above 0; 1: all. */
+  top_p: Tensor;
+  /** `[B] f32`, overwritten. */
+  cutoff: Tensor;
+}
+
+/**
+ * Records the lowest logit that top_k and, of what it leaves, top_p at the row's temperature leave. Both are exact;
+ * ids that tie with the last that stays, stay.
+ *
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Holtzman et al., "The Curious Case of Neural Text Degeneration" (2020), §3.1.
+ */
+export function topCutoff(
+  recorder: Recorder,
+  tensors: TopTensors,
+  variant: RowVariant = rowVariant(recorder),
+): void {
+  const { rows, vocabulary, mask_words } = expectRows(tensors);
+  for (const name of ["temperature", "top_k", "top_p", "cutoff"] as const) {
+    expectShape(tensors[name], name, [rows]);
+  }
+  const size = itemSize(vocabulary);
+  recorder.dispatch(
+    cutoffKernel(variant, size),
+    { rows, items: vocabulary / size, mask_words },
+    { ...tensors, mask: tensors.mask ?? recorder.empty },
+    [variant === "thread" ? ceilDiv(rows, ROWS_PER_GROUP) : rows],
+  );
+}
+
+function expectRows({ logits, mask }: Pick<SampleTensors, "logits" | "mask">) {
+  const [rows, vocabulary] = expectShape(logits, "logits", 2);
+  const mask_words = mask ? ceilDiv(vocabulary, 32) : 0;
+  if (mask) expectShape(mask, "mask", [rows, mask_words]);
+  return { rows, vocabulary, mask_words };
+}

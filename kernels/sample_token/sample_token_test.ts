@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { streamKey } from "../../core/random.ts";
+import type { Gpu } from "../device.ts";
+import { ceilDiv, ShapeError } from "../shape.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { type SampleRow, sampleRowReference } from "./sample_token_reference.ts";
+import { samplePartials, sampleToken } from "./sample_token.ts";
+
+/** The bits of a mask's row. */
+function maskWords(allowed: ArrayLike<number>): Uint32Array {
+  const words = new Uint32Array(ceilDiv(allowed.length, 32));
+  for (let id = 0; id < allowed.length; id++) if (allowed[id]) words[id >> 5]! |= 1 << (id & 31);
+  return words;
+}
+
+/** Draws a token for each row; rows are of one vocabulary and either all or none have a mask and a cutoff. */
+async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
+  const count = rows.length, vocabulary = rows[0]!.logits.length;
+  const logits = new Float32Array(count * vocabulary);
+  rows.forEach((row, b) => logits.set(row.logits, b * vocabulary));
+  const masks = rows.flatMap(({ allowed }) => allowed ? [...maskWords(allowed)] : []);
+  const { token, logprob } = await run(gpu, {
+    logits: [logits, [count, vocabulary]],
+    mask: [masks.length ? masks : [0], [masks.length ? count : 1, Math.max(1, masks.length / count)], "u32"],
+    temperature: [rows.map((row) => row.temperature), [count]],
+    stream: [rows.flatMap((row) => row.stream), [count, 2], "u32"],
+    position: [rows.map((row) => row.position), [count], "u32"],
+    cutoff: [rows.map((row) => row.cutoff ?? 0), [count]],
+    partials: filled(NaN, samplePartials(count, vocabulary)),
+    token: [new Uint32Array(count).fill(0xffffffff), [count], "u32"],
+    logprob: filled(NaN, count),
+  }, (recorder, t) => {
+    const mask = masks.length ? t.mask : null, cutoff = rows[0]!.cutoff === undefined ? null : t.cutoff;
+    sampleToken(recorder, { ...t, mask, cutoff });
+  });
+  return { token, logprob };
+}
+
+const streamOf = (n: number) => streamKey(7, "sample", n);
+
+/** Rows of normal logits, each with a stream and a place of its own. */
+function normalRows(
+  count: number,
+  vocabulary: number,
+  change: (b: number) => Partial<SampleRow> = () => ({}),
+) {
+  return Array.from({ length: count }, (_, b): SampleRow => ({
+    logits: randomNormal(100 + b, vocabulary).map((v) => Math.fround(2 * v)),
+    temperature: 1,
+    stream: streamOf(b),
+    position: 3 * b,
+    ...change(b),
+  }));
+}
+
+async function expectTwin(gpu: Gpu, rows: readonly SampleRow[]) {
+  const { token, logprob } = await draw(gpu, rows);
+  const expected = rows.map(sampleRowReference);
+  // Variates are good to 6e-4 (noise_test.ts): a nearer decision may go either way.
+  const clear = expected.map((row, b) => row.margin > 2e-3 ? b : -1).filter((b) => b >= 0);
+  assert.ok(clear.length > 0.9 * rows.length, `${clear.length} of ${rows.length} draws are no near ties`);
+  assert.deepEqual(clear.map((b) => token[b]), clear.map((b) => expected[b]!.token));
+  const close = { relative: 2e-6, absolute: 4e-6 };
+  expectClose(clear.map((b) => logprob[b]!), clear.map((b) => expected[b]!.logprob), close, "logprob");
+}
+
+const cases: readonly [string, () => SampleRow[]][] = [
+  ["a vocabulary of one", () => normalRows(3, 1)],
+  ["narrower than a vector", () => normalRows(40, 3)],
+  ["odd, rows beyond a workgroup", () => normalRows(67, 131)],
+  ["a tiny model's", () => normalRows(64, 1024)],
+  ["temperatures", () => normalRows(64, 260, (b) => ({ temperature: [0.25, 0.7, 1.5, 4][b % 4]! }))],
+  ["greedy rows beside others", () => normalRows(64, 1024, (b) => ({ temperature: b % 2 }))],
+  ["a mask", () =>
+    normalRows(32, 1028, (b) => ({
+      allowed: Array.from({ length: 1028 }, (_, id) => (id * 7 + b) % 50 === 0 ? 1 : 0),
+    }))],
+  [
+    "an odd mask",
+    () =>
+      normalRows(32, 77, (b) => ({
+        allowed: Array.from({ length: 77 }, (_, id) => id % 11 === b % 11 ? 1 : 0),
+      })),
+  ],
+  ["a cutoff", () => normalRows(32, 516, (b) => ({ cutoff: b / 16 }))],
+  [
+    "logits of −inf",
+    () =>
+      normalRows(
+        8,
+        64,
+        (b) => ({ logits: randomNormal(b, 64).map((v, id) => id % 9 === b ? v : -Infinity) }),
+      ),
+  ],
+  ["a large vocabulary", () => normalRows(4, 151_936)],
+];
+
+for (const [name, rows] of cases) {
+  gpuTest(`sampleToken draws what its f64 twin draws: ${name}`, (gpu) => expectTwin(gpu, rows()));
+}
+
+gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
+  for (const vocabulary of [1027, 1024]) {
+    const tied = (ids: number[]) =>
+      new Float64Array(vocabulary).map((_, id) => ids.includes(id) ? 5 : id / vocabulary);
+    const ids = [[1000, 37, 38, 900], [0, 1, 2, 3], [1023], [515, 514]];
+    const rows = ids.map((of, b) => ({ logits: tied(of), temperature: 0, stream: streamOf(b), position: 0 }));
+    const { token } = await draw(gpu, rows);
+    assert.deepEqual([...token], ids.map((of) => Math.min(...of)));
+  }
+});
+
+gpuTest("a sequence draws the same token whatever the batch and its place in it", async (gpu) => {
+  const rows = normalRows(70, 515);
+  const all = await draw(gpu, rows);
+  const turned = await draw(gpu, rows.toReversed());
+  assert.deepEqual(turned.token.toReversed(), all.token);
+  assert.deepEqual(turned.logprob.toReversed(), all.logprob);
+  const alone = await draw(gpu, [rows[69]!]);
+  assert.deepEqual([alone.token[0], alone.logprob[0]], [all.token[69], all.logprob[69]]);
+});
+
+gpuTest("tokens of a small vocabulary come as often as their probabilities say", async (gpu) => {
+  const logits = Float64Array.of(0, 1, -1, 2.5, 0.5, -3, 1.5), count = 60_000, temperature = 1.25;
+  for (const by of ["stream", "position"] as const) {
+    const { token } = await draw(
+      gpu,
+      Array.from({ length: count }, (_, n) => ({
+        logits,
+        temperature,
+        stream: by === "stream" ? streamOf(n) : streamOf(1),
+        position: by === "stream" ? 11 : n,
+      })),
+    );
+    const mass = logits.map((z) => Math.exp(z / temperature)), total = mass.reduce((s, v) => s + v);
+    const chi_square = mass.reduce((sum, m, id) => {
+      const expected = count * m / total;
+      return sum + (token.filter((t) => t === id).length - expected) ** 2 / expected;
+    }, 0);
+    // 6 degrees of freedom: beyond 27.9 in 1 of 10,000 seeds; the seed is fixed.
+    assert.ok(chi_square < 27.9, `chi-square by ${by} ${chi_square}`);
+  }
+});
+
+gpuTest("of 152,000 ids those that are next to impossible are never drawn", async (gpu) => {
+  // All but the first eight have a probability of 1e-12, together 1.4e-7. A noise that reaches infinity, as that of a
+  // uniform that rounds to 1, would draw one of them in every 200.
+  const vocabulary = 151_936, head = 8, draws = 1500, batch = 30;
+  const logits = new Float64Array(vocabulary).fill(Math.log(8e-12)).fill(0, 0, head);
+  const stream = streamOf(0);
+  const seen = new Float64Array(head);
+  for (let start = 0; start < draws; start += batch) {
+    const rows = Array.from(
+      { length: batch },
+      (_, b) => ({ logits, temperature: 1, stream, position: start + b }),
+    );
+    for (const token of (await draw(gpu, rows)).token) {
+      assert.ok(token < head, `drew ${token}`);
+      seen[token]!++;
+    }
+  }
+  const chi_square = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
+  // 7 degrees of freedom: beyond 29.9 in 1 of 10,000 seeds.
+  assert.ok(chi_square < 29.9, `chi-square ${chi_square}`);
+});
+
+gpuTest("sampleToken names the tensor whose shape is wrong", async (gpu) => {
+  const given = { logits: filled(0, 2, 40), v: filled(0, 2), wrong: filled(0, 3), stream: filled(0, 2, 2) };
+  await run(gpu, { ...given, partials: filled(0, 16) }, (recorder, t) => {
+    const rows = { temperature: t.v, position: t.v, token: t.v, logprob: t.v };
+    const tensors = { ...t, ...rows, mask: null, cutoff: null };
+    assert.throws(
+      () => sampleToken(recorder, { ...tensors, position: t.wrong }),
+      new ShapeError("Cannot use position [3]: expected [2]"),
+    );
+    assert.throws(
+      () => sampleToken(recorder, { ...tensors, mask: t.logits }),
+      new ShapeError("Cannot use mask [2, 40]: expected [2, 2]"),
+    );
+  });
+});

@@ -68,7 +68,9 @@ export const serverConfigSchema = z.strictObject({
     description: "Address and port to listen on; port 0 takes a free one.",
   }),
   data_dir: text().default("./svc-data").meta({ description: "Runs, datasets and the index lie here." }),
-  auth_token: text().optional().meta({ description: "The bearer token that every request then needs." }),
+  auth_token: z.string().regex(/^[!-~]+$/, {
+    error: "must be printable ASCII without spaces",
+  }).optional().meta({ description: "The bearer token that every request then needs." }),
   ui: z.boolean().default(true).meta({
     description: "Whether to serve the web interface, if it is built in.",
   }),

@@ -79,6 +79,8 @@ Deno.test("only a loopback address may do without a token", () => {
   assert.deepEqual(problems(`bind = "127.0.0.1.example.org:8471"`), ["1 bind invalid_value"]);
   assert.deepEqual(problems(`bind = "0.0.0.0:8471"\nauth_token = "t"`), []);
   assert.deepEqual(problems(`bind = "[::1]:0"`), []);
+  assert.deepEqual(problems(`auth_token = "two words"`), ["1 auth_token invalid_value"]);
+  assert.deepEqual(problems(`auth_token = ""`), ["1 auth_token invalid_value"]);
   assert.ok(isLoopback("127.1.2.3") && isLoopback("localhost") && !isLoopback("10.0.0.1"));
   assert.deepEqual(parseBind("[::1]:80"), { host: "::1", port: 80 });
   assert.equal(parseBind("127.0.0.1:65536"), null);

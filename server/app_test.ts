@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { parseServerConfig } from "../config/server_load.ts";
+import { ManualClock } from "../core/clock.ts";
+import { VERSION } from "../core/version.ts";
+import { App, type AppRequest } from "./app.ts";
+import { budgetCard, type DeviceCard } from "./capabilities.ts";
+import { PROBLEM_TYPES, type ProblemType } from "./problems.ts";
+import { ROUTES } from "./routes.ts";
+
+const DEVICE: DeviceCard = {
+  name: "Test GPU",
+  backend: "vulkan",
+  driver: "1.2.3",
+  features: ["shader-f16"],
+  limits: { maxBufferSize: 1024 },
+  vram_bytes: 1000,
+  software: false,
+};
+
+function testApp(toml = "", probeDevices = () => Promise.resolve([DEVICE])) {
+  const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
+  const clock = new ManualClock();
+  const logged: Record<string, unknown>[] = [];
+  const app = new App({ config, clock, port: () => 8471, probeDevices, log: (line) => logged.push(line) });
+  const send = async (target: string, given: Partial<AppRequest> = {}) => {
+    const answer = await app.handle({
+      method: "GET",
+      target,
+      headers: {},
+      hosts: ["localhost:8471"],
+      ...given,
+    });
+    return { ...answer, json: answer.body.startsWith("{") ? JSON.parse(answer.body) : null };
+  };
+  return { send, clock, logged };
+}
+
+type Sent = Awaited<ReturnType<ReturnType<typeof testApp>["send"]>>;
+
+/** A problem document with every required field, and of the type that the status stands for. */
+function assertProblem(answer: Sent, type: ProblemType): void {
+  const { json } = answer;
+  assert.equal(answer.headers["content-type"], "application/problem+json");
+  assert.equal(answer.status, PROBLEM_TYPES[type].status);
+  const { title, status } = PROBLEM_TYPES[type];
+  const { detail, errors, trace_id, ...rest } = json;
+  assert.deepEqual(rest, { type: `urn:svc:problems/${type}`, title, status, meta: {} });
+  assert.equal(trace_id, answer.headers["x-trace-id"]);
+  assert.ok(typeof detail === "string" && detail.length > 0 && Array.isArray(errors));
+  assert.equal(answer.headers["x-content-type-options"], "nosniff");
+  assert.equal(answer.headers["cache-control"], "no-store");
+}
+
+Deno.test("health tells version and whole seconds of uptime", async () => {
+  const { send, clock } = testApp();
+  await clock.advance(90_999);
+  const answer = await send("/v1/health");
+  assert.equal(answer.status, 200);
+  assert.deepEqual(answer.json, { status: "ok", version: VERSION, uptime_seconds: 90 });
+  assert.match(answer.headers["x-trace-id"]!, /^[0-9a-f-]{36}$/);
+  assert.equal(answer.headers["cache-control"], "no-store");
+});
+
+Deno.test("capabilities has the contract's fields, and devices are probed once", async () => {
+  let probes = 0;
+  const probe = () => Promise.resolve([(probes++, DEVICE)]);
+  const { send } = testApp(`auth_token = "t"\n[limits]\nvram = 0.5`, probe);
+  const headers = { authorization: "Bearer t" };
+  const { json } = await send("/v1/capabilities", { headers });
+  assert.equal((await send("/v1/capabilities", { headers })).status, 200);
+  assert.equal(probes, 1);
+  assert.deepEqual(Object.keys(json), [
+    "version",
+    "features",
+    "devices",
+    "budgets",
+    "algorithms",
+    "tensor_types",
+    "architectures",
+    "environments",
+    "limits",
+  ]);
+  assert.deepEqual(json.features, {
+    ui: false,
+    auth: true,
+    serving_enabled: false,
+    mcp: false,
+    containers: false,
+  });
+  assert.deepEqual(json.devices, [DEVICE]);
+  assert.deepEqual(json.budgets.vram, { requested: 0.5, total_bytes: 1000, effective_bytes: 500 });
+  assert.ok(json.budgets.ram.total_bytes > 0);
+  assert.deepEqual(json.limits, {
+    max_body_bytes: 8388608,
+    max_dataset_bytes: 4294967296,
+    max_concurrent_runs: 1,
+  });
+});
+
+Deno.test("a budget is taken from what there is, and stays open where nobody knows that", () => {
+  assert.deepEqual(budgetCard("all", 10), { requested: "all", total_bytes: 10, effective_bytes: 10 });
+  assert.deepEqual(budgetCard("1KiB", 10), { requested: "1KiB", total_bytes: 10, effective_bytes: 10 });
+  assert.deepEqual(budgetCard("1KiB", null), { requested: "1KiB", total_bytes: null, effective_bytes: 1024 });
+  assert.deepEqual(budgetCard(0.5, null), { requested: 0.5, total_bytes: null, effective_bytes: null });
+});
+
+Deno.test("every other route of the contract is 501, for every method that it has", async () => {
+  const { send } = testApp();
+  const wired = ["/health", "/capabilities"];
+  assert.ok(ROUTES.length > 50);
+  for (const { method, path } of ROUTES.filter((route) => !wired.includes(route.path))) {
+    const answer = await send(`/v1${path.replaceAll(/\{\w+\}/g, "x")}?a=b`, { method });
+    assertProblem(answer, "not-implemented");
+    assert.deepEqual(answer.json.errors, []);
+  }
+});
+
+Deno.test("a wrong method is 405 with Allow, an unknown path 404, OPTIONS 204", async () => {
+  const { send } = testApp();
+  const wrong = await send("/v1/runs/run_1", { method: "PUT" });
+  assertProblem(wrong, "method-not-allowed");
+  assert.equal(wrong.headers.allow, "GET, HEAD, PATCH, DELETE, OPTIONS");
+  assert.deepEqual(wrong.json.errors, []);
+  assertProblem(await send("/v1/plan"), "method-not-allowed");
+  assertProblem(
+    await send("/v1/plan", { method: "HEAD" }).then((a) => ({ ...a, json: null })).then(() =>
+      send("/v1/plan", { method: "TRACE" })
+    ),
+    "method-not-allowed",
+  );
+  for (
+    const path of ["/v1", "/v1/", "/v1/nope", "/v1/runs/", "/v1/runs/%zz", "/v1/runs//pause", "/v1//health"]
+  ) {
+    const answer = await send(path);
+    assertProblem(answer, "not-found");
+    assert.equal(answer.json.errors[0].code, "not_found", path);
+  }
+  assertProblem(await send("/v1/x/../health"), "not-found");
+  const options = await send("/v1/runs", { method: "OPTIONS" });
+  assert.deepEqual([options.status, options.headers.allow, options.body], [
+    204,
+    "GET, HEAD, POST, OPTIONS",
+    "",
+  ]);
+});
+
+Deno.test("HEAD is GET without the body", async () => {
+  const { send } = testApp();
+  const answer = await send("/healthz", { method: "HEAD" });
+  assert.deepEqual([answer.status, answer.body, answer.headers["content-length"]], [200, "", "15"]);
+  assert.equal((await send("/v1/nope", { method: "HEAD" })).status, 404);
+});
+
+Deno.test("with a token every API request needs it, unknown routes too; healthz does not", async () => {
+  const { send } = testApp(`auth_token = "t0ken"`);
+  for (const target of ["/v1/health", "/v1/nope"]) {
+    for (const authorization of [undefined, "Bearer wrong", "Basic t0ken"]) {
+      const answer = await send(target, { headers: { authorization } });
+      assertProblem(answer, "unauthorized");
+      assert.equal(answer.headers["www-authenticate"], "Bearer");
+      assert.equal(answer.json.errors[0].code, "unauthorized");
+    }
+  }
+  assert.equal((await send("/v1/health", { headers: { authorization: "Bearer t0ken" } })).status, 200);
+  const open = await send("/healthz");
+  assert.deepEqual([open.status, open.body], [200, `{"status":"ok"}`]);
+});
+
+Deno.test("a wrong Host or Origin is 401 before anything else, in plain text outside the API", async () => {
+  const { send } = testApp();
+  assertProblem(await send("/v1/nope", { hosts: ["evil.com"] }), "unauthorized");
+  const headers = { origin: "http://localhost:3000" };
+  assertProblem(await send("/v1/runs", { method: "POST", headers }), "unauthorized");
+  const outside = await send("/healthz", { hosts: ["evil.com"] });
+  assert.deepEqual([outside.status, outside.headers["content-type"]], [401, "text/plain; charset=utf-8"]);
+  assert.equal((await send("/")).status, 404);
+  assert.equal((await send("/healthz", { method: "POST" })).headers.allow, "GET, HEAD, OPTIONS");
+});
+
+Deno.test("a failure is 500 with a trace_id that the log has too, and tells nothing else", async () => {
+  const { send, logged } = testApp("", () => Promise.reject(new Error("secret path /srv/x")));
+  const answer = await send("/v1/capabilities");
+  assertProblem(answer, "internal");
+  assert.deepEqual(answer.json.errors, []);
+  assert.ok(!answer.body.includes("secret"));
+  assert.equal(logged.length, 1);
+  assert.equal(logged[0]!.trace_id, answer.json.trace_id);
+  assert.match(String(logged[0]!.message), /secret path/);
+});

@@ -1,0 +1,84 @@
+/** Who may ask: the Host and Origin of a request, against DNS rebinding and other pages, and the bearer token. */
+
+import { createHash, timingSafeEqual } from "node:crypto";
+
+/** A request's headers as they matter here. */
+export interface Caller {
+  /** Every Host header, as sent. */
+  hosts: readonly string[];
+  origin: string | undefined;
+  /** The request target as sent: a path, or a whole URL that proxies send. */
+  target: string;
+}
+
+export interface HostRules {
+  /** Of the configuration. */
+  allowed_hosts: readonly string[];
+  /** The port that the server listens on. */
+  port: number;
+}
+
+const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"];
+
+function splitHost(host: string): { name: string; port: number | null } | null {
+  const match = /^(\[[0-9a-f:]+\]|[a-z0-9.-]+)(?::(\d{1,5}))?$/.exec(host.toLowerCase());
+  return match ? { name: match[1]!, port: match[2] === undefined ? null : Number(match[2]) } : null;
+}
+
+function isListed(
+  host: { name: string; port: number | null },
+  rules: HostRules,
+  default_port: number,
+): boolean {
+  return rules.allowed_hosts.some((entry) => {
+    const listed = splitHost(entry);
+    if (listed?.name !== host.name) return false;
+    const port = host.port ?? default_port;
+    return listed.port === null ? port === default_port || port === rules.port : port === listed.port;
+  });
+}
+
+/** Whether a Host header names this server: loopback names always (a tunnel may change the port), others if listed. */
+export function isHostAllowed(host: string, rules: HostRules): boolean {
+  const split = splitHost(host);
+  if (!split) return false;
+  return LOOPBACK_NAMES.includes(split.name) || isListed(split, rules, 80) || isListed(split, rules, 443);
+}
+
+/** Whether an Origin is the server's own, as the Host header names it, or a listed one. */
+export function isOriginAllowed(origin: string, host: string, rules: HostRules): boolean {
+  const match = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase());
+  const split = match && splitHost(match[2]!);
+  if (!match || !split) return false;
+  const default_port = match[1] === "https" ? 443 : 80;
+  const own = splitHost(host)!;
+  if (match[1] === "http" && split.name === own.name && (split.port ?? 80) === (own.port ?? 80)) return true;
+  return isListed(split, rules, default_port);
+}
+
+/** Why Host or Origin of a request are refused, or null. */
+export function callerProblem({ hosts, origin, target }: Caller, rules: HostRules): string | null {
+  if (hosts.length !== 1) return "The request must have one Host header";
+  const host = hosts[0]!;
+  if (!isHostAllowed(host, rules)) {
+    return "The Host header names no host of this server; allowed_hosts lists them";
+  }
+  if (!target.startsWith("/") && target !== "*") {
+    const authority = URL.canParse(target) ? new URL(target).host : null;
+    if (authority !== host.toLowerCase()) {
+      return "The request target and the Host header name different hosts";
+    }
+  }
+  if (origin !== undefined && !isOriginAllowed(origin, host, rules)) {
+    return "The Origin header names another page; allowed_hosts lists those that may ask";
+  }
+  return null;
+}
+
+/** Whether an Authorization header carries the token; the time it takes does not tell how much of it is right. */
+export function isTokenRight(header: string | undefined, token: string): boolean {
+  const given = /^bearer +(\S+) *$/i.exec(header ?? "")?.[1];
+  if (given === undefined) return false;
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(given), digest(token));
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { callerProblem, isHostAllowed, isOriginAllowed, isTokenRight } from "./auth.ts";
+
+const RULES = { allowed_hosts: ["svc.example.org", "lab.example.org:8443"], port: 8471 };
+
+Deno.test("hosts: loopback names always, listed names at their port, nothing else", () => {
+  const allowed = [
+    "localhost",
+    "localhost:8471",
+    "LOCALHOST:9000",
+    "127.0.0.1:8471",
+    "[::1]:8471",
+    "svc.example.org",
+    "svc.example.org:443",
+    "SVC.example.org:8471",
+    "lab.example.org:8443",
+  ];
+  const refused = [
+    "",
+    "evil.com",
+    "localhost.evil.com",
+    "127.0.0.1.nip.io",
+    "0.0.0.0:8471",
+    "2130706433",
+    "localhost.",
+    "svc.example.org:9999",
+    "svc.example.org.evil.com",
+    "lab.example.org",
+    "lab.example.org:80",
+    "a b<>",
+    "localhost:8471, evil.com",
+    "user@localhost",
+  ];
+  for (const host of allowed) assert.ok(isHostAllowed(host, RULES), host);
+  for (const host of refused) assert.ok(!isHostAllowed(host, RULES), host);
+});
+
+Deno.test("origins: the server's own and listed ones; another port of loopback is another page", () => {
+  const allowed: [string, string][] = [
+    ["http://localhost:8471", "localhost:8471"],
+    ["http://127.0.0.1:9000", "127.0.0.1:9000"],
+    ["http://localhost", "localhost:80"],
+    ["https://svc.example.org", "svc.example.org"],
+    ["https://lab.example.org:8443", "lab.example.org:8443"],
+  ];
+  const refused: [string, string][] = [
+    ["http://localhost:3000", "localhost:8471"],
+    ["http://127.0.0.1:8471", "localhost:8471"],
+    ["https://localhost:8471", "localhost:8471"],
+    ["null", "localhost:8471"],
+    ["", "localhost:8471"],
+    ["http://evil.com", "localhost:8471"],
+    ["http://localhost:8471.evil.com", "localhost:8471"],
+    ["http://localhost:8471/", "localhost:8471"],
+    ["https://svc.example.org:9999", "svc.example.org"],
+  ];
+  for (const [origin, host] of allowed) assert.ok(isOriginAllowed(origin, host, RULES), origin);
+  for (const [origin, host] of refused) assert.ok(!isOriginAllowed(origin, host, RULES), origin);
+});
+
+Deno.test("one Host header, and a whole URL as target must agree with it", () => {
+  const problem = (hosts: string[], target = "/v1/health", origin?: string) =>
+    callerProblem({ hosts, target, origin }, RULES);
+  assert.equal(problem(["localhost:8471"]), null);
+  assert.match(problem([])!, /one Host header/);
+  assert.match(problem(["localhost", "localhost"])!, /one Host header/);
+  assert.equal(problem(["localhost:8471"], "http://localhost:8471/v1/health"), null);
+  assert.match(problem(["localhost:8471"], "http://evil.com/v1/health")!, /different hosts/);
+  assert.match(problem(["localhost:8471"], "evil")!, /different hosts/);
+  assert.match(problem(["localhost:8471"], "/", "http://evil.com")!, /another page/);
+});
+
+Deno.test("tokens: the scheme in any case, the token exactly", () => {
+  assert.ok(isTokenRight("Bearer s3cret", "s3cret"));
+  assert.ok(isTokenRight("bearer  s3cret ", "s3cret"));
+  for (
+    const header of [undefined, "", "Bearer", "Bearer ", "Basic s3cret", "Bearer s3cre", "Bearer s3cret x"]
+  ) {
+    assert.ok(!isTokenRight(header, "s3cret"), header);
+  }
+});

@@ -1,0 +1,92 @@
+/** The listener: `node:http`, because it has time limits for headers and bodies. */
+
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { parseBind, type ServerConfig } from "../config/server.ts";
+import { systemClock } from "../core/clock.ts";
+import { assert, ServiceError } from "../core/errors.ts";
+import { App, type AppOptions } from "./app.ts";
+
+/** Limits of a connection. The parser answers what exceeds them (400, 408, 431) before a request is seen. */
+const LIMITS = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  keepAliveTimeout: 60_000,
+  maxHeaderSize: 16_384,
+  connectionsCheckingInterval: 500,
+} as const;
+
+const MAX_CONNECTIONS = 10_000;
+/** How long open requests may take after the server was asked to stop. */
+const CLOSE_GRACE_MS = 5000;
+
+export interface ListeningServer {
+  /** The address that is bound, such as `127.0.0.1:8471`. */
+  address: string;
+  /** Takes no new connection, lets open requests end, and resolves when all is closed. */
+  close(): Promise<void>;
+}
+
+type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock">>;
+
+/** Every value of a header that must not be sent twice. */
+function rawValues(request: IncomingMessage, name: string): string[] {
+  return request.rawHeaders.filter((_, i) =>
+    i % 2 === 1 && request.rawHeaders[i - 1]!.toLowerCase() === name
+  );
+}
+
+async function answer(app: App, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const headers: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(request.headers)) {
+    headers[name] = Array.isArray(value) ? value.join(", ") : value;
+  }
+  const { status, headers: answered, body } = await app.handle({
+    method: request.method ?? "GET",
+    target: request.url ?? "/",
+    headers,
+    hosts: rawValues(request, "host"),
+  });
+  // No route reads a body, so a connection that carries one is not used again.
+  const has_body = headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
+  response.writeHead(status, has_body ? { ...answered, connection: "close" } : answered);
+  response.end(body);
+}
+
+/**
+ * Listens at `config.bind`.
+ *
+ * @throws {ServiceError} `config_invalid` when the address cannot be bound.
+ */
+export async function listen(config: ServerConfig, services: Services): Promise<ListeningServer> {
+  // Deno would bind what this variable says instead of what the configuration says.
+  Deno.env.delete("DENO_SERVE_ADDRESS");
+  const { host, port } = parseBind(config.bind)!;
+  const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });
+  const server = createServer(LIMITS, (request, response) => {
+    answer(app, request, response).catch((error) => {
+      services.log({ level: "error", message: String(error) });
+      response.destroy();
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error: Error & { code?: string }) => {
+      const reason = error.code === "EADDRINUSE" ? "another program listens there" : error.message;
+      reject(new ServiceError("config_invalid", `Cannot listen at ${config.bind}: ${reason}`));
+    });
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address() as AddressInfo;
+  assert(port === 0 || bound.port === port, `bound port ${bound.port} instead of ${port}`);
+  return {
+    address: bound.family === "IPv6" ? `[${bound.address}]:${bound.port}` : `${bound.address}:${bound.port}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}

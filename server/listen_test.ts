@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { parseServerConfig } from "../config/server_load.ts";
+import { listen } from "./listen.ts";
+
+const services = { probeDevices: () => Promise.resolve([]), log: () => {} };
+
+/** Listens at a free port of loopback while `body` runs. */
+async function withServer(toml: string, body: (address: string) => Promise<void>): Promise<void> {
+  const config = parseServerConfig(`bind = "127.0.0.1:0"\n${toml}`, { path: "server.toml" });
+  const server = await listen(config, services);
+  try {
+    await body(server.address);
+  } finally {
+    await server.close();
+  }
+}
+
+/** Sends bytes as they are and returns all that comes back until the server closes the connection. */
+async function sendRaw(address: string, text: string): Promise<string> {
+  const [hostname, port] = address.split(":");
+  using connection = await Deno.connect({ hostname: hostname!, port: Number(port) });
+  await connection.write(new TextEncoder().encode(text));
+  return await new Response(connection.readable).text();
+}
+
+const sanitize = { sanitizeOps: true, sanitizeResources: true };
+
+Deno.test({
+  name: "a real listener answers the routes, and stops",
+  ...sanitize,
+  async fn() {
+    await withServer("", async (address) => {
+      const health = await fetch(`http://${address}/v1/health`);
+      assert.equal(health.status, 200);
+      assert.equal((await health.json()).status, "ok");
+      const missing = await fetch(`http://${address}/v1/nope`);
+      assert.equal(missing.headers.get("content-type"), "application/problem+json");
+      assert.equal((await missing.json()).trace_id, missing.headers.get("x-trace-id"));
+      const posted = await fetch(`http://${address}/v1/plan`, { method: "POST", body: "x".repeat(1 << 20) });
+      assert.equal(posted.status, 501);
+      await posted.body?.cancel();
+    });
+  },
+});
+
+Deno.test({
+  name: "two Host headers and a target of another host are refused",
+  ...sanitize,
+  async fn() {
+    await withServer("", async (address) => {
+      const close = "Connection: close\r\n\r\n";
+      const twice = await sendRaw(
+        address,
+        `GET /v1/health HTTP/1.1\r\nHost: ${address}\r\nHost: ${address}\r\n${close}`,
+      );
+      assert.match(twice, /^HTTP\/1\.1 401 /);
+      const elsewhere = await sendRaw(
+        address,
+        `GET http://evil.com/v1/health HTTP/1.1\r\nHost: ${address}\r\n${close}`,
+      );
+      assert.match(elsewhere, /^HTTP\/1\.1 401 /);
+      const whole = await sendRaw(
+        address,
+        `GET http://${address}/v1/health HTTP/1.1\r\nHost: ${address}\r\n${close}`,
+      );
+      assert.match(whole, /^HTTP\/1\.1 200 /);
+      const broken = await sendRaw(address, "BROKEN\r\n\r\n");
+      assert.match(broken, /^HTTP\/1\.1 400 /);
+    });
+  },
+});
+
+Deno.test({
+  name: "the configuration alone says where the server listens",
+  ...sanitize,
+  async fn() {
+    Deno.env.set("DENO_SERVE_ADDRESS", "tcp:127.0.0.2:0");
+    await withServer("", (address) => {
+      assert.match(address, /^127\.0\.0\.1:\d+$/);
+      return Promise.resolve();
+    });
+  },
+});
+
+Deno.test({
+  name: "a taken address is named",
+  ...sanitize,
+  async fn() {
+    await withServer("", async (address) => {
+      const config = parseServerConfig(`bind = "${address}"`, { path: "server.toml" });
+      await assert.rejects(listen(config, services), {
+        message: `Cannot listen at ${address}: another program listens there`,
+      });
+    });
+  },
+});

@@ -1,0 +1,126 @@
+/** What an update's rollouts tell of themselves. Every mean is over trajectories first: long ones do not weigh more. */
+
+import type { Group } from "./group.ts";
+import { meanActionTokens, passed, survivors } from "./reward.ts";
+import { actionTokens, isFailed, isTruncated, STOP_REASONS, type Trajectory } from "./trajectory.ts";
+
+export type RolloutMetrics = Record<string, number>;
+
+/**
+ * Metrics of finished groups. One that has nothing to be computed from is left out.
+ *
+ * Over every trajectory that was started: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or
+ * environment broke), `stop/<reason>` (share of each reason), `agent/turns_mean`, `agent/tokens_mean` (the model's own
+ * tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean wait for a slot), `time/reward_seconds` (sum of all
+ * verifications). Over those with a turn: `agent/tool_calls_per_turn` (well-formed calls by turns). Over those
+ * with a call: `agent/malformed_call_fraction` and `agent/valid_call_fraction` (shares of a trajectory's calls).
+ * Over those that executed one: `env/exec_ms_mean` (mean of a trajectory's calls).
+ *
+ * Over the members that survived: `reward/mean|std|min|max` (total reward, population deviation), `advantage/std`,
+ * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those with a total above 0, and of the rest).
+ * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
+ * `group/all_fail_fraction` (of the survivors). Of the whole: `time/rollout_seconds`, `tokens/generated_per_second`.
+ *
+ * @param rollout_seconds From the first rollout's start to the last one's end.
+ */
+export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number): RolloutMetrics {
+  const all = groups.flatMap((group) => group.members);
+  const tokens = all.map(actionTokens);
+  return withoutGaps({
+    ...trajectoryMetrics(all),
+    ...groupMetrics(groups),
+    ...rewardMetrics(groups.flatMap(survivors)),
+    "time/rollout_seconds": rollout_seconds,
+    "tokens/generated_per_second": rollout_seconds > 0 ? sum(tokens) / rollout_seconds : null,
+  });
+}
+
+type Gappy = Record<string, number | null>;
+
+function trajectoryMetrics(all: readonly Trajectory[]): Gappy {
+  const share = (test: (trajectory: Trajectory) => boolean) => mean(all.map((t) => test(t) ? 1 : 0));
+  const metrics: Gappy = {
+    "agent/truncated_fraction": share(({ stop_reason }) => isTruncated(stop_reason)),
+    "agent/failed_fraction": share(({ stop_reason }) => isFailed(stop_reason)),
+    "agent/turns_mean": mean(all.map(({ turns }) => turns.length)),
+    "agent/tokens_mean": mean(all.map(actionTokens)),
+    "agent/tool_calls_per_turn": meanOf(all, ({ turns }) => {
+      return ratio(
+        turns.reduce((n, { calls }) => n + calls.filter((call) => !call.malformed).length, 0),
+        turns.length,
+      );
+    }),
+    "agent/malformed_call_fraction": meanOf(all, malformedShare),
+    "agent/valid_call_fraction": meanOf(all, (trajectory) => {
+      const malformed = malformedShare(trajectory);
+      return malformed === null ? null : 1 - malformed;
+    }),
+    "env/acquire_ms_mean": mean(all.map(({ timings }) => timings.acquire_ms)),
+    "env/exec_ms_mean": meanOf(all, ({ turns }) => {
+      return mean(turns.flatMap(({ calls }) => calls.filter(wasExecuted).map(({ exec_ms }) => exec_ms)));
+    }),
+    "time/queue_seconds": mean(all.map(({ timings }) => timings.queue_ms / 1000)),
+    "time/reward_seconds": sum(all.map(({ timings }) => timings.reward_ms / 1000)),
+  };
+  for (const reason of STOP_REASONS) {
+    metrics[`stop/${reason}`] = share(({ stop_reason }) => stop_reason === reason);
+  }
+  return metrics;
+}
+
+/** A call that reached its tool. */
+function wasExecuted(call: Trajectory["turns"][number]["calls"][number]): boolean {
+  return !call.malformed && (call.result !== null || call.done || call.failure !== null);
+}
+
+function malformedShare({ turns, malformed_calls }: Trajectory): number | null {
+  return ratio(malformed_calls, turns.reduce((n, { calls }) => n + calls.length, 0));
+}
+
+function groupMetrics(groups: readonly Group[]): Gappy {
+  const share = (test: (group: Group) => boolean) => mean(groups.map((group) => test(group) ? 1 : 0));
+  const unanimous = (pass: boolean) => (group: Group) => {
+    const members = survivors(group);
+    return members.length > 0 && members.every((member) => passed(member) === pass);
+  };
+  return {
+    "group/degenerate_fraction": share(({ status }) => status === "degenerate"),
+    "group/dropped_fraction": share(({ status }) => status === "too_small" || status === "judge_failed"),
+    "group/all_pass_fraction": share(unanimous(true)),
+    "group/all_fail_fraction": share(unanimous(false)),
+  };
+}
+
+function rewardMetrics(kept: readonly Trajectory[]): Gappy {
+  if (kept.length === 0) return {};
+  const rewards = kept.map(({ total_reward }) => total_reward!);
+  return {
+    "reward/mean": mean(rewards),
+    "reward/std": deviation(rewards),
+    "reward/min": Math.min(...rewards),
+    "reward/max": Math.max(...rewards),
+    "advantage/std": deviation(kept.map(({ advantage }) => advantage ?? 0)),
+    "agent/tokens_correct_mean": meanActionTokens(kept.filter(passed)),
+    "agent/tokens_wrong_mean": meanActionTokens(kept.filter((member) => !passed(member))),
+  };
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+const mean = (values: readonly number[]) => values.length > 0 ? sum(values) / values.length : null;
+const ratio = (part: number, whole: number) => whole > 0 ? part / whole : null;
+
+/** The mean over the trajectories for which there is a value. */
+function meanOf(all: readonly Trajectory[], value: (trajectory: Trajectory) => number | null): number | null {
+  return mean(all.map(value).filter((x) => x !== null));
+}
+
+function deviation(values: readonly number[]): number {
+  const center = mean(values)!;
+  return Math.sqrt(sum(values.map((value) => (value - center) ** 2)) / values.length);
+}
+
+function withoutGaps(metrics: Gappy): RolloutMetrics {
+  return Object.fromEntries(
+    Object.entries(metrics).filter((entry): entry is [string, number] => entry[1] !== null),
+  );
+}

@@ -1,0 +1,112 @@
+import { deepEqual, equal, ok } from "node:assert/strict";
+import { finishGroups } from "./finish_groups.ts";
+import { rolloutMetrics } from "./metrics.ts";
+import { rewardedGroup, testGroup } from "./test_groups.ts";
+import type { CallRecord, Trajectory } from "./trajectory.ts";
+
+const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
+
+type CallKind = "ok" | "malformed" | "skipped" | "failed";
+
+/** Gives a member's turns their calls, by kind and time. */
+function giveCalls(member: Trajectory, turns: [CallKind, number][][]): void {
+  turns.forEach((calls, t) => {
+    member.turns[t]!.calls = calls.map(([kind, exec_ms], index): CallRecord => ({
+      index,
+      id: `call_${t}_${index}`,
+      name: "say",
+      arguments: {},
+      text: null,
+      malformed: kind === "malformed",
+      result: kind === "ok" ? "ok" : kind === "malformed" ? "error" : null,
+      reward: null,
+      done: false,
+      failure: kind === "failed" ? { boundary: "tool", message: "" } : null,
+      exec_ms,
+    }));
+  });
+  member.malformed_calls = turns.flat().filter(([kind]) => kind === "malformed").length;
+}
+
+function update() {
+  const first = testGroup([
+    { terminal: 1, step_rewards: [0, 0], turn_tokens: [3, 1], stop_reason: "submitted" },
+    { terminal: 0, step_rewards: [0], turn_tokens: [8], stop_reason: "no_tool_call" },
+    { stop_reason: "max_turns", step_rewards: [0, 0, 0, 0], turn_tokens: [1, 1, 1, 1] },
+    { stop_reason: "environment_failed", step_rewards: [] },
+  ]);
+  const [a, b, c, d] = first.members;
+  giveCalls(a!, [[["ok", 10]], [["ok", 30]]]);
+  giveCalls(b!, [[]]);
+  giveCalls(c!, [[["malformed", 0], ["ok", 100]], [["malformed", 0]], [["malformed", 0]], [["skipped", 0]]]);
+  a!.timings = { ...a!.timings, queue_ms: 0, acquire_ms: 100, reward_ms: 500 };
+  b!.timings = { ...b!.timings, queue_ms: 2000, acquire_ms: 300, reward_ms: 1500 };
+  d!.timings = { ...d!.timings, queue_ms: 6000 };
+  const groups = [
+    first,
+    rewardedGroup([1, 1], 1),
+    testGroup([{ terminal: 1 }, { stop_reason: "tool_failed" }], 2),
+  ];
+  finishGroups(groups, settings);
+  return groups;
+}
+
+Deno.test("every metric of an update equals its hand-computed value", () => {
+  const { "reward/std": reward_std, "advantage/std": advantage_std, ...metrics } = rolloutMetrics(
+    update(),
+    10,
+  );
+  deepEqual(metrics, {
+    // 8 trajectories: four of the first group, two and two of the others.
+    "agent/truncated_fraction": 1 / 8,
+    "agent/failed_fraction": 2 / 8,
+    "agent/turns_mean": (2 + 1 + 4 + 0 + 1 + 1 + 1 + 1) / 8,
+    "agent/tokens_mean": (4 + 8 + 4 + 0 + 2 + 2 + 2 + 2) / 8,
+    // 7 have a turn: 2/2, 0/1, (1 well-formed + 1 skipped)/4, and four without a call.
+    "agent/tool_calls_per_turn": (1 + 0 + 0.5) / 7,
+    // Two have calls: 0 of 2, 3 of 5.
+    "agent/malformed_call_fraction": 0.6 / 2,
+    "agent/valid_call_fraction": (1 + 0.4) / 2,
+    "env/acquire_ms_mean": 400 / 8,
+    // Means of 10 and 30, and of 100: not of 10, 30 and 100.
+    "env/exec_ms_mean": (20 + 100) / 2,
+    "time/queue_seconds": 8 / 8,
+    "time/reward_seconds": 2,
+    "stop/completed": 3 / 8,
+    "stop/no_tool_call": 1 / 8,
+    "stop/submitted": 1 / 8,
+    "stop/max_turns": 1 / 8,
+    "stop/max_turn_tokens": 0,
+    "stop/max_trajectory_tokens": 0,
+    "stop/timeout": 0,
+    "stop/tool_failed": 1 / 8,
+    "stop/environment_failed": 1 / 8,
+    "stop/cancelled": 0,
+    "group/degenerate_fraction": 1 / 3,
+    "group/dropped_fraction": 1 / 3,
+    "group/all_pass_fraction": 1 / 3,
+    "group/all_fail_fraction": 0,
+    // Four survivors: 1, 0, 1, 1.
+    "reward/mean": 3 / 4,
+    "reward/min": 0,
+    "reward/max": 1,
+    "agent/tokens_correct_mean": (4 + 2 + 2) / 3,
+    "agent/tokens_wrong_mean": 8,
+    "time/rollout_seconds": 10,
+    "tokens/generated_per_second": 24 / 10,
+  });
+  // Deviations of 1, 0, 1, 1 around 3/4 and of 1, −1, 0, 0 around 0.
+  ok(Math.abs(reward_std! - Math.sqrt(3) / 4) < 1e-15);
+  ok(Math.abs(advantage_std! - Math.sqrt(0.5)) < 1e-15);
+});
+
+Deno.test("a metric that nothing can be said of is left out", () => {
+  const groups = [testGroup([{ stop_reason: "environment_failed", step_rewards: [] }])];
+  finishGroups(groups, settings);
+  const metrics = rolloutMetrics(groups, 0);
+  for (const name of ["reward/mean", "advantage/std", "agent/tool_calls_per_turn", "env/exec_ms_mean"]) {
+    equal(name in metrics, false, name);
+  }
+  equal("tokens/generated_per_second" in metrics, false);
+  ok(Object.values(rolloutMetrics([], 0)).every(Number.isFinite));
+});

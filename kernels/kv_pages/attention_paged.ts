@@ -1,0 +1,134 @@
+/** Attention of rows over their sequences' pages, for prefill and decode. The formulas stand in the shaders. */
+
+import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import type { DType } from "../tensor.ts";
+import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
+import { kernelFamily } from "../variant.ts";
+import { type AttentionOptions, attentionOptions, planHeads } from "../attention/attention_plan.ts";
+import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
+import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
+import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
+import { expectPages, expectPlaces, pagePart } from "./kv_pages.ts";
+import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
+
+/** Threads of a workgroup on GPUs. */
+const THREADS = 128;
+/** Query heads of a workgroup on GPUs: 16 threads reduce the scores of each. */
+const MAX_HEADS = THREADS / 16;
+/** The widest head: a workgroup keeps 8 of them in workgroup memory. */
+const MAX_WIDTH = 128;
+
+const params = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
+const inputs = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
+
+/** The parts of a kernel's text for its constants, in JSON. */
+function parts(dtype: DType, key: string, files: Readonly<Record<string, string>>): WgslPart[] {
+  const constants = JSON.parse(key) as UnrollConstants;
+  const out = [pagePart(dtype)];
+  for (const [file, template] of Object.entries(files)) {
+    const text = unroll(template, constants);
+    out.push({ file, text: constants.LANES === 1 ? withoutSubgroups(text) : text });
+  }
+  return out;
+}
+
+const sharedLanes = kernelFamily((dtype: DType, key: string) =>
+  defineKernel({
+    name: "attention_paged_shared_lanes",
+    wgsl: parts(dtype, key, {
+      "paged_rows.wgsl": pagedRowsWgsl,
+      "attention_paged_shared_lanes.wgsl": sharedLanesWgsl,
+    }),
+    params,
+    inputs,
+    outputs: ["o", "state"],
+  })
+);
+
+const ownLanes = kernelFamily((dtype: DType, key: string) =>
+  defineKernel({
+    name: "attention_paged_own_lanes",
+    wgsl: parts(dtype, key, {
+      "paged_rows.wgsl": pagedRowsWgsl,
+      "attention_paged_own_lanes.wgsl": ownLanesWgsl,
+    }),
+    params,
+    inputs,
+    outputs: ["o", "state"],
+  })
+);
+
+const tiles = kernelFamily((dtype: DType, key: string) =>
+  defineKernel({
+    name: "attention_paged_tiles",
+    wgsl: parts(dtype, key, { "attention_paged_tiles.wgsl": tilesWgsl }),
+    params,
+    inputs,
+    outputs: ["o"],
+  })
+);
+
+/** The tensors of {@link attentionPaged}. */
+export type PagedAttentionTensors = Operands<ReturnType<typeof sharedLanes>>;
+
+interface PagedShape {
+  rows: number;
+  heads: number;
+  kv_heads: number;
+  width: number;
+  slot_pages: number;
+}
+
+function expectPaged(tensors: PagedAttentionTensors): PagedShape {
+  const { kv_heads, width } = expectPages(tensors.k_pages, tensors.v_pages);
+  const [rows, heads] = expectShape(tensors.q, "q", 3);
+  expectShape(tensors.q, "q", [rows, heads, width]);
+  expectShape(tensors.o, "o", [rows, heads, width]);
+  expectShape(tensors.state, "state", [rows, heads, 2]);
+  expectMultiple(heads, kv_heads, "query heads");
+  if (width > MAX_WIDTH) {
+    throw new ShapeError(`Cannot use head width ${width}: expected at most ${MAX_WIDTH}`);
+  }
+  return { rows, heads, kv_heads, width, slot_pages: expectPlaces(tensors, rows) };
+}
+
+/**
+ * Records `o = softmax(scale · q kᵀ) v` of every row over the tokens 0 … positions[r] of its slot. A row's bits depend
+ * on its slot's tokens only. Rows of slot `NO_SLOT` read nothing and get zeros. On software adapters rows run fastest
+ * when those that share pages (a prefill's rows, a group's members) stand side by side: {@link attentionOptions}'s
+ * `lanes` at a time, counted from row 0, load a shared page once.
+ *
+ * @param tensors q, o `[N, H, D] f32`; k_pages, v_pages `[·, K, 32, D]` f32 or f16; page_table `[S, P] u32`: page p of
+ * slot s is `page_table[s, p]`; slots, positions `[N] u32`; state `[N, H, 2] f32`, scratch. H is a multiple of K; D a
+ * multiple of 4 up to 128. The pages hold finite numbers.
+ * @param scale Usually 1 / √D.
+ * @throws {ShapeError} When the shapes do not belong together.
+ * @source Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
+ */
+export function attentionPaged(
+  recorder: Recorder,
+  tensors: PagedAttentionTensors,
+  scale: number,
+  options: AttentionOptions = {},
+): void {
+  const shape = expectPaged(tensors);
+  const { rows, heads, kv_heads, width, slot_pages } = shape;
+  const values = { rows, heads, kv_heads, slot_pages, scale };
+  const { dtype } = tensors.k_pages, D4 = width / 4, group = heads / kv_heads;
+  const { variant, lanes } = { ...attentionOptions(recorder.gpu), ...options };
+  if (variant === "tiles") {
+    const chunks = ceilDiv(group, MAX_HEADS);
+    const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }));
+    recorder.dispatch(kernel, values, tensors, [rows, kv_heads * chunks]);
+    return;
+  }
+  const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
+  const y = kv_heads * plan.chunks;
+  const shared = sharedLanes(dtype, JSON.stringify(plan.constants));
+  recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
+  if (lanes === 1) return; // Alone, a row shares all of its pages with itself.
+  const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }));
+  recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, lanes]);
+}

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { attentionForward } from "../attention/attention.ts";
+import type { AttentionOptions } from "../attention/attention_plan.ts";
+import { packRows } from "../attention/packed_rows.ts";
+import { attentionPaged } from "./attention_paged.ts";
+import { PAGE_TOKENS } from "./kv_pages.ts";
+import { cases, layPages, type PagedCase } from "./kv_pages_cases.ts";
+import { attentionPagedReference } from "./kv_pages_reference.ts";
+
+const VARIANTS: readonly AttentionOptions[] = [
+  { variant: "lanes" },
+  { variant: "lanes", lanes: 1 },
+  { variant: "tiles" },
+];
+/** Heads that a lone lane is tried on: it runs the text of the wider ones with another number of lanes. */
+const LONE_WIDTH = 16;
+
+const title = ({ variant, lanes }: AttentionOptions) =>
+  `attentionPaged (${variant}${lanes ? ", alone" : ""})`;
+
+/** Keys and values lie where sequences have tokens; everywhere else the pages hold NaN, which must not be read. */
+function inputs(shape: PagedCase) {
+  const { heads, kv_heads, width, dtype, sequences, rows } = shape;
+  const places = layPages(shape);
+  const count = places.pages * kv_heads * PAGE_TOKENS * width;
+  const rounded = (seed: number) => {
+    const values = randomNormal(seed, count);
+    return dtype === "f16" ? Float64Array.from(Float16Array.from(values)) : values;
+  };
+  const used = new Uint8Array(places.pages * PAGE_TOKENS);
+  sequences.forEach(({ tokens }, slot) => {
+    for (let t = 0; t < tokens; t++) {
+      used[
+        places.page_table[slot * places.slot_pages + Math.floor(t / PAGE_TOKENS)]! * PAGE_TOKENS +
+        t % PAGE_TOKENS
+      ] = 1;
+    }
+  });
+  const blank = (values: Float64Array) =>
+    values.map((x, at) => {
+      const token = Math.floor(at / width), page = Math.floor(token / PAGE_TOKENS / kv_heads);
+      return used[page * PAGE_TOKENS + token % PAGE_TOKENS] ? x : NaN;
+    });
+  const q = randomNormal(1, rows.length * heads * width);
+  const scale = Math.fround(1 / Math.sqrt(width));
+  return { ...shape, ...places, q, scale, k_pages: blank(rounded(2)), v_pages: blank(rounded(3)) };
+}
+
+type Inputs = ReturnType<typeof inputs>;
+
+/** Runs the rows; `o` and `state` start as rubbish. */
+async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
+  const { heads: H, kv_heads: K, width: D, dtype, pages, slot_pages, sequences } = given;
+  const N = given.slots.length;
+  const { o } = await run(gpu, {
+    q: [given.q, [N, H, D]],
+    k_pages: [given.k_pages, [pages, K, PAGE_TOKENS, D], dtype],
+    v_pages: [given.v_pages, [pages, K, PAGE_TOKENS, D], dtype],
+    page_table: [given.page_table, [sequences.length, slot_pages], "u32"],
+    slots: [given.slots, [N], "u32"],
+    positions: [given.positions, [N], "u32"],
+    state: filled(NaN, N, H, 2),
+    o: filled(NaN, N, H, D),
+  }, (recorder, t) => attentionPaged(recorder, t, given.scale, options));
+  return o;
+}
+
+for (const options of VARIANTS) {
+  for (const shape of cases) {
+    if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
+    gpuTest(`${title(options)} agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+      const given = inputs(shape);
+      const actual = await runPaged(gpu, given, options);
+      // Sums of up to 200 terms round to 1e-6 of their largest.
+      expectClose(actual, attentionPagedReference(given), { relative: 2e-6, absolute: 2e-6 }, "o");
+    });
+  }
+
+  gpuTest(`${title(options)}: a row's bits do not depend on the rows beside it`, async (gpu) => {
+    for (const shape of cases.filter((c) => c.rows.length > 1 && c.width <= 64)) {
+      if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
+      const given = inputs(shape);
+      const all = await runPaged(gpu, given, options);
+      const size = shape.heads * shape.width;
+      for (const row of [0, 1, shape.rows.length - 1]) {
+        const alone = {
+          ...given,
+          q: given.q.subarray(row * size, (row + 1) * size),
+          slots: given.slots.subarray(row, row + 1),
+          positions: given.positions.subarray(row, row + 1),
+        };
+        const expected = all.subarray(row * size, (row + 1) * size);
+        assert.deepEqual(await runPaged(gpu, alone, options), expected, `${shape.name}, row ${row}`);
+      }
+    }
+  });
+}
+
+gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
+  const given = inputs(cases[1]!);
+  const { heads: H, kv_heads: K, width: D, pages, slot_pages, sequences } = given;
+  const N = given.slots.length;
+  await run(gpu, {
+    q: [given.q, [N, H, D]],
+    wide: filled(0, 1, H, 132),
+    pages: filled(0, pages, K, PAGE_TOKENS, D),
+    half: [given.k_pages, [pages, K, PAGE_TOKENS, D], "f16"],
+    small: filled(0, pages, K, 16, D),
+    odd: filled(0, 1, 4, PAGE_TOKENS, D),
+    wide_pages: filled(0, 1, K, PAGE_TOKENS, 132),
+    page_table: [given.page_table, [sequences.length, slot_pages], "u32"],
+    slots: [given.slots, [N], "u32"],
+    state: filled(0, N, H, 2),
+  }, (recorder, t) => {
+    const good = { ...t, k_pages: t.pages, v_pages: t.pages, positions: t.slots, o: t.q };
+    const refused = (changed: Partial<typeof good>, message: string) =>
+      assert.throws(() => attentionPaged(recorder, { ...good, ...changed }, 1), {
+        name: "ShapeError",
+        message,
+      });
+    refused({ k_pages: t.small }, `Cannot use k_pages [${pages}, 2, 16, 16]: expected [${pages}, 2, 32, 16]`);
+    refused({ v_pages: t.half }, "Cannot use v_pages of f16: expected f32");
+    refused({ k_pages: t.slots }, `Cannot use k_pages [${N}]: expected [${N}, 0, 32, 0]`);
+    refused({ o: t.state }, `Cannot use o [${N}, 14, 2]: expected [${N}, 14, 16]`);
+    refused({ state: t.q }, `Cannot use state [${N}, 14, 16]: expected [${N}, 14, 2]`);
+    refused({ slots: t.page_table }, `Cannot use slots [11, ${slot_pages}]: expected [${N}]`);
+    refused({ page_table: t.slots }, `Cannot use page_table [${N}]: expected 2 axes`);
+    refused({ k_pages: t.odd, v_pages: t.odd }, "Cannot use query heads 14: expected a multiple of 4");
+    const wide = { q: t.wide, o: t.wide, k_pages: t.wide_pages, v_pages: t.wide_pages };
+    refused(
+      { ...wide, state: { ...t.state, shape: [1, H, 2] } },
+      "Cannot use head width 132: expected at most 128",
+    );
+  });
+});
+
+/** The largest difference, relative to the larger of 1 and the expected number. */
+function largestDifference(actual: Float64Array, expected: Float64Array): number {
+  return actual.reduce(
+    (most, x, i) => Math.max(most, Math.abs(x - expected[i]!) / Math.max(1, Math.abs(expected[i]!))),
+    0,
+  );
+}
+
+for (const options of [{ variant: "lanes" }, { variant: "tiles" }] as const) {
+  gpuTest(`${title(options)} equals attention over packed rows with the same keys`, async (gpu) => {
+    const heads = 14, kv_heads = 2, width = 16, prompt = 45, length = 70;
+    const shape: PagedCase = {
+      ...{ name: "", heads, kv_heads, width, dtype: "f32" },
+      sequences: [{ tokens: length, shared_pages: 0 }],
+      rows: Array.from({ length }, (_, position) => [0, position]),
+    };
+    const paged = inputs(shape);
+    const o = await runPaged(gpu, paged, options);
+    const packed = packRows([{ prompt, members: [length - prompt] }], 32);
+    const starts = packed.groups.flatMap((g) => [g.prompt, ...g.members]);
+    // Row of each token, and its key and value from the pages.
+    const rowOf = starts.flatMap(({ start, length }) => Array.from({ length }, (_, i) => start + i));
+    const N = packed.count;
+    const q = new Float64Array(N * heads * width);
+    const k = new Float64Array(N * kv_heads * width), v = k.slice();
+    rowOf.forEach((row, t) => {
+      q.set(paged.q.subarray(t * heads * width, (t + 1) * heads * width), row * heads * width);
+      for (let kv = 0; kv < kv_heads; kv++) {
+        const page = paged.page_table[Math.floor(t / PAGE_TOKENS)]!;
+        const at = ((page * kv_heads + kv) * PAGE_TOKENS + t % PAGE_TOKENS) * width;
+        k.set(paged.k_pages.subarray(at, at + width), (row * kv_heads + kv) * width);
+        v.set(paged.v_pages.subarray(at, at + width), (row * kv_heads + kv) * width);
+      }
+    });
+    const actual = await run(gpu, {
+      q: [q, [N, heads, width]],
+      k: [k, [N, kv_heads, width]],
+      v: [v, [N, kv_heads, width]],
+      rows: [packed.rows, [N, 4], "u32"],
+      o: filled(NaN, N, heads, width),
+      lse: filled(NaN, N, heads),
+    }, (recorder, t) => attentionForward(recorder, t, paged.scale, options));
+    const size = heads * width;
+    const gathered = Float64Array.from(
+      rowOf.flatMap((row) => [...actual.o.subarray(row * size, (row + 1) * size)]),
+    );
+    // The blocks of the two sums differ behind the prompt, whose 45 rows fill no whole block.
+    const difference = largestDifference(o, gathered);
+    assert.ok(difference <= 2e-6, `the largest difference is ${difference}`);
+    const before = size * prompt;
+    if (options.variant === "lanes") {
+      assert.deepEqual(o.subarray(0, before), gathered.subarray(0, before), "bit for bit in the prompt");
+    }
+  });
+}

@@ -1,0 +1,119 @@
+/** The batches that the paged kernels are tested and timed on: test and bench share them. */
+
+import { ceilDiv } from "../shape.ts";
+import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+
+export interface PagedCase {
+  name: string;
+  heads: number;
+  kv_heads: number;
+  width: number;
+  dtype: "f32" | "f16";
+  /** Of each slot's sequence: its length, and how many first pages it takes from slot 0. */
+  sequences: readonly { tokens: number; shared_pages: number }[];
+  /** Rows: a slot (null: inactive) and a position. */
+  rows: readonly (readonly [slot: number | null, position: number])[];
+}
+
+/** Sequences whose tokens are their own. */
+const own = (...tokens: number[]) => tokens.map((n) => ({ tokens: n, shared_pages: 0 }));
+
+/** A group of sequences on a prompt of whole pages. */
+const group = (shared_pages: number, ...tokens: number[]) =>
+  tokens.map((n) => ({ tokens: n, shared_pages: Math.min(shared_pages, Math.floor(n / PAGE_TOKENS)) }));
+
+/** The rows of a slot's tokens from one position up to another. */
+const chunk = (slot: number, begin: number, end: number): [number, number][] =>
+  Array.from({ length: end - begin }, (_, i) => [slot, begin + i]);
+
+/** A row for the last token of each sequence. */
+const lastTokens = (sequences: PagedCase["sequences"]): [number, number][] =>
+  sequences.map(({ tokens }, slot) => [slot, tokens - 1]);
+
+const shape = (heads: number, kv_heads: number, width: number, dtype: "f32" | "f16") => ({
+  heads,
+  kv_heads,
+  width,
+  dtype,
+});
+
+const smallGroup = group(2, 65, 70, 64, 96, 97, 104, 66, 128, 200, 65, 90);
+
+export const cases: readonly PagedCase[] = [
+  { name: "one token", ...shape(1, 1, 4, "f32"), sequences: own(1), rows: [[0, 0]] },
+  {
+    name: "a decode of a group on two pages, some inactive, seven heads to one",
+    ...shape(14, 2, 16, "f32"),
+    sequences: smallGroup,
+    rows: lastTokens(smallGroup).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
+  },
+  {
+    name: "prefills that meet inside a subgroup",
+    ...shape(2, 2, 8, "f16"),
+    sequences: own(67, 40),
+    rows: [...chunk(0, 30, 67), ...chunk(1, 0, 40)],
+  },
+  {
+    name: "a prefill beside a decode, the tiny model's heads",
+    ...shape(8, 2, 64, "f32"),
+    sequences: own(150, 33, 32, 31),
+    rows: [...chunk(0, 60, 73), [1, 32], [2, 31], [3, 30], [0, 149]],
+  },
+  {
+    name: "seven heads of 64 to one, all inactive but one",
+    ...shape(7, 1, 64, "f32"),
+    sequences: own(45),
+    rows: [[null, 0], [0, 44], [null, 7]],
+  },
+  {
+    name: "heads of 128",
+    ...shape(4, 2, 128, "f16"),
+    sequences: group(1, 40, 50, 70),
+    rows: [[0, 39], [1, 49], [2, 69]],
+  },
+  {
+    name: "a width of three vectors",
+    ...shape(3, 1, 12, "f32"),
+    sequences: own(20, 9),
+    rows: [[1, 8], [0, 19], [1, 3]],
+  },
+];
+
+/** Decodes of the tiny model: groups of eight on a prompt of 320 tokens, or as many sequences of their own. */
+export function decodeCase(rows: number, shared: boolean): PagedCase {
+  const sequences = Array.from({ length: rows }, (_, slot) => ({
+    tokens: 400 + slot * 7 % 60,
+    shared_pages: shared ? 10 : 0,
+  }));
+  const name = `decode of ${rows} rows, ${shared ? "prompt shared" : "nothing shared"}`;
+  return { name, ...shape(8, 2, 64, "f32"), sequences, rows: lastTokens(sequences) };
+}
+
+/** A prefill of one sequence. */
+export function prefillCase(rows: number): PagedCase {
+  return {
+    name: `prefill of ${rows} rows`,
+    ...shape(8, 2, 64, "f32"),
+    sequences: own(rows),
+    rows: chunk(0, 0, rows),
+  };
+}
+
+/** A case's page table, slots and positions. Pages are dealt out backwards, so that no page lies where its number says. */
+export function layPages({ sequences, rows }: PagedCase) {
+  const slot_pages = Math.max(...sequences.map(({ tokens }) => ceilDiv(tokens, PAGE_TOKENS))) + 1;
+  const counts = sequences.map(({ tokens, shared_pages }) => ceilDiv(tokens, PAGE_TOKENS) - shared_pages);
+  const pages = counts.reduce((sum, n) => sum + n, 0) + (sequences[0]!.shared_pages) + 1;
+  // What no sequence uses points at page 0, which holds nothing.
+  const page_table = new Uint32Array(sequences.length * slot_pages);
+  let next = pages - 1;
+  sequences.forEach(({ tokens, shared_pages }, slot) => {
+    for (let p = 0; p < ceilDiv(tokens, PAGE_TOKENS); p++) {
+      const taken = slot > 0 && p < shared_pages;
+      page_table[slot * slot_pages + p] = taken ? page_table[p]! : next--;
+    }
+  });
+  const slots = Uint32Array.from(rows, ([slot]) => slot ?? NO_SLOT);
+  const positions = Uint32Array.from(rows, ([, position]) => position);
+  return { pages, slot_pages, page_table, slots, positions };
+}

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { kvCopyPage, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+import { cases, layPages } from "./kv_pages_cases.ts";
+import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
+
+const BEFORE = 0.5;
+
+/** Random normal numbers that f16 holds exactly, so that every rounding mode gives the same bits. */
+function exactNormal(seed: number, count: number): Float64Array {
+  return Float64Array.from(Float16Array.from(randomNormal(seed, count)));
+}
+
+for (const dtype of ["f32", "f16"] as const) {
+  for (const shape of cases) {
+    gpuTest(
+      `kvWrite puts rows into their ${dtype} pages and touches nothing else: ${shape.name}`,
+      async (gpu) => {
+        const { kv_heads: K, width: D, sequences } = shape;
+        // A case's rows may share a place; those that write do not.
+        const places = layPages(shape), seen = new Set<string>();
+        places.slots.forEach((slot, row) => {
+          const page =
+            places.page_table[slot * places.slot_pages + Math.floor(places.positions[row]! / PAGE_TOKENS)];
+          const place = `${page},${places.positions[row]! % PAGE_TOKENS}`;
+          if (slot !== NO_SLOT && seen.has(place)) places.slots[row] = NO_SLOT;
+          seen.add(place);
+        });
+        const N = places.slots.length;
+        const k = exactNormal(1, N * K * D), v = exactNormal(2, N * K * D);
+        const [before, page_shape] = filled(BEFORE, places.pages, K, PAGE_TOKENS, D);
+        const actual = await run(gpu, {
+          k: [k, [N, K, D]],
+          v: [v, [N, K, D]],
+          page_table: [places.page_table, [sequences.length, places.slot_pages], "u32"],
+          slots: [places.slots, [N], "u32"],
+          positions: [places.positions, [N], "u32"],
+          k_pages: [before, page_shape, dtype],
+          v_pages: [before, page_shape, dtype],
+        }, kvWrite);
+        const input = { ...places, kv_heads: K, width: D };
+        assert.deepEqual(actual.k_pages, kvWriteReference(input, k, before));
+        assert.deepEqual(actual.v_pages, kvWriteReference(input, v, before));
+      },
+    );
+  }
+
+  gpuTest(`kvCopyPage copies the first tokens of ${dtype} pages`, async (gpu) => {
+    const pages = 7, K = 3, D = 12;
+    const copies = [[1, 0, 32], [5, 2, 1], [5, 3, 31], [6, 4, 0]] as const;
+    const k = exactNormal(1, pages * K * PAGE_TOKENS * D), v = exactNormal(2, k.length);
+    const shape = [pages, K, PAGE_TOKENS, D];
+    const actual = await run(gpu, {
+      copies: [copies.flat(), [copies.length, 3], "u32"],
+      k_pages: [k, shape, dtype],
+      v_pages: [v, shape, dtype],
+    }, kvCopyPage);
+    const input = { kv_heads: K, width: D };
+    assert.deepEqual(actual.k_pages, kvCopyPageReference(input, copies, k));
+    assert.deepEqual(actual.v_pages, kvCopyPageReference(input, copies, v));
+  });
+}
+
+gpuTest("kvWrite rounds to the nearest f16 or the one beside it", async (gpu) => {
+  const N = 32, D = 64;
+  const x = randomNormal(3, N * D);
+  const tokens = Array.from({ length: N }, (_, i) => i);
+  const { k_pages } = await run(gpu, {
+    k: [x, [N, 1, D]],
+    v: [x, [N, 1, D]],
+    page_table: [[0], [1, 1], "u32"],
+    slots: [new Uint32Array(N), [N], "u32"],
+    positions: [tokens, [N], "u32"],
+    k_pages: [new Float64Array(N * D), [1, 1, PAGE_TOKENS, D], "f16"],
+    v_pages: [new Float64Array(N * D), [1, 1, PAGE_TOKENS, D], "f16"],
+  }, kvWrite);
+  // WGSL leaves the rounding mode of pack2x16float open: at most one unit of 2^-10 of the number.
+  k_pages.forEach((actual, i) =>
+    assert.ok(Math.abs(actual - x[i]!) <= 2 ** -10 * Math.abs(x[i]!) + 2 ** -24)
+  );
+});
+
+gpuTest("kvWrite and kvCopyPage name the tensor whose shape is wrong", async (gpu) => {
+  await run(gpu, {
+    k: filled(0, 2, 1, 8),
+    v: filled(0, 1, 1, 8),
+    page_table: [[0, 0], [1, 2], "u32"],
+    slots: [[0, 0], [2], "u32"],
+    floats: filled(0, 2),
+    copies: [[0, 0], [1, 2], "u32"],
+    float_copies: filled(0, 1, 3),
+    pages: filled(0, 1, 1, PAGE_TOKENS, 8),
+    odd: filled(0, 1, 1, PAGE_TOKENS, 6),
+    words: [new Uint32Array(256), [1, 1, PAGE_TOKENS, 8], "u32"],
+  }, (recorder, t) => {
+    const good = { ...t, v: t.k, positions: t.slots, k_pages: t.pages, v_pages: t.pages };
+    const refused = (changed: Partial<typeof good>, message: string) =>
+      assert.throws(() => kvWrite(recorder, { ...good, ...changed }), { name: "ShapeError", message });
+    refused({ v: t.v }, "Cannot use v [1, 1, 8]: expected [2, 1, 8]");
+    refused({ positions: t.floats }, "Cannot use positions of f32: expected u32");
+    refused({ k_pages: t.odd, v_pages: t.odd }, "Cannot use head width 6: expected a multiple of 4");
+    refused({ k_pages: t.words }, "Cannot use k_pages of u32: expected f32 or f16");
+    const copy = (copies: typeof t.copies) => () => kvCopyPage(recorder, { ...good, copies });
+    assert.throws(copy(t.copies), {
+      name: "ShapeError",
+      message: "Cannot use copies [1, 2]: expected [1, 3]",
+    });
+    assert.throws(copy(t.float_copies), {
+      name: "ShapeError",
+      message: "Cannot use copies of f32: expected u32",
+    });
+  });
+});

@@ -1,0 +1,6 @@
+// How four neighbouring numbers of a key or value lie in a page: as f16, two to a word. Needs no shader-f16.
+
+alias Packed = vec2<u32>;
+
+fn pack_four(x: vec4<f32>) -> Packed { return vec2<u32>(pack2x16float(x.xy), pack2x16float(x.zw)); }
+fn unpack_four(x: Packed) -> vec4<f32> { return vec4<f32>(unpack2x16float(x.x), unpack2x16float(x.y)); }

@@ -1,0 +1,6 @@
+// How four neighbouring numbers of a key or value lie in a page: as f32.
+
+alias Packed = vec4<f32>;
+
+fn pack_four(x: vec4<f32>) -> Packed { return x; }
+fn unpack_four(x: Packed) -> vec4<f32> { return x; }

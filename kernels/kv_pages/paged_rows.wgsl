@@ -1,0 +1,49 @@
+// What the kernels of paged attention for software adapters share: where a token lies, and how many of a subgroup's
+// rows' first tokens lie in the same pages (all of a prefill's, a group's prompt in a decode).
+
+struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k_pages: array<Packed>;
+@group(0) @binding(3) var<storage, read> v_pages: array<Packed>;
+@group(0) @binding(4) var<storage, read> page_table: array<u32>;
+@group(0) @binding(5) var<storage, read> slots: array<u32>;
+@group(0) @binding(6) var<storage, read> positions: array<u32>;
+
+const LOWEST = -3.0e38;
+const PAGE_TOKENS = 32u;
+const NO_SLOT = 0xffffffffu;
+
+// Where the vectors of a token's key (or value) begin.
+fn token_at(slot: u32, token: u32, kv: u32) -> u32 {
+  let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
+  return ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
+}
+
+// A row's slot, or NO_SLOT behind the last row.
+fn slot_of(row: u32) -> u32 {
+  return select(NO_SLOT, slots[min(row, params.rows - 1u)], row < params.rows);
+}
+
+// How many tokens a row attends: none when it is inactive.
+fn tokens_of(row: u32, slot: u32) -> u32 {
+  return select(0u, positions[min(row, params.rows - 1u)] + 1u, slot != NO_SLOT);
+}
+
+// x: how many first tokens lie in the same pages for every row that has them; y: a slot that has all of them.
+// Uniform over the subgroup.
+fn shared_tokens(slot: u32, tokens: u32) -> vec2<u32> {
+  let most = subgroupMax(tokens);
+  let leader = subgroupMin(select(NO_SLOT, slot, tokens == most));
+  var count = 0u;
+  for (var page = 0u; page * PAGE_TOKENS < most; page++) {
+    let has_page = tokens > page * PAGE_TOKENS;
+    let entry = page_table[select(leader, slot, has_page) * params.slot_pages + page];
+    let low = subgroupMin(entry);
+    let high = subgroupMax(entry);
+    if low != high { break; }
+    count = min(most, (page + 1u) * PAGE_TOKENS);
+  }
+  return vec2<u32>(count, leader);
+}

@@ -1,0 +1,48 @@
+/** What devices this machine has, asked in a worker of its own: a probe blocks its thread while it waits. */
+
+import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
+import { type DeviceFacts, openGpu } from "../kernels/device.ts";
+
+/** The name of the worker that {@link answerProbe} runs in. */
+export const PROBE_WORKER = "probe";
+
+type ProbeAnswer = { facts: DeviceFacts } | { error: ErrorRecord };
+
+/** Whether this thread is that worker. */
+export function isProbeWorker(): boolean {
+  return "WorkerGlobalScope" in globalThis && (globalThis as { name?: string }).name === PROBE_WORKER;
+}
+
+/** In the worker: opens a device, tells what it is, and closes the worker. */
+export async function answerProbe(): Promise<void> {
+  const scope = globalThis as unknown as Worker & { close(): void };
+  let answer: ProbeAnswer;
+  try {
+    const { device, facts } = await openGpu({ device: "auto", webgpu: "auto" });
+    device.destroy();
+    answer = { facts };
+  } catch (error) {
+    answer = { error: errorRecord(error) };
+  }
+  scope.postMessage(answer);
+  scope.close();
+}
+
+/** The devices of this machine, the one that a run would take first; none when there is no adapter. */
+export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
+  const worker = new Worker(entry_url, {
+    type: "module",
+    name: PROBE_WORKER,
+    deno: { permissions: { env: ["DENO_WEBGPU_BACKEND"] } },
+  });
+  const answer = await new Promise<ProbeAnswer>((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<ProbeAnswer>) => resolve(data);
+    worker.onerror = (event) => {
+      event.preventDefault();
+      reject(new ServiceError("internal", `Cannot probe the device: the worker failed (${event.message})`));
+    };
+  });
+  if ("facts" in answer) return [answer.facts];
+  if (answer.error.code === "device_unavailable") return [];
+  throw errorFromRecord(answer.error);
+}

@@ -1,0 +1,48 @@
+/** Runs the server until it is told to stop: `svc-server`, and `svc server`. */
+
+import type { ServerConfig } from "../config/server.ts";
+import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
+import { listen } from "../server/listen.ts";
+import { probeDevices } from "./device_probe.ts";
+import type { Terminal } from "./terminal.ts";
+
+export interface ServeOptions {
+  /** The program's entry file, which probes devices as a worker. */
+  entry_url: string;
+  terminal: Pick<Terminal, "error">;
+}
+
+/** The configuration of a file; without one, the defaults with paths in the current directory. */
+async function configOf(path: string | null): Promise<ServerConfig> {
+  return path === null
+    ? parseServerConfig("", { path: `${Deno.cwd()}/server.toml` })
+    : await loadServerConfig(path);
+}
+
+/** Resolves at the first SIGINT or SIGTERM. */
+function stopSignal(): Promise<void> {
+  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  return new Promise((resolve) => {
+    const stop = () => {
+      for (const signal of signals) Deno.removeSignalListener(signal, stop);
+      resolve();
+    };
+    for (const signal of signals) Deno.addSignalListener(signal, stop);
+  });
+}
+
+/**
+ * Listens as the configuration says and resolves when the server has stopped.
+ *
+ * @throws {ServiceError} What the configuration or the address refuse.
+ */
+export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
+  const config = await configOf(path);
+  const server = await listen(config, {
+    probeDevices: () => probeDevices(entry_url),
+    log: (line) => terminal.error(JSON.stringify({ time: new Date().toISOString(), ...line })),
+  });
+  terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
+  await stopSignal();
+  await server.close();
+}

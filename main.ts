@@ -1,0 +1,43 @@
+#!/usr/bin/env -S deno run -A
+/** `svc-server`: the HTTP API. The same file is the entry of its device probe. */
+
+import { answerProbe, isProbeWorker } from "./cli/device_probe.ts";
+import { prepareGpuEnvironment } from "./cli/environment.ts";
+import { EXIT, exitCodeOf } from "./cli/exit_codes.ts";
+import { serve } from "./cli/serve.ts";
+import { processTerminal } from "./cli/terminal.ts";
+import { ServiceError } from "./core/errors.ts";
+import { VERSION } from "./core/version.ts";
+
+const USAGE = `Usage: svc-server [server.toml]
+
+Runs the HTTP API. Without a file it takes the defaults: http://127.0.0.1:8471, data in ./svc-data.
+`;
+
+/** Commands of the binary that this build does not have. */
+const NOT_BUILT = ["openapi", "view"];
+
+async function main(args: readonly string[]): Promise<number> {
+  const terminal = processTerminal();
+  const [first, ...rest] = args;
+  if (first === "--help" || first === "-h") return terminal.write(USAGE), EXIT.done;
+  if (first === "--version" || first === "-V") return terminal.line(VERSION), EXIT.done;
+  if (first !== undefined && NOT_BUILT.includes(first)) {
+    return terminal.error(`svc-server: Cannot run ${first}: it is not in this build`), EXIT.usage;
+  }
+  if (rest.length > 0 || first?.startsWith("-")) return terminal.error(USAGE.trimEnd()), EXIT.usage;
+  try {
+    await serve(first ?? null, { entry_url: import.meta.url, terminal });
+    return EXIT.done;
+  } catch (error) {
+    const known = error instanceof ServiceError;
+    terminal.error(`svc-server: ${known ? error.message : (error as Error).stack ?? String(error)}`);
+    return exitCodeOf(error);
+  }
+}
+
+if (isProbeWorker()) await answerProbe();
+else if (import.meta.main) {
+  prepareGpuEnvironment();
+  Deno.exit(await main(Deno.args));
+}

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+function svcServer(...args: string[]): Deno.Command {
+  return new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", `${ROOT}main.ts`, ...args],
+    cwd: ROOT,
+    stdout: "piped",
+    stderr: "piped",
+  });
+}
+
+/** Reads until the text holds a match. */
+async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): Promise<RegExpExecArray> {
+  let text = "";
+  const reader = stream.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
+    .getReader();
+  while (true) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`The output ended without ${pattern}: ${text}`);
+    text += value;
+    const found = pattern.exec(text);
+    if (!found) continue;
+    // What follows must be read too, or the child blocks on a full pipe.
+    (async () => {
+      while (!(await reader.read()).done);
+    })();
+    return found;
+  }
+}
+
+Deno.test({
+  name: "svc-server listens, tells its devices, and stops at SIGTERM with 0",
+  sanitizeResources: true,
+  async fn() {
+    const directory = await Deno.makeTempDir();
+    await Deno.writeTextFile(`${directory}/server.toml`, `bind = "127.0.0.1:0"\nauth_token = "t"\n`);
+    const child = svcServer(`${directory}/server.toml`).spawn();
+    try {
+      const [, url] = await readUntil(child.stderr, /listens at (http:\S+)/);
+      const headers = { authorization: "Bearer t" };
+      assert.equal((await (await fetch(`${url}/v1/health`, { headers })).json()).status, "ok");
+      const { devices, architectures } = await (await fetch(`${url}/v1/capabilities`, { headers })).json();
+      assert.deepEqual(architectures, ["qwen3"]);
+      if (Deno.env.get("REQUIRE_GPU")) assert.equal(devices.length, 1);
+      for (const device of devices) assert.ok(device.name && device.limits.maxBufferSize > 0);
+    } finally {
+      child.kill("SIGTERM");
+    }
+    assert.equal((await child.status).code, 0);
+    await child.stdout.cancel();
+    await Deno.remove(directory, { recursive: true });
+  },
+});
+
+Deno.test("a wrong configuration or argument is exit 2, with every problem", async () => {
+  const directory = await Deno.makeTempDir();
+  const path = `${directory}/server.toml`;
+  await Deno.writeTextFile(path, `bind = "0.0.0.0:0"\nmax_queued_rums = 1\n`);
+  const run = async (...args: string[]) => {
+    const { code, stderr } = await svcServer(...args).output();
+    return { code, text: new TextDecoder().decode(stderr) };
+  };
+  const wrong = await run(path);
+  assert.equal(wrong.code, 2);
+  assert.match(
+    wrong.text,
+    /server\.toml:2: max_queued_rums: is no known key; did you mean "max_queued_runs"\?/,
+  );
+  await Deno.writeTextFile(path, `bind = "0.0.0.0:0"\n`);
+  assert.match((await run(path)).text, /server\.toml:1: bind: must be a loopback address without auth_token/);
+  assert.equal((await run(`${directory}/missing.toml`)).code, 2);
+  assert.equal((await run(path, path)).code, 2);
+  assert.match((await run("openapi")).text, /Cannot run openapi: it is not in this build/);
+  await Deno.remove(directory, { recursive: true });
+});

@@ -1,0 +1,62 @@
+import { deepEqual, equal, notDeepEqual } from "node:assert/strict";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { evaluate, summarizeEvaluation } from "./evaluate.ts";
+import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "./rollout/testing.ts";
+import { testGroup } from "./rollout/test_groups.ts";
+
+Deno.test("every attempt counts, whatever became of it", () => {
+  const groups = [
+    testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "max_turns", step_rewards: [0.5] }, {
+      stop_reason: "tool_failed",
+    }]),
+    testGroup([{ terminal: 2 }, { terminal: 2 }, { terminal: 2 }, { terminal: 0 }], 1),
+  ];
+  groups[1]!.members[0]!.deterministic = false;
+  deepEqual(summarizeEvaluation(groups), {
+    scenarios: [
+      {
+        scenario: "s0",
+        attempts: 4,
+        passes: 1,
+        rewards: [1, 0, 0.5, null],
+        stop_reasons: ["completed", "completed", "max_turns", "tool_failed"],
+      },
+      {
+        scenario: "s1",
+        attempts: 4,
+        passes: 3,
+        rewards: [2, 2, 2, 0],
+        stop_reasons: ["completed", "completed", "completed", "completed"],
+      },
+    ],
+    pass_rate: (1 / 4 + 3 / 4) / 2,
+    reward_mean: (1.5 / 4 + 6 / 4) / 2,
+    deterministic: false,
+  });
+  deepEqual(summarizeEvaluation([]), { scenarios: [], pass_rate: 0, reward_mean: 0, deterministic: true });
+});
+
+Deno.test("attempts share their prompt, draw the same at every update, and greedy ones are equal", async () => {
+  const tokensAt = async (update: number, temperature: number, seed = 1) => {
+    const engine = new ScriptedEngine({
+      script: ({ turn }) => turn === 0 ? undefined : turnTokens(callText("end")),
+    });
+    const { sampling: _, group_size: __, ...rollout } = testRollout(engine.client, {
+      update,
+      scenarios: testScenarios("a", "b"),
+      environment: testEnvironments(),
+      settings: { max_new_tokens_per_turn: 12 },
+    });
+    const { groups, scenarios } = await evaluate({ ...rollout, samples_per_scenario: 3, temperature, seed });
+    const { prefill_tokens } = await engine.client.call("counters", null);
+    equal(prefill_tokens, 2 * groups[0]!.prompt_tokens.length);
+    deepEqual(scenarios.map(({ scenario, attempts }) => [scenario, attempts]), [["a", 3], ["b", 3]]);
+    return groups.map(({ members }) => members.map(({ fragments }) => fragments[0]!.tokens));
+  };
+  const sampled = await tokensAt(1, 1);
+  deepEqual(await tokensAt(9, 1), sampled);
+  notDeepEqual(await tokensAt(1, 1, 2), sampled);
+  equal(new Set(sampled[0]!.map(String)).size, 3);
+  const greedy = await tokensAt(1, 0);
+  equal(new Set(greedy[0]!.map(String)).size, 1);
+});

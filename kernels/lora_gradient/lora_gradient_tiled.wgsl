@@ -32,11 +32,6 @@ struct Params {
 var<workgroup> p_tile: array<vec4<f32>, 256>;
 var<workgroup> q_tile: array<vec4<f32>, 64>;
 
-fn load_p(m: u32, column: u32, end: u32) -> vec4<f32> {
-  if m >= end || column >= params.columns { return vec4<f32>(); }
-  return p[m * params.columns + column];
-}
-
 fn load_q(m: u32, rank: u32, end: u32) -> f32 {
   if m >= end || rank >= params.rank { return 0.0; }
   return q[m * params.q_stride + params.q_offset + rank];
@@ -59,13 +54,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let rank = group.y * 16u;
   let start = group.z * params.part_rows;
   let end = min(start + params.part_rows, params.rows);
+  // Rows behind the part count nothing, since q is 0 there; columns behind the last are not stored.
+  let last_row = params.rows - 1u;
+  let load_column = min(column + x, params.columns - 1u);
   #for r 4
   var sum{r} = vec4<f32>();
   #end
   for (var m = start; m < end; m += 16u) {
     workgroupBarrier();
     #for i 4
-    p_tile[thread + {i}u * 64u] = load_p(m + y + {i}u * 4u, column + x, end);
+    p_tile[thread + {i}u * 64u] = p[min(m + y + {i}u * 4u, last_row) * params.columns + load_column];
     #end
     let row = m + thread / 4u;
     let quad = rank + 4u * (thread % 4u);

@@ -8,7 +8,8 @@ import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrapped
 import addWgsl from "./add.wgsl" with { type: "text" };
 import fillWgsl from "./fill.wgsl" with { type: "text" };
 import gatherWgsl from "./gather_rows.wgsl" with { type: "text" };
-import scatterWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
+import scatterAddWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
+import scatterWgsl from "./scatter_rows.wgsl" with { type: "text" };
 
 const THREADS = 64;
 const constants = constantsPart({ threads: THREADS });
@@ -30,8 +31,18 @@ const gatherKernel = kernelFamily((size: ItemSize) =>
 
 const scatterKernel = kernelFamily((size: ItemSize) =>
   defineKernel({
+    name: "scatter_rows",
+    wgsl: [constants, wordPart(size), { file: "scatter_rows.wgsl", text: scatterWgsl }],
+    params: { target_rows: "u32", rows: "u32", items: "u32" },
+    inputs: ["y", "index"],
+    outputs: ["x"],
+  })
+);
+
+const scatterAddKernel = kernelFamily((size: ItemSize) =>
+  defineKernel({
     name: "scatter_add_rows",
-    wgsl: [constants, itemPart(size), { file: "scatter_add_rows.wgsl", text: scatterWgsl }],
+    wgsl: [constants, itemPart(size), { file: "scatter_add_rows.wgsl", text: scatterAddWgsl }],
     params: { target_rows: "u32", rows: "u32", items: "u32" },
     inputs: ["y", "index"],
     outputs: ["x"],
@@ -75,6 +86,16 @@ export function gatherRows(recorder: Recorder, tensors: Operands<ReturnType<type
 }
 
 /**
+ * Records `x[index[i]] = y[i]`; a row whose index is no row of x is left out.
+ *
+ * @param tensors y `[M, C]`, x `[N, C]`, both of one type of 4 bytes; index `[M] u32`, each row of x at most once.
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function scatterRows(recorder: Recorder, tensors: Operands<ReturnType<typeof scatterKernel>>): void {
+  recordScatter(recorder, scatterKernel, tensors);
+}
+
+/**
  * Records `x[index[i]] += y[i]`; a row whose index is no row of x is left out.
  *
  * @param tensors y `[M, C] f32`; x `[N, C] f32`, accumulated; index `[M] u32`, each row of x at most once.
@@ -82,13 +103,21 @@ export function gatherRows(recorder: Recorder, tensors: Operands<ReturnType<type
  */
 export function scatterAddRows(
   recorder: Recorder,
+  tensors: Operands<ReturnType<typeof scatterAddKernel>>,
+): void {
+  recordScatter(recorder, scatterAddKernel, tensors);
+}
+
+function recordScatter(
+  recorder: Recorder,
+  kernel: typeof scatterKernel | typeof scatterAddKernel,
   tensors: Operands<ReturnType<typeof scatterKernel>>,
 ): void {
   const [target_rows, width] = expectShape(tensors.x, "x", 2);
   const [rows] = expectShape(tensors.index, "index", 1);
   expectShape(tensors.y, "y", [rows, width]);
   const size = itemSize(width), items = width / size;
-  recorder.dispatch(scatterKernel(size), { target_rows, rows, items }, tensors, grid(rows * items));
+  recorder.dispatch(kernel(size), { target_rows, rows, items }, tensors, grid(rows * items));
 }
 
 /** Records `x = value` in every element of an f32 or u32 tensor. */

@@ -82,7 +82,10 @@ const cases: readonly [string, () => SampleRow[]][] = [
         allowed: Array.from({ length: 77 }, (_, id) => id % 11 === b % 11 ? 1 : 0),
       })),
   ],
-  ["a cutoff", () => normalRows(32, 516, (b) => ({ cutoff: b / 16 }))],
+  [
+    "a cutoff that is a logit of its row",
+    () => normalRows(32, 516).map((row, b) => ({ ...row, cutoff: row.logits.toSorted().at(-1 - b % 4)! })),
+  ],
   [
     "logits of −inf",
     () =>

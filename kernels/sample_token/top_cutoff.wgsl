@@ -76,7 +76,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   var order_p = 0u;
   for (var bit = 0u; bit < 32u; bit++) {
     let next = order_p | (sign >> bit);
-    let mass = mass_from(row, thread, max(finite(next), cut_k), top, inverse);
+    let mass = mass_from(row, thread, finite(next), top, inverse);
     if next <= highest_order && mass >= share { order_p = next; }
   }
   let cut_p = max(finite(order_p), cut_k);

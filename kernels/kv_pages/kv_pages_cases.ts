@@ -72,6 +72,16 @@ export const cases: readonly PagedCase[] = [
     rows: [[0, 39], [1, 49], [2, 69]],
   },
   {
+    // The first eight rows share every page that they have; of the others, slots 1 and 2 go on in pages of their own.
+    name: "a row that ends with the prompt beside a longer and an inactive one",
+    ...shape(2, 1, 8, "f32"),
+    sequences: group(2, 64, 100, 101),
+    rows: [[0, 63], [null, 0], [1, 99], [1, 70], [0, 40], [0, 3], [1, 98], [null, 9], [1, 99], [0, 63], [
+      2,
+      100,
+    ]],
+  },
+  {
     name: "a width of three vectors",
     ...shape(3, 1, 12, "f32"),
     sequences: own(20, 9),

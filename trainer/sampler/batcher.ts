@@ -1,0 +1,389 @@
+/**
+ * Continuous batching: sequences come and go between blocks. Tokens given run first, then everything that draws
+ * draws a block. A step runs one adapter; adapters take turns.
+ */
+
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
+import type { ErrorRecord } from "../../core/errors.ts";
+import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
+import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { ReferencePool } from "./kv_pages.ts";
+import type { PrefillPart, Sampler } from "./sampler.ts";
+import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
+import { createTokenMask } from "./token_mask.ts";
+
+/** What a generation's owner hears. */
+export interface SequenceListener {
+  drawn(sequence: Sequence, tokens: number[], logprobs: number[], stop: GenerationStop | null): void;
+  failed(sequence: Sequence, error: ErrorRecord): void;
+}
+
+export interface BatcherCounters {
+  prefill_tokens: number;
+  decode_tokens: number;
+  decode_steps: number;
+  decode_rows: number;
+}
+
+type GenerateRequest = EngineMethods["sequence_generate"]["request"];
+
+export class Batcher {
+  readonly counters: BatcherCounters = {
+    prefill_tokens: 0,
+    decode_tokens: 0,
+    decode_steps: 0,
+    decode_rows: 0,
+  };
+  readonly pages: ReferencePool;
+  readonly #slots: ReferencePool;
+  readonly #hidden: ReferencePool;
+  readonly #sequences = new Set<Sequence>();
+  #waiters: (() => void)[] = [];
+
+  constructor(
+    readonly sampler: Sampler,
+    readonly options: { max_context: number },
+    readonly listener: SequenceListener,
+  ) {
+    this.pages = new ReferencePool(sampler.options.pages, "pages of the key/value cache");
+    this.#slots = new ReferencePool(sampler.options.slots, "sequences");
+    this.#hidden = new ReferencePool(2 * sampler.options.slots, "hidden states");
+  }
+
+  /** Sequences of an adapter that are not closed. */
+  live(adapter: DeviceAdapter): number {
+    return [...this.#sequences].filter((sequence) => sequence.adapter === adapter && !sequence.is_closed)
+      .length;
+  }
+
+  /** @throws {ServiceError} When the tokens cannot be, or there is no room for them. */
+  open(
+    request: { id: number; adapter: DeviceAdapter | null; parent: Sequence | null; tokens: number[] },
+  ): Sequence {
+    const { id, adapter, parent, tokens } = request;
+    const shared = parent?.tokens ?? [];
+    if (parent && parent.adapter !== adapter) {
+      throw new ServiceError("conflict", `Cannot open sequence ${id}: its parent runs another adapter`);
+    }
+    if (shared.length + tokens.length === 0) {
+      throw new ServiceError("config_invalid", `Cannot open sequence ${id} without tokens`);
+    }
+    this.#expectTokens(id, tokens, shared.length);
+    const whole_pages = Math.floor(shared.length / PAGE_TOKENS);
+    const sequence: Sequence = {
+      id,
+      adapter,
+      slot: this.#slots.take(),
+      tokens: [...shared, ...tokens],
+      processed: shared.length,
+      is_drawn_pending: false,
+      pages: (parent?.pages ?? []).slice(0, whole_pages).map((page) => this.pages.share(page)),
+      is_dirty: true,
+      copies: [],
+      hidden: null,
+      waits_for: parent && { parent, length: shared.length },
+      generation: null,
+      waiting_children: 0,
+      is_closed: false,
+    };
+    if (parent) parent.waiting_children++;
+    this.#sequences.add(sequence);
+    try {
+      this.#grow(sequence, sequence.tokens.length);
+    } catch (error) {
+      this.#release(sequence);
+      throw error;
+    }
+    return sequence;
+  }
+
+  /** @throws {ServiceError} While the sequence draws, or without room. */
+  extend(sequence: Sequence, tokens: number[]): void {
+    this.#expectIdle(sequence, "extend");
+    this.#expectTokens(sequence.id, tokens, sequence.tokens.length);
+    this.#grow(sequence, sequence.tokens.length + tokens.length);
+    sequence.tokens.push(...tokens);
+  }
+
+  /** Waits for a generation that was cancelled and for children that still need what is forgotten. */
+  async truncate(sequence: Sequence, length: number): Promise<void> {
+    this.#expectIdle(sequence, "truncate");
+    if (!Number.isInteger(length) || length < 1 || length > sequence.tokens.length) {
+      throw new ServiceError(
+        "config_invalid",
+        `Cannot truncate sequence ${sequence.id} to ${length}: it has ${sequence.tokens.length} tokens`,
+      );
+    }
+    while (sequence.waiting_children > 0) await this.settled();
+    if (length === sequence.tokens.length) return;
+    sequence.tokens.length = length;
+    sequence.is_drawn_pending = false;
+    // The state behind the new last token is gone: that token runs again.
+    if (sequence.processed >= length) this.#rewind(sequence, length - 1);
+    this.#trimPages(sequence);
+  }
+
+  /** Begins to draw. @throws {ServiceError} When it draws already, or cannot. */
+  generate(sequence: Sequence, request: GenerateRequest): void {
+    this.#expectIdle(sequence, "generate from");
+    const { stop_tokens, sampling } = request, { id } = sequence;
+    const room = this.options.max_context - sequence.tokens.length;
+    const refuse = (reason: string) => {
+      throw new ServiceError("config_invalid", `Cannot generate from sequence ${id}: ${reason}`);
+    };
+    if (!(request.max_tokens >= 1)) refuse(`max_tokens is ${request.max_tokens}, below 1`);
+    if (room < 1) refuse(`it has ${sequence.tokens.length} tokens, and the context holds no more`);
+    if (stop_tokens.length > MAX_STOP_TOKENS) {
+      refuse(`${stop_tokens.length} stop tokens are above ${MAX_STOP_TOKENS}`);
+    }
+    if (!(sampling.temperature >= 0)) refuse(`the temperature ${sampling.temperature} is below 0`);
+    if (!(sampling.top_p > 0 && sampling.top_p <= 1)) refuse(`top_p ${sampling.top_p} is not in (0, 1]`);
+    const remaining = Math.min(request.max_tokens, room);
+    const mask = sampling.mask && createTokenMask(sampling.mask, this.sampler.model.shape.vocabulary);
+    this.#grow(sequence, sequence.tokens.length + remaining);
+    sequence.generation = { remaining, stop_tokens, sampling, mask, is_cancelled: false };
+  }
+
+  /** Ends a generation at the next block; resolves when it has ended. */
+  async cancel(sequence: Sequence): Promise<void> {
+    if (sequence.generation) sequence.generation.is_cancelled = true;
+    while (sequence.generation) await this.settled();
+  }
+
+  /** Cancels what it draws and gives everything back; its pages stay for children that need them. */
+  async close(sequence: Sequence): Promise<void> {
+    await this.cancel(sequence);
+    sequence.is_closed = true;
+    if (sequence.waiting_children === 0) this.#release(sequence);
+  }
+
+  /** Runs one prefill or one block. @returns False when there was nothing to do. */
+  async step(): Promise<boolean> {
+    for (const sequence of this.#sequences) {
+      if (sequence.generation?.is_cancelled) this.#end(sequence, [], [], "cancelled");
+      this.#unblock(sequence);
+    }
+    const prefill = this.#select(isPrefillReady);
+    const decode = prefill.length > 0 ? [] : this.#select(isDecodeReady);
+    if (prefill.length > 0) this.#prefill(prefill);
+    else if (decode.length > 0) await this.#decode(decode.slice(0, this.sampler.options.max_sequences));
+    this.#settle();
+    return prefill.length + decode.length > 0;
+  }
+
+  /** Fails every generation: the device is gone. */
+  fail(error: unknown): void {
+    for (const sequence of this.#sequences) {
+      if (!sequence.generation) continue;
+      sequence.generation = null;
+      this.listener.failed(sequence, errorRecord(error));
+    }
+    this.#settle();
+  }
+
+  /** Resolves after the next step. */
+  settled(): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push(resolve));
+  }
+
+  #settle(): void {
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const resolve of waiters) resolve();
+  }
+
+  /** Ready sequences of one adapter: that of the first in line, which goes to the end of the line. */
+  #select(isReady: (sequence: Sequence) => boolean): Sequence[] {
+    const ready = [...this.#sequences].filter(isReady);
+    if (ready.length === 0) return [];
+    const { adapter } = ready[0]!;
+    const chosen = ready.filter((sequence) => sequence.adapter === adapter);
+    if (chosen.length < ready.length) {
+      for (const sequence of chosen) {
+        this.#sequences.delete(sequence);
+        this.#sequences.add(sequence);
+      }
+    }
+    return chosen;
+  }
+
+  #prefill(sequences: readonly Sequence[]): void {
+    const parts: PrefillPart[] = [];
+    let room = this.sampler.options.max_prefill;
+    for (const sequence of sequences) {
+      const count = Math.min(room, sequence.tokens.length - sequence.processed);
+      if (count === 0) break;
+      this.#ownHidden(sequence);
+      parts.push({ sequence, count });
+      room -= count;
+    }
+    const held = parts.flatMap(({ sequence }) => sequence.copies);
+    this.sampler.prefill(sequences[0]!.adapter, parts);
+    for (const { from } of held) this.pages.release(from);
+    for (const { sequence, count } of parts) {
+      this.counters.prefill_tokens += count - (sequence.is_drawn_pending ? 1 : 0);
+      sequence.is_drawn_pending = false;
+      sequence.processed += count;
+    }
+  }
+
+  async #decode(sequences: readonly Sequence[]): Promise<void> {
+    const { block_steps } = this.sampler.options;
+    const generations = sequences.map((sequence) => sequence.generation!);
+    const is_static = generations.every(({ mask }) => mask === null || mask.is_static);
+    const longest = Math.max(...generations.map(({ remaining }) => remaining));
+    const steps = is_static ? Math.min(block_steps, longest) : 1;
+    const held = sequences.flatMap((sequence) => sequence.copies);
+    const rows = sequences.map((sequence) => {
+      const from = sequence.hidden!;
+      this.#ownHidden(sequence);
+      return { sequence, from };
+    });
+    const drawn = await this.sampler.decode(sequences[0]!.adapter, rows, steps);
+    for (const { from } of held) this.pages.release(from);
+    this.counters.decode_steps += steps;
+    this.counters.decode_rows += steps * this.sampler.options.max_sequences;
+    sequences.forEach((sequence, i) => this.#advance(sequence, drawn[i]!));
+  }
+
+  #advance(sequence: Sequence, { tokens, logprobs }: { tokens: number[]; logprobs: number[] }): void {
+    const generation = sequence.generation!;
+    sequence.tokens.push(...tokens);
+    sequence.processed = sequence.tokens.length;
+    this.counters.decode_tokens += tokens.length;
+    generation.remaining -= tokens.length;
+    for (const token of tokens) generation.mask?.advance(token);
+    const stop = generation.stop_tokens.includes(tokens.at(-1)!)
+      ? "stop_token"
+      : generation.remaining === 0
+      ? "max_tokens"
+      : null;
+    if (stop) {
+      // The device stops a row before its last token runs: it does when something follows.
+      sequence.processed--;
+      sequence.is_drawn_pending = true;
+      this.#dropHidden(sequence);
+      return this.#end(sequence, tokens, logprobs, stop);
+    }
+    if (generation.is_cancelled) return this.#end(sequence, tokens, logprobs, "cancelled");
+    this.listener.drawn(sequence, tokens, logprobs, null);
+  }
+
+  #end(sequence: Sequence, tokens: number[], logprobs: number[], stop: GenerationStop): void {
+    sequence.generation = null;
+    this.#trimPages(sequence);
+    this.listener.drawn(sequence, tokens, logprobs, stop);
+  }
+
+  /** The row that takes the state behind a sequence's next tokens is its own. */
+  #ownHidden(sequence: Sequence): void {
+    if (sequence.hidden !== null && this.#hidden.isShared(sequence.hidden)) this.#dropHidden(sequence);
+    sequence.hidden ??= this.#hidden.take();
+  }
+
+  /** Once its parent has run all that a child shares, the child copies the page that they share in part, and goes on. */
+  #unblock(child: Sequence): void {
+    if (!child.waits_for || child.waits_for.parent.processed < child.waits_for.length) return;
+    const { parent, length } = child.waits_for;
+    const page = Math.floor(length / PAGE_TOKENS), tokens = length % PAGE_TOKENS;
+    if (tokens > 0) {
+      child.copies.push({ from: this.pages.share(parent.pages[page]!), to: child.pages[page]!, tokens });
+    }
+    if (child.tokens.length === length) {
+      // Nothing of its own: it draws from its parent's state, or runs the last token again when that is gone.
+      if (parent.processed === length && parent.hidden !== null) {
+        child.hidden = this.#hidden.share(parent.hidden);
+      } else this.#rewind(child, length - 1);
+    }
+    this.#unfollow(child);
+  }
+
+  #unfollow(child: Sequence): void {
+    const { parent } = child.waits_for!;
+    child.waits_for = null;
+    if (--parent.waiting_children === 0 && parent.is_closed) this.#release(parent);
+  }
+
+  /** Pages for `length` tokens, or none. */
+  #grow(sequence: Sequence, length: number): void {
+    const needed = Math.ceil(length / PAGE_TOKENS) - sequence.pages.length;
+    if (needed <= 0) return;
+    this.#expectPages(sequence, needed);
+    for (let i = 0; i < needed; i++) sequence.pages.push(this.pages.take());
+    sequence.is_dirty = true;
+  }
+
+  #expectPages(sequence: Sequence, needed: number): void {
+    if (needed <= this.pages.available) return;
+    throw new ServiceError(
+      "out_of_memory",
+      `Cannot hold ${needed} more pages of ${PAGE_TOKENS} tokens for sequence ${sequence.id}: ${this.pages.available} of ` +
+        `${this.pages.size} are free. Run fewer sequences at a time`,
+      { pages: this.pages.size },
+    );
+  }
+
+  /** Goes back to `processed` tokens; a page that others hold too is replaced by a copy before it is written. */
+  #rewind(sequence: Sequence, processed: number): void {
+    this.#dropHidden(sequence);
+    sequence.processed = processed;
+    const index = Math.floor(processed / PAGE_TOKENS), from = sequence.pages[index]!;
+    if (!this.pages.isShared(from)) return;
+    this.#expectPages(sequence, 1);
+    const to = this.pages.take(), tokens = processed % PAGE_TOKENS;
+    if (tokens > 0) sequence.copies.push({ from, to, tokens });
+    else this.pages.release(from);
+    sequence.pages[index] = to;
+    sequence.is_dirty = true;
+  }
+
+  #trimPages(sequence: Sequence): void {
+    const kept = Math.ceil(sequence.tokens.length / PAGE_TOKENS);
+    for (const page of sequence.pages.splice(kept)) this.pages.release(page);
+    sequence.copies = sequence.copies.filter(({ from, to }) => {
+      if (sequence.pages.includes(to)) return true;
+      this.pages.release(from);
+      return false;
+    });
+  }
+
+  #dropHidden(sequence: Sequence): void {
+    if (sequence.hidden !== null) this.#hidden.release(sequence.hidden);
+    sequence.hidden = null;
+  }
+
+  #release(sequence: Sequence): void {
+    this.#sequences.delete(sequence);
+    if (sequence.waits_for) this.#unfollow(sequence);
+    for (const { from } of sequence.copies) this.pages.release(from);
+    for (const page of sequence.pages) this.pages.release(page);
+    sequence.pages = [];
+    this.#dropHidden(sequence);
+    this.#slots.release(sequence.slot);
+  }
+
+  #expectIdle(sequence: Sequence, verb: string): void {
+    if (sequence.generation) {
+      throw new ServiceError("conflict", `Cannot ${verb} sequence ${sequence.id} while it generates`);
+    }
+  }
+
+  #expectTokens(id: number, tokens: readonly number[], before: number): void {
+    const { vocabulary } = this.sampler.model.shape, { max_context } = this.options;
+    const bad = tokens.findIndex((token) => !Number.isInteger(token) || token < 0 || token >= vocabulary);
+    if (bad >= 0) {
+      throw new ServiceError(
+        "config_invalid",
+        `Cannot give token ${tokens[bad]} to sequence ${id}: the vocabulary has ${vocabulary}`,
+      );
+    }
+    if (before + tokens.length > max_context) {
+      throw new ServiceError(
+        "config_invalid",
+        `Cannot give ${tokens.length} tokens to sequence ${id} of ${before}: the context holds ${max_context}`,
+      );
+    }
+  }
+}

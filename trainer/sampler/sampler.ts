@@ -1,0 +1,336 @@
+/**
+ * The device's part of sampling: prefill runs given tokens through the model, a block draws K tokens for each of its
+ * rows without the host, and is read back once.
+ */
+
+import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
+import { kvCopyPage, kvWrite, NO_SLOT, PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
+import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
+import { advance, MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
+import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
+import { ceilDiv, roundUp } from "../../kernels/shape.ts";
+import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
+import { Activations } from "../model/activations.ts";
+import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
+import type { PageCopy, Sequence } from "./sequence.ts";
+
+export interface SamplerOptions {
+  /** Rows of a decode step. */
+  max_sequences: number;
+  /** Rows of a prefill step. */
+  max_prefill: number;
+  /** Rows of the page table. */
+  slots: number;
+  /** Pages of a slot. */
+  slot_pages: number;
+  /** Pages in all. */
+  pages: number;
+  kv: "f32" | "f16";
+  /** Steps of a block at most. */
+  block_steps: number;
+}
+
+/** Tokens of a sequence that go through the model: `count` from the first unprocessed one. */
+export interface PrefillPart {
+  sequence: Sequence;
+  count: number;
+}
+
+/** A sequence that draws, and the row of the state from which it draws its first token. */
+export interface DecodeRow {
+  sequence: Sequence;
+  from: number;
+}
+
+/** What a block drew for a row: as many tokens as it did before it ended. */
+export interface DrawnRow {
+  tokens: number[];
+  logprobs: number[];
+}
+
+/** Decode batches are padded to a multiple of this, so that few shapes of batches occur. */
+const ROW_STEP = 8;
+
+/** Word-sized state of decoding rows. */
+const ROW_ARRAYS = [
+  "token",
+  "position",
+  "token_position",
+  "remaining",
+  "slots",
+  "top_k",
+  "hidden",
+  "hidden_from",
+] as const;
+const FLOAT_ARRAYS = ["logprob", "temperature", "top_p", "cutoff"] as const;
+
+type RowTensors = Record<typeof ROW_ARRAYS[number] | typeof FLOAT_ARRAYS[number], Tensor>;
+
+export class Sampler {
+  readonly #k_pages: Tensor[];
+  readonly #v_pages: Tensor[];
+  readonly #page_table: Tensor;
+  /** `[2 · slots, C]`: the residual stream behind a sequence's last token. */
+  readonly #hidden: Tensor;
+  readonly #rows: RowTensors;
+  readonly #stream: Tensor;
+  readonly #stop_tokens: Tensor;
+  readonly #mask: Tensor;
+  readonly #out: Tensor;
+  readonly #ids: Tensor;
+  readonly #last_rows: Tensor;
+  readonly #copies: Tensor;
+  readonly #attention_state: Tensor;
+  readonly #last: Tensor;
+  readonly #normed: Tensor;
+  readonly #rstd: Tensor;
+  readonly #logits: Tensor;
+  readonly #partials: Tensor;
+  readonly #mask_words: number;
+  readonly #capacity: number;
+  #activations: Activations | null = null;
+
+  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: SamplerOptions) {
+    const { shape } = model, { slots, slot_pages, pages, kv, block_steps } = options;
+    const batch = roundUp(options.max_sequences, ROW_STEP);
+    const rows = this.#capacity = Math.max(batch, options.max_prefill);
+    const cache = [pages, shape.kv_heads, PAGE_TOKENS, shape.head_width];
+    const create = (dims: readonly number[], dtype: DType = "f32") =>
+      allocator.create("sampler", dims, dtype);
+    const layers = Array.from({ length: shape.layers });
+    this.#k_pages = layers.map(() => allocator.create("kv", cache, kv));
+    this.#v_pages = layers.map(() => allocator.create("kv", cache, kv));
+    this.#page_table = create([slots, slot_pages], "u32");
+    this.#hidden = create([2 * slots, shape.width]);
+    this.#rows = Object.fromEntries([
+      ...ROW_ARRAYS.map((name) => [name, create([rows], "u32")]),
+      ...FLOAT_ARRAYS.map((name) => [name, create([batch])]),
+    ]);
+    this.#stream = create([batch, 2], "u32");
+    this.#stop_tokens = create([batch, MAX_STOP_TOKENS], "u32");
+    this.#mask_words = ceilDiv(shape.vocabulary, 32);
+    this.#mask = create([batch, this.#mask_words], "u32");
+    this.#out = create([2, block_steps, batch], "u32");
+    this.#ids = create([rows], "u32");
+    this.#last_rows = create([rows], "u32");
+    this.#copies = create([slots, 3], "u32");
+    this.#attention_state = create([rows, shape.heads, 2]);
+    this.#last = create([rows, shape.width]);
+    this.#normed = create([batch, shape.width]);
+    this.#rstd = create([batch]);
+    this.#logits = create([batch, shape.vocabulary]);
+    this.#partials = create([samplePartials(batch, shape.vocabulary)]);
+  }
+
+  /** Runs given tokens through the model: one submit, nothing read. The sequences' states are the caller's. */
+  prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
+    this.#uploadPages(parts.map((part) => part.sequence));
+    const ids: number[] = [], positions: number[] = [], slots: number[] = [];
+    const last_rows: number[] = [], hidden: number[] = [];
+    for (const { sequence, count } of parts) {
+      for (let i = sequence.processed; i < sequence.processed + count; i++) {
+        ids.push(sequence.tokens[i]!);
+        positions.push(i);
+        slots.push(sequence.slot);
+      }
+      last_rows.push(ids.length - 1);
+      hidden.push(sequence.hidden!);
+    }
+    const rows = ids.length, { recorder, shape } = this.model;
+    const write = (tensor: Tensor, values: number[]) => {
+      const cut = view(tensor, [values.length]);
+      this.allocator.write(cut, Uint32Array.from(values));
+      return cut;
+    };
+    const tensors = {
+      ids: write(this.#ids, ids),
+      positions: write(this.#rows.position, positions),
+      slots: write(this.#rows.slots, slots),
+    };
+    const stream = this.#forward(adapter, rows, tensors);
+    const last = view(this.#last, [parts.length, shape.width]);
+    gatherRows(recorder, { x: stream, index: write(this.#last_rows, last_rows), y: last });
+    scatterRows(recorder, { x: this.#hidden, index: write(this.#rows.hidden, hidden), y: last });
+    recorder.submit();
+  }
+
+  /** Draws up to `steps` tokens for each sequence; one submit, one readback. */
+  async decode(
+    adapter: DeviceAdapter | null,
+    batch: readonly DecodeRow[],
+    steps: number,
+  ): Promise<DrawnRow[]> {
+    const { recorder, shape, weights, compute } = this.model;
+    const rows = roundUp(batch.length, ROW_STEP);
+    this.#uploadPages(batch.map((row) => row.sequence));
+    const { has_mask, has_cutoff } = this.#uploadRows(batch, rows);
+    const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
+    const r = Object.fromEntries(
+      Object.entries(this.#rows).map(([name, tensor]) => [name, cut(tensor)]),
+    ) as RowTensors;
+    const { token, logprob, position, token_position, remaining, slots, temperature, top_k, top_p } = r;
+    const mask = has_mask ? cut(this.#mask, this.#mask_words) : null;
+    const cutoff = has_cutoff ? r.cutoff : null, stream = cut(this.#stream, 2);
+    const stop_tokens = cut(this.#stop_tokens, MAX_STOP_TOKENS), out = view(this.#out, [2, steps, rows]);
+    const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
+    let last = cut(this.#last, shape.width);
+    gatherRows(recorder, { x: this.#hidden, index: r.hidden_from, y: last });
+    for (let step = 0; step < steps; step++) {
+      rmsNorm(
+        recorder,
+        { x: last, gamma: weights.output_norm, y: normed, rstd: cut(this.#rstd) },
+        shape.norm_eps,
+      );
+      matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
+      if (cutoff) topCutoff(recorder, { logits, mask, temperature, top_k, top_p, cutoff });
+      const partials = this.#partials;
+      sampleToken(recorder, {
+        logits,
+        mask,
+        temperature,
+        stream,
+        position,
+        cutoff,
+        partials,
+        token,
+        logprob,
+      });
+      advance(
+        recorder,
+        { token, logprob, stop_tokens, position, token_position, remaining, slots, out },
+        step,
+      );
+      last = this.#forward(adapter, rows, { ids: token, positions: token_position, slots });
+    }
+    scatterRows(recorder, { x: this.#hidden, index: r.hidden, y: last });
+    const [bytes] = await recorder.submitAndRead([out]);
+    return batch.map((_, row) => drawnRow(bytes!, { row, rows, steps }));
+  }
+
+  free(): void {
+    const owned = [
+      ...this.#k_pages,
+      ...this.#v_pages,
+      ...Object.values(this.#rows),
+      this.#page_table,
+      this.#hidden,
+      this.#stream,
+      this.#stop_tokens,
+      this.#mask,
+      this.#out,
+      this.#ids,
+      this.#last_rows,
+      this.#copies,
+      this.#attention_state,
+      this.#last,
+      this.#normed,
+      this.#rstd,
+      this.#logits,
+      this.#partials,
+    ];
+    for (const tensor of owned) this.allocator.free(tensor);
+    this.#activations?.free();
+    this.model.recorder.forgetAll();
+  }
+
+  #forward(
+    adapter: DeviceAdapter | null,
+    rows: number,
+    { ids, positions, slots }: { ids: Tensor; positions: Tensor; slots: Tensor },
+  ): Tensor {
+    const { recorder, shape } = this.model, page_table = this.#page_table;
+    const state = view(this.#attention_state, [rows, shape.heads, 2]);
+    const scale = 1 / Math.sqrt(shape.head_width);
+    const attend = (layer: number, { q, k, v, o }: AttentionTensors) => {
+      const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
+      kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, scale);
+    };
+    const activations = this.#reserve(adapter?.layout.padded_rank ?? 4);
+    return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
+  }
+
+  #reserve(padded_rank: number): Activations {
+    if (this.#activations && this.#activations.options.padded_rank >= padded_rank) return this.#activations;
+    if (this.#activations) {
+      this.#activations.free();
+      this.model.recorder.forgetAll();
+    }
+    const options = { rows: this.#capacity, saved: false, padded_rank, component: "sampler" };
+    return this.#activations = new Activations(this.allocator, this.model.shape, options);
+  }
+
+  /** Sends changed rows of the page table, and copies pages that a sequence has taken over in part. */
+  #uploadPages(sequences: readonly Sequence[]): void {
+    const copies: PageCopy[] = [];
+    const { slot_pages } = this.options;
+    for (const sequence of sequences) {
+      if (sequence.is_dirty) {
+        const row = Uint32Array.from({ length: slot_pages }, (_, i) => sequence.pages[i] ?? 0);
+        this.allocator.write(this.#page_table, row, 4 * slot_pages * sequence.slot);
+        sequence.is_dirty = false;
+      }
+      copies.push(...sequence.copies);
+      sequence.copies = [];
+    }
+    if (copies.length === 0) return;
+    const list = view(this.#copies, [copies.length, 3]);
+    this.allocator.write(
+      list,
+      Uint32Array.from(copies.flatMap(({ from, to, tokens }) => [from, to, tokens])),
+    );
+    for (let layer = 0; layer < this.model.shape.layers; layer++) {
+      const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
+      kvCopyPage(this.model.recorder, { copies: list, ...pages });
+    }
+  }
+
+  #uploadRows(batch: readonly DecodeRow[], rows: number): { has_mask: boolean; has_cutoff: boolean } {
+    const sequences = batch.map((row) => row.sequence);
+    const generations = sequences.map((sequence) => sequence.generation!);
+    const words = (tensor: Tensor, width: number, of: (i: number) => ArrayLike<number>, fill: number) => {
+      const values = new Uint32Array(rows * width).fill(fill);
+      sequences.forEach((_, i) => values.set(of(i), i * width));
+      this.allocator.write(tensor, values);
+    };
+    const floats = (tensor: Tensor, of: (i: number) => number, fill: number) =>
+      this.allocator.write(
+        tensor,
+        Float32Array.from({ length: rows }, (_, i) => i < sequences.length ? of(i) : fill),
+      );
+    const sampling = (i: number) => generations[i]!.sampling;
+    words(this.#rows.position, 1, (i) => [sequences[i]!.tokens.length], 0);
+    words(this.#rows.remaining, 1, (i) => [generations[i]!.remaining], 1);
+    words(this.#rows.slots, 1, (i) => [sequences[i]!.slot], NO_SLOT);
+    words(this.#rows.hidden, 1, (i) => [sequences[i]!.hidden!], NONE);
+    words(this.#rows.hidden_from, 1, (i) => [batch[i]!.from], NONE);
+    words(this.#rows.top_k, 1, (i) => [sampling(i).top_k], 0);
+    words(this.#stream, 2, (i) => sampling(i).stream, 0);
+    words(this.#stop_tokens, MAX_STOP_TOKENS, (i) => {
+      return Uint32Array.from({ length: MAX_STOP_TOKENS }, (_, s) => generations[i]!.stop_tokens[s] ?? NONE);
+    }, NONE);
+    floats(this.#rows.temperature, (i) => sampling(i).temperature, 1);
+    floats(this.#rows.top_p, (i) => sampling(i).top_p, 1);
+    const has_mask = generations.some((generation) => generation.mask !== null);
+    const all = new Uint32Array(this.#mask_words).fill(0xffffffff);
+    if (has_mask) words(this.#mask, this.#mask_words, (i) => generations[i]!.mask?.bits() ?? all, 0xffffffff);
+    return { has_mask, has_cutoff: generations.some(({ sampling: s }) => s.top_k > 0 || s.top_p < 1) };
+  }
+}
+
+/** The tokens of one row of a block's output `[2, K, B]`. */
+function drawnRow(
+  bytes: ArrayBuffer,
+  { row, rows, steps }: { row: number; rows: number; steps: number },
+): DrawnRow {
+  const words = new Uint32Array(bytes), floats = new Float32Array(bytes);
+  const drawn: DrawnRow = { tokens: [], logprobs: [] };
+  for (let step = 0; step < steps && words[step * rows + row] !== NONE; step++) {
+    drawn.tokens.push(words[step * rows + row]!);
+    drawn.logprobs.push(floats[(steps + step) * rows + row]!);
+  }
+  return drawn;
+}

@@ -183,7 +183,9 @@ export async function checkSharedPrefix(engine: TestedEngine): Promise<void> {
   }
   const [apart, shared] = results;
   // The prefix's last token predicts each sample's first one, so an engine may run it once a sample.
-  ok([40 + 6 + 11, 39 + 7 + 12].includes(shared!.computed_tokens), "the prefix runs once");
+  // An engine may leave out the last token, which predicts nothing, and may run the last shared one for each sample.
+  const counts = [40 + 6 + 11, 39 + 7 + 12, 39 + 6 + 11];
+  ok(counts.includes(shared!.computed_tokens), "the prefix runs once");
   near(shared!.loss, apart!.loss, engine.logprob_tolerance);
   near(shared!.grad_norm / apart!.grad_norm, 1, 100 * engine.logprob_tolerance);
 }

@@ -5,12 +5,13 @@
  *
  * A **sequence** is a list of tokens whose keys and values lie in the cache, and the hidden state after the last of
  * them. A **generation** draws the next token from that state, runs it through the model, and so on; so every token
- * of a sequence, given or drawn, goes through the model exactly once. A sequence opened with a parent shares the
+ * of a sequence, given or drawn, goes through the model at most once: the last one drawn waits until something follows it. A sequence opened with a parent shares the
  * parent's pages and copies at most the last, partial one.
  */
 
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { StreamKey } from "../../core/random.ts";
+import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
 export const LORA_TARGETS = [
   "q_proj",
@@ -24,24 +25,7 @@ export const LORA_TARGETS = [
 
 export type LoraTarget = typeof LORA_TARGETS[number];
 
-/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
-export interface DeviceRequest {
-  device: "auto" | "gpu" | "software";
-  webgpu: "auto" | "deno" | "dawn";
-}
-
-/** What the driver tells of itself. WebGPU does not tell the size of the memory: `vram_bytes` is then null. */
-export interface DeviceFacts {
-  name: string;
-  vendor: string;
-  backend: string;
-  driver: string;
-  /** True for a CPU that pretends (llvmpipe, SwiftShader). */
-  software: boolean;
-  features: string[];
-  limits: Record<string, number>;
-  vram_bytes: number | null;
-}
+export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
 export interface LoadRequest {
   /** The GGUF file. */
@@ -203,7 +187,7 @@ export interface EngineCounters {
   dispatches: number;
   /** Given tokens that went through the model for a sequence; shared ones once. */
   prefill_tokens: number;
-  /** Drawn tokens that went through the model and stayed in a sequence. */
+  /** Tokens drawn. */
   decode_tokens: number;
   /** Decode steps, and the rows that they could have held. */
   decode_steps: number;

@@ -1,0 +1,148 @@
+/** Adapters by name: opened, read back, saved and checkpointed. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { sha256OfFile } from "../../core/files.ts";
+import type { Allocator } from "../../kernels/tensor.ts";
+import { readAdapter, writeAdapter } from "../formats/adapter.ts";
+import type { LoraTensors } from "../formats/lora.ts";
+import { writePeft } from "../formats/peft.ts";
+import { floatsOf, floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
+import {
+  adapterLayout,
+  DeviceAdapter,
+  initialParameters,
+  packAdapter,
+  unpackAdapter,
+} from "../model/device_adapter.ts";
+import { linearShape } from "../model/model_shape.ts";
+import type { Model } from "../model/transformer.ts";
+import type { AdapterFacts, AdapterSource, LoraShape, LoraTarget } from "./protocol.ts";
+
+export const CHECKPOINT_ADAPTER = "adapter.gguf";
+export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
+
+export class Adapters {
+  readonly #adapters = new Map<string, DeviceAdapter>();
+
+  /** @param base_model The model file's path, named in PEFT folders. */
+  constructor(readonly allocator: Allocator, readonly model: Model, readonly base_model: string) {}
+
+  /** @throws {ServiceError} `path_not_found` for a name that is not open. */
+  get(name: string): DeviceAdapter {
+    const adapter = this.#adapters.get(name);
+    if (!adapter) throw new ServiceError("path_not_found", `Cannot use adapter "${name}": it is not open`);
+    return adapter;
+  }
+
+  async open(name: string, source: AdapterSource): Promise<AdapterFacts> {
+    if (this.#adapters.has(name)) {
+      throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
+    }
+    if (source.type === "init") {
+      // Files hold alpha in single precision: a resumed run must have the same scale.
+      const adapter = this.#create({ ...source.lora, alpha: Math.fround(source.lora.alpha) });
+      adapter.write(initialParameters(adapter.layout, source.seed));
+      return this.#register(name, adapter);
+    }
+    if (source.type === "file") {
+      return this.#register(name, this.#fromTensors(await readAdapter(source.path), source.path));
+    }
+    const original = this.get(source.adapter), adapter = this.#create(original.layout.lora);
+    adapter.write(await this.#read(original));
+    return this.#register(name, adapter);
+  }
+
+  close(name: string): void {
+    const adapter = this.get(name);
+    this.#adapters.delete(name);
+    for (const tensor of adapter.tensors()) this.allocator.free(tensor);
+    this.model.recorder.forgetAll();
+  }
+
+  async save(
+    name: string,
+    { path, peft_dir }: { path: string; peft_dir: string | null },
+  ): Promise<{ bytes: number; sha256: string }> {
+    const tensors = await this.#tensors(this.get(name));
+    await writeAdapter(path, tensors);
+    if (peft_dir !== null) await writePeft(peft_dir, tensors, this.base_model);
+    return { bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
+  }
+
+  /** The adapter's file, and its moments as they lie on the device. */
+  async saveCheckpoint(name: string, directory: string): Promise<void> {
+    const adapter = this.get(name), { m, v } = adapter.training, { elements } = adapter.layout;
+    await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
+    const moments = await this.model.recorder.submitAndRead([m, v]);
+    await writeSafetensors(`${directory}/${CHECKPOINT_OPTIMIZER}`, {
+      metadata: new Map([["step", String(adapter.step)], ["version", String(adapter.version)]]),
+      tensors: new Map(
+        ["m", "v"].map((key, i) => [key, floatTensor([elements], new Float32Array(moments[i]!))]),
+      ),
+    });
+  }
+
+  /** Replaces the adapter of this name, if there is one. */
+  async loadCheckpoint(name: string, directory: string): Promise<AdapterFacts> {
+    const path = `${directory}/${CHECKPOINT_OPTIMIZER}`;
+    const adapter = this.#fromTensors(await readAdapter(`${directory}/${CHECKPOINT_ADAPTER}`), directory);
+    const content = await readSafetensors(path);
+    for (const key of ["m", "v"] as const) {
+      const values = floatsOf(path, content, { name: key, shape: [adapter.layout.elements] });
+      this.allocator.write(adapter.training[key], values);
+    }
+    adapter.step = wholeNumber(path, content.metadata, "step");
+    adapter.version = wholeNumber(path, content.metadata, "version");
+    if (this.#adapters.has(name)) this.close(name);
+    return this.#register(name, adapter);
+  }
+
+  #register(name: string, adapter: DeviceAdapter): AdapterFacts {
+    this.#adapters.set(name, adapter);
+    const { lora, parameters } = adapter.layout;
+    return { lora, parameters, version: adapter.version };
+  }
+
+  #create(lora: LoraShape): DeviceAdapter {
+    return new DeviceAdapter(this.allocator, adapterLayout(this.model.shape, lora));
+  }
+
+  #fromTensors(tensors: LoraTensors, path: string): DeviceAdapter {
+    const { shape } = this.model, { architecture, layers, rank, alpha, targets } = tensors;
+    const refuse = (reason: string) => {
+      throw new ServiceError("format_invalid", `Cannot use the adapter ${path}: ${reason}`, { path });
+    };
+    if (architecture !== shape.architecture) {
+      refuse(`it is for ${architecture}, the model is ${shape.architecture}`);
+    }
+    if (layers !== shape.layers) refuse(`it has ${layers} layers, the model ${shape.layers}`);
+    for (const [key, pair] of tensors.tensors) {
+      const { in_width, out_width } = linearShape(shape, key.split(".")[2] as LoraTarget);
+      if (pair.in !== in_width || pair.out !== out_width) {
+        refuse(`${key} is ${pair.out} × ${pair.in}, the model's is ${out_width} × ${in_width}`);
+      }
+    }
+    const adapter = this.#create({ rank, alpha, targets });
+    adapter.write(packAdapter(adapter.layout, tensors));
+    return adapter;
+  }
+
+  async #read(adapter: DeviceAdapter): Promise<Float32Array> {
+    const [bytes] = await this.model.recorder.submitAndRead([adapter.params]);
+    return new Float32Array(bytes!);
+  }
+
+  async #tensors(adapter: DeviceAdapter): Promise<LoraTensors> {
+    return unpackAdapter(adapter.layout, this.model.shape, await this.#read(adapter));
+  }
+}
+
+function wholeNumber(path: string, metadata: Map<string, string>, key: string): number {
+  const value = Number(metadata.get(key));
+  if (Number.isInteger(value) && value >= 0) return value;
+  throw new ServiceError(
+    "format_invalid",
+    `Cannot read ${path}: its metadata ${key} is ${metadata.get(key)}`,
+    { path },
+  );
+}

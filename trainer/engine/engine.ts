@@ -1,0 +1,321 @@
+/** The thread that owns the GPU: answers the protocol's requests, one job on the device at a time. */
+
+import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
+import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { ceilDiv } from "../../kernels/shape.ts";
+import { Trainer } from "../learning/trainer.ts";
+import { type LoadedModel, loadModel } from "../model/load_model.ts";
+import { Batcher } from "../sampler/batcher.ts";
+import { Sampler } from "../sampler/sampler.ts";
+import type { Sequence } from "../sampler/sequence.ts";
+import { Adapters } from "./adapters.ts";
+import type {
+  EngineCounters,
+  EngineMessage,
+  EngineMethod,
+  EngineMethods,
+  EngineRequest,
+  GenerationStop,
+  LoadRequest,
+  ModelFacts,
+} from "./protocol.ts";
+
+/** Steps of a decode block: a readback costs at least 10 ms, and a row that ends early idles for the rest. */
+const BLOCK_STEPS = { software: 8, gpu: 16 };
+
+/** Sequences that may be open beside those that generate: prompts of groups, and members that wait. */
+const SPARE_SEQUENCES = 64;
+
+/** What the engine needs of a `MessagePort`. */
+export interface ServedPort {
+  postMessage(message: EngineMessage): void;
+  addEventListener(type: "message", listener: (event: MessageEvent<EngineRequest>) => void): void;
+  start?(): void;
+}
+
+/** A loaded model with everything that runs on it. */
+interface Loaded extends LoadedModel {
+  request: LoadRequest;
+  adapters: Adapters;
+  trainer: Trainer;
+  batcher: Batcher;
+}
+
+interface Owner {
+  port: ServedPort;
+  id: number;
+}
+
+type Handlers = {
+  [M in EngineMethod]: (
+    request: EngineMethods[M]["request"],
+    port: ServedPort,
+  ) => Promise<EngineMethods[M]["answer"]> | EngineMethods[M]["answer"];
+};
+
+/** Serves the protocol on any number of ports; every port numbers its own sequences. */
+export class Engine {
+  #gpu: Gpu | null = null;
+  #device_request = "";
+  #loaded: Loaded | null = null;
+  #lost: ServiceError | null = null;
+  #job: Promise<unknown> = Promise.resolve();
+  #is_pumping = false;
+  #is_wanted = false;
+  readonly #sequences = new Map<ServedPort, Map<number, Sequence>>();
+  readonly #owners = new Map<Sequence, Owner>();
+
+  serve(port: ServedPort): void {
+    this.#sequences.set(port, new Map());
+    port.addEventListener("message", ({ data }) => void this.#answer(port, data));
+    port.start?.();
+  }
+
+  async #answer(port: ServedPort, { id, method, request }: EngineRequest): Promise<void> {
+    try {
+      if (this.#lost && method !== "shutdown") throw this.#lost;
+      const handler = this.#handlers[method] as (
+        request: unknown,
+        port: ServedPort,
+      ) => EngineMethods[EngineMethod]["answer"] | Promise<EngineMethods[EngineMethod]["answer"]>;
+      const answer = handler(request, port);
+      this.#pump();
+      port.postMessage({ id, answer: await answer });
+    } catch (error) {
+      port.postMessage({ id, error: errorRecord(this.#lost ?? error) });
+    }
+  }
+
+  readonly #handlers: Handlers = {
+    probe: async (request) => (await this.#open(request)).facts,
+    load: (request) => this.#exclusively(() => this.#load(request)),
+    adapter_open: ({ adapter, source }) =>
+      this.#exclusively(() => this.#model().adapters.open(adapter, source)),
+    adapter_save: ({ adapter, ...files }) =>
+      this.#exclusively(() => this.#model().adapters.save(adapter, files)),
+    adapter_close: ({ adapter }) => this.#exclusively(() => this.#closeAdapter(adapter)),
+    checkpoint_save: ({ adapter, directory }) =>
+      this.#exclusively(async () => {
+        await this.#model().adapters.saveCheckpoint(adapter, directory);
+        return null;
+      }),
+    checkpoint_load: ({ adapter, directory }) =>
+      this.#exclusively(() => this.#model().adapters.loadCheckpoint(adapter, directory)),
+    sequence_open: (request, port) => this.#openSequence(request, port),
+    sequence_extend: ({ sequence, tokens }, port) => {
+      this.#model().batcher.extend(this.#sequence(port, sequence), tokens);
+      return null;
+    },
+    sequence_truncate: async ({ sequence, length }, port) => {
+      await this.#model().batcher.truncate(this.#sequence(port, sequence), length);
+      return null;
+    },
+    sequence_generate: (request, port) => {
+      this.#model().batcher.generate(this.#sequence(port, request.sequence), request);
+      return null;
+    },
+    sequence_cancel: async ({ sequence }, port) => {
+      await this.#model().batcher.cancel(this.#sequence(port, sequence));
+      return null;
+    },
+    sequence_close: async ({ sequence }, port) => {
+      const found = this.#sequence(port, sequence);
+      await this.#model().batcher.close(found);
+      this.#sequences.get(port)!.delete(sequence);
+      this.#owners.delete(found);
+      return null;
+    },
+    score: ({ adapter, samples }) =>
+      this.#exclusively(async () => {
+        const { adapters, trainer } = this.#model();
+        return { logprobs: await trainer.score(adapter === null ? null : adapters.get(adapter), samples) };
+      }),
+    train_step: ({ adapter, samples, loss, optimizer }) =>
+      this.#exclusively(() => {
+        const policy = this.#model().adapters.get(adapter);
+        this.#expectNoSequences(adapter);
+        return this.#model().trainer.step(policy, samples, { loss, optimizer });
+      }),
+    counters: () => this.#counters(),
+    shutdown: () => this.#exclusively(() => this.#shutdown()),
+  };
+
+  /** Runs a job when the device is free; jobs keep the order in which they came. */
+  #exclusively<T>(job: () => Promise<T> | T): Promise<T> {
+    const run = this.#job.then(job);
+    this.#job = run.catch(() => {});
+    return run;
+  }
+
+  /** Steps the batcher as long as there is something to do. */
+  #pump(): void {
+    this.#is_wanted = true;
+    if (this.#is_pumping || !this.#loaded) return;
+    this.#is_pumping = true;
+    void (async () => {
+      let is_busy = true;
+      while (is_busy || this.#is_wanted) {
+        this.#is_wanted = false;
+        is_busy = await this.#exclusively(() => this.#step());
+      }
+      this.#is_pumping = false;
+    })();
+  }
+
+  async #step(): Promise<boolean> {
+    if (!this.#loaded || this.#lost) return false;
+    try {
+      return await this.#loaded.batcher.step();
+    } catch (error) {
+      this.#loaded.batcher.fail(this.#lost ?? error);
+      return false;
+    }
+  }
+
+  async #open(request: DeviceRequest): Promise<Gpu> {
+    const key = JSON.stringify(request);
+    if (this.#gpu && this.#device_request === key) return this.#gpu;
+    if (this.#gpu) throw new ServiceError("conflict", "Cannot open another device: the engine has one");
+    const gpu = await openGpu(request);
+    const lose = (message: string) => {
+      this.#lost ??= new ServiceError("device_lost", `Cannot go on: the device was lost (${message})`);
+      this.#loaded?.batcher.fail(this.#lost);
+    };
+    void gpu.device.lost.then((info) => {
+      if (info.reason !== "destroyed") lose(info.message);
+    });
+    gpu.device.addEventListener(
+      "uncapturederror",
+      (event) => lose((event as GPUUncapturedErrorEvent).error.message),
+    );
+    this.#device_request = key;
+    return this.#gpu = gpu;
+  }
+
+  async #load(request: LoadRequest): Promise<ModelFacts> {
+    if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
+    const gpu = await this.#open(request.device);
+    const loaded = await loadModel(gpu, request.path, request);
+    const { allocator, model } = loaded, { max_sequences, max_context, kv_tokens } = request;
+    const kv = request.kv === "auto" ? model.compute : request.kv;
+    const slots = 2 * max_sequences + SPARE_SEQUENCES, slot_pages = ceilDiv(max_context, PAGE_TOKENS);
+    const block_steps = gpu.facts.software ? BLOCK_STEPS.software : BLOCK_STEPS.gpu;
+    const max_prefill = Math.min(request.micro_batch_tokens, 512);
+    const pages = ceilDiv(kv_tokens, PAGE_TOKENS);
+    const sizes = { max_sequences, max_prefill, slots, slot_pages, pages, kv, block_steps };
+    this.#loaded = {
+      ...loaded,
+      request,
+      adapters: new Adapters(allocator, model, request.path),
+      trainer: new Trainer(allocator, model, request),
+      batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
+        drawn: (sequence, tokens, logprobs, stop) => this.#drawn(sequence, { tokens, logprobs, stop }),
+        failed: (sequence, error) => this.#failed(sequence, error),
+      }),
+    };
+    return modelFacts(loaded, gpu.facts, kv);
+  }
+
+  #model(): Loaded {
+    if (!this.#loaded) throw new ServiceError("conflict", "Cannot do this before a model is loaded");
+    return this.#loaded;
+  }
+
+  #sequence(port: ServedPort, id: number): Sequence {
+    const sequence = this.#sequences.get(port)!.get(id);
+    if (!sequence) throw new ServiceError("path_not_found", `Cannot use sequence ${id}: it is not open`);
+    return sequence;
+  }
+
+  #openSequence(request: EngineMethods["sequence_open"]["request"], port: ServedPort): null {
+    const { batcher, adapters } = this.#model(), mine = this.#sequences.get(port)!;
+    const { sequence: id, tokens } = request;
+    if (mine.has(id)) throw new ServiceError("conflict", `Cannot open sequence ${id}: it is open`);
+    const adapter = request.adapter === null ? null : adapters.get(request.adapter);
+    const parent = request.parent === null ? null : this.#sequence(port, request.parent);
+    const sequence = batcher.open({ id, adapter, parent, tokens });
+    mine.set(id, sequence);
+    this.#owners.set(sequence, { port, id });
+    return null;
+  }
+
+  #drawn(
+    sequence: Sequence,
+    block: { tokens: number[]; logprobs: number[]; stop: GenerationStop | null },
+  ): void {
+    const { port, id } = this.#owners.get(sequence)!;
+    port.postMessage({ block: { sequence: id, ...block } });
+  }
+
+  #failed(sequence: Sequence, error: ErrorRecord): void {
+    const { port, id } = this.#owners.get(sequence)!;
+    port.postMessage({ failed: { sequence: id, error } });
+  }
+
+  #closeAdapter(name: string): null {
+    this.#expectNoSequences(name);
+    this.#model().adapters.close(name);
+    return null;
+  }
+
+  #expectNoSequences(name: string): void {
+    const { adapters, batcher } = this.#model();
+    const live = batcher.live(adapters.get(name));
+    if (live === 0) return;
+    throw new ServiceError("conflict", `Cannot change adapter "${name}": ${live} sequences run on it`, {
+      live,
+    });
+  }
+
+  #counters(): EngineCounters {
+    const { model, allocator, batcher } = this.#model();
+    const { submits, readbacks, dispatches } = model.recorder.counters;
+    return {
+      submits,
+      readbacks,
+      dispatches,
+      ...batcher.counters,
+      kv_pages_used: batcher.pages.used,
+      kv_pages_total: batcher.pages.size,
+      bytes: { ...allocator.bytes, staging: model.recorder.staging_bytes },
+    };
+  }
+
+  #shutdown(): null {
+    if (this.#loaded) {
+      this.#loaded.batcher.fail(new ServiceError("cancelled", "Cannot go on: the engine was shut down"));
+      this.#loaded.model.recorder.destroy();
+      this.#loaded.allocator.destroy();
+      this.#loaded = null;
+    }
+    this.#gpu?.device.destroy();
+    this.#gpu = null;
+    return null;
+  }
+}
+
+function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16"): ModelFacts {
+  const { model: { shape, compute }, parameters, tensor_types } = loaded;
+  assert(shape.layers > 0, "a loaded model has layers");
+  return {
+    architecture: shape.architecture,
+    parameters,
+    layers: shape.layers,
+    width: shape.width,
+    vocabulary: shape.vocabulary,
+    context_length: shape.context_length,
+    tensor_types,
+    compute,
+    kv,
+    device,
+  };
+}
+
+let engine: Engine | null = null;
+
+/** Serves this thread's one engine on a port. */
+export function serveEngine(port: ServedPort): void {
+  engine ??= new Engine();
+  engine.serve(port);
+}

@@ -52,10 +52,11 @@ export interface AgentHost {
 }
 
 export interface AgentHostOptions {
-  settings: RolloutSettings;
+  /** Null where nothing is rolled out (sft). */
+  settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;
-  /** Null where nothing is rolled out (sft). */
+  /** Null as `settings`. */
   environment: EnvironmentFactory | null;
   clock: Clock;
 }
@@ -79,7 +80,9 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
   return {
     async rollout(request, signal) {
       const { settings, engine, chat, environment, clock } = options;
-      if (!environment) throw new ServiceError("conflict", "Cannot roll out: the run has no environment");
+      if (!environment || !settings) {
+        throw new ServiceError("conflict", "Cannot roll out: the run has no [agent.environment]");
+      }
       return await Array.fromAsync(
         rolloutGroups({ ...request, settings, engine, chat, environment, clock, signal }),
       );

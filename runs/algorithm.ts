@@ -40,6 +40,8 @@ export interface EvaluationRequest {
   adapter: string | null;
   /** Scenarios or rows; left out: `[evaluation].max_examples`, else all. */
   limit?: number;
+  /** Attempts at once; left out: as many as rollouts. */
+  concurrent_rollouts?: number;
   signal: AbortSignal;
 }
 

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { ServiceError } from "../core/errors.ts";
 import { sha256OfFile } from "../core/files.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
+import type { Identity } from "./config_identity.ts";
 import type { Rate } from "./event.ts";
 
 export const CHECKPOINT_FORMAT_VERSION = 1;
@@ -87,10 +88,7 @@ export interface CheckpointRecord {
   run: string;
   created_at: string;
   config_hash: string;
-  /** The configuration's keys that decide what is learned. */
-  config: Record<string, unknown>;
-  /** SHA-256 of the training data. */
-  data_sha256: string;
+  config: Identity;
   /** The metrics of the last update. */
   metrics: Record<string, number>;
   state: TrainingState;

@@ -28,7 +28,6 @@ function record(update: number): Omit<CheckpointRecord, "format_version" | "file
     created_at: "2026-01-01T00:00:00.000Z",
     config_hash: "c",
     config: { "run.seed": 1 },
-    data_sha256: "d",
     metrics: { "reward/mean": 0.1 + 0.2 },
     state: {
       ...initialState(),

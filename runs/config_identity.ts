@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { stringify } from "smol-toml";
 import type { ResolvedConfig } from "../config/derive.ts";
+import { describeKeys } from "../config/describe.ts";
 import { checkRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 
@@ -54,30 +55,73 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
 const covers = (keys: readonly string[], key: string) =>
   keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
 
-/** The keys that decide what is learned, with their values. */
-export function trainingKeys(config: ResolvedConfig): Record<string, unknown> {
-  return Object.fromEntries([...flattenConfig(config)].filter(([key]) => !covers(WITHOUT_EFFECT, key)));
+/** The keys that decide what is learned, by their dotted names; a file counts by what it holds, not by its path. */
+export type Identity = Record<string, unknown>;
+
+/** @param inputs {@link inputFingerprints} of the configuration. */
+export function identityOf(config: ResolvedConfig, inputs: Record<string, string>): Identity {
+  const leaves = [...flattenConfig(config)].filter(([key]) => !covers(WITHOUT_EFFECT, key));
+  return Object.fromEntries(leaves.map(([key, value]) => [key, inputs[key] ?? value]));
 }
 
-/** SHA-256 over {@link trainingKeys}. */
-export function configHash(config: ResolvedConfig): string {
-  return createHash("sha256").update(JSON.stringify(trainingKeys(config))).digest("hex");
+/** SHA-256 over an identity. */
+export function identityHash(identity: Identity): string {
+  return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
 }
 
-/** The keys in which two sets of {@link trainingKeys} differ, sorted. */
-export function changedKeys(before: Record<string, unknown>, after: Record<string, unknown>): string[] {
+/** What the files hold that a configuration names, by its keys. */
+export async function inputFingerprints(config: ResolvedConfig): Promise<Record<string, string>> {
+  const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
+  for (const { key, path } of describeKeys()) {
+    const value = leaves.get(key);
+    if (path === "input" && typeof value === "string") fingerprints[key] = await fingerprint(value);
+  }
+  return fingerprints;
+}
+
+/** Both ends of a file are hashed whole, and of a large one nothing more. */
+const HASHED_BYTES = 4 << 20;
+
+/** Size, and SHA-256 of the first and last 4 MiB: of a model, its header and its last tensors. */
+async function fingerprint(path: string): Promise<string> {
+  using file = await Deno.open(path, { read: true });
+  const { size } = await file.stat();
+  const hash = createHash("sha256");
+  for (
+    const [from, to] of [[0, HASHED_BYTES], [Math.max(HASHED_BYTES, size - HASHED_BYTES), size]] as const
+  ) {
+    await file.seek(from, Deno.SeekMode.Start);
+    const piece = new Uint8Array(1 << 16);
+    for (let left = Math.min(to, size) - from; left > 0;) {
+      const n = await file.read(piece.subarray(0, Math.min(piece.length, left)));
+      if (n === null) break;
+      hash.update(piece.subarray(0, n));
+      left -= n;
+    }
+  }
+  return `${size}:${hash.digest("hex")}`;
+}
+
+/** The keys in which two identities differ, sorted. */
+export function changedKeys(before: Identity, after: Identity): string[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key])).sort();
 }
 
-/** @throws {ServiceError} `conflict` when a resumed run would not be the same training. */
-export function refuseChanges(before: Record<string, unknown>, config: ResolvedConfig): void {
-  const changed = changedKeys(before, trainingKeys(config));
+/**
+ * Refuses to go on with what would be another training.
+ *
+ * @throws {ServiceError} `conflict`, naming the keys.
+ */
+export function refuseChanges(before: Identity, after: Identity, directory: string): void {
+  const changed = changedKeys(before, after);
   if (changed.length === 0) return;
   throw new ServiceError(
     "conflict",
-    `Cannot resume the run in ${config.run.directory}: the configuration changed ${changed.join(", ")}; ` +
-      "change it back, or start a fork of a checkpoint with --fork",
+    `Cannot resume the run in ${directory}: ${
+      changed.join(", ")
+    } changed, or what the file holds; change it back, ` +
+      "or start a fork of a checkpoint with --fork",
     { changed },
   );
 }
@@ -87,8 +131,8 @@ export function refuseChanges(before: Record<string, unknown>, config: ResolvedC
  *
  * @throws {ServiceError} `conflict` at every key that a fork may not change.
  */
-export function checkFork(before: Record<string, unknown>, config: ResolvedConfig): string[] {
-  const changed = changedKeys(before, trainingKeys(config));
+export function checkFork(before: Identity, after: Identity): string[] {
+  const changed = changedKeys(before, after);
   const forbidden = changed.filter((key) => !covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key));
   if (forbidden.length > 0) {
     throw new ServiceError(

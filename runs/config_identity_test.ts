@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
-import { resolveConfig } from "../config/derive.ts";
+import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
 import { parseRunConfig } from "../config/load.ts";
 import {
   changedKeys,
   checkFork,
-  configHash,
   configToml,
   flattenConfig,
+  identityHash,
+  identityOf,
+  inputFingerprints,
   refuseChanges,
-  trainingKeys,
 } from "./config_identity.ts";
 import { testConfig } from "./testing.ts";
 
@@ -26,13 +27,16 @@ Deno.test("places and names do not change a run's identity, training does", () =
     "/somewhere",
     '[checkpoint]\nevery_updates = 2\n[observe]\n[output]\npath = "x.gguf"',
   );
-  assert.equal(configHash(moved), configHash(config));
+  const identity = (config: ResolvedConfig) =>
+    identityOf(config, { "model.path": "m", "agent.scenarios": "s" });
+  assert.deepEqual(identity(moved), identity(config));
+  assert.equal(identity(config)["model.path"], "m");
   const other = structuredClone(config);
   other.training.lr *= 2;
-  assert.notEqual(configHash(other), configHash(config));
-  assert.deepEqual(changedKeys(trainingKeys(config), trainingKeys(other)), ["training.lr"]);
-  refuseChanges(trainingKeys(config), moved);
-  assert.throws(() => refuseChanges(trainingKeys(config), other), /training\.lr.*--fork/);
+  assert.notEqual(identityHash(identity(other)), identityHash(identity(config)));
+  assert.deepEqual(changedKeys(identity(config), identity(other)), ["training.lr"]);
+  refuseChanges(identity(config), identity(moved), "/d");
+  assert.throws(() => refuseChanges(identity(config), identity(other), "/d"), /training\.lr.*--fork/);
 });
 
 Deno.test("a fork may change what the contract allows, key by key", () => {
@@ -40,13 +44,13 @@ Deno.test("a fork may change what the contract allows, key by key", () => {
   const fork = (change: (config: ReturnType<typeof testConfig>) => void) => {
     const after = structuredClone(before);
     change(after);
-    return checkFork(trainingKeys(before), after);
+    return checkFork(identityOf(before, {}), identityOf(after, {}));
   };
   assert.deepEqual(fork((config) => config.agent!.updates = 9), []);
   assert.deepEqual(fork((config) => config.training.lr = 1), []);
   assert.deepEqual(fork((config) => config.agent!.max_turns = 2), ["agent.max_turns"]);
   assert.deepEqual(fork((config) => config.agent!.clip_low = 0.1), ["agent.clip_low"]);
-  assert.throws(() => fork((config) => config.agent!.group_size = 4), {
+  assert.throws(() => fork((config) => config.agent!.group_size = 6), {
     code: "conflict",
     message: /group_size/,
   });
@@ -62,6 +66,33 @@ Deno.test("the stored configuration loads again and resolves to the same trainin
     context_length: 256,
     vocabulary: 64,
   });
-  assert.equal(configHash(again), configHash(config));
+  assert.deepEqual(identityOf(again, {}), identityOf(config, {}));
   assert.ok(!text.includes("runs/test"));
+});
+
+Deno.test("a file counts by what it holds, at either end", async () => {
+  const root = await Deno.makeTempDir();
+  try {
+    const config = testConfig(root);
+    const write = (bytes: Uint8Array) => Deno.writeFile(config.model.path, bytes);
+    await Deno.writeTextFile(config.agent!.scenarios, "{}");
+    const bytes = new Uint8Array(9 << 20);
+    await write(bytes);
+    const first = await inputFingerprints(config);
+    assert.deepEqual(Object.keys(first).toSorted(), ["agent.scenarios", "model.path"]);
+    for (const at of [0, bytes.length - 1]) {
+      bytes[at]! ^= 1;
+      await write(bytes);
+      assert.notEqual((await inputFingerprints(config))["model.path"], first["model.path"]);
+      bytes[at]! ^= 1;
+    }
+    await write(bytes);
+    assert.deepEqual(await inputFingerprints(config), first);
+    await write(bytes.subarray(1));
+    assert.notEqual((await inputFingerprints(config))["model.path"], first["model.path"]);
+    await write(new Uint8Array(3));
+    await inputFingerprints(config);
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
 });

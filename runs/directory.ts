@@ -9,14 +9,18 @@ import { type Clock, timestamp } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { newId } from "../core/ids.ts";
-import { configHash, configToml } from "./config_identity.ts";
+import { configToml, type Identity, identityHash } from "./config_identity.ts";
 import { isLive, type RunRecord } from "./run.ts";
 
 /** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
 const OWN_ENTRIES = ["run.json", "config.toml", "events.jsonl", "log.txt", "checkpoints", "trajectories"];
 
+/** Where they wait while the run that replaces them has not begun. */
+const REPLACED = ".replaced";
+
 export interface OpenDirectoryOptions {
   config: ResolvedConfig;
+  identity: Identity;
   clock: Clock;
   /** `resume`: go on with the run that is there, or begin one when there is none. */
   mode: "new" | "resume" | "fork";
@@ -26,11 +30,13 @@ export interface OpenDirectoryOptions {
 
 export class RunDirectory {
   readonly path: string;
+  readonly #config: ResolvedConfig;
   readonly #lock: Deno.FsFile;
   #record: RunRecord;
 
-  private constructor(path: string, lock: Deno.FsFile, record: RunRecord) {
-    this.path = path;
+  private constructor(config: ResolvedConfig, lock: Deno.FsFile, record: RunRecord) {
+    this.path = config.run.directory;
+    this.#config = config;
     this.#lock = lock;
     this.#record = record;
   }
@@ -47,18 +53,19 @@ export class RunDirectory {
     await Deno.mkdir(path, { recursive: true });
     const lock = await takeLock(path);
     try {
+      await restoreReplaced(path);
       const found = await readRunRecord(path);
       if (found && mode === "resume") {
-        const directory = new RunDirectory(path, lock, found);
+        const directory = new RunDirectory(config, lock, found);
         await directory.#takeUp();
         return directory;
       }
       const existing = await existingOutput(config, mode);
       if (existing !== null && !force) throw occupied(existing);
-      if (force) await removeOutput(config);
-      const directory = new RunDirectory(path, lock, newRecord(options));
-      await writeFileAtomic(`${path}/config.toml`, configToml(config));
+      if (force) await moveAside(path);
+      const directory = new RunDirectory(config, lock, newRecord(options));
       await directory.update({});
+      await directory.#writeConfig();
       return directory;
     } catch (error) {
       lock.close();
@@ -81,14 +88,36 @@ export class RunDirectory {
     this.#record = record;
   }
 
+  /** The run has begun: what `--force` replaces goes for good. */
+  async commit(): Promise<void> {
+    const { output, checkpoint, observe } = this.#config;
+    const aside = `${this.path}/${REPLACED}`;
+    if (!await isPresent(aside)) return;
+    await removeIfPresent(output.path);
+    for (const place of [checkpoint?.directory, observe?.directory]) {
+      if (place !== undefined) await removeOwnFiles(place);
+    }
+    await removeIfPresent(aside);
+  }
+
+  /** The run never began: what it left goes, and what `--force` would have replaced comes back. */
+  async discard(): Promise<void> {
+    for (const name of OWN_ENTRIES) await removeIfPresent(`${this.path}/${name}`);
+    await restoreReplaced(this.path);
+  }
+
   /** Gives the lock back. */
   close(): void {
     this.#lock.close();
   }
 
+  async #writeConfig(): Promise<void> {
+    await writeFileAtomic(`${this.path}/config.toml`, configToml(this.#config));
+  }
+
   async #takeUp(): Promise<void> {
     if (isLive(this.#record.state)) await this.update({ state: "interrupted", state_reason: null });
-    if (this.#record.state !== "cancelled") return;
+    if (this.#record.state !== "cancelled") return await this.#writeConfig();
     throw new ServiceError(
       "conflict",
       `Cannot resume the run in ${this.path}: it was cancelled; start a fork of a checkpoint with --fork`,
@@ -126,7 +155,7 @@ export async function readRunRecord(directory: string): Promise<RunRecord | null
   );
 }
 
-function newRecord({ config, clock }: OpenDirectoryOptions): RunRecord {
+function newRecord({ config, identity, clock }: OpenDirectoryOptions): RunRecord {
   return {
     format_version: 1,
     id: newId("run", clock),
@@ -134,7 +163,7 @@ function newRecord({ config, clock }: OpenDirectoryOptions): RunRecord {
     algorithm: config.run.algorithm,
     state: "starting",
     state_reason: null,
-    config_hash: configHash(config),
+    config_hash: identityHash(identity),
     created_at: timestamp(clock),
     started_at: null,
     ended_at: null,
@@ -175,16 +204,33 @@ function occupied(path: string): ServiceError {
   );
 }
 
-async function removeOutput(config: ResolvedConfig): Promise<void> {
-  const places = OWN_ENTRIES.map((name) => `${config.run.directory}/${name}`);
-  for (const place of [...places, config.output.path]) {
-    await Deno.remove(place, { recursive: true }).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+async function isPresent(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
+
+async function removeIfPresent(path: string): Promise<void> {
+  if (await isPresent(path)) await Deno.remove(path, { recursive: true });
+}
+
+/** Puts the run that is there out of the way until the new one has begun. */
+async function moveAside(directory: string): Promise<void> {
+  await Deno.mkdir(`${directory}/${REPLACED}`);
+  for (const name of OWN_ENTRIES) {
+    if (await isPresent(`${directory}/${name}`)) {
+      await Deno.rename(`${directory}/${name}`, `${directory}/${REPLACED}/${name}`);
+    }
   }
-  for (const place of [config.checkpoint?.directory, config.observe?.directory]) {
-    if (place !== undefined) await removeOwnFiles(place);
+}
+
+/** A run that was put aside for one that never began comes back. */
+async function restoreReplaced(directory: string): Promise<void> {
+  const aside = `${directory}/${REPLACED}`;
+  if (!await isPresent(aside)) return;
+  for await (const { name } of Deno.readDir(aside)) {
+    await removeIfPresent(`${directory}/${name}`);
+    await Deno.rename(`${aside}/${name}`, `${directory}/${name}`);
   }
+  await Deno.remove(aside);
 }
 
 /** A folder that a key names can hold other things: only what runs write there goes. */

@@ -18,6 +18,7 @@ async function withDirectory(body: (path: string) => Promise<void>) {
 const open = (root: string, more: { mode?: "new" | "resume" | "fork"; force?: boolean } = {}) =>
   RunDirectory.open({
     config: testConfig(root),
+    identity: {},
     clock,
     mode: more.mode ?? "new",
     force: more.force ?? false,
@@ -30,7 +31,7 @@ Deno.test("a new directory holds the record and the resolved configuration", str
     assert.equal(directory.record.state, "starting");
     const stored = JSON.parse(await Deno.readTextFile(`${directory.path}/run.json`));
     assert.deepEqual(stored, directory.record);
-    assert.match(await Deno.readTextFile(`${directory.path}/config.toml`), /group_size = 2/);
+    assert.match(await Deno.readTextFile(`${directory.path}/config.toml`), /group_size = 4/);
     directory.close();
   });
 });
@@ -65,9 +66,23 @@ Deno.test("existing output is refused without --resume or --force, and stays", s
     assert.equal(again.record.id, id);
     assert.equal(again.record.state, "interrupted");
     again.close();
+    const refused = await open(root, { force: true });
+    assert.notEqual(refused.record.id, id);
+    await refused.discard();
+    refused.close();
+    const restored = await open(root, { mode: "resume" });
+    assert.equal(restored.record.id, id);
+    restored.close();
+    (await open(root, { force: true })).close();
+    const crashed = await open(root, { mode: "resume" });
+    assert.equal(crashed.record.id, id);
+    crashed.close();
     const forced = await open(root, { force: true });
-    assert.notEqual(forced.record.id, id);
+    await forced.commit();
     forced.close();
+    const after = await open(root, { mode: "resume" });
+    assert.equal(after.record.id, forced.record.id);
+    after.close();
   });
 });
 
@@ -84,7 +99,9 @@ Deno.test(
       const fork = await open(root, { mode: "fork" });
       assert.equal(await Deno.readTextFile(config.output.path), "adapter");
       fork.close();
-      (await open(root, { force: true })).close();
+      const forced = await open(root, { force: true });
+      await forced.commit();
+      forced.close();
       assert.equal(await Deno.readTextFile(`${config.run.directory}/notes.txt`), "mine");
       await assert.rejects(Deno.stat(config.output.path), Deno.errors.NotFound);
     });

@@ -12,7 +12,7 @@ import {
   saveCheckpoint,
   type TrainingState,
 } from "./checkpoint.ts";
-import { trainingKeys } from "./config_identity.ts";
+import { type Identity, identityHash } from "./config_identity.ts";
 import type { RunDirectory } from "./directory.ts";
 import type { EventData, StateEvent } from "./event.ts";
 import type { EventLog } from "./event_log.ts";
@@ -24,8 +24,7 @@ export interface LiveRunOptions {
   directory: RunDirectory;
   log: EventLog;
   clock: Clock;
-  /** SHA-256 of the training data. */
-  data_sha256: string;
+  identity: Identity;
 }
 
 export class LiveRun {
@@ -69,6 +68,11 @@ export class LiveRun {
     };
   }
 
+  /** Resolves when everything emitted so far is on the disk. */
+  flush(): Promise<void> {
+    return this.#options.log.flush();
+  }
+
   emit(event: EventData): void {
     this.#options.log.append(event);
   }
@@ -101,16 +105,15 @@ export class LiveRun {
 
   /** Writes a checkpoint of the present state and removes those that need not stay. */
   async saveCheckpoint(writeEngineFiles: (directory: string) => Promise<void>): Promise<Checkpoint> {
-    const { directory, data_sha256 } = this.#options;
+    const { identity } = this.#options;
     const root = this.checkpointRoot;
     const checkpoint = await saveCheckpoint({
       root,
       record: {
         run: this.id,
         created_at: timestamp(this.clock),
-        config_hash: directory.record.config_hash,
-        config: trainingKeys(this.config),
-        data_sha256,
+        config_hash: identityHash(identity),
+        config: identity,
         metrics: this.metrics,
         state: structuredClone(this.state),
       },

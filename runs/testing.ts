@@ -19,8 +19,8 @@ lr = 0.01
 scenarios = "scenarios.jsonl"
 updates = 3
 scenarios_per_update = 2
-group_size = 2
-max_new_tokens_per_turn = 16
+group_size = 4
+max_new_tokens_per_turn = 64
 [agent.environment]
 type = "local"
 allow_unsandboxed = true

@@ -1,0 +1,34 @@
+/** A list that one side fills and the other waits for. */
+
+export class AsyncQueue<T> implements AsyncIterable<T> {
+  readonly #items: T[] = [];
+  #wake: () => void = () => {};
+  #closed = false;
+  #error: unknown = null;
+
+  push(...items: T[]): void {
+    this.#items.push(...items);
+    this.#wake();
+  }
+
+  /** Ends the iteration behind what was pushed. */
+  close(): void {
+    this.#closed = true;
+    this.#wake();
+  }
+
+  /** Ends the iteration with an error. */
+  fail(error: unknown): void {
+    this.#error = error;
+    this.close();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    while (true) {
+      while (this.#items.length > 0) yield this.#items.shift()!;
+      if (this.#error !== null) throw this.#error;
+      if (this.#closed) return;
+      await new Promise<void>((resolve) => this.#wake = resolve);
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/** What a run needs of its model file beside the weights: header facts, tokenizer and chat template. */
+
+import { RenderedChat } from "../agent/rollout/rendered_chat.ts";
+import { localEnvironments } from "../agent/environment/local.ts";
+import type { EnvironmentFactory } from "../agent/environment/environment.ts";
+import type { ResolvedAgent, ResolvedConfig } from "../config/derive.ts";
+import type { RunConfig } from "../config/schema.ts";
+import type { Clock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
+import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
+import { Renderer } from "../trainer/tokenizer/renderer.ts";
+import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
+import { Tokenizer } from "../trainer/tokenizer/tokenizer.ts";
+
+export interface ModelParts {
+  context_length: number;
+  vocabulary: number;
+  renderer: Renderer;
+  probe: TemplateProbe;
+  /** `template_variables` of the algorithm's section. */
+  variables: Readonly<Record<string, unknown>>;
+}
+
+type ModelConfig = Pick<RunConfig, "model" | "sft"> & {
+  agent?: Pick<ResolvedAgent, "template_variables"> | undefined;
+};
+
+/** Reads the header of the model file, once. @throws {ServiceError} `format_invalid`, `template_failed`. */
+export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
+  const override = config.model.chat_template && await Deno.readTextFile(config.model.chat_template);
+  const file = await openGguf(config.model.path);
+  try {
+    const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file, override));
+    const variables = config.agent?.template_variables ?? config.sft?.template_variables ?? {};
+    const probe = probeTemplate(renderer, variables);
+    return { ...headerFacts(file), renderer, probe, variables };
+  } finally {
+    file.close();
+  }
+}
+
+function headerFacts(file: GgufFile): { context_length: number; vocabulary: number } {
+  const architecture = file.getString("general.architecture");
+  return {
+    context_length: file.getUint(`${architecture}.context_length`),
+    vocabulary: file.getStrings("tokenizer.ggml.tokens").length,
+  };
+}
+
+export function chatOf({ renderer, probe, variables }: ModelParts): RenderedChat {
+  return new RenderedChat({ renderer, probe, variables });
+}
+
+/** The environments of `[agent.environment]`; null where nothing is rolled out. */
+export function environmentsOf(
+  config: Pick<ResolvedConfig, "agent">,
+  { clock, workspaces }: { clock: Clock; workspaces: string },
+): EnvironmentFactory | null {
+  const environment = config.agent?.environment;
+  if (!environment) return null;
+  if (environment.type !== "local") {
+    throw new ServiceError(
+      "not_built",
+      `Cannot use agent.environment.type = "${environment.type}": not in this build`,
+    );
+  }
+  return localEnvironments({
+    ...environment,
+    limits: { exec_timeout_secs: environment.limits.exec_timeout_secs },
+    clock,
+    directory: workspaces,
+  });
+}

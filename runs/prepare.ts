@@ -1,0 +1,117 @@
+/** Everything that can be refused before a run begins: the model's header, the data, what of it can be graded. */
+
+import type { EnvironmentFactory } from "../agent/environment/environment.ts";
+import { checkVerifiable, readScenarios, type Scenario } from "../agent/scenario/scenario.ts";
+import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
+import type { LoadedConfig } from "../config/load.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import { AgentGrpo } from "./agent_grpo.ts";
+import type { Algorithm } from "./algorithm.ts";
+import { type Identity, identityOf, inputFingerprints } from "./config_identity.ts";
+import { environmentsOf, loadModelParts, type ModelParts } from "./model_parts.ts";
+import type { Session } from "./session.ts";
+import { Sft } from "./sft.ts";
+import { readSftRows, type SftData } from "./sft_rows.ts";
+import { POLICY } from "./training_loop.ts";
+import { configWarnings, type PlanWarning } from "./warnings.ts";
+
+/** What an algorithm learns from and is measured on. */
+export type RunData =
+  | { type: "scenarios"; train: Scenario[]; heldout: Scenario[] | null }
+  | { type: "rows"; train: SftData; heldout: SftData | null };
+
+export interface PreparedRun {
+  config: ResolvedConfig;
+  identity: Identity;
+  warnings: PlanWarning[];
+  createAlgorithm(session: Session, clock: Clock): Algorithm;
+}
+
+/** @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`. */
+export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
+  const parts = await loadModelParts(loaded.config);
+  const config = resolveConfig(loaded.config, { path: loaded.path, ...parts });
+  const data = await readData(config, parts);
+  return {
+    config,
+    identity: identityOf(config, await inputFingerprints(config)),
+    warnings: [...configWarnings(config, parts), ...dataWarnings(data)],
+    createAlgorithm: (session, clock) => createAlgorithm(config, data, { session, clock }),
+  };
+}
+
+function createAlgorithm(
+  config: ResolvedConfig,
+  data: RunData,
+  { session: { engine, agent }, clock }: { session: Session; clock: Clock },
+): Algorithm {
+  const shared = { config, engine, adapter: POLICY, clock };
+  return data.type === "rows"
+    ? new Sft({ ...shared, data: data.train, heldout: data.heldout })
+    : new AgentGrpo({ ...shared, agent, scenarios: data.train, heldout: data.heldout });
+}
+
+async function readData(config: ResolvedConfig, parts: ModelParts): Promise<RunData> {
+  const { agent, evaluation, sft, training } = config;
+  const max = evaluation?.max_examples;
+  if (sft && config.run.algorithm === "sft") {
+    const options = {
+      renderer: parts.renderer,
+      train_on: sft.train_on,
+      variables: parts.variables,
+      ctx: training.ctx,
+    };
+    const train = await readSftRows(sft.data, options);
+    const heldout = evaluation
+      ? await readSftRows(evaluation.data, { ...options, ...(max !== undefined && { max_rows: max }) })
+      : null;
+    return { type: "rows", train, heldout };
+  }
+  const environments = environmentsOf(config, { clock: systemClock, workspaces: config.run.directory })!;
+  const train = await readScenarios(agent!.scenarios);
+  checkTraining(train, { config, environments });
+  const heldout = evaluation ? await readScenarios(evaluation.data) : null;
+  if (heldout) {
+    for (const scenario of heldout) environments.catalog(scenario);
+    checkVerifiable(evaluation!.data, heldout, (scenario) => environments.canVerify(scenario));
+  }
+  return { type: "scenarios", train, heldout };
+}
+
+/** Scenarios must be enough for an update, have tools, and be gradable by something. */
+function checkTraining(
+  scenarios: readonly Scenario[],
+  { config, environments }: { config: ResolvedConfig; environments: EnvironmentFactory },
+): void {
+  const { scenarios: path, scenarios_per_update } = config.agent!;
+  if (scenarios.length < scenarios_per_update) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot train on ${path}: it has ${scenarios.length} scenarios, fewer than agent.scenarios_per_update ` +
+        `(${scenarios_per_update})`,
+    );
+  }
+  for (const scenario of scenarios) environments.catalog(scenario);
+  if (environments.type === "http") return;
+  const ungraded = scenarios.find((scenario) => !environments.canVerify(scenario));
+  if (!ungraded) return;
+  throw new ServiceError(
+    "data_invalid",
+    `Cannot train on ${path}:${ungraded.line}: nothing can grade scenario ${JSON.stringify(ungraded.id)}; ` +
+      "give it metadata.env.verify",
+    { path, line: ungraded.line },
+  );
+}
+
+function dataWarnings(data: RunData): PlanWarning[] {
+  if (data.type === "scenarios" || data.train.truncated.length === 0) return [];
+  const { truncated, rows } = data.train;
+  return [{
+    code: "rows_truncated",
+    field: "training.ctx",
+    message:
+      `${truncated.length} of ${rows} rows are longer than training.ctx and were cut, the first in line ` +
+      truncated[0],
+  }];
+}

@@ -1,0 +1,182 @@
+/** A run from its configuration to its end, in this process: `svc train`, and a child of the server, alike. */
+
+import type { LoadedConfig } from "../config/load.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import { AsyncQueue } from "./async_queue.ts";
+import { type Checkpoint, loadCheckpoint, newestCheckpoint, repairCheckpoints } from "./checkpoint.ts";
+import { checkFork, refuseChanges } from "./config_identity.ts";
+import type { ControlPort } from "./control.ts";
+import { RunDirectory } from "./directory.ts";
+import type { RunEvent } from "./event.ts";
+import { EventLog } from "./event_log.ts";
+import { LiveRun } from "./live_run.ts";
+import { type PreparedRun, prepareRun } from "./prepare.ts";
+import { refusal, type RunState } from "./run.ts";
+import { openWorkerSession, type Session } from "./session.ts";
+import { Supervisor } from "./supervisor.ts";
+
+export interface StartRunOptions {
+  loaded: LoadedConfig;
+  /** The program's entry file, which its workers are started from. */
+  entry_url: string;
+  /** `resume`: go on from the newest whole checkpoint. `fork`: begin with the state of a checkpoint. */
+  mode: "new" | "resume" | "fork";
+  /** The checkpoint's folder, of a fork. */
+  checkpoint: string | null;
+  /** Replace what an earlier run left. */
+  force: boolean;
+  control?: ControlPort;
+}
+
+/** A run under way. */
+export interface StartedRun {
+  /** Every event that this process writes, once it is on the disk; the last is an `end`. */
+  events: AsyncIterable<RunEvent>;
+  /** Finishes the update, writes a checkpoint when one is configured, and ends. */
+  stop(): void;
+  /** The state in which the process leaves the run. */
+  ended: Promise<RunState>;
+}
+
+/**
+ * Begins or takes up a run and lets it train.
+ *
+ * @throws {ServiceError} What the configuration, the data, the directory, the model or the machine refuse before the
+ * first update; nothing is then left of a new run.
+ */
+export async function startRun(options: StartRunOptions): Promise<StartedRun> {
+  const prepared = await prepareRun(options.loaded);
+  const { config } = prepared;
+  const workspaces = `${config.run.directory}/workspaces`;
+  const readable = options.checkpoint ? [options.checkpoint] : [];
+  const { entry_url } = options;
+  return await startPrepared(prepared, {
+    ...options,
+    clock: systemClock,
+    openSession: async () => {
+      await Deno.remove(workspaces, { recursive: true }).catch(() => {});
+      await Deno.mkdir(workspaces, { recursive: true });
+      return openWorkerSession({ config, entry_url, workspaces, readable });
+    },
+  });
+}
+
+export interface StartPreparedOptions extends Pick<StartRunOptions, "mode" | "checkpoint" | "force"> {
+  control?: ControlPort;
+  clock: Clock;
+  /** Starts an engine and a host of rollouts; again when a device was lost. */
+  openSession: () => Promise<Session>;
+}
+
+/** As {@link startRun}, with what the run works with given. */
+export async function startPrepared(
+  prepared: PreparedRun,
+  options: StartPreparedOptions,
+): Promise<StartedRun> {
+  const { clock, mode, force } = options;
+  const { config, identity } = prepared;
+  const directory = await RunDirectory.open({ config, identity, clock, mode, force });
+  const is_new = directory.record.state === "starting";
+  const events = new AsyncQueue<RunEvent>();
+  let log: EventLog | null = null;
+  const release = async () => {
+    await Deno.remove(`${directory.path}/workspaces`, { recursive: true }).catch(() => {});
+    try {
+      await log?.close();
+    } finally {
+      directory.close();
+    }
+  };
+  try {
+    log = await EventLog.open(directory.eventsPath, {
+      run: directory.record.id,
+      clock,
+      on_durable(batch) {
+        events.push(...batch);
+        options.control?.send({ durable_seq: batch.at(-1)!.seq });
+      },
+    });
+    const run = new LiveRun({ config, directory, log, clock, identity });
+    const supervisor = directory.record.state === "completed" ? null : await begin(run, prepared, options);
+    if (supervisor) await directory.commit();
+    const ended = (supervisor ? supervisor.train() : nothingLeft(run)).finally(release);
+    ended.then(() => events.close(), (error) => events.fail(error));
+    return { events, stop: () => supervisor?.stop(), ended };
+  } catch (error) {
+    if (is_new) await directory.discard();
+    await release();
+    throw error;
+  }
+}
+
+async function begin(
+  run: LiveRun,
+  prepared: PreparedRun,
+  options: StartPreparedOptions,
+): Promise<Supervisor> {
+  const from = await startingPoint(run, prepared, options);
+  run.goOnFrom(from);
+  const supervisor = new Supervisor({ ...options, prepared, run, from });
+  try {
+    await supervisor.begin();
+    return supervisor;
+  } catch (error) {
+    if (run.runState === "starting") await run.enter("interrupted");
+    throw error;
+  }
+}
+
+function nothingLeft(run: LiveRun): Promise<RunState> {
+  const message = `run ${run.id} is completed: there is nothing left to do`;
+  run.emit({ kind: "log", level: "info", message });
+  run.emit({
+    kind: "end",
+    state: "completed",
+    reason: null,
+    detail: null,
+    update: run.state.update,
+    evaluation: null,
+    plot: null,
+    adapter: run.config.output.path,
+    deterministic: run.directory.record.deterministic,
+  });
+  return Promise.resolve("completed");
+}
+
+/** The checkpoint that the run goes on from; null for a beginning. */
+async function startingPoint(
+  run: LiveRun,
+  prepared: PreparedRun,
+  { mode, checkpoint }: StartPreparedOptions,
+): Promise<Checkpoint | null> {
+  if (mode === "fork") {
+    if (checkpoint === null) throw new ServiceError("config_invalid", "Cannot fork: no checkpoint is named");
+    const parent = await loadCheckpoint(checkpoint);
+    const rescaled = checkFork(parent.record.config, prepared.identity);
+    if (rescaled.length > 0) {
+      const message = `${
+        rescaled.join(", ")
+      } differ from the parent's: the gradient's scale changes, tune training.lr`;
+      run.warn("budget_changed_on_fork", message);
+    }
+    await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
+    return parent;
+  }
+  await repairCheckpoints(run.checkpointRoot);
+  if (mode === "new" || run.runState === "starting") return null;
+  const newest = await newestCheckpoint(
+    run.checkpointRoot,
+    (message) => run.warn("checkpoint_damaged", message),
+  );
+  const facts = { ...run.facts(), has_checkpoint: newest !== null };
+  const reason = refusal("resume", run.runState, facts);
+  if (reason !== null) {
+    const text = run.runState === "failed"
+      ? "it failed before its first checkpoint; start anew with --force"
+      : reason;
+    throw new ServiceError("conflict", `Cannot resume the run in ${run.directory.path}: ${text}`);
+  }
+  if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  return newest;
+}

@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { systemClock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import type { RunEvent } from "./event.ts";
+import { readEvents } from "./event_log.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { eventsOf, ofKind, superviseInstead, testRunConfig, withFolder } from "./testing_run.ts";
+import * as testing from "./testing_run.ts";
+
+const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
+const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
+const states = (events: RunEvent[]) => ofKind(events, "state").map((event) => event.state);
+
+Deno.test("a run trains to its end and leaves what it promised", strict, async () => {
+  await withFolder(async (root) => {
+    const run = await startTestRun({ root });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    assert.deepEqual(states(events), ["starting", "running", "completed"]);
+    assert.deepEqual(events.map((event) => event.seq), events.map((_, i) => i + 1));
+    assert.deepEqual(ofKind(events, "update").map((event) => [event.update, event.updates]), [
+      [1, 3],
+      [2, 3],
+      [3, 3],
+    ]);
+    assert.deepEqual(ofKind(events, "evaluation").map((event) => [event.n, event.update]), [[1, 0], [2, 2], [
+      3,
+      3,
+    ]]);
+    assert.deepEqual(ofKind(events, "checkpoint").map((event) => event.name), [
+      "update_000001",
+      "update_000002",
+      "update_000003",
+    ]);
+    const end = events.at(-1)!;
+    assert.ok(end.kind === "end" && end.evaluation && end.plot!.includes("reward") && end.adapter);
+    assert.equal(end.evaluation.before.rate, ofKind(events, "evaluation")[0]!.pass_rate!.rate);
+    assert.deepEqual(await Array.fromAsync(readEvents(`${root}/runs/test/events.jsonl`)), events);
+    const record = await recordOf(root);
+    assert.deepEqual([record.state, record.error, record.deterministic], ["completed", null, true]);
+    assert.ok(record.started_at && record.ended_at);
+    assert.ok((await adapterOf(root)).length > 0);
+    assert.deepEqual(
+      (await Array.fromAsync(Deno.readDir(`${root}/runs/test`))).map((entry) => entry.name).toSorted(),
+      ["adapter.gguf", "checkpoints", "config.toml", "events.jsonl", "lock", "run.json"],
+    );
+  });
+});
+
+Deno.test("wherever a run is killed, it goes on to the same adapter", strict, async () => {
+  await withFolder(async (root) => {
+    const copies: string[] = [];
+    const copyAt = (method: string) => {
+      // What the disk holds when the engine is asked for something is what a kill would leave.
+      if (!["train_step", "checkpoint_save", "adapter_save", "counters"].includes(method)) return;
+      copies.push(`${root}/copy_${copies.length}_${method}`);
+      copyFolder(`${root}/runs`, `${copies.at(-1)}/runs`);
+    };
+    const run = await startTestRun({ root, refuse: copyAt, clock: systemClock });
+    assert.equal(await run.ended, "completed");
+    const adapter = await adapterOf(root);
+    assert.ok(copies.length >= 8);
+    const checkpoints = new Set<string | null>();
+    for (const copy of copies) {
+      const resumed = await startTestRun({ root: copy, start: { mode: "resume" } });
+      const events = await eventsOf(resumed);
+      assert.equal(await resumed.ended, "completed", copy);
+      assert.equal(await adapterOf(copy), adapter, copy);
+      const all = await Array.fromAsync(readEvents(`${copy}/runs/test/events.jsonl`));
+      assert.deepEqual(all.map((event) => event.seq), all.map((_, i) => i + 1));
+      const [first] = ofKind(events, "state");
+      assert.equal(first!.state, "starting");
+      checkpoints.add(first!.checkpoint);
+    }
+    assert.deepEqual([...checkpoints], [null, "update_000001", "update_000002", "update_000003"]);
+  });
+});
+
+Deno.test("a resumed run names its checkpoint and repeats the rest", strict, async () => {
+  await withFolder(async (root) => {
+    const first = await startTestRun({ root, refuse: failAt("train_step", 3) });
+    const before = await eventsOf(first);
+    assert.equal(await first.ended, "failed");
+    const end = before.at(-1)!;
+    assert.ok(end.kind === "end" && end.reason === "internal" && /broken on purpose/.test(end.detail!));
+    assert.equal((await recordOf(root)).error.reason, "internal");
+    const second = await startTestRun({ root, start: { mode: "resume" } });
+    const events = await eventsOf(second);
+    assert.equal(await second.ended, "completed");
+    assert.equal(events[0]!.seq, before.at(-1)!.seq + 1);
+    assert.equal(ofKind(events, "state")[0]!.checkpoint, "update_000002");
+    assert.deepEqual(ofKind(events, "update").map((event) => event.update), [3]);
+    assert.equal((await recordOf(root)).error, null);
+  });
+});
+
+Deno.test("supervised training runs, fails and goes on alike", strict, async () => {
+  await withFolder(async (root) => {
+    const whole = await startTestRun({ root: `${root}/whole`, change: superviseInstead });
+    const events = await eventsOf(whole);
+    assert.equal(await whole.ended, "completed");
+    assert.equal(ofKind(events, "update").length, 5);
+    const losses = ofKind(events, "evaluation").map((event) => event.loss!);
+    assert.equal(losses.length, 4);
+    const metrics = ofKind(events, "metrics").flatMap((event) => Object.keys(event.values));
+    for (const name of ["loss/sft", "eval/loss", "eval/perplexity", "optimizer/grad_norm"]) {
+      assert.ok(metrics.includes(name), name);
+    }
+    const parts = `${root}/parts`;
+    await (await startTestRun({ root: parts, change: superviseInstead, refuse: failAt("train_step", 4) }))
+      .ended;
+    await (await startTestRun({ root: parts, change: superviseInstead, start: { mode: "resume" } })).ended;
+    assert.equal(await adapterOf(parts), await adapterOf(`${root}/whole`));
+  });
+});
+
+Deno.test("a lost device costs a warning three times, then the run", strict, async () => {
+  await withFolder(async (root) => {
+    const whole = await startTestRun({ root: `${root}/whole` });
+    assert.equal(await whole.ended, "completed");
+    for (const losses of [1, 3, 4]) {
+      const at = `${root}/${losses}`;
+      const run = await startTestRun({
+        root: at,
+        refuse: (method, _, engine) => {
+          if (method !== "train_step" || engine > losses) return;
+          throw new ServiceError("device_lost", "Cannot train: the device is lost");
+        },
+      });
+      const events = await eventsOf(run);
+      const warnings = ofKind(events, "warning").filter((event) => event.code === "device_lost");
+      assert.equal(warnings.length, Math.min(losses, 3));
+      assert.equal(await run.ended, losses <= 3 ? "completed" : "failed");
+      if (losses <= 3) assert.equal(await adapterOf(at), await adapterOf(`${root}/whole`));
+      else assert.equal((await recordOf(at)).state_reason, "device_lost");
+    }
+  });
+});
+
+Deno.test(
+  "a loss that is not finite and too many lost trajectories fail a run by their names",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const change = (config: ReturnType<typeof testRunConfig>) => config.agent!.max_new_tokens_per_turn = 1;
+      const run = await startTestRun({ root, change });
+      const end = (await eventsOf(run)).at(-1)!;
+      assert.ok(end.kind === "end" && end.state === "failed" && end.reason === "max_dropped_fraction");
+      assert.match(end.detail!, /max_turn_tokens/);
+    });
+  },
+);
+
+Deno.test("what the machine refuses before the first update leaves nothing", strict, async () => {
+  await withFolder(async (root) => {
+    const refuse = (method: string) => {
+      if (method === "load") throw new ServiceError("device_unavailable", "Cannot start: no adapter");
+    };
+    await assert.rejects(startTestRun({ root, refuse }), { code: "device_unavailable" });
+    assert.deepEqual((await Array.fromAsync(Deno.readDir(`${root}/runs/test`))).map((entry) => entry.name), [
+      "lock",
+    ]);
+    const run = await startTestRun({ root });
+    await run.ended;
+    const adapter = await adapterOf(root);
+    await assert.rejects(startTestRun({ root }), { code: "already_exists" });
+    await assert.rejects(startTestRun({ root, refuse, start: { force: true } }), {
+      code: "device_unavailable",
+    });
+    assert.equal((await recordOf(root)).state, "completed");
+    assert.equal(await adapterOf(root), adapter);
+  });
+});
+
+Deno.test("a completed run has nothing left to do", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root })).ended;
+    const again = await startTestRun({ root, start: { mode: "resume" } });
+    const events = await eventsOf(again);
+    assert.equal(await again.ended, "completed");
+    assert.deepEqual(events.map((event) => event.kind), ["log", "end"]);
+  });
+});
+
+Deno.test("a run is not resumed with another configuration or other data", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 2) })).ended;
+    await assert.rejects(
+      startTestRun({ root, change: (config) => config.training.lr *= 2, start: { mode: "resume" } }),
+      (error: ServiceError) => error.code === "conflict" && /training\.lr/.test(error.message),
+    );
+    assert.equal((await recordOf(root)).state, "failed");
+    await (await startTestRun({ root, start: { mode: "resume" } })).ended;
+    assert.equal((await recordOf(root)).state, "completed");
+  });
+});
+
+Deno.test("a run that failed before its first checkpoint is not resumed", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 1) })).ended;
+    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), /before its first checkpoint/);
+  });
+});
+
+Deno.test("a damaged checkpoint is named and the one before is used", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
+    const damaged = `${root}/runs/test/checkpoints/update_000002/adapter.gguf`;
+    await Deno.writeTextFile(damaged, (await Deno.readTextFile(damaged)).slice(1));
+    const run = await startTestRun({ root, start: { mode: "resume" } });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    assert.match(ofKind(events, "warning")[0]!.message, /update_000002.*adapter\.gguf/);
+    assert.equal(ofKind(events, "state")[0]!.checkpoint, "update_000001");
+    const whole = `${root}/whole`;
+    await (await startTestRun({ root: whole })).ended;
+    assert.equal(await adapterOf(root), await adapterOf(whole));
+  });
+});
+
+Deno.test(
+  "a fork goes on from a checkpoint with more updates, in a directory of its own",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      await (await startTestRun({ root: `${root}/parent` })).ended;
+      const checkpoint = `${root}/parent/runs/test/checkpoints/update_000002`;
+      const start = { mode: "fork" as const, checkpoint };
+      const change = (updates: number) => (config: ReturnType<typeof testRunConfig>) =>
+        config.agent!.updates = updates;
+      const fork = await startTestRun({ root: `${root}/fork`, change: change(4), start });
+      const events = await eventsOf(fork);
+      assert.equal(await fork.ended, "completed");
+      assert.deepEqual(ofKind(events, "update").map((event) => event.update), [3, 4]);
+      assert.equal((await recordOf(`${root}/fork`)).parent.checkpoint, "update_000002");
+      const longer = `${root}/longer`;
+      await (await startTestRun({ root: longer, change: change(4) })).ended;
+      assert.equal(await adapterOf(`${root}/fork`), await adapterOf(longer));
+      await assert.rejects(
+        startTestRun({ root: `${root}/other`, change: (config) => config.run.seed = 1, start }),
+        { code: "conflict" },
+      );
+      await assert.rejects(Deno.stat(`${root}/other/runs/test/run.json`), Deno.errors.NotFound);
+    });
+  },
+);
+
+Deno.test("metrics are also written as CSV where a path is given", strict, async () => {
+  await withFolder(async (root) => {
+    const csv = `${root}/metrics.csv`;
+    const run = await startTestRun({ root, change: (config) => config.metrics.csv = csv });
+    const events = await eventsOf(run);
+    const lines = (await Deno.readTextFile(csv)).trimEnd().split("\n");
+    assert.equal(lines[0], "seq,time,update,step,name,value");
+    const samples = ofKind(events, "metrics").flatMap((event) => Object.entries(event.values));
+    assert.equal(lines.length - 1, samples.length);
+    assert.ok(lines.some((line) => /,1,1,optimizer\/learning_rate,0\.01$/.test(line)));
+  });
+});
+
+/** Fails the n-th request of a kind, of the first engine. */
+function failAt(method: string, n: number): (method: string, request: unknown, engine: number) => void {
+  let count = 0;
+  return (called) => {
+    if (called === method && ++count === n) throw new Error("broken on purpose");
+  };
+}
+
+function copyFolder(from: string, to: string): void {
+  Deno.mkdirSync(to, { recursive: true });
+  for (const { name, isDirectory } of Deno.readDirSync(from)) {
+    if (isDirectory) copyFolder(`${from}/${name}`, `${to}/${name}`);
+    else Deno.copyFileSync(`${from}/${name}`, `${to}/${name}`);
+  }
+}

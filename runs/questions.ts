@@ -1,0 +1,72 @@
+/** What can be asked of a live run beside its training: an evaluation, or one assistant turn. */
+
+import { errorRecord, ServiceError } from "../core/errors.ts";
+import { streamKey } from "../core/random.ts";
+import type { Message } from "../agent/rollout/trajectory.ts";
+import type { ToolDefinition } from "../agent/tools/tool.ts";
+import { openAiTool, type ToolDefinition as OpenAiTool } from "../trainer/tokenizer/messages.ts";
+import type { GenerateAnswer } from "./agent_host.ts";
+import type { Algorithm, EvaluationResult } from "./algorithm.ts";
+import { listCheckpoints } from "./checkpoint.ts";
+import type { EvaluateCommand, GenerateCommand } from "./control.ts";
+import { COMMAND_SEQUENCES, type Session } from "./session.ts";
+import { POLICY } from "./training_loop.ts";
+
+export interface QuestionContext {
+  session: Session;
+  algorithm: Algorithm;
+  /** The folder of the checkpoints. */
+  checkpoints: string;
+  /** Distinguishes the adapters of questions that are open at the same time. */
+  number: number;
+}
+
+/**
+ * Answers with a copy of the policy, or with a checkpoint's adapter: a training step never waits for an answer, and
+ * the random streams are the question's own.
+ */
+export async function answerQuestion(
+  command: EvaluateCommand | GenerateCommand,
+  context: QuestionContext,
+  signal: AbortSignal,
+): Promise<EvaluationResult | GenerateAnswer> {
+  const { session: { engine, agent }, algorithm, number } = context;
+  const adapter = command.command === "generate" && !command.adapter ? null : `question_${number}`;
+  if (adapter !== null) {
+    await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
+  }
+  try {
+    if (command.command === "evaluate") {
+      const { limit } = command;
+      return await algorithm.evaluate({ adapter, limit, concurrent_rollouts: COMMAND_SEQUENCES, signal });
+    }
+    const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
+    return await agent.generate({
+      messages: messages as unknown as Message[],
+      tools: (tools as unknown as OpenAiTool[]).map((tool) => openAiTool(tool).function as ToolDefinition),
+      max_new_tokens,
+      temperature,
+      top_p,
+      stream: streamKey(seed, "generate"),
+      adapter,
+    }, signal);
+  } finally {
+    if (adapter !== null) await engine.call("adapter_close", { adapter }).catch(ignoreLostDevice);
+  }
+}
+
+async function adapterSource(command: EvaluateCommand | GenerateCommand, { checkpoints }: QuestionContext) {
+  const { checkpoint } = command;
+  if (checkpoint === undefined) return { type: "copy" as const, adapter: POLICY };
+  if (!(await listCheckpoints(checkpoints)).includes(checkpoint)) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot ${command.command}: there is no checkpoint ${checkpoint}`,
+    );
+  }
+  return { type: "file" as const, path: `${checkpoints}/${checkpoint}/adapter.gguf` };
+}
+
+function ignoreLostDevice(error: unknown): void {
+  if (errorRecord(error).code !== "device_lost") throw error;
+}

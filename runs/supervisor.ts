@@ -1,0 +1,241 @@
+/** Holds a run's session, obeys its commands, replaces a lost engine, and brings the run to its end. */
+
+import { type Clock } from "../core/clock.ts";
+import { errorRecord, ServiceError } from "../core/errors.ts";
+import type { AdapterSource, LoraTarget } from "../trainer/engine/protocol.ts";
+import { LORA_TARGETS } from "../trainer/engine/protocol.ts";
+import { REFERENCE } from "./agent_grpo.ts";
+import type { Algorithm } from "./algorithm.ts";
+import { type Checkpoint, newestCheckpoint } from "./checkpoint.ts";
+import { Controller, type ControlPort } from "./control.ts";
+import type { CommandEvent } from "./event.ts";
+import type { LiveRun } from "./live_run.ts";
+import { writeMetricsCsv } from "./metrics_csv.ts";
+import type { PreparedRun } from "./prepare.ts";
+import { answerQuestion } from "./questions.ts";
+import { failureReason, type RunState } from "./run.ts";
+import { loadRequest, type Session, softwareWarning } from "./session.ts";
+import { textPlot } from "./text_plot.ts";
+import { type LoopEnd, POLICY, TrainingLoop } from "./training_loop.ts";
+
+/** Engines that are replaced in one run after their device was lost. */
+export const MAX_DEVICE_LOSSES = 3;
+
+export interface SupervisorOptions {
+  prepared: PreparedRun;
+  run: LiveRun;
+  /** What the run goes on from. */
+  from: Checkpoint | null;
+  clock: Clock;
+  control?: ControlPort;
+  openSession: () => Promise<Session>;
+}
+
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #run: LiveRun;
+  readonly #controller: Controller | null;
+  /** The run leaves at the next boundary. */
+  readonly #leave = new AbortController();
+  /** The update under way is thrown away. */
+  readonly #now = new AbortController();
+  #session: Session | null = null;
+  #algorithm: Algorithm | null = null;
+  #losses = 0;
+  #questions = 0;
+  /** Changes of state that commands made, one after the other. */
+  #entering: Promise<void> = Promise.resolve();
+
+  constructor(options: SupervisorOptions) {
+    const { run, control } = options;
+    this.#options = options;
+    this.#run = run;
+    this.#controller = control
+      ? new Controller({
+        port: control,
+        state: () => run.runState,
+        facts: () => run.facts(),
+        record: (event) => this.#accept(event),
+        ask: (command, signal) => {
+          const context = {
+            session: this.#session!,
+            algorithm: this.#algorithm!,
+            checkpoints: run.checkpointRoot,
+            number: ++this.#questions,
+          };
+          return answerQuestion(command, context, signal);
+        },
+        cancelNow: () =>
+          this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
+      })
+      : null;
+  }
+
+  /** Finishes the update and leaves. */
+  stop(): void {
+    this.#leave.abort(new ServiceError("cancelled", "Cannot go on: interrupted"));
+  }
+
+  /** Starts the engine and loads everything. @throws {ServiceError} What the machine or the model refuses. */
+  async begin(): Promise<void> {
+    const { prepared, from } = this.#options;
+    await this.#run.enter("starting", { checkpoint: from?.name ?? null });
+    for (const { code, message } of prepared.warnings) this.#run.warn(code, message);
+    await this.#openSession(from);
+    await this.#run.enter("running", { checkpoint: from?.name ?? null });
+    this.#controller?.listen().catch((error) => this.#run.warn("control_pipe", errorRecord(error).message));
+  }
+
+  /** Trains to the end; every ending, a failure too, is a state of the run. */
+  async train(): Promise<RunState> {
+    let end: LoopEnd | null = null, failure: unknown = null;
+    try {
+      end = await this.#trainThroughLosses();
+      if (end === "completed") await this.#saveAdapter();
+    } catch (error) {
+      failure = error;
+    }
+    await this.#controller?.close();
+    await this.#entering;
+    await this.#session?.close();
+    return await this.#finish(failure === null ? end! : null, failure);
+  }
+
+  async #trainThroughLosses(): Promise<LoopEnd> {
+    while (true) {
+      try {
+        return await this.#loop();
+      } catch (error) {
+        if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;
+        await this.#replaceEngine(errorRecord(error).message);
+      }
+    }
+  }
+
+  async #loop(): Promise<LoopEnd> {
+    const { engine } = this.#session!;
+    const end = await new TrainingLoop({
+      run: this.#run,
+      engine,
+      algorithm: this.#algorithm!,
+      controller: this.#controller,
+      signal: this.#leave.signal,
+      now: this.#now.signal,
+    }).run();
+    await this.#entering;
+    return end;
+  }
+
+  /** A lost device takes adapter and moments with it: the run goes on from its newest checkpoint. */
+  async #replaceEngine(reason: string): Promise<void> {
+    this.#losses++;
+    const run = this.#run;
+    const { update } = run.state;
+    await this.#session!.close();
+    const from = await newestCheckpoint(
+      run.checkpointRoot,
+      (message) => run.warn("checkpoint_damaged", message),
+    );
+    run.goOnFrom(from ?? this.#options.from);
+    run.warn(
+      "device_lost",
+      `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
+        `its place and goes on after update ${run.state.update}`,
+    );
+    await this.#openSession(from ?? this.#options.from);
+    run.emit({
+      kind: "state",
+      state: run.runState,
+      reason: null,
+      detail: null,
+      update: run.state.update,
+      checkpoint: from?.name ?? null,
+    });
+  }
+
+  async #openSession(from: Checkpoint | null): Promise<void> {
+    const { prepared, openSession, clock } = this.#options;
+    const { config } = prepared;
+    const session = this.#session = await openSession();
+    try {
+      const facts = await session.engine.call("load", loadRequest(config));
+      const slow = softwareWarning(config, facts);
+      if (slow !== null) this.#run.warn("software_device", slow);
+      if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
+      else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
+      const { agent, lora } = config;
+      if (agent && agent.kl_coefficient > 0 && agent.kl_reference === "init_adapter") {
+        const source: AdapterSource = { type: "file", path: lora.init_adapter! };
+        await session.engine.call("adapter_open", { adapter: REFERENCE, source });
+      }
+      this.#algorithm = prepared.createAlgorithm(session, clock);
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+
+  #adapterSource(): AdapterSource {
+    const { lora } = this.#options.prepared.config;
+    if (lora.init_adapter !== undefined) return { type: "file", path: lora.init_adapter };
+    const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
+    return { type: "init", lora: { rank: lora.rank, alpha: lora.alpha, targets }, seed: lora.seed };
+  }
+
+  /** A command that was accepted shows in the log at once, and in the state where it changes it. */
+  #accept(event: CommandEvent): void {
+    this.#run.emit(event);
+    const state =
+      ({ pause: "pausing", cancel: "stopping" } as Partial<Record<string, RunState>>)[event.command];
+    if (!state) return;
+    this.#entering = this.#entering.then(async () => {
+      if (this.#run.runState !== state) await this.#run.enter(state);
+    });
+    this.#entering.catch(() => {});
+  }
+
+  async #saveAdapter(): Promise<void> {
+    const { path, peft_dir } = this.#run.config.output;
+    const { engine } = this.#session!;
+    const { bytes, sha256 } = await engine.call("adapter_save", {
+      adapter: POLICY,
+      path,
+      peft_dir: peft_dir ?? null,
+    });
+    this.#run.emit({ kind: "artifact", name: "adapter", path, size_bytes: bytes, sha256 });
+  }
+
+  async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
+    const run = this.#run;
+    const { config, state } = run;
+    const error = end === null ? errorRecord(failure) : null;
+    const reason = error && failureReason(error.code);
+    const detail = error?.message ?? null;
+    const ended: RunState = end ?? "failed";
+    await run.enter(ended, { reason, detail });
+    run.emit({
+      kind: "end",
+      state: ended,
+      reason,
+      detail,
+      update: state.update,
+      evaluation: state.pass_rate_before && state.pass_rate_latest && state.evaluations > 1
+        ? { before: state.pass_rate_before, after: state.pass_rate_latest }
+        : null,
+      plot: this.#plot(),
+      adapter: ended === "completed" ? config.output.path : null,
+      deterministic: state.deterministic,
+    });
+    if (config.metrics.csv !== undefined) {
+      await run.flush();
+      await writeMetricsCsv(run.directory.eventsPath, config.metrics.csv);
+    }
+    return ended;
+  }
+
+  #plot(): string | null {
+    const { curve } = this.#run.state;
+    const title = this.#run.config.run.algorithm === "sft" ? "loss by update" : "mean reward by update";
+    return textPlot(title, curve.map((value) => value ?? NaN)) || null;
+  }
+}

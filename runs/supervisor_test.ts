@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import type { ControlMessage } from "./control.ts";
+import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, withFolder } from "./testing_run.ts";
+import * as testing from "./testing_run.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const start = (options: Omit<TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
+const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
+
+/** Starts a run that gets `commands` while its n-th update is trained. */
+async function commanded(
+  root: string,
+  { commands, update = 2, more = MORE }: { commands: object[]; update?: number; more?: string },
+) {
+  const pipe = testPipe();
+  let steps = 0;
+  const run = await start({
+    root,
+    more,
+    start: { control: pipe.port },
+    refuse: (method) => {
+      if (method === "train_step" && ++steps === update) commands.forEach(pipe.send);
+    },
+  });
+  const events = await eventsOf(run);
+  return { events, ended: await run.ended, sent: pipe.sent };
+}
+
+const answers = (sent: ControlMessage[], id: number) =>
+  sent.filter((message): message is Exclude<ControlMessage, { durable_seq: number }> =>
+    "id" in message && message.id === id
+  );
+
+Deno.test(
+  "pause finishes the update, writes a checkpoint and leaves; resume goes on to the same adapter",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const whole = `${root}/whole`, parts = `${root}/parts`;
+      await (await start({ root: whole })).ended;
+      const { events, ended, sent } = await commanded(parts, { commands: [{ id: 1, command: "pause" }] });
+      assert.equal(ended, "paused");
+      assert.deepEqual(answers(sent, 1), [{ id: 1, accepted: true, takes_effect: "boundary" }]);
+      assert.deepEqual(ofKind(events, "state").map(({ state }) => state), [
+        "starting",
+        "running",
+        "pausing",
+        "paused",
+      ]);
+      assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [1, 2]);
+      assert.equal((await recordOf(parts)).state, "paused");
+      await assert.rejects(adapterOf(parts), Deno.errors.NotFound);
+      const resumed = await start({ root: parts, start: { mode: "resume" } });
+      assert.equal(await resumed.ended, "completed");
+      assert.equal(await adapterOf(parts), await adapterOf(whole));
+    });
+  },
+);
+
+Deno.test("pause writes a checkpoint even where none is configured", strict, async () => {
+  await withFolder(async (root) => {
+    const { ended } = await commanded(root, { commands: [{ id: 1, command: "pause" }], more: "" });
+    assert.equal(ended, "paused");
+    const names = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
+      name
+    );
+    assert.deepEqual(names, ["update_000002"]);
+    const resumed = await start({ root, more: "", start: { mode: "resume" } });
+    const events = await eventsOf(resumed);
+    assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [3]);
+  });
+});
+
+Deno.test("every durable event is reported over the pipe", strict, async () => {
+  await withFolder(async (root) => {
+    const { events, sent } = await commanded(root, { commands: [] });
+    const durable = sent.flatMap((message) => "durable_seq" in message ? [message.durable_seq] : []);
+    assert.deepEqual(durable, durable.toSorted((a, b) => a - b));
+    assert.equal(durable.at(-1), events.at(-1)!.seq);
+  });
+});
+
+Deno.test(
+  "cancel at the boundary ends after the update, with a checkpoint where one is asked for",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      for (const checkpoint of [false, true]) {
+        const at = `${root}/${checkpoint}`;
+        const { events, ended } = await commanded(at, {
+          commands: [{ id: 1, command: "cancel", at: "boundary", checkpoint }],
+          more: "",
+        });
+        assert.equal(ended, "cancelled");
+        assert.deepEqual(ofKind(events, "state").slice(2).map(({ state }) => state), [
+          "stopping",
+          "cancelled",
+        ]);
+        assert.equal(ofKind(events, "update").length, 2);
+        assert.equal(ofKind(events, "checkpoint").length, checkpoint ? 1 : 0);
+        await assert.rejects(start({ root: at, more: "", start: { mode: "resume" } }), /it was cancelled/);
+      }
+    });
+  },
+);
+
+Deno.test("cancel now throws the rollouts under way away", strict, async () => {
+  await withFolder(async (root) => {
+    const pipe = testPipe();
+    let verified = 0;
+    const run = await start({
+      root,
+      more: "",
+      start: { control: pipe.port },
+      verify: () => {
+        if (++verified === 10) pipe.send({ id: 1, command: "cancel", at: "now", checkpoint: true });
+        // The second update's third episode never ends by itself.
+        return verified > 10 ? new Promise(() => {}) : verified % 2;
+      },
+    });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "cancelled");
+    assert.deepEqual(answers(pipe.sent, 1), [{ id: 1, accepted: true, takes_effect: "now" }]);
+    assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [1]);
+    assert.deepEqual(ofKind(events, "checkpoint").map(({ name }) => name), ["update_000001"]);
+  });
+});
+
+Deno.test("lr takes effect at the next update, and is an event", strict, async () => {
+  await withFolder(async (root) => {
+    const { events, ended } = await commanded(root, { commands: [{ id: 1, command: "set_lr", lr: 0.5 }] });
+    assert.equal(ended, "completed");
+    const rates = ofKind(events, "metrics").flatMap(({ values }) => values["optimizer/learning_rate"] ?? []);
+    assert.deepEqual(rates, [0.01, 0.01, 0.5]);
+    assert.deepEqual(ofKind(events, "command").map(({ command, arguments: given }) => [command, given]), [
+      ["set_lr", { lr: 0.5 }],
+    ]);
+  });
+});
+
+Deno.test(
+  "a checkpoint is written when it is asked for, or refused where none is configured",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const commands = [{ id: 1, command: "checkpoint" }];
+      const rare = MORE.replace("every_updates = 1", "every_updates = 50");
+      const { events } = await commanded(`${root}/a`, { commands, more: rare });
+      assert.deepEqual(ofKind(events, "checkpoint").map(({ update }) => update).includes(2), true);
+      const { sent } = await commanded(`${root}/b`, { commands, more: "" });
+      const [answer] = answers(sent, 1);
+      assert.ok(
+        answer && "accepted" in answer && !answer.accepted && /\[checkpoint\]/.test(answer.error.message),
+      );
+    });
+  },
+);
+
+Deno.test("questions are answered while the run trains, and change none of its bytes", strict, async () => {
+  await withFolder(async (root) => {
+    await (await start({ root: `${root}/quiet` })).ended;
+    const generate = {
+      command: "generate",
+      messages: [{ role: "user", content: "abc" }],
+      max_new_tokens: 30,
+      seed: 5,
+    };
+    const { sent, ended } = await commanded(`${root}/asked`, {
+      update: 1,
+      commands: [
+        { id: 1, command: "evaluate", limit: 2 },
+        { id: 2, ...generate },
+        { id: 3, ...generate, adapter: false },
+        { id: 4, ...generate },
+        { id: 5, ...generate, checkpoint: "update_000009" },
+      ],
+    });
+    assert.equal(ended, "completed");
+    const result = (id: number) => (answers(sent, id)[1] as { result: Record<string, unknown> }).result;
+    assert.equal((result(1).scenarios as unknown[]).length, 2);
+    assert.ok((result(2).token_ids as number[]).length > 0);
+    assert.deepEqual(result(2), result(4));
+    assert.match(
+      (answers(sent, 5)[1] as { error: { message: string } }).error.message,
+      /no checkpoint update_000009/,
+    );
+    assert.equal(await adapterOf(`${root}/asked`), await adapterOf(`${root}/quiet`));
+  });
+});
+
+Deno.test(
+  "an interrupt finishes the update and writes a checkpoint where one is configured",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      let steps = 0;
+      for (const more of [MORE.replace("every_updates = 1", "every_updates = 50"), ""]) {
+        const at = `${root}/${more.length}`;
+        steps = 0;
+        const stop = Promise.withResolvers<() => void>();
+        const run = await start({
+          root: at,
+          more,
+          refuse: (method) => {
+            if (method === "train_step" && ++steps === 2) stop.promise.then((stopNow) => stopNow());
+          },
+        });
+        stop.resolve(run.stop);
+        const events = await eventsOf(run);
+        assert.equal(await run.ended, "interrupted");
+        assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [1, 2]);
+        assert.equal(ofKind(events, "checkpoint").at(-1)?.name, more ? "update_000002" : undefined);
+        const resumed = await start({ root: at, more, start: { mode: "resume" } });
+        assert.equal(await resumed.ended, "completed");
+      }
+    });
+  },
+);

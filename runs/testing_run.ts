@@ -1,0 +1,166 @@
+/** A whole run without GPU or workers for the tests of this room: a scripted engine, and episodes of one word. */
+
+import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
+import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/testing.ts";
+import type { ResolvedConfig } from "../config/derive.ts";
+import { type Clock, ManualClock } from "../core/clock.ts";
+import type { EngineClient } from "../trainer/engine/client.ts";
+import type { EngineMethod } from "../trainer/engine/protocol.ts";
+import { createAgentHost, rolloutSettings } from "./agent_host.ts";
+import { AgentGrpo } from "./agent_grpo.ts";
+import { identityOf } from "./config_identity.ts";
+import type { ControlMessage, ControlPort } from "./control.ts";
+import type { RunEvent } from "./event.ts";
+import type { PreparedRun } from "./prepare.ts";
+import { type StartedRun, startPrepared, type StartPreparedOptions } from "./process.ts";
+import type { Session } from "./session.ts";
+import { Sft } from "./sft.ts";
+import type { SftSequence } from "./sft_rows.ts";
+import { testConfig } from "./testing.ts";
+import { AsyncQueue } from "./async_queue.ts";
+import { POLICY } from "./training_loop.ts";
+
+/** Every turn says its whole text and submits; a fifth of the characters end a turn. */
+class WordChat extends TextChat {
+  override readonly stop_tokens = Array.from({ length: 13 }, (_, i) => 51 + i);
+
+  override parseTurn(text: string): ParsedTurn & { reasoning: null } {
+    const calls = [
+      { type: "call" as const, name: "say", arguments: { text } },
+      { type: "call" as const, name: "submit", arguments: {} },
+    ];
+    return { reasoning: null, content: "", calls };
+  }
+}
+
+/** The share of vowels in what was said: it differs from member to member, and training raises it. */
+function vowels(said: readonly string[]): number {
+  const text = said.join("");
+  return [...text].filter((char) => "aeiou".includes(char)).length / Math.max(1, text.length);
+}
+
+export const MORE = `
+[evaluation]
+data = "heldout.jsonl"
+every_updates = 2
+samples_per_scenario = 2
+[checkpoint]
+every_updates = 1
+keep = 100
+`;
+
+type Refuse = (method: EngineMethod, request: unknown) => void;
+
+export interface TestRunOptions {
+  root: string;
+  /** The scripted engine, which only test files may import. */
+  newEngine: (refuse: Refuse) => EngineClient;
+  /** Left out: one that stands still. */
+  clock?: Clock;
+  /** TOML behind the configuration; left out: evaluation and checkpoints. */
+  more?: string;
+  change?: (config: ResolvedConfig) => void;
+  /** Throws to refuse a request of any engine of the run; `engine` counts them from 1. */
+  refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
+  /** A reward in place of the share of vowels. */
+  verify?: (scenario: string, said: string[]) => number | Promise<number>;
+  /** What the run is started with beside the configuration. */
+  start?: Partial<StartPreparedOptions>;
+}
+
+/** The configuration of {@link startTestRun}. */
+export function testRunConfig(
+  { root, more = MORE, change }: Omit<TestRunOptions, "newEngine">,
+): ResolvedConfig {
+  const config = testConfig(root, more);
+  change?.(config);
+  return config;
+}
+
+export async function startTestRun(options: TestRunOptions): Promise<StartedRun> {
+  const config = testRunConfig(options);
+  const clock = options.clock ?? new ManualClock();
+  let engines = 0;
+  const openSession = (): Promise<Session> => {
+    const number = ++engines;
+    const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
+    const verify = options.verify ?? ((_: string, said: string[]) => vowels(said));
+    const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
+    const settings = config.agent ? rolloutSettings(config.agent) : null;
+    const agent = createAgentHost({ settings, engine, chat: new WordChat(), environment, clock });
+    return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+  };
+  return await startPrepared(prepared(config), {
+    mode: "new",
+    checkpoint: null,
+    force: false,
+    clock,
+    openSession,
+    ...options.start,
+  });
+}
+
+const sequence = (first: number): SftSequence => ({
+  tokens: Uint32Array.from({ length: 12 }, (_, i) => (first + 5 * i) % 64),
+  loss_mask: Uint8Array.from({ length: 12 }, (_, i) => i > 3 ? 1 : 0),
+  trained_tokens: 8,
+  line: first,
+});
+
+function prepared(config: ResolvedConfig): PreparedRun {
+  const scenarios = testScenarios("ab", "cd", "ef", "gh", "ij");
+  const heldout = config.evaluation ? testScenarios("kl", "mn", "op") : null;
+  const rows = { sequences: [1, 2, 3, 4, 5].map(sequence), rows: 5, truncated: [] };
+  return {
+    config,
+    identity: identityOf(config, { "model.path": "m", "agent.scenarios": "s", "evaluation.data": "e" }),
+    warnings: [],
+    createAlgorithm: ({ engine, agent }, clock) => {
+      const shared = { config, engine, adapter: POLICY, clock };
+      return config.run.algorithm === "sft"
+        ? new Sft({ ...shared, data: rows, heldout: heldout && { ...rows, sequences: [sequence(9)] } })
+        : new AgentGrpo({ ...shared, agent, scenarios, heldout });
+    },
+  };
+}
+
+/** Turns a configuration into one of supervised training, five updates of one row. */
+export function superviseInstead(config: ResolvedConfig): void {
+  config.run.algorithm = "sft";
+  delete config.agent;
+  config.sft = { data: "rows.jsonl", packing: true, train_on: "assistant", template_variables: {} };
+  config.training.batch_tokens = 12;
+}
+
+/** Every event of a run, once it has ended. */
+export async function eventsOf(run: StartedRun): Promise<RunEvent[]> {
+  return await Array.fromAsync(run.events);
+}
+
+/** The events of one kind, in their order. */
+export function ofKind<K extends RunEvent["kind"]>(
+  events: readonly RunEvent[],
+  kind: K,
+): Extract<RunEvent, { kind: K }>[] {
+  return events.filter((event): event is Extract<RunEvent, { kind: K }> => event.kind === kind);
+}
+
+/** A control pipe whose other end is the test. */
+export function testPipe(): { port: ControlPort; send(command: object): void; sent: ControlMessage[] } {
+  const lines = new AsyncQueue<string>();
+  const sent: ControlMessage[] = [];
+  return {
+    port: { lines, send: (message) => sent.push(message) },
+    send: (command) => lines.push(JSON.stringify(command)),
+    sent,
+  };
+}
+
+export async function withFolder(body: (root: string) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir();
+  try {
+    await body(root);
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}

@@ -1,0 +1,65 @@
+/** What a configuration should make its author think of, though it is no error. */
+
+import type { ResolvedConfig } from "../config/derive.ts";
+import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
+
+/** `plan.warnings[]` of the specification. */
+export interface PlanWarning {
+  code: string;
+  /** Dotted; absent when the warning concerns the whole configuration. */
+  field?: string;
+  message: string;
+}
+
+/** Clip ranges of sequence ratios are some thousand times smaller than those of token ratios. */
+const LARGE_SEQUENCE_CLIP = 0.01;
+
+/** Below this a member's baseline is the reward of very few others. */
+const SMALL_GROUP = 4;
+
+/** Warnings that follow from the configuration and the model's header. */
+export function configWarnings(
+  config: ResolvedConfig,
+  model: { context_length: number; probe: TemplateProbe },
+): PlanWarning[] {
+  const { agent, training, evaluation, checkpoint, lora } = config;
+  const { probe, context_length } = model;
+  const warnings: PlanWarning[] = [];
+  const warn = (code: string, field: string | null, message: string) =>
+    warnings.push({ code, ...(field !== null && { field }), message });
+  if (training.ctx > context_length) {
+    warn("context_beyond_training", "training.ctx", `the model was trained for ${context_length} tokens`);
+  }
+  if (!evaluation) warn("no_heldout", "evaluation", "nothing is measured on held-out data");
+  if (!checkpoint) warn("no_checkpoint", "checkpoint", "an interrupted run starts again at its first update");
+  if (probe.turn_end === null) {
+    warn("no_end_signal", "model.path", "the template ends a turn with no token that ends a generation");
+  }
+  if (!agent) return warnings;
+  if (!probe.tool_loop_stable) {
+    warn(
+      "template_not_prefix_stable",
+      "model.path",
+      "the template changes earlier turns: a trajectory becomes fragments that share one ratio",
+    );
+  }
+  const { importance_sampling_level, clip_low, clip_high, group_size, kl_coefficient, kl_reference } = agent;
+  if (importance_sampling_level === "sequence" && Math.max(clip_low, clip_high) > LARGE_SEQUENCE_CLIP) {
+    warn(
+      "clip_range_for_level",
+      "agent.clip_high",
+      "a ratio of whole sequences is hardly ever this far from 1",
+    );
+  }
+  if (group_size < SMALL_GROUP) {
+    warn(
+      "group_too_small",
+      "agent.group_size",
+      `the baseline is the mean of ${group_size - 1} other rewards`,
+    );
+  }
+  if (kl_coefficient > 0 && kl_reference === "base" && lora.init_adapter !== undefined) {
+    warn("kl_reference_is_base", "agent.kl_reference", "the KL term pulls away from lora.init_adapter");
+  }
+  return warnings;
+}

@@ -1,24 +1,66 @@
 #!/usr/bin/env -S deno run -A
 /**
- * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, so that one
- * file works alike from source, bundled and compiled.
+ * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, and of the device
+ * probe's, so that one file works alike from source, bundled and compiled. Under the name `svc-server` the compiled
+ * binary is `svc server`.
  */
 
+import { basename } from "node:path";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
+import { holdMessages } from "./cli/held_messages.ts";
+
+/** Calls back at every Ctrl-C and at every request to end. */
+function onInterrupt(callback: () => void): () => void {
+  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  for (const signal of signals) Deno.addSignalListener(signal, callback);
+  return () => signals.forEach((signal) => Deno.removeSignalListener(signal, callback));
+}
 
 async function main(): Promise<number> {
-  const { runCli } = await import("./cli/program.ts");
-  const { processTerminal } = await import("./cli/terminal.ts");
-  const { systemClock } = await import("./core/clock.ts");
-  return await runCli(Deno.args, {
-    terminal: processTerminal(),
+  const [{ runCli }, { processTerminal }, { systemClock }] = await Promise.all([
+    import("./cli/program.ts"),
+    import("./cli/terminal.ts"),
+    import("./core/clock.ts"),
+  ]);
+  const entry_url = import.meta.url;
+  const terminal = processTerminal();
+  const is_server = basename(Deno.execPath()).startsWith("svc-server");
+  return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
+    terminal,
     clock: systemClock,
-    entry: import.meta.url,
-    startServer: async () => await Promise.reject(new Error("later")),
+    async startRun(options) {
+      const { startRun } = await import("./runs/process.ts");
+      return await startRun({ ...options, entry_url });
+    },
+    async evaluate(options) {
+      const { evaluateInWorkers } = await import("./cli/evaluate.ts");
+      return await evaluateInWorkers(options, entry_url);
+    },
+    async startServer(path) {
+      const { serve } = await import("./cli/serve.ts");
+      await serve(path, { entry_url, terminal });
+    },
+    onInterrupt,
+    exit: (code) => Deno.exit(code),
   });
 }
 
-if (import.meta.main) {
+/** This file as a worker: it imports only what the worker needs, and messages wait for that. */
+async function work(name: string): Promise<void> {
+  if (name === "probe") {
+    const { answerProbe } = await import("./cli/device_probe.ts");
+    return await answerProbe();
+  }
+  await holdMessages(globalThis, async () => {
+    const { runAsWorker } = await import("./runs/session.ts");
+    if (name !== "engine") return () => runAsWorker(() => {});
+    const { serveEngine } = await import("./trainer/engine/engine.ts");
+    return () => runAsWorker(serveEngine);
+  });
+}
+
+if ("WorkerGlobalScope" in globalThis) await work((globalThis as { name?: string }).name ?? "");
+else if (import.meta.main) {
   prepareGpuEnvironment();
   Deno.exit(await main());
 }

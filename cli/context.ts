@@ -38,8 +38,8 @@ export interface CliContext {
   startRun(options: StartRunOptions): Promise<LiveRun>;
   /** Tries the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
-  /** Starts `svc-server`; resolves when it has ended. */
-  startServer(path: string): Promise<void>;
+  /** Starts `svc-server`, with its defaults without a path; resolves when it has ended. */
+  startServer(path: string | null): Promise<void>;
   /** Calls back at every Ctrl-C until the returned function is called. */
   onInterrupt(callback: () => void): () => void;
   /** Leaves the process at once. */

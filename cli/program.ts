@@ -35,8 +35,8 @@ export function buildProgram(context: CliContext): Command {
   addInitCommand(program, context);
   addConfigCommand(program, context);
   program.command("server").description("run the HTTP API (as svc-server does)")
-    .argument("<config>", "server configuration (TOML)")
-    .action((path: string) => context.startServer(path));
+    .argument("[config]", "server configuration (TOML); without it the defaults")
+    .action((path: string | undefined) => context.startServer(path ?? null));
   return program;
 }
 

@@ -15,10 +15,11 @@ Deno.test("what is asked for goes to standard output and ends with 0", async () 
   assert.match(help.out, /Usage: svc tools list/);
   const schema = await runCommand("config", "schema");
   assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
-  const served: string[] = [];
-  const startServer = (path: string) => Promise.resolve(void served.push(path));
+  const served: (string | null)[] = [];
+  const startServer = (path: string | null) => Promise.resolve(void served.push(path));
   assert.equal(await runCli(["server", "s.toml"], testContext({ startServer })), 0);
-  assert.deepEqual(served, ["s.toml"]);
+  assert.equal(await runCli(["server"], testContext({ startServer })), 0);
+  assert.deepEqual(served, ["s.toml", null]);
 });
 
 Deno.test("a wrong command line goes to standard error and ends with 2", async () => {

@@ -1,0 +1,58 @@
+/** An evaluation without a run: what `svc eval` starts. */
+
+import { resolve } from "node:path";
+import { systemClock } from "../core/clock.ts";
+import type { ResolvedConfig } from "../config/derive.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
+import { prepareRun } from "../runs/prepare.ts";
+import { loadRequest, openWorkerSession, type Session } from "../runs/session.ts";
+import type { EvaluateOptions } from "./context.ts";
+
+/** The engine's name of the adapter that is tried. */
+const EVALUATED = "evaluated";
+
+/** What the evaluation's workers may use. */
+export interface EvaluationSession {
+  config: ResolvedConfig;
+  /** The folder in which workspaces are made. */
+  workspaces: string;
+  /** Files that the engine reads beside those of the configuration. */
+  readable: string[];
+}
+
+/**
+ * Tries the held-out data with an adapter, or with what training would begin with.
+ *
+ * @throws {ServiceError} What the data, the model, the adapter or the machine refuse.
+ */
+export async function evaluateAlone(
+  { loaded, adapter }: EvaluateOptions,
+  openSession: (options: EvaluationSession) => Session,
+): Promise<EvaluationResult> {
+  const prepared = await prepareRun(loaded);
+  const { config } = prepared;
+  const path = adapter === null ? config.lora.init_adapter ?? null : resolve(adapter);
+  const workspaces = await Deno.makeTempDir({ prefix: "svc-eval-" });
+  try {
+    const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
+    try {
+      const { engine } = session;
+      await engine.call("load", loadRequest(config));
+      if (path !== null) {
+        await engine.call("adapter_open", { adapter: EVALUATED, source: { type: "file", path } });
+      }
+      const algorithm = prepared.createAlgorithm(session, systemClock);
+      const name = path === null ? null : EVALUATED;
+      return await algorithm.evaluate({ adapter: name, signal: new AbortController().signal });
+    } finally {
+      await session.close();
+    }
+  } finally {
+    await Deno.remove(workspaces, { recursive: true });
+  }
+}
+
+/** {@link evaluateAlone} in workers of the program's entry. */
+export function evaluateInWorkers(options: EvaluateOptions, entry_url: string): Promise<EvaluationResult> {
+  return evaluateAlone(options, (session) => openWorkerSession({ ...session, entry_url }));
+}

@@ -82,7 +82,7 @@ function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.Per
   if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
   const read = [model.path, ...written, ...readable];
   if (lora.init_adapter) read.push(lora.init_adapter);
-  return { ...NOTHING, read, write: written };
+  return { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read, write: written };
 }
 
 /** Whoever may run commands may do anything: these permissions are a second line, not a wall. */

@@ -2,6 +2,7 @@
 
 import { finishGroups } from "../agent/rollout/finish_groups.ts";
 import type { Group } from "../agent/rollout/group.ts";
+import { rolloutMetrics } from "../agent/rollout/metrics.ts";
 import { passed } from "../agent/rollout/reward.ts";
 import {
   attachLogprobs,
@@ -48,8 +49,8 @@ export interface AgentGrpoOptions {
   scenarios: readonly Scenario[];
   heldout: readonly Scenario[] | null;
   clock: Clock;
-  /** Writes an update's groups down for whoever looks at them later. */
-  observe?: (update: number, groups: readonly Group[]) => Promise<void>;
+  /** Writes an update's groups down for whoever looks at them later, also those of an update that fails. */
+  observe?: (update: number, groups: readonly Group[], metrics: Metrics) => Promise<void>;
 }
 
 /** Log-probabilities of an update's samples by {@link sampleKey}. */
@@ -77,20 +78,21 @@ export class AgentGrpo implements Algorithm {
     const { clock, observe } = this.#options;
     const { update, signal } = request;
     const started_ms = clock.monotonic_ms();
-    const scenarios = this.#draw(request.drawn);
-    const groups = await this.#rollout(update, scenarios, signal);
+    const groups = await this.#rollout(update, this.#draw(request.drawn), signal);
     const rolled_out_ms = clock.monotonic_ms();
+    let values: Metrics = {}, learned = nothingLearned();
     try {
       finishGroups(groups, this.#settings);
-      const learned = await this.#learn(groups, request);
-      const times = {
-        rollout_seconds: (rolled_out_ms - started_ms) / 1000,
-        train_seconds: (clock.monotonic_ms() - rolled_out_ms) / 1000,
-      };
-      return await this.#summarize(groups, learned, times);
+      learned = await this.#learn(groups, request);
     } finally {
-      await observe?.(update, groups);
+      values = rolloutMetrics(groups, (rolled_out_ms - started_ms) / 1000);
+      await observe?.(update, groups, { ...learned.steps.at(-1)?.values, ...values });
     }
+    const train_seconds = (clock.monotonic_ms() - rolled_out_ms) / 1000;
+    return this.#summarize(groups, learned, {
+      ...values,
+      ...await this.#trainMetrics(learned, train_seconds),
+    });
   }
 
   evaluate(request: EvaluationRequest): Promise<EvaluationResult> {
@@ -123,7 +125,7 @@ export class AgentGrpo implements Algorithm {
     const { epochs_per_update, optimizer_steps_per_update } = this.#settings;
     const { seed } = this.#options.config.run;
     const whole = trainingSamples(groups, this.#settings);
-    const learned: Learned = { steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {} };
+    const learned = nothingLearned();
     if (whole.samples.length === 0) return learned;
     const old = await this.#oldLogprobs(whole, groups, learned);
     const reference = await this.#referenceLogprobs(whole);
@@ -197,31 +199,25 @@ export class AgentGrpo implements Algorithm {
     return scoresBySample(batch, logprobs);
   }
 
-  async #summarize(
-    groups: readonly Group[],
-    learned: Learned,
-    { rollout_seconds, train_seconds }: { rollout_seconds: number; train_seconds: number },
-  ): Promise<UpdateResult> {
+  async #trainMetrics(learned: Learned, train_seconds: number): Promise<Metrics> {
     const { bytes } = await this.#options.engine.call("counters", null);
+    return {
+      ...learned.sampler,
+      "time/train_seconds": train_seconds,
+      ...rate("tokens/trained_per_second", learned.trained_tokens, train_seconds),
+      "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+    };
+  }
+
+  #summarize(groups: readonly Group[], learned: Learned, values: Metrics): UpdateResult {
     const members = groups.flatMap((group) => group.members);
-    const generated = members.reduce((sum, member) => sum + actionTokens(member), 0);
-    const rewards = members.filter(({ status }) => status === "kept").map(({ total_reward }) =>
-      total_reward!
-    );
     return {
       steps: learned.steps,
-      values: {
-        ...learned.sampler,
-        "time/rollout_seconds": rollout_seconds,
-        "time/train_seconds": train_seconds,
-        ...rate("tokens/generated_per_second", generated, rollout_seconds),
-        ...rate("tokens/trained_per_second", learned.trained_tokens, train_seconds),
-        "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
-      },
+      values,
       groups: groups.map(summaryOf),
-      reward_mean: rewards.length > 0 ? rewards.reduce((sum, r) => sum + r, 0) / rewards.length : null,
+      reward_mean: values["reward/mean"] ?? null,
       loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
-      tokens: generated + learned.computed_tokens,
+      tokens: members.reduce((sum, member) => sum + actionTokens(member), learned.computed_tokens),
       drawn: this.#draws!.drawn,
       history: Object.fromEntries(groups.map((group) => [group.scenario, historyOf(group)])),
       deterministic: members.every((member) => member.deterministic),
@@ -237,6 +233,8 @@ interface Learned {
   /** The sampler's log-probabilities against the trainer's, both of the policy that sampled. */
   sampler: Metrics;
 }
+
+const nothingLearned = (): Learned => ({ steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {} });
 
 interface StepRequest {
   batch: TrainingBatch;

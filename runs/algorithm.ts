@@ -1,7 +1,8 @@
 /** What the loop of updates and an algorithm know of each other. */
 
+import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { HistoryEntry } from "./checkpoint.ts";
-import type { GroupSummary, Rate, ScenarioOutcome } from "./event.ts";
+import type { GroupSummary, Rate } from "./event.ts";
 import type { Metrics } from "./step_metrics.ts";
 
 export interface UpdateRequest {

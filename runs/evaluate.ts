@@ -1,12 +1,12 @@
 /** The held-out pass rate, with its uncertainty and every scenario's outcome. */
 
+import { type ScenarioOutcome, summarizeEvaluation } from "../agent/evaluate.ts";
 import type { Group } from "../agent/rollout/group.ts";
-import { passed } from "../agent/rollout/reward.ts";
 import type { Scenario } from "../agent/scenario/scenario.ts";
 import type { ResolvedEvaluation } from "../config/derive.ts";
 import type { AgentHost } from "./agent_host.ts";
 import type { EvaluationRequest, EvaluationResult } from "./algorithm.ts";
-import type { Rate, ScenarioOutcome } from "./event.ts";
+import type { Rate } from "./event.ts";
 import { bootstrapMean, mean, wilsonInterval } from "./statistics.ts";
 
 export interface EvaluateScenariosOptions extends EvaluationRequest {
@@ -31,27 +31,16 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
   return evaluationOf(groups, seed);
 }
 
-/** What the outcomes of all attempts say. An attempt without a reward, because it was cut short or broke, did not pass. */
+/** What the outcomes of all attempts say. */
 export function evaluationOf(groups: readonly Group[], seed: number): EvaluationResult {
-  const scenarios = groups.map(outcomeOf);
-  const rewards = scenarios.map((outcome) => mean(outcome.rewards.map((reward) => reward ?? 0)));
+  const { scenarios, reward_mean, deterministic } = summarizeEvaluation(groups);
   return {
     pass_rate: passRate(scenarios, seed),
-    reward_mean: mean(rewards),
+    reward_mean,
     loss: null,
     perplexity: null,
     scenarios,
-    deterministic: groups.every((group) => group.members.every((member) => member.deterministic)),
-  };
-}
-
-function outcomeOf({ scenario, members }: Group): ScenarioOutcome {
-  return {
-    scenario,
-    attempts: members.length,
-    passes: members.filter(passed).length,
-    rewards: members.map((member) => member.total_reward),
-    stop_reasons: members.map((member) => member.stop_reason),
+    deterministic,
   };
 }
 

@@ -15,6 +15,7 @@ const group = (scenario: string, rewards: (number | null)[]): Group => ({
   members: rewards.map((total_reward) => ({
     total_reward,
     stop_reason: total_reward === null ? "max_turns" : "submitted",
+    step_rewards: [],
     deterministic: total_reward !== null,
   })),
 } as unknown as Group);
@@ -39,6 +40,6 @@ Deno.test("outcomes by hand", () => {
   assert.equal(result.deterministic, false);
   assert.deepEqual(result.scenarios, [
     { scenario: "a", attempts: 2, passes: 1, rewards: [1, 0], stop_reasons: ["submitted", "submitted"] },
-    { scenario: "b", attempts: 2, passes: 1, rewards: [0.5, null], stop_reasons: ["submitted", "max_turns"] },
+    { scenario: "b", attempts: 2, passes: 1, rewards: [0.5, 0], stop_reasons: ["submitted", "max_turns"] },
   ]);
 });

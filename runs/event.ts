@@ -1,5 +1,6 @@
 /** The events of a run: one JSON line each in `events.jsonl`, numbered 1, 2, … without gaps. */
 
+import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { Interval } from "./statistics.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 
@@ -49,14 +50,6 @@ export interface UpdateEvent {
 /** The mean over scenarios of a rate, with its 95 % interval. */
 export interface Rate extends Interval {
   rate: number;
-}
-
-export interface ScenarioOutcome {
-  scenario: string;
-  attempts: number;
-  passes: number;
-  rewards: (number | null)[];
-  stop_reasons: string[];
 }
 
 export interface EvaluationEvent {

@@ -1,6 +1,7 @@
 /** Everything that can be refused before a run begins: the model's header, the data, what of it can be graded. */
 
 import type { EnvironmentFactory } from "../agent/environment/environment.ts";
+import { ObserveWriter } from "../agent/observe.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../agent/scenario/scenario.ts";
 import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
 import type { LoadedConfig } from "../config/load.ts";
@@ -37,19 +38,37 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
     config,
     identity: identityOf(config, await inputFingerprints(config)),
     warnings: [...configWarnings(config, parts), ...dataWarnings(data)],
-    createAlgorithm: (session, clock) => createAlgorithm(config, data, { session, clock }),
+    createAlgorithm: (session, clock) => createAlgorithm(config, data, { session, clock, parts }),
   };
 }
 
 function createAlgorithm(
   config: ResolvedConfig,
   data: RunData,
-  { session: { engine, agent }, clock }: { session: Session; clock: Clock },
+  { session: { engine, agent }, clock, parts }: { session: Session; clock: Clock; parts: ModelParts },
 ): Algorithm {
   const shared = { config, engine, adapter: POLICY, clock };
-  return data.type === "rows"
-    ? new Sft({ ...shared, data: data.train, heldout: data.heldout })
-    : new AgentGrpo({ ...shared, agent, scenarios: data.train, heldout: data.heldout });
+  if (data.type === "rows") return new Sft({ ...shared, data: data.train, heldout: data.heldout });
+  const { observe } = config;
+  const { tokenizer } = parts.renderer;
+  let writer: Promise<ObserveWriter> | null = null;
+  return new AgentGrpo({
+    ...shared,
+    agent,
+    scenarios: data.train,
+    heldout: data.heldout,
+    ...(observe && {
+      observe: async (update, groups, metrics) => {
+        writer ??= ObserveWriter.open({
+          ...observe,
+          updates: config.agent!.updates,
+          clock,
+          tokenText: (id) => tokenizer.decode([id], { special: true }),
+        });
+        await (await writer).write(update, groups, metrics);
+      },
+    }),
+  });
 }
 
 async function readData(config: ResolvedConfig, parts: ModelParts): Promise<RunData> {

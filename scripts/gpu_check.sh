@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Correctness, then speed, on an x86-64 Linux machine with an NVIDIA GPU that has neither Deno nor a network:
+# scripts/gpu_pack.sh has filled .cache/gpu/ elsewhere. Results go to $OUT (docs/bench).
+#
+#   scripts/gpu_check.sh [tests] [bench] [pytorch]     all three in this order when none is named
+#
+# Exit: 0 all done, 1 a test or a bench failed, 3 no GPU. ALLOW_SOFTWARE=1 takes a software adapter, to try this script.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+PATH=$PATH:/usr/sbin:/sbin # ldconfig
+pack=$root/.cache/gpu
+version=$(cat .deno-version)
+out=${OUT:-$root/docs/bench}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+
+say() { printf 'gpu_check: %s\n' "$*"; }
+
+unpack_xz() { # file; a bare machine may have Python and not xz
+  if command -v xz >/dev/null 2>&1; then xz -dc "$1"; else
+    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$1"
+  fi
+}
+
+find_deno() {
+  deno=$(command -v deno || true)
+  if [ -n "$deno" ] && [ "$("$deno" --version | sed -n 's/^deno \([^ ]*\).*/\1/p')" = "$version" ]; then return; fi
+  if [ ! -f "$pack/deno-$version.xz" ]; then say "Deno $version is not here: run scripts/gpu_pack.sh"; exit 1; fi
+  deno=$work/deno
+  unpack_xz "$pack/deno-$version.xz" >"$deno"
+  chmod +x "$deno"
+  export DENO_DIR=$work/deno_dir
+  mkdir -p "$DENO_DIR"
+  unpack_xz "$pack/npm.tar.xz" | tar -C "$DENO_DIR" -xf -
+}
+
+find_loader() {
+  if ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; then return; fi
+  dpkg -x "$pack"/libvulkan1_*_amd64.deb "$work/vulkan"
+  LD_LIBRARY_PATH=$work/vulkan/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
+}
+
+find_driver() {
+  if [ -n "${VK_DRIVER_FILES:-}" ]; then return; fi
+  local file library
+  for file in /usr/share/vulkan/icd.d/nvidia_icd*.json /etc/vulkan/icd.d/nvidia_icd*.json \
+    /usr/local/nvidia/share/vulkan/icd.d/nvidia_icd*.json; do
+    if [ -f "$file" ]; then export VK_DRIVER_FILES=$file; return; fi
+  done
+  library=$(ldconfig -p 2>/dev/null | sed -n 's/.*=> \(.*libGLX_nvidia\.so\.0\)$/\1/p' | head -n 1 || true)
+  for file in "$library" /usr/local/nvidia/lib64/libGLX_nvidia.so.0 /usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0; do
+    if [ -z "$file" ] || [ ! -e "$file" ]; then continue; fi
+    printf '{"file_format_version": "1.0.1", "ICD": {"library_path": "%s", "api_version": "1.3.0"}}\n' "$file" \
+      >"$work/nvidia_icd.json"
+    export VK_DRIVER_FILES=$work/nvidia_icd.json
+    return
+  done
+  say "no NVIDIA Vulkan driver (nvidia_icd.json, libGLX_nvidia.so.0) was found"
+}
+
+set_up() {
+  find_deno
+  find_loader
+  find_driver
+  export REQUIRE_GPU=1 DENO_WEBGPU_BACKEND=vulkan DENO_NO_UPDATE_CHECK=1 XDG_RUNTIME_DIR=$work/runtime
+  mkdir -m 700 "$XDG_RUNTIME_DIR"
+  # The tests and programs start Deno by its own path; scripts find it by name.
+  PATH=$(dirname "$deno"):$PATH
+  export PATH
+  if ! "$deno" eval --no-config --no-lock '
+    const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
+    if (!adapter) Deno.exit(3);
+    const { description, device, vendor, architecture, isFallbackAdapter } = adapter.info;
+    console.log(JSON.stringify({ description, device, vendor, architecture, software: isFallbackAdapter,
+      features: [...adapter.features] }));
+    if (isFallbackAdapter && !Deno.env.get("ALLOW_SOFTWARE")) Deno.exit(3);' >"$out/gpu_adapter.json"; then
+    say "there is no GPU that Deno can use: $(cat "$out/gpu_adapter.json")"
+    exit 3
+  fi
+  say "adapter $(cat "$out/gpu_adapter.json")"
+  if command -v nvidia-smi >/dev/null 2>&1; then
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | tee "$out/gpu_driver.txt"
+  fi
+}
+
+# The steps run behind `||`, where `set -e` is off: each command that may fail says what follows.
+run_tests() {
+  local tests
+  mapfile -t tests < <(find kernels trainer tests -name '*_test.ts' -not -path '*/node_modules/*' \
+    \( -path 'kernels/*' -o -path 'trainer/*' -o -path 'tests/golden*' \) | sort)
+  say "${#tests[@]} test files"
+  NO_COLOR=1 "$deno" test -A --no-check --cached-only --junit-path="$out/gpu_tests.xml" "${tests[@]}" 2>&1 |
+    tee "$out/gpu_tests.log"
+}
+
+run_bench() {
+  "$deno" run -A --cached-only scripts/make_model.ts --shape 0.5b --out "$work/half.gguf" &&
+    "$deno" run -A --cached-only scripts/bench.ts --model "$work/half.gguf" --out "$out/gpu_bench.jsonl"
+}
+
+run_pytorch() {
+  if ! python3 -c 'import torch' 2>/dev/null; then
+    say "python3 has no torch: no ratio"
+    return 0
+  fi
+  python3 scripts/bench_pytorch.py --out "$out/gpu_bench_pytorch.jsonl"
+}
+
+failed=0
+after() { # status, step
+  if [ "$1" != 0 ]; then
+    say "FAILED $2"
+    failed=1
+  fi
+}
+
+set_up
+[ $# -gt 0 ] || set -- tests bench pytorch
+for step in "$@"; do
+  say "$step"
+  status=0
+  case $step in
+    tests) run_tests || status=1 ;;
+    bench) run_bench || status=1 ;;
+    pytorch) run_pytorch || status=1 ;;
+    *)
+      say "Cannot run $step: there are tests, bench and pytorch"
+      exit 2
+      ;;
+  esac
+  after "$status" "$step"
+done
+exit $failed

@@ -1,5 +1,6 @@
 /** Everything that can be refused before a run begins: the model's header, the data, what of it can be graded. */
 
+import { resolve } from "node:path";
 import type { EnvironmentFactory } from "../agent/environment/environment.ts";
 import { ObserveWriter } from "../agent/observe.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../agent/scenario/scenario.ts";
@@ -32,7 +33,7 @@ export interface PreparedRun {
 /** @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`. */
 export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const parts = await loadModelParts(loaded.config);
-  const config = resolveConfig(loaded.config, { path: loaded.path, ...parts });
+  const config = resolveConfig(loaded.config, { path: resolve(loaded.path), ...parts });
   const data = await readData(config, parts);
   return {
     config,

@@ -6,7 +6,7 @@ import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, ManualClock } from "../core/clock.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { EngineMethod } from "../trainer/engine/protocol.ts";
-import { createAgentHost, rolloutSettings } from "./agent_host.ts";
+import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 import { identityOf } from "./config_identity.ts";
 import type { ControlMessage, ControlPort } from "./control.ts";
@@ -84,10 +84,7 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
   const openSession = (): Promise<Session> => {
     const number = ++engines;
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
-    const verify = options.verify ?? ((_: string, said: string[]) => vowels(said));
-    const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
-    const settings = config.agent ? rolloutSettings(config.agent) : null;
-    const agent = createAgentHost({ settings, engine, chat: new WordChat(), environment, clock });
+    const agent = testAgentHost({ config, engine, clock, verify: options.verify });
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(prepared(config), {
@@ -98,6 +95,20 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     openSession,
     ...options.start,
   });
+}
+
+/** Episodes of one word on a scripted engine. */
+export function testAgentHost(
+  { config, engine, clock, verify = (_, said) => vowels(said) }: {
+    config: ResolvedConfig;
+    engine: EngineClient;
+    clock: Clock;
+    verify?: TestRunOptions["verify"] | undefined;
+  },
+): AgentHost {
+  const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
+  const settings = config.agent ? rolloutSettings(config.agent) : null;
+  return createAgentHost({ settings, engine, chat: new WordChat(), environment, clock });
 }
 
 const sequence = (first: number): SftSequence => ({

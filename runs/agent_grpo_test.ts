@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import type { Group } from "../agent/rollout/group.ts";
+import { testScenarios } from "../agent/rollout/testing.ts";
+import type { ResolvedAgent } from "../config/derive.ts";
+import { ManualClock } from "../core/clock.ts";
+import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/engine/protocol.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { AgentGrpo, REFERENCE } from "./agent_grpo.ts";
+import { atMask } from "./step_metrics.ts";
+import { testConfig } from "./testing.ts";
+import { testAgentHost, type TestRunOptions } from "./testing_run.ts";
+
+type TrainRequest = EngineMethods["train_step"]["request"];
+type ScoreRequest = EngineMethods["score"]["request"];
+
+const signal = new AbortController().signal;
+const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
+
+async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions["verify"]) {
+  const config = testConfig("/nowhere");
+  Object.assign(config.agent!, change);
+  const requests: { method: EngineMethod; request: unknown }[] = [];
+  const engine = new ScriptedEngine({
+    refuse: (method, request) => {
+      if (["train_step", "score"].includes(method)) requests.push({ method, request });
+    },
+  }).client;
+  await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+  const clock = new ManualClock();
+  const observed: { update: number; groups: readonly Group[] }[] = [];
+  const algorithm = new AgentGrpo({
+    config,
+    agent: testAgentHost({ config, engine, clock, verify }),
+    engine,
+    adapter: "policy",
+    scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
+    heldout: null,
+    clock,
+    observe: (update, groups) => Promise.resolve(void observed.push({ update, groups })),
+  });
+  const run = (update: number, drawn = (update - 1) * config.agent!.scenarios_per_update) =>
+    algorithm.runUpdate({ update, drawn, learningRate: (step) => 0.1 * (step + 1), signal });
+  const of = <T>(method: EngineMethod) =>
+    requests.filter((made) => made.method === method).map(({ request }) => request as T);
+  return {
+    run,
+    engine,
+    config,
+    observed,
+    trained: () => of<TrainRequest>("train_step"),
+    scored: () => of<ScoreRequest>("score"),
+    order: () => requests.map(({ method }) => method),
+  };
+}
+
+/** What tells one sample from another. */
+const name = (sample: TrainingSample) => [...sample.tokens].join(" ");
+
+Deno.test("one step: every ratio is 1, the loss is divided once by trajectories times token budget", async () => {
+  const { run, trained, scored, config, observed } = await grpo({ max_turns: 3 });
+  const result = await run(1);
+  const [request] = trained();
+  assert.equal(trained().length, 1);
+  assert.equal(scored().length, 0);
+  assert.ok(
+    request!.samples.every((sample) => sample.old_logprobs === null && sample.reference_logprobs === null),
+  );
+  const kept = observed[0]!.groups.flatMap(({ members }) => members).filter(({ status }) =>
+    status === "kept"
+  );
+  const budget = Math.min(3 * config.agent!.max_new_tokens_per_turn, config.agent!.max_trajectory_tokens);
+  assert.deepEqual(request!.loss, {
+    type: "policy",
+    importance_sampling_level: "token",
+    clip_low: 0.2,
+    clip_high: 0.28,
+    kl_coefficient: 0,
+    normalizer: kept.length * budget,
+  });
+  assert.equal(request!.optimizer.learning_rate, 0.1);
+  assert.equal(result.drawn, 2);
+  assert.deepEqual(result.steps.map(({ step }) => step), [1]);
+  const values = result.steps[0]!.values;
+  assert.equal(values["ratio/mean"], 1);
+  assert.equal(values["ratio/clipped_fraction_low"], 0);
+  assert.ok(Math.abs(result.values["kl/sample_train_max"]!) < 1e-6);
+  assert.ok(kept.some(({ fragments }) => fragments[0]!.sampled.ratios[0] === 1));
+});
+
+Deno.test("a scenario is an update's group, and history counts its passes", async () => {
+  const { run, observed } = await grpo({}, (_, said) => said.join("").length % 2);
+  const result = await run(1);
+  const { groups } = observed[0]!;
+  assert.deepEqual(result.groups.map(({ scenario }) => scenario), groups.map(({ scenario }) => scenario));
+  for (const { scenario, members } of groups) {
+    const passes = members.filter(({ total_reward }) => total_reward === 1).length;
+    assert.deepEqual(result.history[scenario], { update: 1, attempts: 4, passes });
+  }
+  const rewards = groups.flatMap(({ members }) => members.map(({ total_reward }) => total_reward!));
+  assert.equal(result.reward_mean, rewards.reduce((a, b) => a + b, 0) / rewards.length);
+  assert.equal(result.values["reward/mean"], result.reward_mean);
+});
+
+Deno.test("several steps: groups are split whole, rescored before the first step, and learned once an epoch", async () => {
+  let attempt = 0;
+  const { run, trained, scored, order, observed } = await grpo({
+    scenarios_per_update: 4,
+    optimizer_steps_per_update: 2,
+    epochs_per_update: 2,
+  }, () => ++attempt);
+  const result = await run(1);
+  assert.deepEqual(order(), ["score", "train_step", "train_step", "train_step", "train_step"]);
+  assert.equal(scored()[0]!.adapter, "policy");
+  assert.deepEqual(trained().map(({ optimizer }) => optimizer.learning_rate), [0.1, 0.2, 0.1 * 3, 0.4]);
+  const everything = scored()[0]!.samples.map(name).toSorted();
+  const [a, b, c, d] = trained().map(({ samples }) => samples.map(name));
+  assert.deepEqual([...a!, ...b!].toSorted(), everything);
+  assert.deepEqual([...c!, ...d!].toSorted(), everything);
+  for (const { samples, loss } of trained()) {
+    const groups = new Set(samples.map(({ prefix_group }) => prefix_group));
+    const kept = observed[0]!.groups.filter(({ group }) => groups.has(group))
+      .flatMap(({ members }) => members).filter(({ status }) => status === "kept");
+    assert.equal(loss.normalizer, kept.length * 256);
+  }
+  assert.deepEqual(result.steps.map(({ step }) => step), [1, 2, 3, 4]);
+  assert.equal(result.steps[0]!.values["ratio/mean"], 1);
+  assert.notEqual(result.steps[2]!.values["ratio/mean"], 1);
+});
+
+Deno.test("old log-probabilities are those of the policy that sampled, at every step", async () => {
+  const { run, trained, observed } = await grpo({ scenarios_per_update: 4, optimizer_steps_per_update: 2 });
+  await run(1);
+  for (const { samples } of trained()) {
+    for (const sample of samples) {
+      const group = observed[0]!.groups.find(({ group }) => group === sample.prefix_group)!;
+      const fragment = group.members.map(({ fragments }) => fragments[0]!)
+        .find(({ tokens }) => tokens.join(" ") === name(sample))!;
+      const old = atMask(sample, sample.old_logprobs!);
+      old.forEach((value, i) => assert.ok(Math.abs(value - fragment.sampled.sampler_logprobs[i]!) < 1e-6));
+    }
+  }
+});
+
+Deno.test('old_logprobs = "sampler" takes them as they were drawn, and scores nothing', async () => {
+  const { run, trained, scored } = await grpo({ old_logprobs: "sampler", epochs_per_update: 2 });
+  await run(1);
+  assert.equal(scored().length, 0);
+  assert.ok(trained().every(({ samples }) => samples.every((sample) => sample.old_logprobs !== null)));
+});
+
+Deno.test("the KL term's reference is the base model, or the adapter that training began with", async () => {
+  const base = await grpo({ kl_coefficient: 0.1 });
+  const first = await base.run(1);
+  assert.equal(base.scored()[0]!.adapter, null);
+  assert.ok(Math.abs(first.steps[0]!.values["kl/reference"]!) < 1e-9);
+  const second = await base.run(2);
+  assert.ok(second.steps[0]!.values["kl/reference"]! > 1e-6);
+  const init = await grpo({ kl_coefficient: 0.1, kl_reference: "init_adapter" });
+  await init.engine.call("adapter_open", { adapter: REFERENCE, source: { type: "copy", adapter: "policy" } });
+  await init.run(1);
+  assert.equal(init.scored()[0]!.adapter, REFERENCE);
+});
+
+Deno.test("a degenerate update teaches nothing and takes no step, except towards the reference", async () => {
+  const { run, trained, observed } = await grpo({}, () => 1);
+  const result = await run(1);
+  assert.equal(trained().length, 0);
+  assert.deepEqual([result.steps, result.loss, result.reward_mean, result.drawn], [[], null, 1, 2]);
+  assert.ok(observed[0]!.groups.every(({ status }) => status === "degenerate"));
+  assert.equal(result.values["group/degenerate_fraction"], 1);
+  const pulled = await grpo({ kl_coefficient: 0.1 }, () => 1);
+  await pulled.run(1);
+  assert.equal(pulled.trained().length, 1);
+});
+
+Deno.test("an update that loses too much fails, and can still be looked at", async () => {
+  const { run, trained, observed } = await grpo({ max_new_tokens_per_turn: 1 });
+  await assert.rejects(run(1), { code: "max_dropped_fraction" });
+  assert.equal(trained().length, 0);
+  assert.deepEqual(observed.map(({ update }) => update), [1]);
+});
+
+Deno.test("an update is a function of its number and of what was drawn before", async () => {
+  const [once, again] = [await grpo(), await grpo()];
+  const tokens = ({ observed }: typeof once) =>
+    observed.at(-1)!.groups.map(({ members }) => members.map(({ fragments }) => fragments));
+  await once.run(1);
+  await again.run(1);
+  assert.deepEqual(tokens(once), tokens(again));
+  await once.run(2);
+  assert.notDeepEqual(tokens(once), tokens(again));
+});

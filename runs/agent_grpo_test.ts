@@ -123,8 +123,8 @@ Deno.test("several steps: groups are split whole, rescored before the first step
     assert.equal(loss.normalizer, kept.length * 256);
   }
   assert.deepEqual(result.steps.map(({ step }) => step), [1, 2, 3, 4]);
-  assert.equal(result.steps[0]!.values["ratio/mean"], 1);
-  assert.notEqual(result.steps[2]!.values["ratio/mean"], 1);
+  const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
+  assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
 });
 
 Deno.test("old log-probabilities are those of the policy that sampled, at every step", async () => {

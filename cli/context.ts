@@ -29,6 +29,8 @@ export interface EvaluateOptions {
   loaded: LoadedConfig;
   /** An adapter file; null: the model as the configuration would begin to train it. */
   adapter: string | null;
+  /** Aborts when the evaluation is to be given up; what it made is then removed. */
+  signal: AbortSignal;
 }
 
 export interface CliContext {

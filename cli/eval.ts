@@ -57,9 +57,13 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
 async function evaluate(path: string, options: EvalOptions, context: CliContext): Promise<void> {
   const { terminal } = context;
   const loaded = withOptions(await loadRunConfig(path), options);
-  const release = context.onInterrupt(() => context.exit(EXIT.interrupted));
+  const giving_up = new AbortController(), { signal } = giving_up;
+  const release = context.onInterrupt(() => {
+    if (signal.aborted) return context.exit(EXIT.interrupted);
+    giving_up.abort(new ServiceError("cancelled", "Cannot finish the evaluation: interrupted"));
+  });
   try {
-    const result = await context.evaluate({ loaded, adapter: options.adapter ?? null });
+    const result = await context.evaluate({ loaded, adapter: options.adapter ?? null, signal });
     const report = JSON.stringify({
       model: loaded.config.model.path,
       adapter: options.adapter ?? null,

@@ -88,3 +88,25 @@ Deno.test("a configuration without held-out data is refused", async () => {
   assert.equal(code, 2);
   assert.match(err, /has no \[evaluation\]/);
 });
+
+Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async () => {
+  const exits: number[] = [];
+  let interrupt = () => {};
+  const code = await runCli(
+    ["eval", GRPO],
+    testContext({
+      onInterrupt(callback) {
+        interrupt = callback;
+        return () => {};
+      },
+      exit: (code) => exits.push(code),
+      evaluate({ signal }) {
+        interrupt();
+        assert.deepEqual(exits, []);
+        interrupt();
+        return Promise.reject(signal.reason);
+      },
+    }),
+  );
+  assert.deepEqual([code, exits], [130, [130]]);
+});

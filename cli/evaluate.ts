@@ -23,10 +23,10 @@ export interface EvaluationSession {
 /**
  * Tries the held-out data with an adapter, or with what training would begin with.
  *
- * @throws {ServiceError} What the data, the model, the adapter or the machine refuse.
+ * @throws {ServiceError} What the data, the model, the adapter or the machine refuse, or the signal's reason.
  */
 export async function evaluateAlone(
-  { loaded, adapter }: EvaluateOptions,
+  { loaded, adapter, signal }: EvaluateOptions,
   openSession: (options: EvaluationSession) => Session,
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded);
@@ -42,8 +42,8 @@ export async function evaluateAlone(
         await engine.call("adapter_open", { adapter: EVALUATED, source: { type: "file", path } });
       }
       const algorithm = prepared.createAlgorithm(session, systemClock);
-      const name = path === null ? null : EVALUATED;
-      return await algorithm.evaluate({ adapter: name, signal: new AbortController().signal });
+      signal.throwIfAborted();
+      return await algorithm.evaluate({ adapter: path === null ? null : EVALUATED, signal });
     } finally {
       await session.close();
     }

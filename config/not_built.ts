@@ -35,6 +35,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
   { key: "agent.reward", part: CATALOGUE },
   { key: "agent.judge", part: "the judge" },
+  { key: "agent.judge_failure", value: "fail", part: "the judge" },
   { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
   { key: "agent.scenario_generation", part: "the generation of scenarios" },

@@ -29,6 +29,7 @@ Deno.test("a part that is not built is refused by its name and its line, and by 
     ["training.gradient_checkpointing = true", "training.gradient_checkpointing = true"],
     [`${AGENT}agent.judge.modle = "x"`, "agent.judge"],
     [`${AGENT}agent.judge = 3`, "agent.judge"],
+    [`${AGENT}agent.judge_failure = "fail"`, 'agent.judge_failure = "fail"'],
     [`${AGENT}agent.mcp_servers = [{ name = "x" }]`, "agent.mcp_servers"],
     [`${AGENT}agent.mcp_config = "mcp.json"`, "agent.mcp_config"],
     [`${AGENT}agent.scenario_generation = {}`, "agent.scenario_generation"],

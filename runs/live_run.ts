@@ -7,7 +7,6 @@ import {
   type Checkpoint,
   checkpointName,
   initialState,
-  listCheckpoints,
   pruneCheckpoints,
   saveCheckpoint,
   type TrainingState,
@@ -34,6 +33,8 @@ export class LiveRun {
   state: TrainingState = initialState();
   /** Metrics of the last update and of evaluations since. */
   metrics: Metrics = {};
+  /** The update of which the present state lies in a checkpoint of this run. */
+  saved_update: number | null = null;
   readonly #options: LiveRunOptions;
   #has_checkpoint = false;
 
@@ -120,6 +121,7 @@ export class LiveRun {
       write: writeEngineFiles,
     });
     this.#has_checkpoint = true;
+    this.saved_update = this.state.update;
     const { update, step, best } = this.state;
     const { name, size_bytes } = checkpoint;
     const is_best = best?.update === update;
@@ -133,11 +135,9 @@ export class LiveRun {
   goOnFrom(checkpoint: Checkpoint | null): void {
     this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
     this.metrics = checkpoint ? { ...checkpoint.record.metrics } : {};
-    this.#has_checkpoint = checkpoint !== null;
-  }
-
-  /** Whether this update has its checkpoint. */
-  async hasCheckpoint(update: number): Promise<boolean> {
-    return (await listCheckpoints(this.checkpointRoot)).includes(checkpointName(update));
+    const is_own = checkpoint !== null &&
+      checkpoint.directory === `${this.checkpointRoot}/${checkpoint.name}`;
+    this.#has_checkpoint = is_own;
+    this.saved_update = is_own ? this.state.update : null;
   }
 }

@@ -41,6 +41,7 @@ export class Supervisor {
   readonly #now = new AbortController();
   #session: Session | null = null;
   #algorithm: Algorithm | null = null;
+  #has_ended = false;
   #losses = 0;
   #questions = 0;
   /** Changes of state that commands made, one after the other. */
@@ -83,7 +84,21 @@ export class Supervisor {
     for (const { code, message } of prepared.warnings) this.#run.warn(code, message);
     await this.#openSession(from);
     await this.#run.enter("running", { checkpoint: from?.name ?? null });
-    this.#controller?.listen().catch((error) => this.#run.warn("control_pipe", errorRecord(error).message));
+    this.#controller?.listen().then(
+      () => this.#leaveUnwatched("it was closed"),
+      (error) => this.#leaveUnwatched(errorRecord(error).message),
+    );
+  }
+
+  /** Whoever held the other end of the control pipe is gone: nobody could pause or cancel this run any more. */
+  #leaveUnwatched(reason: string): void {
+    if (this.#has_ended) return;
+    this.#run.emit({
+      kind: "log",
+      level: "warning",
+      message: `the control pipe ended: ${reason}; the run leaves`,
+    });
+    this.stop();
   }
 
   /** Trains to the end; every ending, a failure too, is a state of the run. */
@@ -95,6 +110,7 @@ export class Supervisor {
     } catch (error) {
       failure = error;
     }
+    this.#has_ended = true;
     await this.#controller?.close();
     await this.#entering;
     await this.#session?.close();

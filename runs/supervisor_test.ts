@@ -221,3 +221,43 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a run whose control pipe ends leaves at the next boundary", strict, async () => {
+  await withFolder(async (root) => {
+    const pipe = testPipe();
+    const run = await start({
+      root,
+      start: { control: pipe.port },
+      refuse: (method) => {
+        if (method === "train_step") pipe.end();
+      },
+    });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "interrupted");
+    assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [1]);
+    assert.match(ofKind(events, "log")[0]!.message, /control pipe ended/);
+  });
+});
+
+Deno.test(
+  "a resumed run does not write again what it went on from, unless the learning rate changed",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      await commanded(root, { commands: [{ id: 1, command: "pause" }] });
+      const resumed = await start({ root, start: { mode: "resume" } });
+      const events = await eventsOf(resumed);
+      assert.deepEqual(ofKind(events, "checkpoint").map(({ update }) => update), [3]);
+      const other = `${root}/other`;
+      const { events: changed } = await commanded(other, {
+        commands: [{ id: 1, command: "set_lr", lr: 0.5 }, { id: 2, command: "pause" }],
+      });
+      assert.deepEqual(ofKind(changed, "checkpoint").map(({ update }) => update), [1, 2, 2]);
+      const after = await eventsOf(await start({ root: other, start: { mode: "resume" } }));
+      assert.deepEqual(
+        ofKind(after, "metrics").flatMap(({ values }) => values["optimizer/learning_rate"] ?? []),
+        [0.5],
+      );
+    });
+  },
+);

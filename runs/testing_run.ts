@@ -157,12 +157,19 @@ export function ofKind<K extends RunEvent["kind"]>(
 }
 
 /** A control pipe whose other end is the test. */
-export function testPipe(): { port: ControlPort; send(command: object): void; sent: ControlMessage[] } {
+export function testPipe(): {
+  port: ControlPort;
+  send(command: object): void;
+  /** Ends the pipe, as when the service dies. */
+  end(): void;
+  sent: ControlMessage[];
+} {
   const lines = new AsyncQueue<string>();
   const sent: ControlMessage[] = [];
   return {
     port: { lines, send: (message) => sent.push(message) },
     send: (command) => lines.push(JSON.stringify(command)),
+    end: () => lines.close(),
     sent,
   };
 }

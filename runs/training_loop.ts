@@ -26,8 +26,6 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
-  /** The update whose checkpoint was written last. */
-  #saved_update: number | null = null;
   #started_ms: number;
 
   constructor(options: TrainingLoopOptions) {
@@ -68,18 +66,17 @@ export class TrainingLoop {
     const { run } = this.#options;
     const { update, best } = run.state;
     const { checkpoint } = run.config;
-    if (!checkpoint || update === 0 || this.#saved_update === update) return false;
+    if (!checkpoint || update === 0 || run.saved_update === update) return false;
     return this.#isFinished() || update % checkpoint.every_updates === 0 ||
       (checkpoint.best && best?.update === update);
   }
 
   async #checkpoint(): Promise<void> {
     const { run, engine } = this.#options;
-    if (this.#saved_update === run.state.update) return;
+    if (run.saved_update === run.state.update) return;
     await run.saveCheckpoint(async (directory) => {
       await engine.call("checkpoint_save", { adapter: POLICY, directory });
     });
-    this.#saved_update = run.state.update;
   }
 
   /** Obeys what arrived since the last boundary. */
@@ -89,6 +86,7 @@ export class TrainingLoop {
       switch (command.command) {
         case "set_lr":
           run.state.learning_rate = command.lr;
+          run.saved_update = null;
           break;
         case "checkpoint":
           await this.#checkpoint();

@@ -6,7 +6,7 @@ import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { Trainer } from "../learning/trainer.ts";
 import { type LoadedModel, loadModel } from "../model/load_model.ts";
-import { Batcher } from "../sampler/batcher.ts";
+import { Batcher, type DrawnBlock } from "../sampler/batcher.ts";
 import { Sampler } from "../sampler/sampler.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
@@ -16,7 +16,6 @@ import type {
   EngineMethod,
   EngineMethods,
   EngineRequest,
-  GenerationStop,
   LoadRequest,
   ModelFacts,
 } from "./protocol.ts";
@@ -210,7 +209,7 @@ export class Engine {
       adapters: new Adapters(allocator, model, request.path),
       trainer: new Trainer(allocator, model, request),
       batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
-        drawn: (sequence, tokens, logprobs, stop) => this.#drawn(sequence, { tokens, logprobs, stop }),
+        drawn: (sequence, block) => this.#drawn(sequence, block),
         failed: (sequence, error) => this.#failed(sequence, error),
       }),
     };
@@ -240,10 +239,7 @@ export class Engine {
     return null;
   }
 
-  #drawn(
-    sequence: Sequence,
-    block: { tokens: number[]; logprobs: number[]; stop: GenerationStop | null },
-  ): void {
+  #drawn(sequence: Sequence, block: DrawnBlock): void {
     const { port, id } = this.#owners.get(sequence)!;
     port.postMessage({ block: { sequence: id, ...block } });
   }

@@ -5,8 +5,8 @@ import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
-import { openGguf } from "../formats/gguf.ts";
-import { readModelShape } from "./model_shape.ts";
+import { type GgufFile, openGguf } from "../formats/gguf.ts";
+import { type ModelShape, readModelShape } from "./model_shape.ts";
 import type { Model } from "./transformer.ts";
 import { loadWeights } from "./weights.ts";
 
@@ -33,30 +33,33 @@ export async function loadModel(
   const shape = readModelShape(file);
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");
-  try {
-    const weights = await loadWeights(allocator, file, shape);
-    const table = ropeTable(shape.head_width, shape.rope_base, options.max_context);
-    const rope = {
-      cosines: allocator.upload("weights", table.shape, table.cosines),
-      sines: allocator.upload("weights", table.shape, table.sines),
-    };
-    const tensors = [...file.tensors.values()];
-    return {
-      allocator,
-      model: {
-        recorder: new Recorder(gpu),
-        shape,
-        weights,
-        rope,
-        compute: chooseCompute(gpu, options.compute),
-      },
-      parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
-      tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
-    };
-  } finally {
-    const failed = await gpu.device.popErrorScope();
-    if (failed) throw new ServiceError("out_of_memory", `Cannot load ${path}: ${failed.message}`, { path });
-  }
+  const uploaded = await upload(allocator, file, { shape, positions: options.max_context }).catch((error) =>
+    error
+  );
+  const failed = await gpu.device.popErrorScope();
+  if (failed) throw new ServiceError("out_of_memory", `Cannot load ${path}: ${failed.message}`, { path });
+  if (uploaded instanceof Error) throw uploaded;
+  const tensors = [...file.tensors.values()];
+  return {
+    allocator,
+    model: { recorder: new Recorder(gpu), shape, ...uploaded, compute: chooseCompute(gpu, options.compute) },
+    parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
+    tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
+  };
+}
+
+async function upload(
+  allocator: Allocator,
+  file: GgufFile,
+  { shape, positions }: { shape: ModelShape; positions: number },
+): Promise<Pick<Model, "weights" | "rope">> {
+  const weights = await loadWeights(allocator, file, shape);
+  const table = ropeTable(shape.head_width, shape.rope_base, positions);
+  const rope = {
+    cosines: allocator.upload("weights", table.shape, table.cosines),
+    sines: allocator.upload("weights", table.shape, table.sines),
+  };
+  return { weights, rope };
 }
 
 /** `auto`: f32 on a software adapter, else f16 where the device has it. */

@@ -113,7 +113,7 @@ function feedForwardBlock(pass: ForwardPass, layer: number): void {
 
 /** u = x · Aᵀ for every target of an input group. */
 function downProject(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
-  const place = pass.adapter?.layout.down[layer]![group];
+  const place = pass.adapter?.layout.down[layer]?.[group];
   if (!place) return;
   const u = groupDown(pass, layer, group)!;
   const weight: Weight = { type: "f32", values: placeView(pass.adapter!.params, place), shape: place.shape };
@@ -126,7 +126,7 @@ export function groupDown(
   layer: number,
   group: number,
 ): Tensor | null {
-  const place = pass.adapter?.layout.down[layer]![group];
+  const place = pass.adapter?.layout.down[layer]?.[group];
   return place ? firstRows(pass.activations.layer(layer).down[group]!, pass.rows, place.shape[0]) : null;
 }
 
@@ -143,7 +143,7 @@ function linear(
   { x, y, residual }: { x: Tensor; y: Tensor; residual?: Tensor },
 ): void {
   const { model, adapter } = pass;
-  const pair = adapter?.layout.pairs[layer]![target];
+  const pair = adapter?.layout.pairs[layer]?.[target];
   const lora = pair && {
     u: groupDown(pass, layer, groupOf(target))!,
     column: pair.column,

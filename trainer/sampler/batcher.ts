@@ -10,13 +10,18 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { ReferencePool } from "./kv_pages.ts";
-import type { PrefillPart, Sampler } from "./sampler.ts";
+import type { DrawnRow, PrefillPart, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
 import { createTokenMask } from "./token_mask.ts";
 
+/** Tokens of a generation since the last time; the last block says why it ended. */
+export interface DrawnBlock extends DrawnRow {
+  stop: GenerationStop | null;
+}
+
 /** What a generation's owner hears. */
 export interface SequenceListener {
-  drawn(sequence: Sequence, tokens: number[], logprobs: number[], stop: GenerationStop | null): void;
+  drawn(sequence: Sequence, block: DrawnBlock): void;
   failed(sequence: Sequence, error: ErrorRecord): void;
 }
 
@@ -162,7 +167,9 @@ export class Batcher {
   /** Runs one prefill or one block. @returns False when there was nothing to do. */
   async step(): Promise<boolean> {
     for (const sequence of this.#sequences) {
-      if (sequence.generation?.is_cancelled) this.#end(sequence, [], [], "cancelled");
+      if (sequence.generation?.is_cancelled) {
+        this.#end(sequence, { tokens: [], logprobs: [], stop: "cancelled" });
+      }
       this.#unblock(sequence);
     }
     const prefill = this.#select(isPrefillReady);
@@ -248,7 +255,7 @@ export class Batcher {
     sequences.forEach((sequence, i) => this.#advance(sequence, drawn[i]!));
   }
 
-  #advance(sequence: Sequence, { tokens, logprobs }: { tokens: number[]; logprobs: number[] }): void {
+  #advance(sequence: Sequence, { tokens, logprobs }: DrawnRow): void {
     const generation = sequence.generation!;
     sequence.tokens.push(...tokens);
     sequence.processed = sequence.tokens.length;
@@ -265,16 +272,16 @@ export class Batcher {
       sequence.processed--;
       sequence.is_drawn_pending = true;
       this.#dropHidden(sequence);
-      return this.#end(sequence, tokens, logprobs, stop);
+      return this.#end(sequence, { tokens, logprobs, stop });
     }
-    if (generation.is_cancelled) return this.#end(sequence, tokens, logprobs, "cancelled");
-    this.listener.drawn(sequence, tokens, logprobs, null);
+    if (generation.is_cancelled) return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
+    this.listener.drawn(sequence, { tokens, logprobs, stop: null });
   }
 
-  #end(sequence: Sequence, tokens: number[], logprobs: number[], stop: GenerationStop): void {
+  #end(sequence: Sequence, block: DrawnBlock): void {
     sequence.generation = null;
     this.#trimPages(sequence);
-    this.listener.drawn(sequence, tokens, logprobs, stop);
+    this.listener.drawn(sequence, block);
   }
 
   /** The row that takes the state behind a sequence's next tokens is its own. */

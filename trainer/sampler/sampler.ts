@@ -4,17 +4,18 @@
  */
 
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
-import { kvCopyPage, kvWrite, NO_SLOT, PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { kvCopyPage, kvWrite, PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
-import { advance, MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
+import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
-import { ceilDiv, roundUp } from "../../kernels/shape.ts";
+import { roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
+import { type DecodeRow, DecodeState } from "./decode_state.ts";
 import type { PageCopy, Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
@@ -39,12 +40,6 @@ export interface PrefillPart {
   count: number;
 }
 
-/** A sequence that draws, and the row of the state from which it draws its first token. */
-export interface DecodeRow {
-  sequence: Sequence;
-  from: number;
-}
-
 /** What a block drew for a row: as many tokens as it did before it ended. */
 export interface DrawnRow {
   tokens: number[];
@@ -54,34 +49,16 @@ export interface DrawnRow {
 /** Decode batches are padded to a multiple of this, so that few shapes of batches occur. */
 const ROW_STEP = 8;
 
-/** Word-sized state of decoding rows. */
-const ROW_ARRAYS = [
-  "token",
-  "position",
-  "token_position",
-  "remaining",
-  "slots",
-  "top_k",
-  "hidden",
-  "hidden_from",
-] as const;
-const FLOAT_ARRAYS = ["logprob", "temperature", "top_p", "cutoff"] as const;
-
-type RowTensors = Record<typeof ROW_ARRAYS[number] | typeof FLOAT_ARRAYS[number], Tensor>;
-
 export class Sampler {
   readonly #k_pages: Tensor[];
   readonly #v_pages: Tensor[];
   readonly #page_table: Tensor;
   /** `[2 · slots, C]`: the residual stream behind a sequence's last token. */
   readonly #hidden: Tensor;
-  readonly #rows: RowTensors;
-  readonly #stream: Tensor;
-  readonly #stop_tokens: Tensor;
-  readonly #mask: Tensor;
+  readonly #state: DecodeState;
   readonly #out: Tensor;
-  readonly #ids: Tensor;
-  readonly #last_rows: Tensor;
+  /** Of a prefill: token, position and slot of each row; last row and row of the state of each sequence. */
+  readonly #given: Record<"ids" | "positions" | "slots" | "last_rows" | "hidden", Tensor>;
   readonly #copies: Tensor;
   readonly #attention_state: Tensor;
   readonly #last: Tensor;
@@ -89,7 +66,6 @@ export class Sampler {
   readonly #rstd: Tensor;
   readonly #logits: Tensor;
   readonly #partials: Tensor;
-  readonly #mask_words: number;
   readonly #capacity: number;
   #activations: Activations | null = null;
 
@@ -105,17 +81,10 @@ export class Sampler {
     this.#v_pages = layers.map(() => allocator.create("kv", cache, kv));
     this.#page_table = create([slots, slot_pages], "u32");
     this.#hidden = create([2 * slots, shape.width]);
-    this.#rows = Object.fromEntries([
-      ...ROW_ARRAYS.map((name) => [name, create([rows], "u32")]),
-      ...FLOAT_ARRAYS.map((name) => [name, create([batch])]),
-    ]);
-    this.#stream = create([batch, 2], "u32");
-    this.#stop_tokens = create([batch, MAX_STOP_TOKENS], "u32");
-    this.#mask_words = ceilDiv(shape.vocabulary, 32);
-    this.#mask = create([batch, this.#mask_words], "u32");
+    this.#state = new DecodeState(allocator, { batch, vocabulary: shape.vocabulary });
     this.#out = create([2, block_steps, batch], "u32");
-    this.#ids = create([rows], "u32");
-    this.#last_rows = create([rows], "u32");
+    const word = () => create([rows], "u32");
+    this.#given = { ids: word(), positions: word(), slots: word(), last_rows: word(), hidden: word() };
     this.#copies = create([slots, 3], "u32");
     this.#attention_state = create([rows, shape.heads, 2]);
     this.#last = create([rows, shape.width]);
@@ -145,15 +114,15 @@ export class Sampler {
       this.allocator.write(cut, Uint32Array.from(values));
       return cut;
     };
-    const tensors = {
-      ids: write(this.#ids, ids),
-      positions: write(this.#rows.position, positions),
-      slots: write(this.#rows.slots, slots),
-    };
-    const stream = this.#forward(adapter, rows, tensors);
+    const given = this.#given;
+    const stream = this.#forward(adapter, rows, {
+      ids: write(given.ids, ids),
+      positions: write(given.positions, positions),
+      slots: write(given.slots, slots),
+    });
     const last = view(this.#last, [parts.length, shape.width]);
-    gatherRows(recorder, { x: stream, index: write(this.#last_rows, last_rows), y: last });
-    scatterRows(recorder, { x: this.#hidden, index: write(this.#rows.hidden, hidden), y: last });
+    gatherRows(recorder, { x: stream, index: write(given.last_rows, last_rows), y: last });
+    scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
     recorder.submit();
   }
 
@@ -166,18 +135,12 @@ export class Sampler {
     const { recorder, shape, weights, compute } = this.model;
     const rows = roundUp(batch.length, ROW_STEP);
     this.#uploadPages(batch.map((row) => row.sequence));
-    const { has_mask, has_cutoff } = this.#uploadRows(batch, rows);
+    const state = this.#state.upload(batch, rows);
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
-    const r = Object.fromEntries(
-      Object.entries(this.#rows).map(([name, tensor]) => [name, cut(tensor)]),
-    ) as RowTensors;
-    const { token, logprob, position, token_position, remaining, slots, temperature, top_k, top_p } = r;
-    const mask = has_mask ? cut(this.#mask, this.#mask_words) : null;
-    const cutoff = has_cutoff ? r.cutoff : null, stream = cut(this.#stream, 2);
-    const stop_tokens = cut(this.#stop_tokens, MAX_STOP_TOKENS), out = view(this.#out, [2, steps, rows]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
+    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
     let last = cut(this.#last, shape.width);
-    gatherRows(recorder, { x: this.#hidden, index: r.hidden_from, y: last });
+    gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
     for (let step = 0; step < steps; step++) {
       rmsNorm(
         recorder,
@@ -185,27 +148,12 @@ export class Sampler {
         shape.norm_eps,
       );
       matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
-      if (cutoff) topCutoff(recorder, { logits, mask, temperature, top_k, top_p, cutoff });
-      const partials = this.#partials;
-      sampleToken(recorder, {
-        logits,
-        mask,
-        temperature,
-        stream,
-        position,
-        cutoff,
-        partials,
-        token,
-        logprob,
-      });
-      advance(
-        recorder,
-        { token, logprob, stop_tokens, position, token_position, remaining, slots, out },
-        step,
-      );
-      last = this.#forward(adapter, rows, { ids: token, positions: token_position, slots });
+      if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
+      sampleToken(recorder, { ...state, logits, partials });
+      advance(recorder, { ...state, out }, step);
+      last = this.#forward(adapter, rows, { ...state, ids: state.token, positions: state.token_position });
     }
-    scatterRows(recorder, { x: this.#hidden, index: r.hidden, y: last });
+    scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const [bytes] = await recorder.submitAndRead([out]);
     return batch.map((_, row) => drawnRow(bytes!, { row, rows, steps }));
   }
@@ -214,15 +162,10 @@ export class Sampler {
     const owned = [
       ...this.#k_pages,
       ...this.#v_pages,
-      ...Object.values(this.#rows),
+      ...Object.values(this.#given),
       this.#page_table,
       this.#hidden,
-      this.#stream,
-      this.#stop_tokens,
-      this.#mask,
       this.#out,
-      this.#ids,
-      this.#last_rows,
       this.#copies,
       this.#attention_state,
       this.#last,
@@ -232,6 +175,7 @@ export class Sampler {
       this.#partials,
     ];
     for (const tensor of owned) this.allocator.free(tensor);
+    this.#state.free();
     this.#activations?.free();
     this.model.recorder.forgetAll();
   }
@@ -286,38 +230,6 @@ export class Sampler {
       const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
       kvCopyPage(this.model.recorder, { copies: list, ...pages });
     }
-  }
-
-  #uploadRows(batch: readonly DecodeRow[], rows: number): { has_mask: boolean; has_cutoff: boolean } {
-    const sequences = batch.map((row) => row.sequence);
-    const generations = sequences.map((sequence) => sequence.generation!);
-    const words = (tensor: Tensor, width: number, of: (i: number) => ArrayLike<number>, fill: number) => {
-      const values = new Uint32Array(rows * width).fill(fill);
-      sequences.forEach((_, i) => values.set(of(i), i * width));
-      this.allocator.write(tensor, values);
-    };
-    const floats = (tensor: Tensor, of: (i: number) => number, fill: number) =>
-      this.allocator.write(
-        tensor,
-        Float32Array.from({ length: rows }, (_, i) => i < sequences.length ? of(i) : fill),
-      );
-    const sampling = (i: number) => generations[i]!.sampling;
-    words(this.#rows.position, 1, (i) => [sequences[i]!.tokens.length], 0);
-    words(this.#rows.remaining, 1, (i) => [generations[i]!.remaining], 1);
-    words(this.#rows.slots, 1, (i) => [sequences[i]!.slot], NO_SLOT);
-    words(this.#rows.hidden, 1, (i) => [sequences[i]!.hidden!], NONE);
-    words(this.#rows.hidden_from, 1, (i) => [batch[i]!.from], NONE);
-    words(this.#rows.top_k, 1, (i) => [sampling(i).top_k], 0);
-    words(this.#stream, 2, (i) => sampling(i).stream, 0);
-    words(this.#stop_tokens, MAX_STOP_TOKENS, (i) => {
-      return Uint32Array.from({ length: MAX_STOP_TOKENS }, (_, s) => generations[i]!.stop_tokens[s] ?? NONE);
-    }, NONE);
-    floats(this.#rows.temperature, (i) => sampling(i).temperature, 1);
-    floats(this.#rows.top_p, (i) => sampling(i).top_p, 1);
-    const has_mask = generations.some((generation) => generation.mask !== null);
-    const all = new Uint32Array(this.#mask_words).fill(0xffffffff);
-    if (has_mask) words(this.#mask, this.#mask_words, (i) => generations[i]!.mask?.bits() ?? all, 0xffffffff);
-    return { has_mask, has_cutoff: generations.some(({ sampling: s }) => s.top_k > 0 || s.top_p < 1) };
   }
 }
 

@@ -1,0 +1,117 @@
+/** The state of decoding rows on the device, sent once for a block. */
+
+import { NO_SLOT } from "../../kernels/kv_pages/kv_pages.ts";
+import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
+import { ceilDiv } from "../../kernels/shape.ts";
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** A sequence that draws, and the row of the state from which it draws its first token. */
+export interface DecodeRow {
+  sequence: Sequence;
+  from: number;
+}
+
+const WORDS = [
+  "token",
+  "position",
+  "token_position",
+  "remaining",
+  "slots",
+  "top_k",
+  "hidden",
+  "hidden_from",
+] as const;
+const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
+type Name = typeof WORDS[number] | typeof FLOATS[number];
+
+/** `[B]` each, but stream `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
+export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
+  stream: Tensor;
+  stop_tokens: Tensor;
+  mask: Tensor | null;
+  cutoff: Tensor | null;
+};
+
+export class DecodeState {
+  readonly #arrays: Record<Name, Tensor>;
+  readonly #stream: Tensor;
+  readonly #stop_tokens: Tensor;
+  readonly #mask: Tensor;
+  readonly #mask_words: number;
+
+  /** @param sizes batch: most rows. */
+  constructor(readonly allocator: Allocator, sizes: { batch: number; vocabulary: number }) {
+    const { batch, vocabulary } = sizes;
+    this.#mask_words = ceilDiv(vocabulary, 32);
+    this.#arrays = Object.fromEntries([
+      ...WORDS.map((name) => [name, allocator.create("sampler", [batch], "u32")]),
+      ...FLOATS.map((name) => [name, allocator.create("sampler", [batch])]),
+    ]);
+    this.#stream = allocator.create("sampler", [batch, 2], "u32");
+    this.#stop_tokens = allocator.create("sampler", [batch, MAX_STOP_TOKENS], "u32");
+    this.#mask = allocator.create("sampler", [batch, this.#mask_words], "u32");
+  }
+
+  /** Sends the rows, filled up to `rows` with rows of no sequence, and returns the arrays cut to them. */
+  upload(batch: readonly DecodeRow[], rows: number): DecodeViews {
+    const sequences = batch.map((row) => row.sequence);
+    const generations = sequences.map((sequence) => sequence.generation!);
+    const samplings = generations.map((generation) => generation.sampling);
+    const a = this.#arrays;
+    const words = (tensor: Tensor, of: readonly number[], fill: number) =>
+      this.allocator.write(tensor, Uint32Array.from({ length: rows }, (_, i) => of[i] ?? fill));
+    const floats = (tensor: Tensor, of: readonly number[]) =>
+      this.allocator.write(tensor, Float32Array.from({ length: rows }, (_, i) => of[i] ?? 1));
+    words(a.position, sequences.map((sequence) => sequence.tokens.length), 0);
+    words(a.remaining, generations.map((generation) => generation.remaining), 1);
+    words(a.slots, sequences.map((sequence) => sequence.slot), NO_SLOT);
+    words(a.hidden, sequences.map((sequence) => sequence.hidden!), NONE);
+    words(a.hidden_from, batch.map((row) => row.from), NONE);
+    words(a.top_k, samplings.map((sampling) => sampling.top_k), 0);
+    floats(a.temperature, samplings.map((sampling) => sampling.temperature));
+    floats(a.top_p, samplings.map((sampling) => sampling.top_p));
+    const stops = generations.map(({ stop_tokens }) =>
+      Array.from({ length: MAX_STOP_TOKENS }, (_, i) => stop_tokens[i] ?? NONE)
+    );
+    this.#block(this.#stream, samplings.map((sampling) => sampling.stream), { rows, fill: 0 });
+    this.#block(this.#stop_tokens, stops, { rows, fill: NONE });
+    const has_mask = generations.some((generation) => generation.mask !== null);
+    if (has_mask) {
+      const all = new Uint32Array(this.#mask_words).fill(NONE);
+      this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
+    }
+    return this.#views(rows, { has_mask, has_cutoff: samplings.some((s) => s.top_k > 0 || s.top_p < 1) });
+  }
+
+  free(): void {
+    for (const tensor of [...Object.values(this.#arrays), this.#stream, this.#stop_tokens, this.#mask]) {
+      this.allocator.free(tensor);
+    }
+  }
+
+  /** Writes a list of equally long rows. */
+  #block(
+    tensor: Tensor,
+    of: readonly ArrayLike<number>[],
+    { rows, fill }: { rows: number; fill: number },
+  ): void {
+    const width = tensor.shape[1]!;
+    const values = new Uint32Array(rows * width).fill(fill);
+    of.forEach((row, i) => values.set(row, i * width));
+    this.allocator.write(tensor, values);
+  }
+
+  #views(rows: number, { has_mask, has_cutoff }: { has_mask: boolean; has_cutoff: boolean }): DecodeViews {
+    const { cutoff, ...arrays } = Object.fromEntries(
+      Object.entries(this.#arrays).map(([name, tensor]) => [name, view(tensor, [rows])]),
+    ) as Record<Name, Tensor>;
+    return {
+      ...arrays,
+      stream: view(this.#stream, [rows, 2]),
+      stop_tokens: view(this.#stop_tokens, [rows, MAX_STOP_TOKENS]),
+      mask: has_mask ? view(this.#mask, [rows, this.#mask_words]) : null,
+      cutoff: has_cutoff ? cutoff : null,
+    };
+  }
+}

@@ -1,5 +1,13 @@
 // What the kernels of paged attention for software adapters share: where a token lies, and how many of a subgroup's
 // rows' first tokens lie in the same pages (all of a prefill's, a group's prompt in a decode).
+//
+//   params      rows N, heads H, kv_heads K, slot_pages P, scale
+//   q           [N, H, D] f32                in
+//   k_pages     [pages, K, 32, D] f32 or f16 in
+//   v_pages     [pages, K, 32, D] f32 or f16 in
+//   page_table  [S, P] u32                   in
+//   slots       [N] u32                      in
+//   positions   [N] u32                      in
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f32 }
 

@@ -1,5 +1,8 @@
 // One step of the state of decoding, after a token was drawn for every row: a thread owns a row.
 //
+//   ends[b] = token[b] ∈ stop_tokens[b] or remaining[b] = 1
+//   token_position[b] = position[b], position[b] += 1, remaining[b] −= 1, slots[b] ← NONE where ends[b]
+//
 //   A row whose slot is NONE has ended before: nothing of it changes, and its output is NONE. Else the token is put
 //   out, stands at its place, and the row ends when it is a stop token or the last that was allowed.
 //

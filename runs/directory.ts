@@ -1,6 +1,6 @@
 /**
  * The run directory: `run.json` (what the run is and where it stands), `config.toml` (as resolved), `events.jsonl`,
- * `log.txt`, and, unless their own keys say otherwise, `checkpoints/`, `trajectories/` and `adapter.gguf`.
+ * `log.txt` (the same for people), and, unless their own keys say otherwise, `checkpoints/`, `trajectories/` and `adapter.gguf`.
  * A lock file keeps two processes apart.
  */
 
@@ -79,6 +79,10 @@ export class RunDirectory {
 
   get eventsPath(): string {
     return `${this.path}/events.jsonl`;
+  }
+
+  get logPath(): string {
+    return `${this.path}/log.txt`;
   }
 
   /** Changes the record, on the disk first. */

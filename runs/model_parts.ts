@@ -22,7 +22,7 @@ export interface ModelParts {
   variables: Readonly<Record<string, unknown>>;
 }
 
-type ModelConfig = Pick<RunConfig, "model" | "sft"> & {
+type ModelConfig = Pick<RunConfig, "run" | "model" | "sft"> & {
   agent?: Pick<ResolvedAgent, "template_variables"> | undefined;
 };
 
@@ -32,7 +32,8 @@ export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
   const file = await openGguf(config.model.path);
   try {
     const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file, override));
-    const variables = config.agent?.template_variables ?? config.sft?.template_variables ?? {};
+    const section = config.run.algorithm === "sft" ? config.sft : config.agent;
+    const variables = section?.template_variables ?? {};
     const probe = probeTemplate(renderer, variables);
     return { ...headerFacts(file), renderer, probe, variables };
   } finally {

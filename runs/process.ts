@@ -14,6 +14,7 @@ import { LiveRun } from "./live_run.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
 import { openWorkerSession, type Session } from "./session.ts";
+import { appendTextLog } from "./text_log.ts";
 import { Supervisor } from "./supervisor.ts";
 
 export interface StartRunOptions {
@@ -93,6 +94,7 @@ export async function startPrepared(
       run: directory.record.id,
       clock,
       on_durable(batch) {
+        appendTextLog(directory.logPath, batch);
         events.push(...batch);
         options.control?.send({ durable_seq: batch.at(-1)!.seq });
       },

@@ -47,7 +47,7 @@ Deno.test("a run trains to its end and leaves what it promised", strict, async (
     assert.ok((await adapterOf(root)).length > 0);
     assert.deepEqual(
       (await Array.fromAsync(Deno.readDir(`${root}/runs/test`))).map((entry) => entry.name).toSorted(),
-      ["adapter.gguf", "checkpoints", "config.toml", "events.jsonl", "lock", "run.json"],
+      ["adapter.gguf", "checkpoints", "config.toml", "events.jsonl", "lock", "log.txt", "run.json"],
     );
   });
 });

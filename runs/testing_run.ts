@@ -9,6 +9,7 @@ import type { EngineMethod } from "../trainer/engine/protocol.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 import { identityOf } from "./config_identity.ts";
+import type { Algorithm } from "./algorithm.ts";
 import type { ControlMessage, ControlPort } from "./control.ts";
 import type { RunEvent } from "./event.ts";
 import type { PreparedRun } from "./prepare.ts";
@@ -64,6 +65,8 @@ export interface TestRunOptions {
   refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
   /** A reward in place of the share of vowels. */
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
+  /** An algorithm in place of the configured one. */
+  algorithm?: Algorithm;
   /** What the run is started with beside the configuration. */
   start?: Partial<StartPreparedOptions>;
 }
@@ -79,6 +82,7 @@ export function testRunConfig(
 
 export async function startTestRun(options: TestRunOptions): Promise<StartedRun> {
   const config = testRunConfig(options);
+  const { algorithm } = options;
   const clock = options.clock ?? new ManualClock();
   let engines = 0;
   const openSession = (): Promise<Session> => {
@@ -87,14 +91,17 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     const agent = testAgentHost({ config, engine, clock, verify: options.verify });
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
-  return await startPrepared(prepared(config), {
-    mode: "new",
-    checkpoint: null,
-    force: false,
-    clock,
-    openSession,
-    ...options.start,
-  });
+  return await startPrepared(
+    { ...prepared(config), ...(algorithm && { createAlgorithm: () => algorithm }) },
+    {
+      mode: "new",
+      checkpoint: null,
+      force: false,
+      clock,
+      openSession,
+      ...options.start,
+    },
+  );
 }
 
 /** Episodes of one word on a scripted engine. */

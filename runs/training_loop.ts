@@ -47,11 +47,15 @@ export class TrainingLoop {
   /** Every update is done, or time or patience is up. */
   #isFinished(): boolean {
     const { run, algorithm } = this.#options;
-    const { training, evaluation } = run.config;
-    const { update, elapsed_seconds, evaluations_since_best } = run.state;
-    if (update >= algorithm.updates) return true;
-    if (training.max_minutes !== undefined && elapsed_seconds >= training.max_minutes * 60) return true;
+    const { evaluation } = run.config;
+    const { update, evaluations_since_best } = run.state;
+    if (update >= algorithm.updates || this.#timeIsUp()) return true;
     return evaluation?.patience !== undefined && evaluations_since_best >= evaluation.patience;
+  }
+
+  #timeIsUp(): boolean {
+    const { run: { config: { training }, state } } = this.#options;
+    return training.max_minutes !== undefined && state.elapsed_seconds >= training.max_minutes * 60;
   }
 
   #evaluationIsDue(): boolean {
@@ -139,6 +143,8 @@ export class TrainingLoop {
     const step = result.steps.at(-1)?.step ?? state.step;
     Object.assign(state, { update, step, drawn: result.drawn });
     state.elapsed_seconds += seconds;
+    // Another machine would have stopped elsewhere.
+    if (update < algorithm.updates && this.#timeIsUp()) state.deterministic = false;
     state.curve.push(result.reward_mean ?? result.loss);
     state.deterministic &&= result.deterministic;
     for (const [scenario, entry] of Object.entries(result.history)) {

@@ -1,0 +1,43 @@
+/** `log.txt`: what a person would want to read of a run's events, a line each. */
+
+import type { RunEvent } from "./event.ts";
+
+/** The line of an event, without a line end; null for events that are numbers. */
+export function logLine(event: RunEvent): string | null {
+  const text = textOf(event);
+  return text === null ? null : `${event.time} ${text.replaceAll("\n", "\n  ")}`;
+}
+
+function textOf(event: RunEvent): string | null {
+  switch (event.kind) {
+    case "state":
+      return `state ${event.state}${event.checkpoint ? ` from ${event.checkpoint}` : ""}` +
+        (event.detail ? `: ${event.detail}` : "");
+    case "log":
+      return `${event.level} ${event.message}`;
+    case "warning":
+      return `warning ${event.code}: ${event.message}`;
+    case "command":
+      return `command ${event.command} ${JSON.stringify(event.arguments)}`;
+    case "checkpoint":
+      return `checkpoint ${event.name}, ${event.size_bytes} bytes`;
+    case "artifact":
+      return `artifact ${event.name}: ${event.path}, ${event.size_bytes} bytes`;
+    case "update":
+      return `update ${event.update}${event.updates === null ? "" : ` of ${event.updates}`}`;
+    case "evaluation":
+      return `evaluation ${event.n} after update ${event.update}`;
+    case "end":
+      return `end ${event.state} after update ${event.update}`;
+    case "metrics":
+      return null;
+  }
+}
+
+/** Appends events to a text log. It is for people only, so a write that fails is not the run's concern. */
+export function appendTextLog(path: string, events: readonly RunEvent[]): void {
+  const text = events.map(logLine).filter((line) => line !== null).map((line) => line + "\n").join("");
+  try {
+    Deno.writeTextFileSync(path, text, { append: true, create: true });
+  } catch { /* the events themselves are on the disk */ }
+}

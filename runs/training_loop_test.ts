@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../core/clock.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
+import { eventsOf, ofKind, superviseInstead, type TestRunOptions, withFolder } from "./testing_run.ts";
+import * as testing from "./testing_run.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const start = (options: Omit<TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+interface Given {
+  updates: number;
+  /** One for each time that an evaluation is asked for; none: there is nothing held out. */
+  values?: readonly number[];
+  metric?: "eval/pass_rate" | "eval/loss";
+  duringUpdate?: () => Promise<void>;
+}
+
+/** An algorithm whose evaluations are given. */
+class GivenAlgorithm implements Algorithm {
+  readonly updates: number;
+  readonly steps_per_update = 2;
+  readonly objective: Algorithm["objective"];
+  readonly rates: number[] = [];
+  evaluated = 0;
+
+  constructor(readonly given: Given) {
+    const { updates, values, metric = "eval/pass_rate" } = given;
+    this.updates = updates;
+    this.objective = values ? { metric, higher_is_better: metric === "eval/pass_rate" } : null;
+  }
+
+  async runUpdate(
+    { update, drawn, learningRate }: Parameters<Algorithm["runUpdate"]>[0],
+  ): Promise<UpdateResult> {
+    await this.given.duringUpdate?.();
+    this.rates.push(learningRate(0), learningRate(1));
+    return {
+      steps: [
+        { step: 2 * update - 1, values: { "loss/policy": 1 } },
+        { step: 2 * update, values: { "loss/policy": 2 } },
+      ],
+      values: { "reward/mean": update },
+      groups: [],
+      reward_mean: update,
+      loss: 2,
+      tokens: 100,
+      drawn: drawn + 1,
+      history: { s: { update, attempts: 4, passes: 1 } },
+      deterministic: true,
+    };
+  }
+
+  evaluate(): Promise<EvaluationResult> {
+    const value = this.given.values![this.evaluated++]!;
+    const is_loss = this.given.metric === "eval/loss";
+    return Promise.resolve({
+      pass_rate: is_loss ? null : { rate: value, low: value, high: value },
+      reward_mean: null,
+      loss: is_loss ? value : null,
+      perplexity: null,
+      scenarios: [],
+      deterministic: true,
+    });
+  }
+}
+
+const evaluation = (more: string) => `
+[evaluation]
+data = "heldout.jsonl"
+every_updates = 1
+${more}
+[checkpoint]
+every_updates = 100
+keep = 1
+`;
+
+Deno.test("patience ends the run after so many evaluations without a better one", strict, async () => {
+  await withFolder(async (root) => {
+    const algorithm = new GivenAlgorithm({ updates: 20, values: [0.2, 0.4, 0.39, 0.4, 0.41, 0.3, 0.3, 0.3] });
+    const run = await start({ root, algorithm, more: evaluation("patience = 3") });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    // 0.41 after update 4 is the best; updates 5, 6 and 7 are no better.
+    assert.equal(ofKind(events, "update").length, 7);
+    const kept = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
+      name
+    );
+    assert.deepEqual(kept.toSorted(), ["update_000004", "update_000007"]);
+    const marked = ofKind(events, "checkpoint").map(({ name, best }) => [name, best]);
+    assert.deepEqual(marked, [["update_000001", true], ["update_000004", true], ["update_000007", false]]);
+  });
+});
+
+Deno.test(
+  "an evaluation must gain min_delta to count as better; a loss is better when it is lower",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const algorithm = new GivenAlgorithm({
+        updates: 20,
+        values: [1, 0.95, 0.85, 0.8, 0.78],
+        metric: "eval/loss",
+      });
+      const run = await start({ root, algorithm, more: evaluation("patience = 2\nmin_delta = 0.1") });
+      const events = await eventsOf(run);
+      assert.equal(ofKind(events, "update").length, 4);
+      const best = ofKind(events, "checkpoint").filter((event) => event.best).map(({ update }) => update);
+      assert.deepEqual(best, [2]);
+    });
+  },
+);
+
+Deno.test(
+  "step metrics and update metrics are events of their own, and each sample comes once",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const run = await start({ root, algorithm: new GivenAlgorithm({ updates: 1 }), more: "" });
+      const events = ofKind(await eventsOf(run), "metrics").map(({ update, step, values }) => ({
+        update,
+        step,
+        values,
+      }));
+      assert.deepEqual(events, [
+        { update: 1, step: 1, values: { "loss/policy": 1 } },
+        { update: 1, step: 2, values: { "loss/policy": 2 } },
+        { update: 1, step: 2, values: { "reward/mean": 1 } },
+      ]);
+    });
+  },
+);
+
+Deno.test("the schedule runs over all steps of all updates", strict, async () => {
+  await withFolder(async (root) => {
+    const algorithm = new GivenAlgorithm({ updates: 2 });
+    const change = (config: ReturnType<typeof testing.testRunConfig>) =>
+      config.training.lr_scheduler = "linear";
+    await (await start({ root, algorithm: algorithm, more: "", change })).ended;
+    assert.deepEqual(algorithm.rates.map((rate) => +rate.toFixed(9)), [0.01, 0.0075, 0.005, 0.0025]);
+  });
+});
+
+Deno.test(
+  "max_minutes ends the run at the next update, which is then no function of the seed",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const clock = new ManualClock();
+      const algorithm = new GivenAlgorithm({ updates: 9, duringUpdate: () => clock.advance(25_000) });
+      const change = (config: ReturnType<typeof testing.testRunConfig>) => {
+        superviseInstead(config);
+        config.training.max_minutes = 1;
+      };
+      const run = await start({ root, algorithm, more: "", clock, change });
+      const events = await eventsOf(run);
+      assert.equal(await run.ended, "completed");
+      assert.deepEqual(ofKind(events, "update").map(({ eta_seconds }) => eta_seconds), [200, 175, 150]);
+      assert.deepEqual(ofKind(events, "update").map(({ tokens_per_second }) => tokens_per_second), [4, 4, 4]);
+      const end = events.at(-1)!;
+      assert.ok(end.kind === "end" && !end.deterministic);
+      assert.match(end.plot!, /loss by update/);
+    });
+  },
+);

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { parseRunConfig } from "../config/load.ts";
+import { ServiceError } from "../core/errors.ts";
+import { fixturePath } from "../tests/fixture.ts";
+import { prepareRun } from "./prepare.ts";
+
+const model = await fixturePath("models/tiny-agent-q8_0.gguf");
+const traces = await fixturePath("models/tiny-agent/sft-traces.jsonl");
+
+const task = (id: string, more: object = {}) =>
+  JSON.stringify({
+    id,
+    user: "Do it.",
+    metadata: {
+      env: { toolset: "files", files: {}, verify: { command: ["true"], reward_on_success: 1 }, ...more },
+    },
+  });
+
+async function prepare(lines: { train: string[]; heldout?: string[] }, more = "") {
+  const root = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(`${root}/train.jsonl`, lines.train.join("\n"));
+    if (lines.heldout) await Deno.writeTextFile(`${root}/heldout.jsonl`, lines.heldout.join("\n"));
+    const text = `
+[run]
+algorithm = "agent_grpo"
+[model]
+path = ${JSON.stringify(model)}
+[agent]
+scenarios = "train.jsonl"
+updates = 2
+scenarios_per_update = 2
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+${lines.heldout ? '[evaluation]\ndata = "heldout.jsonl"' : ""}
+${more}`;
+    return await prepareRun(parseRunConfig(text, { path: `${root}/run.toml` }));
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+const refused = (lines: Parameters<typeof prepare>[0], expected: RegExp) =>
+  assert.rejects(prepare(lines), (error: ServiceError) => {
+    assert.match(error.message, expected);
+    return error instanceof ServiceError;
+  });
+
+Deno.test("a run is prepared from its header and data alone", async () => {
+  const prepared = await prepare({ train: [task("a"), task("b")], heldout: [task("c")] }, "[checkpoint]");
+  assert.equal(prepared.config.training.ctx, 1024);
+  assert.deepEqual(prepared.warnings, []);
+  assert.match(String(prepared.identity["agent.scenarios"]), /^\d+:[0-9a-f]{64}$/);
+});
+
+Deno.test("what nothing can grade is refused with its line", async () => {
+  await refused(
+    { train: [task("a"), task("b", { verify: null })] },
+    /train\.jsonl:2: nothing can grade scenario "b"/,
+  );
+  await refused(
+    { train: [task("a"), task("b")], heldout: [task("c"), task("d", { verify: null })] },
+    /heldout\.jsonl:2: nothing can verify scenario "d"/,
+  );
+});
+
+Deno.test("a toolset that is not offered and too few scenarios are refused", async () => {
+  await refused({ train: [task("a"), task("b", { toolset: "python" })] }, /toolset "python" is not offered/);
+  await refused({ train: [task("a")] }, /1 scenarios, fewer than agent\.scenarios_per_update \(2\)/);
+});
+
+Deno.test("rows that are cut are a warning that counts them", async () => {
+  const path = "/nowhere/run.toml";
+  const text = `
+[run]
+algorithm = "sft"
+[model]
+path = ${JSON.stringify(model)}
+[sft]
+data = ${JSON.stringify(traces)}
+[training]
+ctx = 400
+[checkpoint]
+[evaluation]
+data = ${JSON.stringify(traces)}
+`;
+  const { warnings } = await prepareRun(parseRunConfig(text, { path }));
+  assert.deepEqual(warnings.map(({ code, field }) => [code, field]), [["rows_truncated", "training.ctx"]]);
+  const golden = (await Deno.readTextFile(traces)).trimEnd().split("\n").length;
+  assert.match(warnings[0]!.message, new RegExp(`^\\d+ of ${golden} rows`));
+});

@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import type { ModelFacts } from "../trainer/engine/protocol.ts";
+import { COMMAND_SEQUENCES, loadRequest, softwareWarning } from "./session.ts";
+import { testConfig } from "./testing.ts";
+
+Deno.test("the cache holds every rollout and question at its longest, and one prompt more", () => {
+  const config = testConfig("/nowhere");
+  config.agent!.concurrent_rollouts = 6;
+  config.agent!.max_trajectory_tokens = 100;
+  const request = loadRequest(config);
+  assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
+  // 100 tokens lie in 4 pages of 32; a sequence can copy one page of its parent.
+  assert.equal(request.kv_tokens, (6 + COMMAND_SEQUENCES + 1) * (4 + 1) * 32);
+  assert.equal(request.max_context, 256);
+});
+
+Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
+  const config = testConfig("/nowhere");
+  const facts = { device: { software: true, name: "llvmpipe" } } as ModelFacts;
+  assert.match(softwareWarning(config, facts)!, /llvmpipe/);
+  config.model.device = "software";
+  assert.equal(softwareWarning(config, facts), null);
+  config.model.device = "auto";
+  assert.equal(softwareWarning(config, { device: { software: false } } as ModelFacts), null);
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import type { ResolvedConfig } from "../config/derive.ts";
+import { testConfig } from "./testing.ts";
+import { configWarnings } from "./warnings.ts";
+
+const probe = { tool_loop_stable: true, turn_end: "<|im_end|>" } as Parameters<
+  typeof configWarnings
+>[1]["probe"];
+
+function codes(change: (config: ResolvedConfig) => void, more: Partial<typeof probe> = {}): string[] {
+  const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"\n[checkpoint]');
+  change(config);
+  return configWarnings(config, { context_length: 256, probe: { ...probe, ...more } }).map(({ code }) =>
+    code
+  );
+}
+
+Deno.test("a sound configuration has no warning", () => assert.deepEqual(codes(() => {}), []));
+
+for (
+  const [code, change] of [
+    ["no_heldout", (config: ResolvedConfig) => delete config.evaluation],
+    ["no_checkpoint", (config: ResolvedConfig) => delete config.checkpoint],
+    ["context_beyond_training", (config: ResolvedConfig) => config.training.ctx = 257],
+    ["group_too_small", (config: ResolvedConfig) => config.agent!.group_size = 3],
+    [
+      "clip_range_for_level",
+      (config: ResolvedConfig) => config.agent!.importance_sampling_level = "sequence",
+    ],
+    ["kl_reference_is_base", (config: ResolvedConfig) => {
+      config.agent!.kl_coefficient = 0.1;
+      config.lora.init_adapter = "a.gguf";
+    }],
+  ] as const
+) {
+  Deno.test(`warning ${code}`, () => assert.deepEqual(codes((config) => void change(config)), [code]));
+}
+
+Deno.test("warnings of the template", () => {
+  assert.deepEqual(codes(() => {}, { tool_loop_stable: false }), ["template_not_prefix_stable"]);
+  assert.deepEqual(codes(() => {}, { turn_end: null }), ["no_end_signal"]);
+});

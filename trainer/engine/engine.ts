@@ -272,8 +272,8 @@ export class Engine {
       readbacks,
       dispatches,
       ...batcher.counters,
-      kv_pages_used: batcher.pages.used,
-      kv_pages_total: batcher.pages.size,
+      kv_pages_used: batcher.store.pages.used,
+      kv_pages_total: batcher.store.pages.size,
       bytes: { ...allocator.bytes, staging: model.recorder.staging_bytes },
     };
   }

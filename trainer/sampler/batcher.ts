@@ -4,14 +4,13 @@
  */
 
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
-import { ReferencePool } from "./kv_pages.ts";
 import type { DrawnRow, PrefillPart, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
+import { SequenceStore } from "./sequence_store.ts";
 import { createTokenMask } from "./token_mask.ts";
 
 /** Tokens of a generation since the last time; the last block says why it ended. */
@@ -41,10 +40,7 @@ export class Batcher {
     decode_steps: 0,
     decode_rows: 0,
   };
-  readonly pages: ReferencePool;
-  readonly #slots: ReferencePool;
-  readonly #hidden: ReferencePool;
-  readonly #sequences = new Set<Sequence>();
+  readonly store: SequenceStore;
   #waiters: (() => void)[] = [];
 
   constructor(
@@ -52,14 +48,12 @@ export class Batcher {
     readonly options: { max_context: number },
     readonly listener: SequenceListener,
   ) {
-    this.pages = new ReferencePool(sampler.options.pages, "pages of the key/value cache");
-    this.#slots = new ReferencePool(sampler.options.slots, "sequences");
-    this.#hidden = new ReferencePool(2 * sampler.options.slots, "hidden states");
+    this.store = new SequenceStore(sampler.options);
   }
 
   /** Sequences of an adapter that are not closed. */
   live(adapter: DeviceAdapter): number {
-    return [...this.#sequences].filter((sequence) => sequence.adapter === adapter && !sequence.is_closed)
+    return [...this.store.sequences].filter((sequence) => sequence.adapter === adapter && !sequence.is_closed)
       .length;
   }
 
@@ -67,48 +61,23 @@ export class Batcher {
   open(
     request: { id: number; adapter: DeviceAdapter | null; parent: Sequence | null; tokens: number[] },
   ): Sequence {
-    const { id, adapter, parent, tokens } = request;
-    const shared = parent?.tokens ?? [];
-    if (parent && parent.adapter !== adapter) {
+    const { id, adapter, tokens } = request;
+    const given = request.parent?.tokens ?? [];
+    if (request.parent && request.parent.adapter !== adapter) {
       throw new ServiceError("conflict", `Cannot open sequence ${id}: its parent runs another adapter`);
     }
-    if (shared.length + tokens.length === 0) {
+    if (given.length + tokens.length === 0) {
       throw new ServiceError("config_invalid", `Cannot open sequence ${id} without tokens`);
     }
-    this.#expectTokens(id, tokens, shared.length);
-    const whole_pages = Math.floor(shared.length / PAGE_TOKENS);
-    const sequence: Sequence = {
-      id,
-      adapter,
-      slot: this.#slots.take(),
-      tokens: [...shared, ...tokens],
-      processed: shared.length,
-      is_drawn_pending: false,
-      pages: (parent?.pages ?? []).slice(0, whole_pages).map((page) => this.pages.share(page)),
-      is_dirty: true,
-      copies: [],
-      hidden: null,
-      waits_for: parent && { parent, length: shared.length },
-      generation: null,
-      waiting_children: 0,
-      is_closed: false,
-    };
-    if (parent) parent.waiting_children++;
-    this.#sequences.add(sequence);
-    try {
-      this.#grow(sequence, sequence.tokens.length);
-    } catch (error) {
-      this.#release(sequence);
-      throw error;
-    }
-    return sequence;
+    this.#expectTokens(id, tokens, given.length);
+    return this.store.open({ ...request, given });
   }
 
   /** @throws {ServiceError} While the sequence draws, or without room. */
   extend(sequence: Sequence, tokens: number[]): void {
     this.#expectIdle(sequence, "extend");
     this.#expectTokens(sequence.id, tokens, sequence.tokens.length);
-    this.#grow(sequence, sequence.tokens.length + tokens.length);
+    this.store.grow(sequence, sequence.tokens.length + tokens.length);
     sequence.tokens.push(...tokens);
   }
 
@@ -126,8 +95,8 @@ export class Batcher {
     sequence.tokens.length = length;
     sequence.is_drawn_pending = false;
     // The state behind the new last token is gone: that token runs again.
-    if (sequence.processed >= length) this.#rewind(sequence, length - 1);
-    this.#trimPages(sequence);
+    if (sequence.processed >= length) this.store.rewind(sequence, length - 1);
+    this.store.trimPages(sequence);
   }
 
   /** Begins to draw. @throws {ServiceError} When it draws already, or cannot. */
@@ -147,7 +116,7 @@ export class Batcher {
     if (!(sampling.top_p > 0 && sampling.top_p <= 1)) refuse(`top_p ${sampling.top_p} is not in (0, 1]`);
     const remaining = Math.min(request.max_tokens, room);
     const mask = sampling.mask && createTokenMask(sampling.mask, this.sampler.model.shape.vocabulary);
-    this.#grow(sequence, sequence.tokens.length + remaining);
+    this.store.grow(sequence, sequence.tokens.length + remaining);
     sequence.generation = { remaining, stop_tokens, sampling, mask, is_cancelled: false };
   }
 
@@ -161,28 +130,30 @@ export class Batcher {
   async close(sequence: Sequence): Promise<void> {
     await this.cancel(sequence);
     sequence.is_closed = true;
-    if (sequence.waiting_children === 0) this.#release(sequence);
+    if (sequence.waiting_children === 0) this.store.release(sequence);
   }
 
   /** Runs one prefill or one block. @returns False when there was nothing to do. */
   async step(): Promise<boolean> {
-    for (const sequence of this.#sequences) {
+    for (const sequence of this.store.sequences) {
       if (sequence.generation?.is_cancelled) {
         this.#end(sequence, { tokens: [], logprobs: [], stop: "cancelled" });
       }
-      this.#unblock(sequence);
+      this.store.unblock(sequence);
     }
     const prefill = this.#select(isPrefillReady);
     const decode = prefill.length > 0 ? [] : this.#select(isDecodeReady);
     if (prefill.length > 0) this.#prefill(prefill);
-    else if (decode.length > 0) await this.#decode(decode.slice(0, this.sampler.options.max_sequences));
+    else if (decode.length > 0) {
+      await this.#decode(decode.slice(0, this.sampler.options.max_sequences).sort(byPages));
+    }
     this.#settle();
     return prefill.length + decode.length > 0;
   }
 
   /** Fails every generation: the device is gone. */
   fail(error: unknown): void {
-    for (const sequence of this.#sequences) {
+    for (const sequence of this.store.sequences) {
       if (!sequence.generation) continue;
       sequence.generation = null;
       this.listener.failed(sequence, errorRecord(error));
@@ -203,14 +174,14 @@ export class Batcher {
 
   /** Ready sequences of one adapter: that of the first in line, which goes to the end of the line. */
   #select(isReady: (sequence: Sequence) => boolean): Sequence[] {
-    const ready = [...this.#sequences].filter(isReady);
+    const ready = [...this.store.sequences].filter(isReady);
     if (ready.length === 0) return [];
     const { adapter } = ready[0]!;
     const chosen = ready.filter((sequence) => sequence.adapter === adapter);
     if (chosen.length < ready.length) {
       for (const sequence of chosen) {
-        this.#sequences.delete(sequence);
-        this.#sequences.add(sequence);
+        this.store.sequences.delete(sequence);
+        this.store.sequences.add(sequence);
       }
     }
     return chosen;
@@ -222,13 +193,13 @@ export class Batcher {
     for (const sequence of sequences) {
       const count = Math.min(room, sequence.tokens.length - sequence.processed);
       if (count === 0) break;
-      this.#ownHidden(sequence);
+      this.store.ownHidden(sequence);
       parts.push({ sequence, count });
       room -= count;
     }
     const held = parts.flatMap(({ sequence }) => sequence.copies);
     this.sampler.prefill(sequences[0]!.adapter, parts);
-    for (const { from } of held) this.pages.release(from);
+    for (const { from } of held) this.store.pages.release(from);
     for (const { sequence, count } of parts) {
       this.counters.prefill_tokens += count - (sequence.is_drawn_pending ? 1 : 0);
       sequence.is_drawn_pending = false;
@@ -245,11 +216,11 @@ export class Batcher {
     const held = sequences.flatMap((sequence) => sequence.copies);
     const rows = sequences.map((sequence) => {
       const from = sequence.hidden!;
-      this.#ownHidden(sequence);
+      this.store.ownHidden(sequence);
       return { sequence, from };
     });
     const drawn = await this.sampler.decode(sequences[0]!.adapter, rows, steps);
-    for (const { from } of held) this.pages.release(from);
+    for (const { from } of held) this.store.pages.release(from);
     this.counters.decode_steps += steps;
     this.counters.decode_rows += steps * this.sampler.options.max_sequences;
     sequences.forEach((sequence, i) => this.#advance(sequence, drawn[i]!));
@@ -271,7 +242,7 @@ export class Batcher {
       // The device stops a row before its last token runs: it does when something follows.
       sequence.processed--;
       sequence.is_drawn_pending = true;
-      this.#dropHidden(sequence);
+      this.store.dropHidden(sequence);
       return this.#end(sequence, { tokens, logprobs, stop });
     }
     if (generation.is_cancelled) return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
@@ -280,95 +251,8 @@ export class Batcher {
 
   #end(sequence: Sequence, block: DrawnBlock): void {
     sequence.generation = null;
-    this.#trimPages(sequence);
+    this.store.trimPages(sequence);
     this.listener.drawn(sequence, block);
-  }
-
-  /** The row that takes the state behind a sequence's next tokens is its own. */
-  #ownHidden(sequence: Sequence): void {
-    if (sequence.hidden !== null && this.#hidden.isShared(sequence.hidden)) this.#dropHidden(sequence);
-    sequence.hidden ??= this.#hidden.take();
-  }
-
-  /** Once its parent has run all that a child shares, the child copies the page that they share in part, and goes on. */
-  #unblock(child: Sequence): void {
-    if (!child.waits_for || child.waits_for.parent.processed < child.waits_for.length) return;
-    const { parent, length } = child.waits_for;
-    const page = Math.floor(length / PAGE_TOKENS), tokens = length % PAGE_TOKENS;
-    if (tokens > 0) {
-      child.copies.push({ from: this.pages.share(parent.pages[page]!), to: child.pages[page]!, tokens });
-    }
-    if (child.tokens.length === length) {
-      // Nothing of its own: it draws from its parent's state, or runs the last token again when that is gone.
-      if (parent.processed === length && parent.hidden !== null) {
-        child.hidden = this.#hidden.share(parent.hidden);
-      } else this.#rewind(child, length - 1);
-    }
-    this.#unfollow(child);
-  }
-
-  #unfollow(child: Sequence): void {
-    const { parent } = child.waits_for!;
-    child.waits_for = null;
-    if (--parent.waiting_children === 0 && parent.is_closed) this.#release(parent);
-  }
-
-  /** Pages for `length` tokens, or none. */
-  #grow(sequence: Sequence, length: number): void {
-    const needed = Math.ceil(length / PAGE_TOKENS) - sequence.pages.length;
-    if (needed <= 0) return;
-    this.#expectPages(sequence, needed);
-    for (let i = 0; i < needed; i++) sequence.pages.push(this.pages.take());
-    sequence.is_dirty = true;
-  }
-
-  #expectPages(sequence: Sequence, needed: number): void {
-    if (needed <= this.pages.available) return;
-    throw new ServiceError(
-      "out_of_memory",
-      `Cannot hold ${needed} more pages of ${PAGE_TOKENS} tokens for sequence ${sequence.id}: ${this.pages.available} of ` +
-        `${this.pages.size} are free. Run fewer sequences at a time`,
-      { pages: this.pages.size },
-    );
-  }
-
-  /** Goes back to `processed` tokens; a page that others hold too is replaced by a copy before it is written. */
-  #rewind(sequence: Sequence, processed: number): void {
-    this.#dropHidden(sequence);
-    sequence.processed = processed;
-    const index = Math.floor(processed / PAGE_TOKENS), from = sequence.pages[index]!;
-    if (!this.pages.isShared(from)) return;
-    this.#expectPages(sequence, 1);
-    const to = this.pages.take(), tokens = processed % PAGE_TOKENS;
-    if (tokens > 0) sequence.copies.push({ from, to, tokens });
-    else this.pages.release(from);
-    sequence.pages[index] = to;
-    sequence.is_dirty = true;
-  }
-
-  #trimPages(sequence: Sequence): void {
-    const kept = Math.ceil(sequence.tokens.length / PAGE_TOKENS);
-    for (const page of sequence.pages.splice(kept)) this.pages.release(page);
-    sequence.copies = sequence.copies.filter(({ from, to }) => {
-      if (sequence.pages.includes(to)) return true;
-      this.pages.release(from);
-      return false;
-    });
-  }
-
-  #dropHidden(sequence: Sequence): void {
-    if (sequence.hidden !== null) this.#hidden.release(sequence.hidden);
-    sequence.hidden = null;
-  }
-
-  #release(sequence: Sequence): void {
-    this.#sequences.delete(sequence);
-    if (sequence.waits_for) this.#unfollow(sequence);
-    for (const { from } of sequence.copies) this.pages.release(from);
-    for (const page of sequence.pages) this.pages.release(page);
-    sequence.pages = [];
-    this.#dropHidden(sequence);
-    this.#slots.release(sequence.slot);
   }
 
   #expectIdle(sequence: Sequence, verb: string): void {
@@ -393,4 +277,10 @@ export class Batcher {
       );
     }
   }
+}
+
+/** Rows that share pages stand side by side: attention reads a shared page once for them. */
+function byPages(a: Sequence, b: Sequence): number {
+  const at = a.pages.findIndex((page, i) => page !== b.pages[i]);
+  return at < 0 ? 0 : a.pages[at]! - (b.pages[at] ?? -1);
 }

@@ -8,27 +8,19 @@ import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
 import { Allocator, type DType, type Tensor } from "./tensor.ts";
 
-let opened: Promise<Gpu | ServiceError> | null = null;
-
 /** The process's device, or why there is none. Tests share it: opening one takes longer than most tests. */
-export function testGpu(): Promise<Gpu | ServiceError> {
-  return opened ??= openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
+  (error) => {
     if (error instanceof ServiceError) return error;
     throw error;
-  });
-}
+  },
+);
 
-/**
- * A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails.
- * The device outlives each test, so the sanitizers of resources stay off for it.
- */
+/** A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails. */
 export function gpuTest(name: string, body: (gpu: Gpu) => Promise<void> | void): void {
-  Deno.test(name, async (context) => {
-    const gpu = await testGpu();
-    if (!(gpu instanceof ServiceError)) return await body(gpu);
-    if (Deno.env.get("REQUIRE_GPU") === "1") throw gpu;
-    await context.step({ name: `skipped: ${gpu.message}`, ignore: true, fn: () => {} });
-  });
+  if (!(testGpu instanceof ServiceError)) return Deno.test(name, () => body(testGpu as Gpu));
+  if (Deno.env.get("REQUIRE_GPU") === "1") return Deno.test(name, () => Promise.reject(testGpu));
+  Deno.test({ name: `${name} (skipped: ${testGpu.message})`, ignore: true, fn: () => {} });
 }
 
 /** Values and shape of a tensor, and its type when it is not f32. */

@@ -190,3 +190,21 @@ Deno.test("an update is a function of its number and of what was drawn before", 
   await once.run(2);
   assert.notDeepEqual(tokens(once), tokens(again));
 });
+
+Deno.test("every epoch of every update splits its groups anew", async () => {
+  let attempt = 0;
+  const { run, trained } = await grpo({
+    scenarios_per_update: 4,
+    optimizer_steps_per_update: 2,
+    epochs_per_update: 6,
+  }, () => ++attempt);
+  await run(1);
+  const splits = () =>
+    trained().map(({ samples }) => [...new Set(samples.map(({ prefix_group }) => prefix_group))].join()).join(
+      " ",
+    );
+  const first = splits();
+  assert.ok(new Set(first.split(" ")).size > 2);
+  await run(2, 0);
+  assert.notEqual(splits().slice(first.length + 1), first);
+});

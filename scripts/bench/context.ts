@@ -1,0 +1,112 @@
+/** What the parts of the bench share. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { RandomStream, streamKey } from "../../core/random.ts";
+import { type Gpu, openGpu } from "../../kernels/device.ts";
+import { Recorder } from "../../kernels/recorder.ts";
+import { Allocator, type DType, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import type { Weight, WeightType } from "../../kernels/weight.ts";
+import type { ModelShape } from "../../trainer/model/model_shape.ts";
+import type { Report } from "./report.ts";
+import { type Effort, Stopwatch } from "./timing.ts";
+
+/** Every part gets this. */
+export interface BenchContext {
+  /** The model's file. */
+  path: string;
+  shape: ModelShape;
+  report: Report;
+  software: boolean;
+  quick: boolean;
+}
+
+/** What a part that runs kernels gets besides: a device of its own. */
+export interface KernelBench extends BenchContext {
+  gpu: Gpu;
+  allocator: Allocator;
+  recorder: Recorder;
+  stopwatch: Stopwatch;
+}
+
+/** Software adapters are slow and shared: more would take minutes and tell no more. */
+export function effortOf({ software, quick }: { software: boolean; quick: boolean }): Effort {
+  if (quick) return { busy_ms: 2, repetitions: 1 };
+  return { busy_ms: software ? 40 : 60, repetitions: software ? 3 : 5 };
+}
+
+/** Opens a device for `body` and destroys it behind. */
+export async function withKernels<T>(
+  context: BenchContext,
+  body: (bench: KernelBench) => Promise<T>,
+): Promise<T> {
+  const gpu = await openGpu({ device: "auto", webgpu: "auto" });
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+  const stopwatch = new Stopwatch(recorder, allocator.create("bench", [1]), effortOf(context));
+  try {
+    return await body({ ...context, gpu, allocator, recorder, stopwatch });
+  } finally {
+    recorder.destroy();
+    allocator.destroy();
+    gpu.device.destroy();
+  }
+}
+
+/**
+ * Runs a measurement; one that the device has no room for becomes a skipped line.
+ *
+ * @returns False when it was skipped.
+ */
+export async function orSkip(
+  { report }: { report: Report },
+  [bench, name]: readonly [string, string],
+  body: () => Promise<void>,
+): Promise<boolean> {
+  try {
+    await body();
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "out_of_memory") throw error;
+    report.skip(bench, name, error.message);
+    return false;
+  }
+}
+
+/** Normal numbers, or bytes of them, repeated: constant data would let a GPU run at a higher clock. */
+const stream = new RandomStream(streamKey(1, "bench"));
+const PATTERN = Float64Array.from({ length: 1 << 16 }, () => stream.normal());
+const PATTERNS: Readonly<Record<"f32" | "f16" | "i8", Uint8Array>> = {
+  f32: new Uint8Array(Float32Array.from(PATTERN).buffer),
+  f16: new Uint8Array(Float16Array.from(PATTERN).buffer),
+  i8: new Uint8Array(Int8Array.from(PATTERN, (value) => Math.max(-127, Math.min(127, 40 * value))).buffer),
+};
+
+/** A tensor of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
+export function randomTensor(
+  allocator: Allocator,
+  shape: readonly number[],
+  dtype: Exclude<DType, "u32"> = "f32",
+): Tensor {
+  const tensor = allocator.create("bench", shape, dtype), pattern = PATTERNS[dtype];
+  const bytes = tensorBytes(shape, dtype);
+  for (let at = 0; at < bytes; at += pattern.length) {
+    allocator.write(tensor, pattern.subarray(0, Math.min(pattern.length, bytes - at)), at);
+  }
+  return tensor;
+}
+
+/** A random matrix in a weight's form. */
+export function randomWeight(
+  allocator: Allocator,
+  type: WeightType,
+  [rows, columns]: readonly [number, number],
+): Weight {
+  const shape = [rows, columns] as const;
+  if (type !== "q8_0") return { type, values: randomTensor(allocator, shape, type), shape };
+  const values = randomTensor(allocator, shape, "i8");
+  return { type, values, scales: randomTensor(allocator, [rows, columns / 32]), shape };
+}
+
+/** A weight's tensors. */
+export function weightTensors(weight: Weight): Tensor[] {
+  return weight.type === "q8_0" ? [weight.values, weight.scales] : [weight.values];
+}

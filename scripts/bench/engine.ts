@@ -1,0 +1,92 @@
+/** The engine in this process, for the parts of the bench that measure it from outside. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { EngineClient } from "../../trainer/engine/client.ts";
+import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
+import type { EngineCounters, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { BenchContext } from "./context.ts";
+import { LORA, type StepSizes, stepSizes } from "./step_sizes.ts";
+
+/** The adapter that sequences run with and that steps train. */
+export const ADAPTER = "bench";
+
+/** A loaded model behind its client. */
+export interface EngineBench extends BenchContext {
+  client: EngineClient;
+  sizes: StepSizes;
+  facts: ModelFacts;
+}
+
+/**
+ * Loads the model for `body`, with smaller micro-batches when there is no room; without any room the parts are skipped.
+ */
+export async function withEngine(
+  context: BenchContext,
+  parts: readonly string[],
+  body: (bench: EngineBench) => Promise<void>,
+): Promise<void> {
+  let reason = "";
+  for (const sizes of stepSizes(context)) {
+    const before = context.report.lines.length;
+    try {
+      return await runEngine(context, sizes, body);
+    } catch (error) {
+      const is_full = error instanceof ServiceError && /^(out_of_memory|device_lost)$/.test(error.code);
+      if (!is_full) throw error;
+      // What was measured before the room ran out is measured again.
+      context.report.lines.length = before;
+      reason = `${error.message} (micro-batches of ${sizes.micro_batch_tokens} rows)`;
+    }
+  }
+  for (const part of parts) context.report.skip(part, "all", reason);
+}
+
+async function runEngine(
+  context: BenchContext,
+  sizes: StepSizes,
+  body: (bench: EngineBench) => Promise<void>,
+): Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  new Engine().serve(port1 as unknown as ServedPort);
+  const client = new EngineClient(port2);
+  const { max_context, micro_batch_tokens, loss_chunk_rows } = sizes;
+  const max_sequences = Math.max(...sizes.decode_batches);
+  try {
+    const facts = await client.call("load", {
+      path: context.path,
+      device: { device: "auto", webgpu: "auto" },
+      compute: "auto",
+      kv: "auto",
+      max_context,
+      max_sequences,
+      kv_tokens: kvTokens(sizes),
+      micro_batch_tokens,
+      loss_chunk_rows,
+    });
+    await client.call("adapter_open", { adapter: ADAPTER, source: { type: "init", lora: LORA, seed: 1 } });
+    await body({ ...context, client, sizes, facts });
+  } finally {
+    await client.close();
+    port1.close();
+  }
+}
+
+/** Room for the largest decode batch and the largest prefill, with a page more for each sequence. */
+function kvTokens({ decode_batches, decode_prompt, decode_tokens, prefills }: StepSizes): number {
+  const decode = Math.max(...decode_batches) * (decode_prompt + decode_tokens + 64);
+  return Math.max(decode, ...prefills.map(([sequences, tokens]) => sequences * (tokens + 96)));
+}
+
+/** What the counters counted while `body` ran. */
+export async function counted(
+  client: EngineClient,
+  body: () => Promise<void>,
+): Promise<Omit<EngineCounters, "bytes">> {
+  const before = await client.call("counters", null);
+  await body();
+  const { bytes: _, ...after } = await client.call("counters", null);
+  const difference = Object.entries(after).map((
+    [name, value],
+  ) => [name, value - before[name as keyof typeof after]]);
+  return Object.fromEntries(difference) as Omit<EngineCounters, "bytes">;
+}

@@ -1,0 +1,135 @@
+/** GFLOP/s of the model's matrix products. */
+
+import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
+import { type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import type { Weight, WeightType } from "../../kernels/weight.ts";
+import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
+import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
+import { type KernelBench, orSkip, randomTensor, randomWeight, weightTensors } from "./context.ts";
+import type { Peaks } from "./peaks.ts";
+import { round } from "./report.ts";
+
+const WEIGHT_TYPES: readonly WeightType[] = ["f32", "f16", "q8_0"];
+const ROWS = [1, 8, 32, 256, 1024], GPU_ROWS = [...ROWS, 4096], QUICK_ROWS = [8, 32];
+/** Copies of a matrix that take turns, as layers do in a step: at most this much of the device's memory. */
+const COPIES_BYTES = 512 << 20;
+
+/** A frozen matrix of the model, `[out, in]`. */
+interface Matrix {
+  name: string;
+  out_width: number;
+  in_width: number;
+  /** How often the model has it. */
+  count: number;
+}
+
+/** The model's distinct matrices; those of one shape share a name. */
+export function modelMatrices(shape: ModelShape): Matrix[] {
+  const found = new Map<string, Matrix>();
+  const add = (matrix: Matrix) => {
+    const key = `${matrix.out_width}x${matrix.in_width}`, same = found.get(key);
+    if (!same) found.set(key, matrix);
+    else {
+      same.name += `, ${matrix.name}`;
+      same.count += matrix.count;
+    }
+  };
+  for (const name of LORA_TARGETS) add({ name, ...linearShape(shape, name), count: shape.layers });
+  add({ name: "output", out_width: shape.vocabulary, in_width: shape.width, count: 1 });
+  return [...found.values()];
+}
+
+/** Both orientations of every matrix in every type, for few rows (decode) and many (training). */
+export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<void> {
+  const matrices = modelMatrices(bench.shape).slice(0, bench.quick ? 1 : undefined);
+  for (const matrix of matrices) {
+    for (const type of WEIGHT_TYPES) {
+      const weights: Weight[] = [];
+      await orSkip(bench, ["matmul", `${matrix.name} ${type}`], async () => {
+        createCopies(bench, weights, { matrix, type });
+        await benchWeights(bench, { name: matrix.name, weights, peaks });
+      });
+      for (const tensor of weights.flatMap(weightTensors)) bench.allocator.free(tensor);
+      bench.recorder.forgetAll();
+    }
+  }
+}
+
+/** As many copies as the model has layers, and as {@link COPIES_BYTES} hold. */
+function createCopies(
+  { allocator }: KernelBench,
+  weights: Weight[],
+  { matrix, type }: { matrix: Matrix; type: WeightType },
+): void {
+  do weights.push(randomWeight(allocator, type, [matrix.out_width, matrix.in_width])); while (
+    weights.length < matrix.count && (weights.length + 1) * weightBytes(weights[0]!) <= COPIES_BYTES
+  );
+}
+
+function weightBytes(weight: Weight): number {
+  return weightTensors(weight).reduce((sum, tensor) => sum + tensorBytes(tensor.shape, tensor.dtype), 0);
+}
+
+/** Copies of one matrix. */
+interface Copies {
+  name: string;
+  weights: readonly Weight[];
+  peaks: Peaks;
+}
+
+async function benchWeights(bench: KernelBench, copies: Copies): Promise<void> {
+  const { software, quick } = bench;
+  for (const orientation of ["nt", "nn"] as const) {
+    for (const rows of quick ? QUICK_ROWS : software ? ROWS : GPU_ROWS) {
+      const name = `${copies.name} ${orientation} ${copies.weights[0]!.type}, ${rows} rows`;
+      await orSkip(
+        bench,
+        ["matmul", name],
+        () => benchProduct(bench, { ...copies, name, orientation, rows }),
+      );
+    }
+  }
+}
+
+interface Product extends Copies {
+  orientation: "nt" | "nn";
+  rows: number;
+}
+
+async function benchProduct(bench: KernelBench, product: Product): Promise<void> {
+  const { allocator, recorder, stopwatch, report, gpu, software } = bench;
+  const { name, orientation, rows, weights, peaks } = product;
+  const [w_rows, w_columns] = weights[0]!.shape, type = weights[0]!.type;
+  const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
+  const tensors: Tensor[] = [];
+  const create = (width: number) => {
+    tensors.push(randomTensor(allocator, [rows, width]));
+    return tensors.at(-1)!;
+  };
+  try {
+    const x = create(depth), y = create(columns);
+    const compute = !software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";
+    const seconds = await stopwatch.seconds((i) =>
+      matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
+    );
+    const gflops = 2 * rows * columns * depth / seconds / 1e9;
+    // The least that must move: the weight and both activations, each once.
+    const gigabytes_per_s = (weightBytes(weights[0]!) + 4 * rows * (depth + columns)) / seconds / 1e9;
+    report.add({
+      ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
+      ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
+      layout: layoutName(chooseLayout(gpu, rows)),
+      share_of_peak: round(gflops / peaks.gflops),
+      share_of_bandwidth: round(gigabytes_per_s / peaks.gigabytes_per_s),
+    });
+  } finally {
+    for (const tensor of tensors) allocator.free(tensor);
+    recorder.forgetAll();
+  }
+}
+
+function layoutName(layout: MatmulLayout): string {
+  if (layout.type === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
+  const { block_rows, block_columns, thread_rows, thread_columns } = layout;
+  return `tiled ${block_rows} x ${block_columns}, ${thread_rows} x ${thread_columns} of each thread`;
+}

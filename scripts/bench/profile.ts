@@ -1,0 +1,190 @@
+/** Where a decode step and a training step spend their time: every kernel of a recorded step, timed by itself. */
+
+import type { Kernel } from "../../kernels/kernel.ts";
+import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import type { Grid, Recorder } from "../../kernels/recorder.ts";
+import { ceilDiv } from "../../kernels/shape.ts";
+import type { Tensor } from "../../kernels/tensor.ts";
+import { Trainer } from "../../trainer/learning/trainer.ts";
+import { adapterLayout, DeviceAdapter, initialParameters } from "../../trainer/model/device_adapter.ts";
+import { type LoadedModel, loadModel } from "../../trainer/model/load_model.ts";
+import { Batcher } from "../../trainer/sampler/batcher.ts";
+import { Sampler } from "../../trainer/sampler/sampler.ts";
+import { type KernelBench, orSkip } from "./context.ts";
+import { round } from "./report.ts";
+import { LORA, OPTIMIZER, randomTokens, sftSamples, stepSizes } from "./step_sizes.ts";
+
+/** Rows of the decode step. */
+const DECODE_ROWS = 32, QUICK_DECODE_ROWS = 2;
+
+/** Parameters that tell shapes. */
+const SIZES = new Set(["rows", "columns", "depth", "rank", "items", "width", "heads", "count"]);
+
+/** A dispatch as it was recorded. */
+interface Dispatch {
+  kernel: Kernel;
+  params: Record<string, number>;
+  operands: Record<string, Tensor>;
+  grid: Grid;
+}
+
+/** Dispatches of one kernel on one shape: those of every layer, say. */
+interface Group {
+  name: string;
+  /** Those that tell the shape. */
+  params: Record<string, number>;
+  dispatches: Dispatch[];
+}
+
+/** Records what `body` dispatches, which runs as ever. */
+export async function recordDispatches(
+  recorder: Recorder,
+  body: () => Promise<unknown>,
+): Promise<Dispatch[]> {
+  const dispatches: Dispatch[] = [], original = recorder.dispatch;
+  recorder.dispatch = (...given) => {
+    const [kernel, params, operands, grid] = given;
+    dispatches.push({ kernel, params, operands, grid } as unknown as Dispatch);
+    original.apply(recorder, given);
+  };
+  try {
+    await body();
+  } finally {
+    recorder.dispatch = original;
+  }
+  return dispatches.filter(({ grid }) => !grid.includes(0));
+}
+
+/** In the order of their first dispatch; what moves the rows of a decode step on comes last, or the others would idle. */
+export function groupDispatches(dispatches: readonly Dispatch[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const dispatch of dispatches) {
+    const { kernel: { name } } = dispatch;
+    const params = Object.fromEntries(
+      Object.entries(dispatch.params).filter(([key, value]) => SIZES.has(key) && value > 0),
+    );
+    const key = JSON.stringify([name, params]);
+    const group = groups.get(key);
+    if (group) group.dispatches.push(dispatch);
+    else groups.set(key, { name, params, dispatches: [dispatch] });
+  }
+  const list = [...groups.values()];
+  return [...list.filter(({ name }) => name !== "advance"), ...list.filter(({ name }) => name === "advance")];
+}
+
+/** Profiles a training step of one micro-batch and a decode step. */
+export async function benchProfile(bench: KernelBench): Promise<void> {
+  await orSkip(bench, ["profile", "all"], async () => {
+    const { max_context } = stepSizes(bench)[0]!;
+    const loaded = await loadModel(bench.gpu, bench.path, { compute: "auto", max_context });
+    const layout = adapterLayout(loaded.model.shape, LORA);
+    const adapter = new DeviceAdapter(loaded.allocator, layout);
+    adapter.write(initialParameters(layout, 1));
+    try {
+      await profileDecode(bench, loaded, adapter);
+      if (!bench.quick) await profileTraining(bench, loaded, adapter);
+    } finally {
+      loaded.model.recorder.destroy();
+      loaded.allocator.destroy();
+    }
+  });
+}
+
+async function profileTraining(
+  bench: KernelBench,
+  loaded: LoadedModel,
+  adapter: DeviceAdapter,
+): Promise<void> {
+  const { allocator, model } = loaded, sizes = stepSizes(bench)[0]!;
+  const tokens = Math.floor(sizes.micro_batch_tokens / sizes.sft.sequences) - 32;
+  const samples = sftSamples(
+    { sequences: sizes.sft.sequences, tokens: Math.min(tokens, sizes.sft.tokens) },
+    model.shape.vocabulary,
+  );
+  const trainer = new Trainer(allocator, model, sizes);
+  const loss = { type: "sft", normalizer: samples.length * tokens / 2 } as const;
+  await profileStep(bench, model.recorder, {
+    name: `train, ${samples.length} x ${samples[0]!.tokens.length} tokens`,
+    run: () => trainer.step(adapter, samples, { loss, optimizer: OPTIMIZER }),
+  });
+  trainer.free();
+}
+
+async function profileDecode(bench: KernelBench, loaded: LoadedModel, adapter: DeviceAdapter): Promise<void> {
+  const { allocator, model } = loaded, sizes = stepSizes(bench)[0]!;
+  const max_sequences = bench.quick ? QUICK_DECODE_ROWS : DECODE_ROWS, { decode_prompt, max_context } = sizes;
+  const slot_pages = ceilDiv(max_context, PAGE_TOKENS);
+  const sampler = new Sampler(allocator, model, {
+    ...{ max_sequences, max_prefill: 512, slots: 2 * max_sequences, slot_pages, block_steps: 1 },
+    ...{ pages: max_sequences * slot_pages, kv: model.compute },
+  });
+  const batcher = new Batcher(sampler, { max_context }, { drawn: () => {}, failed: () => {} });
+  for (let i = 0; i < max_sequences; i++) {
+    const tokens = randomTokens(i, decode_prompt, model.shape.vocabulary);
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, stream: [1, i] as const, mask: null };
+    const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
+    const max_tokens = max_context - decode_prompt;
+    batcher.generate(sequence, { sequence: i, max_tokens, stop_tokens: [], sampling });
+  }
+  while (batcher.counters.prefill_tokens < max_sequences * decode_prompt) await batcher.step();
+  await profileStep(bench, model.recorder, {
+    name: `decode, ${max_sequences} rows behind ${decode_prompt} tokens`,
+    run: () => batcher.step(),
+  });
+  sampler.free();
+}
+
+/** Times a step as a whole, then each group of its dispatches by itself, and adds a line for each. */
+async function profileStep(
+  bench: KernelBench,
+  recorder: Recorder,
+  { name, run }: { name: string; run: () => Promise<unknown> },
+): Promise<void> {
+  const { report, stopwatch, quick } = bench;
+  await run();
+  let whole_ms = Infinity;
+  for (let i = 0; i < (quick ? 1 : 4); i++) {
+    const start = performance.now();
+    await run();
+    whole_ms = Math.min(whole_ms, performance.now() - start);
+  }
+  const fence_ms = await stopwatch.fence_ms(quick ? 1 : 5);
+  const dispatches = await recordDispatches(recorder, run);
+  const groups = groupDispatches(dispatches), timed: { group: Group; ms: number }[] = [];
+  const replay = stopwatch.on(recorder);
+  for (const group of groups) {
+    const record = () => {
+      for (const each of group.dispatches) {
+        recorder.dispatch(each.kernel, each.params, each.operands as never, each.grid);
+      }
+    };
+    timed.push({ group, ms: 1000 * await replay.seconds(record, group.dispatches.length) });
+  }
+  const sum_ms = timed.reduce((sum, { ms }) => sum + ms, 0);
+  report.add({
+    ...{ bench: "profile", name, value: round(whole_ms), unit: "ms", fence_ms: round(fence_ms) },
+    ...{ kernels_ms: round(sum_ms), dispatches: dispatches.length },
+  });
+  for (const { group, ms } of timed.toSorted((a, b) => b.ms - a.ms)) {
+    addGroup(bench, name, { ...group, ms, share: ms / sum_ms });
+  }
+}
+
+function addGroup({ report }: KernelBench, step: string, group: Group & { ms: number; share: number }): void {
+  const { name, params, dispatches, ms, share } = group, { rows, columns, depth } = params;
+  const product = columns && depth
+    ? { gflops: round(2 * rows! * columns * depth * dispatches.length / ms / 1e6) }
+    : {};
+  const sizes = Object.entries(params).map(([key, value]) => `${key} ${value}`).join(" ");
+  report.add({
+    bench: "profile",
+    name: `${step.split(",")[0]}: ${name} ${sizes}`.trim(),
+    ...{ value: round(ms), unit: "ms", dispatches: dispatches.length },
+    ...{
+      microseconds: round(1000 * ms / dispatches.length),
+      share_of_step: round(share),
+      ...product,
+      params,
+    },
+  });
+}

@@ -1,0 +1,130 @@
+/** What a bench run measured: lines for people on the terminal, JSON lines for the record. */
+
+import { writeFileAtomic } from "../../core/files.ts";
+
+/** One measurement. `value` is null where it could not be taken, and `skipped` says why. */
+export interface Measurement {
+  /** The part of the bench: `peak`, `matmul`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`. */
+  bench: string;
+  /** What was measured; with `bench` and the model it is the line's key. */
+  name: string;
+  value: number | null;
+  unit: string;
+  skipped?: string;
+  /** Shapes, counts and further readings of the same measurement. */
+  [field: string]: unknown;
+}
+
+/** What every line of a run says of where it was taken. */
+export interface RunFacts {
+  device: string;
+  driver: string;
+  backend: string;
+  /** True for a CPU that pretends: its figures say nothing of a GPU. */
+  software: boolean;
+  /** The model file's name. */
+  model: string;
+  /** Fewer and shorter repetitions. */
+  quick: boolean;
+  commit: string;
+  deno: string;
+}
+
+/** A line of the file. */
+export type BenchLine = Measurement & RunFacts & {
+  /** RFC 3339, UTC. */
+  time: string;
+  /** Processes that waited for a processor in the last minute, this one among them. */
+  load_average: number;
+};
+
+/** Collects a run's lines and prints each as it comes. */
+export class Report {
+  readonly lines: BenchLine[] = [];
+
+  constructor(readonly facts: RunFacts, readonly print: (text: string) => void) {}
+
+  add(measurement: Measurement): void {
+    const load_average = round(Deno.loadavg()[0] ?? 0);
+    this.lines.push({ ...measurement, ...this.facts, time: new Date().toISOString(), load_average });
+    this.print(readable(measurement));
+  }
+
+  /** Says that a measurement cannot be taken here, and why. */
+  skip(bench: string, name: string, reason: string): void {
+    this.add({ bench, name, value: null, unit: "", skipped: reason });
+  }
+}
+
+/** Four significant digits: more would be noise. */
+export function round(value: number): number {
+  return Number(value.toPrecision(4));
+}
+
+/** `matmul  q_proj nt f16, 32 rows  12.3 GFLOP/s  (31 % of the peak)` */
+export function readable({ bench, name, value, unit, skipped, ...rest }: Measurement): string {
+  const head = `${bench.padEnd(10)} ${name.padEnd(52)}`;
+  if (value === null) return `${head} skipped: ${skipped}`;
+  const share = (field: string, of: string) =>
+    typeof rest[field] === "number" ? `${(100 * rest[field]).toFixed(1)} % of ${of}` : null;
+  const notes = [
+    share("share_of_peak", "the peak"),
+    share("share_of_bandwidth", "the bandwidth"),
+    share("share_of_step", "the step"),
+  ].filter((note) => note !== null);
+  return `${head} ${String(value).padStart(9)} ${unit}${notes.length ? `  (${notes.join(", ")})` : ""}`;
+}
+
+/** A device's name as a file name: `llvmpipe_llvm_15_0_6_256_bits`. */
+export function deviceSlug(device: string): string {
+  return device.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "") || "unknown";
+}
+
+/** A file's earlier lines without those that a run measured again, then the run's. */
+export function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchLine[]): BenchLine[] {
+  const part = ({ bench, model }: BenchLine) => `${bench} of ${model}`;
+  const measured = new Set(lines.map(part));
+  return [...earlier.filter((line) => !measured.has(part(line))), ...lines];
+}
+
+/**
+ * Puts a run's lines into `<out>/<device>.jsonl`, or into `out` itself when it ends in `.jsonl`; lines of parts or
+ * models that the run did not measure stay. @returns The file's path.
+ */
+export async function storeLines(out: string, lines: readonly BenchLine[]): Promise<string> {
+  const path = out.endsWith(".jsonl") ? out : `${out}/${deviceSlug(lines[0]!.device)}.jsonl`;
+  const merged = mergeLines(await readLines(path), lines);
+  await writeFileAtomic(path, merged.map((line) => JSON.stringify(line) + "\n").join(""));
+  return path;
+}
+
+async function readLines(path: string): Promise<BenchLine[]> {
+  try {
+    const text = await Deno.readTextFile(path);
+    return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** The commit that is measured, with `-dirty` behind it when files differ; `unknown` outside a repository. */
+export async function currentCommit(): Promise<string> {
+  const described = await outputOf("git", ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+  return described ?? "unknown";
+}
+
+/** The driver's version, which WebGPU does not tell: from the vendor's tool where there is one. */
+export async function driverVersion(): Promise<string> {
+  const args = ["--query-gpu=driver_version", "--format=csv,noheader"];
+  return (await outputOf("nvidia-smi", args))?.split("\n")[0] ?? "";
+}
+
+async function outputOf(command: string, args: string[]): Promise<string | null> {
+  try {
+    const { success, stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+    return success ? new TextDecoder().decode(stdout).trim() : null;
+  } catch {
+    return null;
+  }
+}

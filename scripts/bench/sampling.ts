@@ -1,0 +1,131 @@
+/** Prefill and decode tokens per second through the engine's client. */
+
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { SamplingRequest, TokenBlock } from "../../trainer/engine/protocol.ts";
+import { ADAPTER, counted, type EngineBench } from "./engine.ts";
+import type { Peaks } from "./peaks.ts";
+import { round } from "./report.ts";
+import { randomTokens } from "./step_sizes.ts";
+import { linearFlops } from "./train.ts";
+
+const sampling = (stream: number): SamplingRequest => ({
+  temperature: 1,
+  top_p: 1,
+  top_k: 0,
+  stream: [1, stream],
+  mask: null,
+});
+
+export async function benchPrefill(bench: EngineBench, peaks: Peaks): Promise<void> {
+  for (const [sequences, tokens] of bench.sizes.prefills) {
+    await timePrefill(bench, peaks, { sequences, tokens });
+  }
+}
+
+export async function benchDecode(bench: EngineBench, peaks: Peaks): Promise<void> {
+  for (const batch of bench.sizes.decode_batches) await timeDecode(bench, peaks, batch);
+}
+
+/** Opens sequences of their own tokens for `body` and closes them. */
+async function withSequences(
+  { client, shape }: EngineBench,
+  { sequences, tokens }: { sequences: number; tokens: number },
+  body: (ids: number[]) => Promise<void>,
+): Promise<void> {
+  const ids = Array.from({ length: sequences }, () => client.newSequence());
+  await Promise.all(ids.map((sequence, i) =>
+    client.call("sequence_open", {
+      sequence,
+      adapter: ADAPTER,
+      parent: null,
+      tokens: randomTokens(i, tokens, shape.vocabulary),
+    })
+  ));
+  await body(ids);
+  await Promise.all(ids.map((sequence) => client.call("sequence_close", { sequence })));
+}
+
+/** A block and when it came. */
+interface Arrival {
+  time_ms: number;
+  tokens: number;
+}
+
+/** Draws for every sequence at once. */
+function drawAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<Arrival[][]> {
+  return Promise.all(ids.map(async (sequence, i) => {
+    const arrivals: Arrival[] = [];
+    const request = { sequence, max_tokens, stop_tokens: [], sampling: sampling(i) };
+    const blocks: AsyncGenerator<TokenBlock> = client.generate(request);
+    for await (const { tokens } of blocks) {
+      arrivals.push({ time_ms: performance.now(), tokens: tokens.length });
+    }
+    return arrivals;
+  }));
+}
+
+/** The time until the first token is drawn, less that of a draw from sequences that are in the cache already. */
+async function timePrefill(
+  bench: EngineBench,
+  peaks: Peaks,
+  { sequences, tokens }: { sequences: number; tokens: number },
+): Promise<void> {
+  const { client, shape, report, quick, facts } = bench;
+  let first = Infinity, next = Infinity;
+  // The first compiles.
+  for (let i = 0; i < (quick ? 2 : 4); i++) {
+    const start = performance.now();
+    await withSequences(bench, { sequences, tokens }, async (ids) => {
+      await drawAll(client, ids, 1);
+      const drawn = performance.now();
+      await drawAll(client, ids, 1);
+      first = Math.min(first, drawn - start);
+      next = Math.min(next, performance.now() - drawn);
+    });
+  }
+  const count = sequences * tokens, seconds = Math.max(first - next, 1e-3) / 1000;
+  const gflops = count * linearFlops(shape) / seconds / 1e9;
+  report.add({
+    ...{ bench: "prefill", name: `${sequences} x ${tokens} tokens`, value: round(count / seconds) },
+    ...{ unit: "tokens/s", sequences, tokens, compute: facts.compute, kv: facts.kv, gflops: round(gflops) },
+    share_of_peak: round(gflops / peaks.gflops),
+  });
+}
+
+async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Promise<void> {
+  const { client, shape, report, sizes, facts } = bench;
+  let rate = 0, counts: Awaited<ReturnType<typeof counted>> | null = null;
+  await withSequences(bench, { sequences: batch, tokens: sizes.decode_prompt }, async (ids) => {
+    await drawAll(client, ids, 1);
+    counts = await counted(client, async () => {
+      rate = steadyRate(await drawAll(client, ids, sizes.decode_tokens));
+    });
+  });
+  const { decode_steps, dispatches, readbacks, submits } = counts!;
+  const gflops = rate * (linearFlops(shape) + 2 * shape.vocabulary * shape.width) / 1e9;
+  report.add({
+    ...{ bench: "decode", name: `${batch} sequences`, value: round(rate), unit: "tokens/s", batch },
+    ...{ prompt: sizes.decode_prompt, tokens: sizes.decode_tokens, compute: facts.compute, kv: facts.kv },
+    ms_per_step: round(1000 * batch / rate),
+    dispatches_per_step: round(dispatches / decode_steps),
+    readbacks_per_step: round(readbacks / decode_steps),
+    submits_per_step: round(submits / decode_steps),
+    ...{ steps: decode_steps, gflops: round(gflops), share_of_peak: round(gflops / peaks.gflops) },
+  });
+}
+
+/**
+ * Tokens per second while every sequence draws: counted between two blocks of the sequence that ends first, so that
+ * neither the prefill nor a batch that has begun to empty counts.
+ */
+export function steadyRate(sequences: readonly Arrival[][]): number {
+  const start = Math.max(...sequences.map((arrivals) => arrivals[0]!.time_ms));
+  const first = sequences.reduce((a, b) => a.at(-1)!.time_ms <= b.at(-1)!.time_ms ? a : b);
+  const own = first.filter(({ time_ms }) => time_ms >= start);
+  const [from, to] = [(own[0] ?? first[0]!).time_ms, first.at(-1)!.time_ms];
+  let tokens = 0;
+  for (const arrivals of sequences) {
+    for (const { time_ms, tokens: count } of arrivals) if (time_ms > from && time_ms <= to) tokens += count;
+  }
+  return tokens / ((to - from) / 1000);
+}

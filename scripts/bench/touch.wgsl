@@ -1,0 +1,16 @@
+// Almost nothing: what a dispatch itself costs.
+//
+//   y[0] ← y[0] + value
+//
+//   params  value
+//   y       [1] f32     in and out: each dispatch waits for the one before
+//
+// Dispatch: one workgroup of one thread.
+
+struct Params { value: f32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(1)
+fn main() { y[0] += params.value; }

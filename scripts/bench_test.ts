@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { ServiceError } from "../core/errors.ts";
+import { gpuTest } from "../kernels/testing.ts";
+import { fixturePath } from "../tests/fixture.ts";
+import type { ModelShape } from "../trainer/model/model_shape.ts";
+import { orSkip } from "./bench/context.ts";
+import { modelMatrices } from "./bench/matmul.ts";
+import { groupDispatches } from "./bench/profile.ts";
+import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./bench/report.ts";
+import { steadyRate } from "./bench/sampling.ts";
+import { groupSamples, stepSizes } from "./bench/step_sizes.ts";
+import { median } from "./bench/timing.ts";
+import { parseParts, PARTS, runBench } from "./bench.ts";
+
+const STRICT = { sanitizeOps: true, sanitizeResources: true };
+
+const FACTS = {
+  ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", software: false },
+  ...{ model: "a.gguf", quick: true, commit: "0123abc", deno: "2.9.6" },
+};
+
+async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await run(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function linesOf(path: string): Promise<BenchLine[]> {
+  const text = await Deno.readTextFile(path);
+  return text.trimEnd().split("\n").map((line) => JSON.parse(line));
+}
+
+/** What every line has, whatever it measures. */
+function expectWellFormed(line: BenchLine): void {
+  const { bench, name, value, unit, time, load_average } = line, text = JSON.stringify(line);
+  assert.ok((PARTS as readonly string[]).includes(bench), text);
+  assert.ok(name.length > 0, text);
+  if (value === null) assert.ok(line.skipped, text);
+  else assert.ok(Number.isFinite(value) && value > 0 && unit !== "", text);
+  assert.equal(new Date(time).toISOString(), time);
+  assert.ok(load_average >= 0);
+  for (const field of ["device", "driver", "backend", "model", "commit", "deno"] as const) {
+    assert.equal(typeof line[field], "string", text);
+  }
+  assert.equal(typeof line.software, "boolean");
+  for (const [field, number] of Object.entries(line)) {
+    if (typeof number === "number") assert.ok(Number.isFinite(number), `${field} of ${text}`);
+  }
+}
+
+/** Rounded to four digits, so that a product of two is off by a thousandth. */
+const near = (a: number, b: number) => Math.abs(a / b - 1) < 2e-3;
+
+gpuTest("a quick bench of the tiny model stores a well-formed line for every part", async () => {
+  await inFolder(async (folder) => {
+    const printed: string[] = [];
+    const model = await fixturePath("models/tiny-agent-f16.gguf");
+    const path = await runBench({
+      model,
+      quick: true,
+      out: folder,
+      only: PARTS,
+      print: (text) => printed.push(text),
+    });
+    const lines = await linesOf(path);
+    assert.equal(path, `${folder}/${deviceSlug(lines[0]!.device)}.jsonl`);
+    assert.equal(printed.length, lines.length + 1);
+    lines.forEach(expectWellFormed);
+    const of = (part: string) => lines.filter(({ bench, value }) => bench === part && value !== null);
+    for (const part of PARTS) assert.ok(of(part).length > 0, part);
+    const peak = of("peak").find(({ unit }) => unit === "GFLOP/s")!.value!;
+    for (const line of of("matmul")) {
+      const { value, microseconds, rows, columns, depth, share_of_peak } = line as Record<string, number>;
+      assert.ok(near(value! * microseconds! * 1e3, 2 * rows! * columns! * depth!), line.name);
+      assert.ok(near(share_of_peak!, value! / peak), line.name);
+    }
+    for (const line of of("decode")) {
+      assert.ok((line.readbacks_per_step as number) <= 1, "a block of steps is read once");
+      assert.ok((line.dispatches_per_step as number) > 4, "every layer dispatches");
+    }
+    for (const line of of("train").filter(({ unit }) => unit === "tokens/s")) {
+      assert.equal(line.readbacks_per_step, 1);
+      assert.equal(line.submits_per_step, line.micro_batches);
+    }
+    const [weights] = of("bytes").filter(({ name }) => name === "weights");
+    assert.ok(weights!.value! > 6_000_000, "at least the f16 matrices of 3.1 million parameters");
+  });
+});
+
+Deno.test({
+  name: "a run replaces the lines of what it measured and leaves the others",
+  ...STRICT,
+  fn: () =>
+    inFolder(async (folder) => {
+      const report = (model: string, ...benches: string[]) => {
+        const all = new Report({ ...FACTS, model }, () => {});
+        for (const bench of benches) {
+          all.add({ bench, name: `${bench} of ${benches.length}`, value: 1, unit: "ms" });
+        }
+        return all.lines;
+      };
+      const path = await storeLines(folder, report("a.gguf", "matmul", "train"));
+      assert.equal(path, `${folder}/a_gpu_1_2.jsonl`);
+      await storeLines(folder, report("b.gguf", "train"));
+      await storeLines(folder, report("a.gguf", "train"));
+      const kept = (await linesOf(path)).map(({ name, model }) => `${name}, ${model}`);
+      assert.deepEqual(kept, ["matmul of 2, a.gguf", "train of 1, b.gguf", "train of 1, a.gguf"]);
+      const named = await storeLines(`${folder}/b/own.jsonl`, report("a.gguf", "peak"));
+      assert.equal(named, `${folder}/b/own.jsonl`);
+      assert.equal((await linesOf(named)).length, 1);
+    }),
+});
+
+Deno.test("what the device has no room for becomes a line that says so; other errors go on", async () => {
+  const report = new Report(FACTS, () => {});
+  const full = new ServiceError("out_of_memory", "Cannot allocate 2 bytes: the device binds at most 1");
+  assert.equal(await orSkip({ report }, ["matmul", "output"], () => Promise.reject(full)), false);
+  assert.equal(await orSkip({ report }, ["matmul", "q_proj"], () => Promise.resolve()), true);
+  await assert.rejects(
+    orSkip({ report }, ["matmul", "output"], () => Promise.reject(new Error("lost"))),
+    /lost/,
+  );
+  const [line, ...rest] = report.lines;
+  assert.deepEqual(rest, []);
+  expectWellFormed(line!);
+  assert.match(readable(line!), /output +skipped: Cannot allocate 2 bytes/);
+});
+
+Deno.test("decode is counted while all sequences draw", () => {
+  const arrivals = (tokens: number, ...times: number[]) => times.map((time_ms) => ({ time_ms, tokens }));
+  // Blocks of 8 every 100 ms; the second sequence joins one block later. Both draw: 2 · 8 tokens in 0.1 s.
+  assert.equal(steadyRate([arrivals(8, 100, 200, 300, 400), arrivals(8, 200.1, 300.1, 400.1, 500)]), 160);
+  assert.equal(steadyRate([arrivals(8, 100, 200, 300)]), 16 / 0.2);
+});
+
+Deno.test("the matrices of a model are named once by shape and counted by layer", () => {
+  const shape = {
+    ...{ layers: 4, width: 256, heads: 8, kv_heads: 2, head_width: 64, feed_forward: 512, vocabulary: 1024 },
+  } as ModelShape;
+  assert.deepEqual(modelMatrices(shape), [
+    { name: "q_proj, gate_proj, up_proj", out_width: 512, in_width: 256, count: 12 },
+    { name: "k_proj, v_proj", out_width: 128, in_width: 256, count: 8 },
+    { name: "o_proj, down_proj", out_width: 256, in_width: 512, count: 8 },
+    { name: "output", out_width: 1024, in_width: 256, count: 1 },
+  ]);
+});
+
+Deno.test("a step's dispatches are grouped by kernel and shape, the one that moves rows on last", () => {
+  const dispatch = (name: string, params: Record<string, number>) =>
+    ({ kernel: { name }, params, operands: {}, grid: [1] }) as unknown as Parameters<
+      typeof groupDispatches
+    >[0][0];
+  const groups = groupDispatches([
+    dispatch("advance", { rows: 8, step: 0 }),
+    dispatch("matmul", { rows: 8, columns: 4, depth: 4, u_column: 0 }),
+    dispatch("matmul", { rows: 8, columns: 8, depth: 4, u_column: 0 }),
+    dispatch("matmul", { rows: 8, columns: 4, depth: 4, u_column: 16 }),
+  ]);
+  assert.deepEqual(groups.map(({ name, params, dispatches }) => [name, params.columns, dispatches.length]), [
+    ["matmul", 4, 2],
+    ["matmul", 8, 1],
+    ["advance", undefined, 1],
+  ]);
+});
+
+Deno.test("a micro-batch shrinks to no less than a member of a group", () => {
+  for (const software of [true, false]) {
+    for (
+      const { micro_batch_tokens, group: { prompt, completion } } of stepSizes({ software, quick: false })
+    ) {
+      assert.ok(micro_batch_tokens >= prompt + completion);
+    }
+  }
+});
+
+Deno.test("the two forms of a group have the same tokens and differ in what is shared", () => {
+  const sizes = { members: 3, prompt: 6, completion: 4 };
+  const [shared, apart] = [true, false].map((shared) => groupSamples(sizes, 50, { shared }));
+  assert.deepEqual(shared!.map(({ tokens }) => tokens), apart!.map(({ tokens }) => tokens));
+  assert.deepEqual(shared!.map(({ prefix_length }) => prefix_length), [6, 6, 6]);
+  assert.deepEqual(apart!.map(({ prefix_length }) => prefix_length), [0, 0, 0]);
+  for (const { tokens, loss_mask } of shared!) {
+    assert.deepEqual(tokens.slice(0, 6), shared![0]!.tokens.slice(0, 6));
+    assert.deepEqual([...loss_mask], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+    assert.ok(tokens.every((token) => token < 50));
+  }
+});
+
+Deno.test("the parts to measure are checked by name", () => {
+  assert.deepEqual(parseParts("matmul, decode"), ["matmul", "decode"]);
+  assert.throws(() => parseParts("matmul,speed"), /Cannot measure speed: there are peak, matmul/);
+});
+
+Deno.test("the middle of an even number of values is the mean of two", () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 3, 2]), 2.5);
+});

@@ -83,7 +83,7 @@ export class LossHead {
 
   /** Records the loss of the batch and the gradient of the stream; `d_stream` is zero where nothing is predicted. */
   learn(pass: HeadPass, options: HeadLoss): void {
-    const { recorder, weights, compute } = this.model, { d_stream } = options;
+    const { recorder, weights } = this.model, { d_stream } = options;
     fill(recorder, d_stream, 0);
     const count = pass.batch.targets.length;
     if (count === 0) return;
@@ -110,7 +110,8 @@ export class LossHead {
       this.#weights(pass, options, { start, rows, is_sequence });
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start);
       const d_chunk = this.#rows(d_normed, start, rows);
-      matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute });
+      // Most entries are below the smallest f16, so they are never rounded to it.
+      matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute: "f32" });
     }
     const hidden = view(this.#hidden, normed.shape), d_hidden = view(this.#d_hidden, normed.shape);
     const rstd = view(this.#rstd, [count]), gamma = weights.output_norm;

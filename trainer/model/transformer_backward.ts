@@ -1,4 +1,7 @@
-/** The backward pass to the adapter's matrices. The base is frozen, so no gradient of a weight is ever formed. */
+/**
+ * The backward pass to the adapter's matrices. The base is frozen, so no gradient of a weight is ever formed.
+ * Its products take f32 operands whatever the model computes with: most gradients are below the smallest f16.
+ */
 
 import { attentionBackward } from "../../kernels/attention/attention.ts";
 import {
@@ -157,18 +160,18 @@ function linearBackward(
   target: LoraTarget,
   { x, d_y, d_x, accumulate = false }: { x: Tensor; d_y: Tensor; d_x: Tensor | null; accumulate?: boolean },
 ): void {
-  const { model: { recorder, compute, weights }, adapter, rows } = pass;
+  const { model: { recorder, weights }, adapter, rows } = pass;
   const pair = adapter.layout.pairs[layer]![target];
   const rank = adapter.layout.padded_rank, { gradient } = adapter.training, alpha = adapter.scale;
   const d_u = firstRows(pass.gradients.tensors.down, rows, rank);
   if (pair) {
     const b: Weight = { type: "f32", values: placeView(adapter.params, pair.b), shape: pair.b.shape };
-    matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute });
+    matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute: "f32" });
   }
   if (d_x) {
     const lora = pair && { u: d_u, column: 0, matrix: placeView(adapter.params, pair.a), scale: alpha };
     const weight = weights.layers[layer]!.linears[target];
-    matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute, accumulate });
+    matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute: "f32", accumulate });
   }
   if (!pair) return;
   const u = groupDown(pass, layer, groupOf(target))!, { partials } = pass.gradients;

@@ -1,0 +1,178 @@
+/** The tiny model's golden values (PyTorch, float64) as types, and what the tests that compare with them share. */
+
+import { ok } from "node:assert/strict";
+import { type Gpu } from "../../kernels/device.ts";
+import type { Allocator } from "../../kernels/tensor.ts";
+import { EngineClient } from "../../trainer/engine/client.ts";
+import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
+import type { LoadRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
+import { readAdapter } from "../../trainer/formats/adapter.ts";
+import { Trainer } from "../../trainer/learning/trainer.ts";
+import { adapterLayout, DeviceAdapter, packAdapter } from "../../trainer/model/device_adapter.ts";
+import { loadModel } from "../../trainer/model/load_model.ts";
+import type { Model } from "../../trainer/model/transformer.ts";
+import { fixturePath, readFixtureJson } from "../fixture.ts";
+
+export const KINDS = ["f16", "q8_0"] as const;
+export type Kind = typeof KINDS[number];
+
+export const GOLDEN_ADAPTER = "models/tiny-agent/golden-lora/golden-lora.gguf";
+
+/** How far a computation may be from the goldens: single precision, or operands and cache in half precision. */
+export const TOLERANCE = {
+  f32: { logit: 1e-3, loss: 1e-5, gradient: 1e-4 },
+  f16: { logit: 0.05, loss: 1e-2, gradient: 2e-2 },
+} as const;
+
+export interface GoldenLogits {
+  top20: [id: number, logit: number][];
+  sum: number;
+  max: number;
+  l2: number;
+  logsumexp: number;
+}
+
+export interface GoldenValues {
+  /** Absent with the adapter. */
+  nll?: number[];
+  nll_sum: number;
+  last_logits: GoldenLogits;
+  greedy: { ids: number[]; margins: number[] };
+}
+
+export interface Golden {
+  eos: number;
+  prompts: ({ name: string; ids: number[] } & Record<Kind, GoldenValues>)[];
+}
+
+interface GoldenLosses {
+  loss_without_adapter: number;
+  loss: number;
+  gradient_l2: number;
+  prompts: GoldenValues[];
+  "adamw_lr1e-3_losses": number[];
+}
+
+export type GoldenLora = Record<Kind, GoldenLosses> & {
+  batch: { ids: number[]; mask: number[] }[];
+  masked_tokens: number;
+};
+
+export async function readGolden(): Promise<Golden> {
+  return await readFixtureJson("models/tiny-agent/golden.json");
+}
+
+export async function readGoldenLora(): Promise<GoldenLora> {
+  return await readFixtureJson("models/tiny-agent/golden-lora.json");
+}
+
+/** The parts of an engine without its protocol. */
+export interface LoadedParts {
+  model: Model;
+  allocator: Allocator;
+  trainer: Trainer;
+  close(): void;
+}
+
+/** Loads the tiny model of a kind onto a device. */
+export async function loadParts(
+  gpu: Gpu,
+  kind: Kind,
+  options: { compute?: "f32" | "f16"; micro_batch_tokens?: number } = {},
+): Promise<LoadedParts> {
+  const { compute = "f32", micro_batch_tokens = 1024 } = options;
+  const path = await fixturePath(`models/tiny-agent-${kind}.gguf`);
+  const { model, allocator } = await loadModel(gpu, path, { compute, max_context: 1024 });
+  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows: 512 });
+  return {
+    model,
+    allocator,
+    trainer,
+    close() {
+      model.recorder.destroy();
+      allocator.destroy();
+    },
+  };
+}
+
+/** The golden adapter on the device. */
+export async function goldenAdapter({ model, allocator }: LoadedParts): Promise<DeviceAdapter> {
+  const tensors = await readAdapter(await fixturePath(GOLDEN_ADAPTER));
+  const { rank, alpha, targets } = tensors;
+  const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, { rank, alpha, targets }));
+  adapter.write(packAdapter(adapter.layout, tensors));
+  return adapter;
+}
+
+export interface EngineUnderTest {
+  client: EngineClient;
+  close(): Promise<void>;
+}
+
+/** An engine on this thread with the tiny model loaded. */
+export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {}): Promise<EngineUnderTest> {
+  const { port1, port2 } = new MessageChannel();
+  new Engine().serve(port1 as unknown as ServedPort);
+  const client = new EngineClient(port2);
+  await client.call("load", {
+    path: await fixturePath(`models/tiny-agent-${kind}.gguf`),
+    device: { device: "auto", webgpu: "auto" },
+    compute: "f32",
+    kv: "f32",
+    max_context: 1024,
+    max_sequences: 16,
+    kv_tokens: 16 * 1024,
+    micro_batch_tokens: 1024,
+    loss_chunk_rows: 512,
+    ...request,
+  });
+  return {
+    client,
+    async close() {
+      await client.close();
+      port1.close();
+    },
+  };
+}
+
+/** A sample of its own trajectory; without a mask every token but the first is trained. */
+export function sample(
+  tokens: readonly number[],
+  trajectory: number,
+  more: Partial<Omit<TrainingSample, "loss_mask">> & { loss_mask?: readonly number[] } = {},
+): TrainingSample {
+  const { loss_mask = tokens.map((_, t) => t > 0 ? 1 : 0), ...rest } = more;
+  return {
+    tokens: Uint32Array.from(tokens),
+    prefix_group: 0,
+    prefix_length: 0,
+    loss_mask: Uint8Array.from(loss_mask),
+    trajectory,
+    advantages: null,
+    old_logprobs: null,
+    reference_logprobs: null,
+    weights: null,
+    ...rest,
+  };
+}
+
+/** |a − b|₂ / |b|₂ */
+export function relativeL2(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
+  let difference = 0, norm = 0;
+  for (let i = 0; i < expected.length; i++) {
+    difference += (actual[i]! - expected[i]!) ** 2;
+    norm += expected[i]! ** 2;
+  }
+  return Math.sqrt(difference / norm);
+}
+
+/** |actual − expected| ≤ tolerance */
+export function expectNear(
+  actual: number,
+  { expected, tolerance, name }: { expected: number; tolerance: number; name: string },
+): void {
+  ok(
+    Math.abs(actual - expected) <= tolerance,
+    `${name} is ${actual}, expected ${expected} within ${tolerance}`,
+  );
+}

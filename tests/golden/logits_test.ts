@@ -1,0 +1,138 @@
+import { deepEqual, equal, ok } from "node:assert/strict";
+import { attentionForward } from "../../kernels/attention/attention.ts";
+import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
+import { packRows } from "../../kernels/attention/packed_rows.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
+import { gatherRows } from "../../kernels/rows/rows.ts";
+import { gpuTest } from "../../kernels/testing.ts";
+import { Activations } from "../../trainer/model/activations.ts";
+import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
+import { forward } from "../../trainer/model/transformer.ts";
+import { draw } from "../../trainer/engine/tested_engine.ts";
+import { fixturePath } from "../fixture.ts";
+import {
+  expectNear,
+  GOLDEN_ADAPTER,
+  goldenAdapter,
+  type GoldenLogits,
+  KINDS,
+  type LoadedParts,
+  loadParts,
+  openEngine,
+  readGolden,
+  readGoldenLora,
+  sample,
+  TOLERANCE,
+} from "./golden.ts";
+
+const golden = await readGolden(), lora = await readGoldenLora();
+const prompts = golden.prompts.map(({ ids }) => ids);
+
+/** The logits behind the last token of each prompt, through the model's parts. */
+async function lastLogits(parts: LoadedParts, adapter: DeviceAdapter | null): Promise<Float32Array[]> {
+  const { model, allocator } = parts, { recorder, shape, weights, compute } = model;
+  const groups = prompts.map((ids) => ({ prompt: 0, members: [ids.length] }));
+  const packed = packRows(groups, attentionRowAlignment(recorder.gpu)), rows = packed.count;
+  const places = packed.groups.map(({ members }) => members[0]!);
+  const ids = new Uint32Array(rows), positions = new Uint32Array(rows);
+  places.forEach(({ start }, i) => {
+    ids.set(prompts[i]!, start);
+    positions.set(prompts[i]!.map((_, t) => t), start);
+  });
+  const upload = (values: Uint32Array, ...dims: number[]) => allocator.upload("test", dims, values);
+  const packed_rows = upload(packed.rows, rows, 4), scale = 1 / Math.sqrt(shape.head_width);
+  const padded_rank = adapter?.layout.padded_rank ?? 4;
+  const activations = new Activations(allocator, shape, {
+    rows,
+    saved: false,
+    padded_rank,
+    component: "test",
+  });
+  const stream = forward({
+    ...{ model, adapter, rows, activations },
+    ids: upload(ids, rows),
+    positions: upload(positions, rows),
+    attend: (_, tensors) => attentionForward(recorder, { ...tensors, rows: packed_rows }, scale),
+  });
+  const count = prompts.length, create = (...dims: number[]) => allocator.create("test", dims);
+  const last = create(count, shape.width), normed = create(count, shape.width), rstd = create(count);
+  const logits = create(count, shape.vocabulary);
+  const index = upload(Uint32Array.from(places, ({ start, length }) => start + length - 1), count);
+  gatherRows(recorder, { x: stream, index, y: last });
+  rmsNorm(recorder, { x: last, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
+  matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
+  const values = new Float32Array((await recorder.submitAndRead([logits]))[0]!);
+  return prompts.map((_, i) => values.subarray(i * shape.vocabulary, (i + 1) * shape.vocabulary));
+}
+
+function expectLogits(actual: Float32Array, expected: GoldenLogits, name: string): void {
+  const wide = Float64Array.from(actual), count = wide.length, max = Math.max(...wide);
+  const largest = wide.toSorted().reverse(), { logit: tolerance } = TOLERANCE.f32;
+  const near = (value: number, of: number, within: { name: string; tolerance: number }) =>
+    expectNear(value, { expected: of, tolerance: within.tolerance, name: `${name}: ${within.name}` });
+  expected.top20.forEach(([id, logit], i) => {
+    near(wide[id]!, logit, { name: `logit ${id}`, tolerance });
+    near(largest[i]!, logit, { name: `the ${i + 1}th largest logit`, tolerance });
+  });
+  near(max, expected.max, { name: "max", tolerance });
+  near(wide.reduce((a, b) => a + b), expected.sum, { name: "sum", tolerance: count * tolerance });
+  near(Math.hypot(...wide), expected.l2, { name: "l2", tolerance: Math.sqrt(count) * tolerance });
+  const logsumexp = max + Math.log(wide.reduce((sum, z) => sum + Math.exp(z - max), 0));
+  near(logsumexp, expected.logsumexp, { name: "logsumexp", tolerance });
+}
+
+for (const kind of KINDS) {
+  gpuTest(
+    `${kind}: every token's NLL and the last logits of nine prompts, with and without adapter`,
+    async (gpu) => {
+      const parts = await loadParts(gpu, kind), adapter = await goldenAdapter(parts);
+      try {
+        const samples = prompts.map((ids, i) => sample(ids, i));
+        for (const [name, used] of [["base", null], ["adapter", adapter]] as const) {
+          const logprobs = await parts.trainer.score(used, samples), logits = await lastLogits(parts, used);
+          let worst = 0;
+          golden.prompts.forEach((prompt, i) => {
+            const expected = used ? lora[kind].prompts[i]! : prompt[kind], where = `${name}, ${prompt.name}`;
+            equal(logprobs[i]!.length, prompt.ids.length - 1);
+            expected.nll?.forEach((nll, t) => worst = Math.max(worst, Math.abs(nll + logprobs[i]![t]!)));
+            const sum = -logprobs[i]!.reduce((a, b) => a + b, 0);
+            ok(Math.abs(sum - expected.nll_sum) <= TOLERANCE.f32.logit, `${where}: the NLL sums to ${sum}`);
+            expectLogits(logits[i]!, expected.last_logits, where);
+          });
+          ok(worst <= TOLERANCE.f32.logit, `${name}: an NLL differs by ${worst}`);
+          if (!used) console.log(`${kind}: largest difference of an NLL ${worst.toExponential(1)}`);
+        }
+      } finally {
+        parts.close();
+      }
+    },
+  );
+
+  gpuTest(`${kind}: the sampler's 48 greedy tokens of nine prompts, with and without adapter`, async () => {
+    const engine = await openEngine(kind), { client } = engine;
+    try {
+      const source = { type: "file", path: await fixturePath(GOLDEN_ADAPTER) } as const;
+      await client.call("adapter_open", { adapter: "golden", source });
+      const tested = { client, logprob_tolerance: 1e-5, close: engine.close };
+      const runs = await Promise.all(["golden", null].flatMap((adapter) =>
+        prompts.map(async (tokens, i) => {
+          const sequence = client.newSequence();
+          await client.call("sequence_open", { sequence, adapter, parent: null, tokens });
+          const drawn = await draw(tested, { sequence, max_tokens: 48 });
+          await client.call("sequence_close", { sequence });
+          const expected = adapter ? lora[kind].prompts[i]! : golden.prompts[i]![kind];
+          return { drawn: drawn.tokens, expected: expected.greedy, name: `${adapter}, prompt ${i}` };
+        })
+      ));
+      for (const { drawn, expected, name } of runs) {
+        ok(Math.min(...expected.margins) > 2 * TOLERANCE.f32.logit, "no token is a tie");
+        deepEqual(drawn, expected.ids, name);
+      }
+      const [tuned, base] = [runs.slice(0, 9), runs.slice(9)];
+      ok(tuned.every(({ drawn }, i) => `${drawn}` !== `${base[i]!.drawn}`), "the adapter changes all nine");
+    } finally {
+      await engine.close();
+    }
+  });
+}

@@ -28,9 +28,11 @@ async function main(): Promise<number> {
   return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
     terminal,
     clock: systemClock,
-    async startRun(options) {
+    async startRun({ control, ...options }) {
       const { startRun } = await import("./runs/process.ts");
-      return await startRun({ ...options, entry_url });
+      const { streamPort } = await import("./runs/control.ts");
+      const port = control ? { control: streamPort(Deno.stdin.readable, Deno.stdout) } : {};
+      return await startRun({ ...options, ...port, entry_url });
     },
     async evaluate(options) {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");

@@ -14,6 +14,8 @@ export interface StartRunOptions {
   checkpoint: string | null;
   /** Replace what an earlier run left. */
   force: boolean;
+  /** Obey commands on standard input, and answer on standard output. */
+  control: boolean;
 }
 
 /** A run under way. */

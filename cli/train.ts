@@ -5,14 +5,16 @@ import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import type { EndEvent, RunEvent } from "../runs/event.ts";
 import type { CliContext, LiveRun, StartRunOptions } from "./context.ts";
-import { EXIT } from "./exit_codes.ts";
+import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { ProgressPrinter } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
 
 interface TrainOptions {
   resume?: true;
   fork?: string;
   force?: true;
   json?: true;
+  control?: true;
 }
 
 /** How often the line of an interactive terminal shows that time passes. */
@@ -47,7 +49,31 @@ async function follow(
   return end;
 }
 
-async function train(path: string, options: TrainOptions, context: CliContext): Promise<void> {
+/** Standard output belongs to the control pipe's answers: everything else goes to standard error. */
+function besideControl(terminal: Terminal): Terminal {
+  const { error, columns } = terminal;
+  return {
+    line: error,
+    error,
+    write: (text) => error(text.trimEnd()),
+    interactive: false,
+    color: false,
+    columns,
+  };
+}
+
+/** What the state in which the process leaves its run means to whoever started it. */
+function exitCode(end: EndEvent | null, interrupts: number): ExitCode {
+  const state = end?.state;
+  if (state === "completed" || state === "paused" || state === "cancelled") {
+    return interrupts > 0 && state !== "completed" ? EXIT.interrupted : EXIT.done;
+  }
+  return state === "interrupted" ? EXIT.interrupted : EXIT.failed;
+}
+
+async function train(path: string, options: TrainOptions, given: CliContext): Promise<void> {
+  const control = options.control === true;
+  const context = control ? { ...given, terminal: besideControl(given.terminal) } : given;
   const start = startMode(options);
   const loaded = await loadRunConfig(path);
   let run: LiveRun | null = null;
@@ -60,10 +86,9 @@ async function train(path: string, options: TrainOptions, context: CliContext): 
     run.stop();
   });
   try {
-    run = await context.startRun({ loaded, ...start, force: options.force === true });
+    run = await context.startRun({ loaded, ...start, force: options.force === true, control });
     const end = await follow(run, context, options.json === true);
-    if (end?.state === "completed") return;
-    context.setExitCode(end?.state !== "failed" && interrupts > 0 ? EXIT.interrupted : EXIT.failed);
+    context.setExitCode(exitCode(end, interrupts));
   } finally {
     release();
   }
@@ -77,5 +102,6 @@ export function addTrainCommand(program: Command, context: CliContext): void {
     .option("--fork <checkpoint>", "begin with the state of a checkpoint")
     .option("--force", "replace what an earlier run left")
     .option("--json", "print the events as JSON lines")
+    .option("--control", "obey commands on standard input (JSON lines) and answer them on standard output")
     .action((path: string, options: TrainOptions) => train(path, options, context));
 }

@@ -132,3 +132,18 @@ Deno.test("options choose how a run begins", async () => {
   assert.equal(await both.train(EXAMPLE, "--resume", "--fork", "x"), 2);
   assert.equal(both.started, null);
 });
+
+Deno.test("with --control standard output is left to the answers, and commands' ends are no failures", async () => {
+  const run = new ScriptedRun(async function* () {
+    yield LOG;
+    yield { ...END, state: "paused" };
+  });
+  assert.equal(await run.train(EXAMPLE, "--control"), 0);
+  assert.equal(run.terminal.out, "");
+  assert.match(run.terminal.err, /^hello\n/);
+  assert.equal(run.started?.control, true);
+  const orphan = new ScriptedRun(async function* () {
+    yield { ...END, state: "interrupted" };
+  });
+  assert.equal(await orphan.train(EXAMPLE, "--control"), 130);
+});

@@ -1,7 +1,8 @@
 /**
- * `deno task learn [config]`: trains as the configuration says, compares the held-out attempts before and after,
- * scenario by scenario and with the same random numbers, and writes the evidence to docs/experiments/. Exit 1 when the
- * pass rate rises by less than 15 points or the paired 95 % interval is not above 5.
+ * `deno task learn [--report] [config]`: trains as the configuration says (with `--report`: takes the run that is
+ * there), compares the held-out attempts before and after, scenario by scenario and with the same random numbers, and
+ * writes the evidence to docs/experiments/. Exit 1 when the pass rate rises by less than 15 points or the paired 95 %
+ * interval is not above 5.
  */
 
 import { basename } from "node:path";
@@ -9,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { loadRunConfig } from "../config/load.ts";
+import { prepareRun } from "../runs/prepare.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "../runs/event.ts";
 import { pairedBootstrap } from "../runs/statistics.ts";
 import { textPlot } from "../runs/text_plot.ts";
@@ -19,11 +21,12 @@ const WANTED = { rise: 0.15, interval_above: 0.05 };
 /** Of the bootstrap; another seed moves the interval's ends by some tenths of a point. */
 const BOOTSTRAP_SEED = 1;
 
-const config_path = Deno.args[0] ?? `${ROOT}examples/tiny_agent_learn.toml`;
+const is_report = Deno.args.includes("--report");
+const config_path = Deno.args.find((argument) => argument !== "--report") ??
+  `${ROOT}examples/tiny_agent_learn.toml`;
 const name = basename(config_path, ".toml");
 
-async function train(): Promise<RunEvent[]> {
-  const { config } = await loadRunConfig(config_path);
+async function train(): Promise<void> {
   const command = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", `${ROOT}cli.ts`, "train", config_path, "--force"],
     stdout: "inherit",
@@ -31,6 +34,10 @@ async function train(): Promise<RunEvent[]> {
   });
   const { code } = await command.output();
   if (code !== 0) throw new ServiceError("internal", `Cannot learn: svc train ended with ${code}`);
+}
+
+async function readRun(): Promise<RunEvent[]> {
+  const { config } = await prepareRun(await loadRunConfig(config_path));
   const lines = (await Deno.readTextFile(`${config.run.directory}/events.jsonl`)).trimEnd().split("\n");
   return lines.map((line) => JSON.parse(line) as RunEvent);
 }
@@ -102,7 +109,8 @@ function markdown(
   ].join("\n");
 }
 
-const result = report(await train());
+if (!is_report) await train();
+const result = report(await readRun());
 await writeFileAtomic(`${OUT}/${name}.json`, `${JSON.stringify(result, null, 1)}\n`);
 await writeFileAtomic(`${OUT}/${name}.md`, markdown(result));
 console.log(markdown(result));

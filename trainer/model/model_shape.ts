@@ -1,6 +1,7 @@
 /** What a model file says of the transformer in it. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { MAX_HEAD_WIDTH } from "../../kernels/attention/attention.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import type { LoraTarget } from "../engine/protocol.ts";
 
@@ -75,9 +76,15 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
   if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
     refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
   }
-  for (const [name, size] of Object.entries({ width, head_width, feed_forward, vocabulary })) {
-    if (size < 4 || size % 4 !== 0) refuse(`${name} is ${size}, which is no multiple of 4`);
+  // Kernels read vectors of 4, and an adapter's matrices are bound at 256 bytes: 4 ranks of 16 numbers.
+  const steps = { width: 16, feed_forward: 16, head_width: head_width > 32 ? 16 : 4, vocabulary: 4 };
+  const sizes = { width, feed_forward, head_width, vocabulary };
+  for (const [name, size] of Object.entries(sizes) as [keyof typeof sizes, number][]) {
+    const step = steps[name];
+    if (size < step || size % step !== 0) refuse(`${name} is ${size}, which is no multiple of ${step}`);
   }
+  if ((heads * head_width) % 16 !== 0) refuse(`${heads} heads of ${head_width} are no multiple of 16 wide`);
+  if (head_width > MAX_HEAD_WIDTH) refuse(`heads of ${head_width} are wider than ${MAX_HEAD_WIDTH}`);
   for (const [name, expected] of tensorShapes(shape)) {
     const { shape: found } = file.tensor(name);
     if (found.length !== expected.length || found.some((size, axis) => size !== expected[axis])) {

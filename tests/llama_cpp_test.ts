@@ -21,8 +21,7 @@ Deno.test({
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {
-    const golden =
-      (await readFixtureJson("models/tiny-agent/golden.json")) as Golden;
+    const golden = (await readFixtureJson("models/tiny-agent/golden.json")) as Golden;
     const runs = await decodeGreedily({
       model_path: await fixturePath("models/tiny-agent-f16.gguf"),
       adapter_path: null,

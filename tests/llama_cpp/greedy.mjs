@@ -6,8 +6,7 @@
 
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
-const { model_path, adapter_path, prompts, max_new_tokens } =
-  await new Response(Deno.stdin.readable).json();
+const { model_path, adapter_path, prompts, max_new_tokens } = await new Response(Deno.stdin.readable).json();
 const llama = await getLlama({
   gpu: false,
   maxThreads: 1,
@@ -24,9 +23,7 @@ const context = await model.createContext({
   flashAttention: false,
   experimentalKvCacheKeyType: "F32",
   experimentalKvCacheValueType: "F32",
-  ...(adapter_path
-    ? { lora: { adapters: [{ filePath: adapter_path, scale: 1 }] } }
-    : {}),
+  ...(adapter_path ? { lora: { adapters: [{ filePath: adapter_path, scale: 1 }] } } : {}),
 });
 const sequence = context.getSequence();
 // The whole distribution of the next token, largest first.

@@ -1,181 +1,345 @@
 #!/usr/bin/env python3
-"""What PyTorch reaches on the shapes of scripts/bench.ts, for the ratio: one JSON line a measurement.
+"""PyTorch on the shapes that `deno task bench` measured, and the ratio of the two.
 
-Needs torch; training and decoding also need transformers and peft. Times are medians of repeated runs after a
-warm-up, measured with the device drained.
+    python3 scripts/bench_pytorch.py --bench docs/bench/<device>.jsonl [--out FILE] [--device cuda] [--types float32,...]
 
-  python3 scripts/bench_pytorch.py --out result.jsonl [--device cuda|cpu] [--quick]
+Reads the lines of a bench, runs the same products, attention, prefill, decode and training steps in eager PyTorch on
+random numbers, and writes a JSON line for each with `ours` (the bench's value), `value` (PyTorch's) and `ratio` = ours /
+PyTorch's: above 1 the service is faster. Without --bench it takes the file that --out names, less "_pytorch".
+
+PyTorch trains a group's members one behind the other: sharing their prompt is the service's own. Its decode is a plain
+loop over a static cache, without CUDA graphs, which launches as many kernels as eager PyTorch does.
 """
-
 import argparse
+import datetime
 import json
-import statistics
+import math
+import os
+import sys
 import time
 
 import torch
+import torch.nn.functional as F
 
-# The model of `deno task make-model --shape 0.5b`.
-SHAPE = {
-    "width": 896, "layers": 24, "heads": 14, "kv_heads": 2, "head_width": 64, "feed_forward": 4864, "vocabulary": 151936,
-}
-TINY = {
-    "width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_width": 32, "feed_forward": 128, "vocabulary": 1024,
-}
-RANK, ALPHA = 8, 16
-DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+RANK = 16
 
 
-def median_seconds(run, device, repeats):
-    """Median wall time of `run` after one warm-up."""
-    def drained():
-        if device == "cuda":
+class Timer:
+    """Seconds of a call: the fastest of some runs of at least `seconds`."""
+
+    def __init__(self, device, seconds, repetitions):
+        self.device, self.enough, self.repetitions = device, seconds, repetitions
+
+    def wait(self):
+        if self.device == "cuda":
             torch.cuda.synchronize()
-    run()
-    drained()
-    times = []
-    for _ in range(repeats):
+
+    def once(self, call, count):
+        self.wait()
         start = time.perf_counter()
-        run()
-        drained()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        for _ in range(count):
+            call()
+        self.wait()
+        return (time.perf_counter() - start) / count
+
+    def seconds(self, call):
+        self.once(call, 1)
+        count = max(1, min(1000, math.ceil(self.enough / max(self.once(call, 1), 1e-6))))
+        return min(self.once(call, count) for _ in range(self.repetitions))
 
 
-def matmul_shapes(shape, rows):
-    """[M, K] x [N, K]^T as the layers of the model ask for them: name, M, N, K."""
-    query = shape["heads"] * shape["head_width"]
-    key = shape["kv_heads"] * shape["head_width"]
-    return [
-        ("q_proj", rows, query, shape["width"]),
-        ("k_proj", rows, key, shape["width"]),
-        ("o_proj", rows, shape["width"], query),
-        ("gate_proj", rows, shape["feed_forward"], shape["width"]),
-        ("down_proj", rows, shape["width"], shape["feed_forward"]),
-        ("output", min(rows, 1024), shape["vocabulary"], shape["width"]),
-    ]
+class Model:
+    """qwen3 with low-rank terms on all seven projections; weights in `dtype`, the low-rank matrices in float32."""
+
+    def __init__(self, shape, dtype, device):
+        self.s, self.dtype, self.device = shape, dtype, device
+        c, d = shape["width"], shape["head_width"]
+        q, kv, f = shape["heads"] * d, shape["kv_heads"] * d, shape["feed_forward"]
+        sizes = dict(zip(TARGETS, [(q, c), (kv, c), (kv, c), (c, q), (f, c), (f, c), (c, f)]))
+        random = lambda rows, columns: torch.randn(rows, columns, device=device).mul_(columns**-0.5)
+        self.embedding = torch.randn(shape["vocabulary"], c, device=device).to(dtype)
+        self.output = random(shape["vocabulary"], c).to(dtype)
+        self.layers = [{t: random(*sizes[t]).to(dtype) for t in TARGETS} for _ in range(shape["layers"])]
+        self.lora = [
+            {t: (random(RANK, sizes[t][1]).requires_grad_(), torch.zeros(sizes[t][0], RANK, device=device, requires_grad=True))
+             for t in TARGETS}
+            for _ in range(shape["layers"])
+        ]
+        self.ones = torch.ones(max(c, d), device=device, dtype=dtype)
+        half = d // 2
+        frequency = shape["rope_base"] ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        angle = torch.arange(8192, device=device, dtype=torch.float32)[:, None] * frequency
+        self.cos, self.sin = angle.cos().to(dtype), angle.sin().to(dtype)
+
+    def parameters(self):
+        return [matrix for layer in self.lora for pair in layer.values() for matrix in pair]
+
+    def norm(self, x):
+        width = x.shape[-1]
+        scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + self.s["norm_eps"])
+        return (x.float() * scale).to(self.dtype) * self.ones[:width]
+
+    def linear(self, x, layer, target):
+        a, b = self.lora[layer][target]
+        return F.linear(x, self.layers[layer][target]) + 2 * F.linear(F.linear(x, a.to(self.dtype)), b.to(self.dtype))
+
+    def rope(self, x, positions):
+        """[batch, heads, tokens, d]; positions [tokens]"""
+        cos, sin = self.cos[positions], self.sin[positions]
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def layer(self, x, i, positions, attend):
+        s, (n, t, _) = self.s, x.shape
+        y = self.norm(x)
+        split = lambda z, heads: z.view(n, t, heads, s["head_width"]).transpose(1, 2)
+        q = self.rope(self.norm(split(self.linear(y, i, "q_proj"), s["heads"])), positions)
+        k = self.rope(self.norm(split(self.linear(y, i, "k_proj"), s["kv_heads"])), positions)
+        v = split(self.linear(y, i, "v_proj"), s["kv_heads"])
+        o = attend(i, q, k, v).transpose(1, 2).reshape(n, t, -1)
+        x = x + self.linear(o, i, "o_proj")
+        y = self.norm(x)
+        h = F.silu(self.linear(y, i, "gate_proj")) * self.linear(y, i, "up_proj")
+        return x + self.linear(h, i, "down_proj")
+
+    def forward(self, ids):
+        """ids [batch, tokens] -> the normalised state behind the last layer."""
+        x, positions = self.embedding[ids], torch.arange(ids.shape[1], device=self.device)
+        for i in range(self.s["layers"]):
+            x = self.layer(x, i, positions, lambda _, q, k, v: attention(q, k, v, causal=True))
+        return self.norm(x)
 
 
-def bench_matmul(shape, options):
-    for dtype in options.dtypes:
-        for name, m, n, k in matmul_shapes(shape, options.rows):
-            a = torch.randn(m, k, device=options.device, dtype=DTYPES[dtype])
-            b = torch.randn(n, k, device=options.device, dtype=DTYPES[dtype])
-            seconds = median_seconds(lambda: torch.matmul(a, b.T), options.device, options.repeats)
-            yield {
-                "bench": "matmul", "name": name, "m": m, "n": n, "k": k, "type": dtype,
-                "gflops": 2 * m * n * k / seconds / 1e9,
-            }
+def attention(q, k, v, causal=False, mask=None):
+    """softmax(q kᵀ / √d) v with fewer key/value heads than query heads."""
+    group = q.shape[1] // k.shape[1]
+    if group > 1:
+        k, v = (z.repeat_interleave(group, 1) for z in (k, v))
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1) @ v
 
 
-def make_model(shape, dtype, device):
-    from peft import LoraConfig, get_peft_model
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+class Decoder:
+    """Draws with a static cache: every step attends to all of it under a mask."""
 
-    config = Qwen3Config(
-        vocab_size=shape["vocabulary"], hidden_size=shape["width"], intermediate_size=shape["feed_forward"],
-        num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"],
-        num_key_value_heads=shape["kv_heads"], head_dim=shape["head_width"], tie_word_embeddings=False,
-        max_position_embeddings=32768,
-    )
-    torch.manual_seed(1)
-    model = Qwen3ForCausalLM(config).to(device=device, dtype=DTYPES[dtype])
-    targets = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-    lora = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets, lora_dropout=0.0, task_type="CAUSAL_LM")
-    return get_peft_model(model, lora)
+    def __init__(self, model, batch, prompt, tokens):
+        s, self.model, self.batch, self.prompt, self.tokens = model.s, model, batch, prompt, tokens
+        cache = lambda: torch.zeros(s["layers"], batch, s["kv_heads"], prompt + tokens, s["head_width"], dtype=model.dtype,
+                                    device=model.device).normal_()
+        self.k, self.v = cache(), cache()
+        self.places = torch.arange(prompt + tokens, device=model.device)
 
+    @torch.no_grad()
+    def run(self):
+        model = self.model
+        ids = torch.zeros(self.batch, 1, dtype=torch.long, device=model.device)
+        for position in range(self.prompt, self.prompt + self.tokens):
+            at = self.places[position:position + 1]
+            mask = (self.places <= at)[None, None, None]
 
-def bench_training(shape, options):
-    """A LoRA step: forward, backward and AdamW over `batch` packed sequences of `length` tokens, each trained."""
-    for dtype in (name for name in options.dtypes if name != "f16"):  # f16 would need a loss scale
-        model = make_model(shape, dtype, options.device)
-        model.train()
-        optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
-        ids = torch.randint(0, shape["vocabulary"], (options.batch, options.length), device=options.device)
+            def attend(i, q, k, v):
+                self.k[i].index_copy_(2, at, k)
+                self.v[i].index_copy_(2, at, v)
+                return attention(q, self.k[i], self.v[i], mask=mask)
 
-        def step():
-            optimizer.zero_grad(set_to_none=True)
-            model(input_ids=ids, labels=ids).loss.backward()
-            optimizer.step()
-
-        seconds = median_seconds(step, options.device, options.repeats)
-        yield {
-            "bench": "train", "batch": options.batch, "length": options.length, "rank": RANK, "type": dtype,
-            "tokens_per_second": options.batch * options.length / seconds,
-        }
-        del model, optimizer
+            x = model.embedding[ids]
+            for i in range(model.s["layers"]):
+                x = model.layer(x, i, at, attend)
+            logits = F.linear(model.norm(x)[:, 0], model.output).float()
+            gumbel = -torch.log(torch.empty_like(logits).exponential_())
+            ids = (logits + gumbel).argmax(-1, keepdim=True)
+            logits.log_softmax(-1).gather(1, ids)
 
 
-def bench_inference(shape, options):
-    """Prefill of whole prompts, then greedy decoding with a growing cache, by batch size."""
-    for dtype in options.dtypes:
-        model = make_model(shape, dtype, options.device).eval()
-        for batch in options.batches:
-            ids = torch.randint(0, shape["vocabulary"], (batch, options.prompt), device=options.device)
-
-            @torch.no_grad()
-            def prefill():
-                return model(input_ids=ids, use_cache=True, logits_to_keep=1)
-
-            @torch.no_grad()
-            def decode():
-                state = prefill()
-                if options.device == "cuda":
-                    torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(options.new_tokens):
-                    token = state.logits[:, -1:].argmax(-1)
-                    state = model(input_ids=token, past_key_values=state.past_key_values, use_cache=True)
-                token.cpu()
-                return time.perf_counter() - start
-
-            seconds = median_seconds(prefill, options.device, options.repeats)
-            row = {"batch": batch, "prompt": options.prompt, "type": dtype}
-            yield {"bench": "prefill", **row, "tokens_per_second": batch * options.prompt / seconds}
-            decode()
-            seconds = statistics.median(decode() for _ in range(max(1, options.repeats // 3)))
-            yield {"bench": "decode", **row, "tokens_per_second": batch * options.new_tokens / seconds}
-        del model
+def train_step(model, optimizer, ids, first_trained, chunk):
+    """Forward, backward and AdamW over all rows, `chunk` sequences at a time; the later tokens are trained."""
+    optimizer.zero_grad()
+    for part in ids.split(chunk):
+        hidden = model.forward(part)[:, first_trained - 1:-1].reshape(-1, model.s["width"])
+        loss = F.cross_entropy(F.linear(hidden, model.output).float(), part[:, first_trained:].reshape(-1))
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the program")
-    options = parser.parse_args()
-    quick = options.quick
-    options.dtypes = ["f32"] if quick else ["f32", "f16", "bf16"]
-    options.rows = 64 if quick else 4096
-    options.repeats = 3 if quick else 9
-    options.batch, options.length = (2, 16) if quick else (8, 1024)
-    options.batches = [1, 2] if quick else [1, 8, 32, 128]
-    options.prompt, options.new_tokens = (8, 4) if quick else (256, 64)
-    return options
+class Comparison:
+    def __init__(self, args, lines):
+        self.args, self.lines, self.out = args, lines, []
+        self.timer = Timer(args.device, 0.01 if args.quick else 0.05, 1 if args.quick else 5)
+        self.types = [getattr(torch, name) for name in args.types.split(",")]
+        self.products, self.models = {}, {}
+
+    def of(self, bench):
+        return [line for line in self.lines if line["bench"] == bench and line["value"] is not None]
+
+    def add(self, line, value, dtype):
+        ratio = line["value"] / value
+        name = str(dtype).removeprefix("torch.")
+        self.out.append({
+            "bench": line["bench"], "name": line["name"], "value": float(f"{value:.4g}"), "unit": line["unit"],
+            "ours": line["value"], "ratio": float(f"{ratio:.4g}"), "dtype": name, "framework": f"pytorch {torch.__version__}",
+            "device": torch.cuda.get_device_name() if self.args.device == "cuda" else f"{torch.get_num_threads()} threads",
+            "cuda": torch.version.cuda if self.args.device == "cuda" else None, "ours_device": line["device"],
+            "ours_compute": line.get("compute"), "model": line["model"], "commit": line["commit"],
+            "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+            "load_average": os.getloadavg()[0],
+        })
+        print(f"{line['bench']:10} {line['name']:48} {name:9} {value:10.4g} {line['unit']:9} ours {line['value']:10.4g}"
+              f"  ratio {ratio:.3g}", flush=True)
+
+    def attempt(self, line, dtype, measure):
+        """A measurement that the memory has no room for is left out, and says so."""
+        try:
+            self.add(line, measure(), dtype)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            print(f"{line['bench']:10} {line['name']:48} skipped: {str(error).splitlines()[0]}", flush=True)
+            self.models.clear()
+            torch.cuda.empty_cache()
+
+    def model(self, line, dtype):
+        key = (json.dumps(line["model_shape"]), dtype)
+        if key not in self.models:
+            self.models.clear()
+            self.models[key] = Model(line["model_shape"], dtype, self.args.device)
+        return self.models[key]
+
+    def run(self):
+        only = self.args.only.split(",")
+        for dtype in self.types:
+            for bench in ["peak", "matmul", "attention", "prefill", "decode", "train"]:
+                if bench in only:
+                    for line in self.of(bench):
+                        getattr(self, bench)(line, dtype)
+
+    def peak(self, line, dtype):
+        if line["unit"] != "GB/s" or dtype != self.types[0]:
+            return
+        x = torch.randn(line["bytes"] // 4, device=self.args.device)
+        y = torch.empty_like(x)
+        self.attempt(line, x.dtype, lambda: 2 * line["bytes"] / self.timer.seconds(lambda: y.copy_(x)) / 1e9)
+
+    def matmul(self, line, dtype):
+        key = (line["orientation"], line["rows"], line["columns"], line["depth"], dtype)
+
+        def measure():
+            if key not in self.products:
+                orientation, rows, columns, depth, _ = key
+                x = torch.randn(rows, depth, device=self.args.device).to(dtype)
+                shape = (columns, depth) if orientation == "nt" else (depth, columns)
+                w = [torch.randn(*shape, device=self.args.device).to(dtype) for _ in range(min(8, line["weights"]))]
+                turn = [0]
+
+                def product():
+                    turn[0] = (turn[0] + 1) % len(w)
+                    return F.linear(x, w[turn[0]]) if orientation == "nt" else x @ w[turn[0]]
+
+                self.products[key] = 2 * rows * columns * depth / self.timer.seconds(product) / 1e9
+            return self.products[key]
+
+        self.attempt(line, dtype, measure)
+
+    def attention(self, line, dtype):
+        """Sequences of one length without a shared prompt: what a causal mask can say."""
+        groups = line.get("groups")
+        if not groups or any(group["prompt"] for group in groups):
+            return
+        lengths = {length for group in groups for length in group["members"]}
+        if len(lengths) != 1:
+            return
+        batch, d = sum(len(group["members"]) for group in groups), line["head_width"]
+        random = lambda heads: torch.randn(batch, heads, *lengths, d, device=self.args.device).to(dtype).requires_grad_()
+        q, k, v = random(line["heads"]), random(line["kv_heads"]), random(line["kv_heads"])
+        is_backward = line["name"].startswith("backward")
+        flops = (10 if is_backward else 4) * line["pairs"] * line["heads"] * d
+
+        def measure():
+            if not is_backward:
+                with torch.no_grad():
+                    return flops / self.timer.seconds(lambda: attention(q, k, v, causal=True)) / 1e9
+            o = attention(q, k, v, causal=True)
+            d_o = torch.randn_like(o)
+            return flops / self.timer.seconds(
+                lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True)) / 1e9
+
+        self.attempt(line, dtype, measure)
+
+    def tokens(self, line, sequences, length):
+        return torch.randint(line["model_shape"]["vocabulary"], (sequences, length), device=self.args.device)
+
+    @torch.no_grad()
+    def prefill(self, line, dtype):
+        def measure():
+            model, ids = self.model(line, dtype), self.tokens(line, line["sequences"], line["tokens"])
+            seconds = self.timer.seconds(lambda: F.linear(model.forward(ids)[:, -1], model.output))
+            return ids.numel() / seconds
+
+        self.attempt(line, dtype, measure)
+
+    def decode(self, line, dtype):
+        def measure():
+            decoder = Decoder(self.model(line, dtype), line["batch"], line["prompt"], min(64, line["tokens"]))
+            decoder.run()
+            return line["batch"] * decoder.tokens / min(self.timer.once(decoder.run, 1) for _ in range(3))
+
+        self.attempt(line, dtype, measure)
+
+    def train(self, line, dtype):
+        if line["unit"] != "tokens/s":
+            return
+        if "members" in line:
+            sequences, length, first = line["members"], line["prompt"] + line["completion"], line["prompt"]
+        else:
+            sequences, length, first = line["sequences"], line["sequence_tokens"], line["sequence_tokens"] // 2
+
+        def measure():
+            model, ids = self.model(line, dtype), self.tokens(line, sequences, length)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+            chunk = max(1, line["micro_batch_tokens"] // length)
+            return ids.numel() / self.timer.seconds(lambda: train_step(model, optimizer, ids, first, chunk))
+
+        self.attempt(line, dtype, measure)
+
+
+def parse_args():
+    cuda = torch.cuda.is_available()
+    parser = argparse.ArgumentParser(description="PyTorch on the shapes that `deno task bench` measured")
+    parser.add_argument("--bench", help="the bench's JSON lines")
+    parser.add_argument("--out", help="where the comparison goes; printed only when left out")
+    parser.add_argument("--device", default="cuda" if cuda else "cpu", choices=["cuda", "cpu"])
+    parser.add_argument("--types", default="float32,float16,bfloat16" if cuda else "float32")
+    parser.add_argument("--only", default="peak,matmul,attention,prefill,decode,train")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    args.bench = args.bench or (args.out and args.out.replace("_pytorch", ""))
+    if not args.bench or args.bench == args.out or not os.path.exists(args.bench):
+        parser.error(f"Cannot compare with {args.bench}: run `deno task bench` first and name its file with --bench")
+    return args
 
 
 def main():
-    options = parse_options()
-    # Full f32, as the shaders compute it; TF32 would round the operands to 10 bits.
+    args = parse_args()
+    with open(args.bench, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    # The service multiplies in f32 with f32 sums; TF32 would be another arithmetic.
     torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    shape = TINY if options.quick else SHAPE
-    device_name = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
-    common = {"program": "pytorch", "version": torch.__version__, "device": device_name}
-    benches = [bench_matmul]
+    comparison = Comparison(args, lines)
     try:
-        import peft  # noqa: F401
-        import transformers  # noqa: F401
-        benches += [bench_training, bench_inference]
-    except ImportError as missing:
-        print(f"without training and decoding: {missing}", flush=True)
-    with open(options.out, "w", encoding="utf-8") as out:
-        for bench in benches:
-            for row in bench(shape, options):
-                line = json.dumps({**common, **row})
-                print(line, flush=True)
-                out.write(f"{line}\n")
-                out.flush()
+        comparison.run()
+    finally:
+        if args.out:
+            with open(args.out, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in comparison.out)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

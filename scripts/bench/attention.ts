@@ -70,7 +70,7 @@ async function benchPacked(bench: KernelBench, { name, groups }: Packing, peaks:
     ...{ lse: random(N, H), delta: random(N, H), rows: allocator.upload("bench", [N, 4], rows) },
   };
   const scale = 1 / Math.sqrt(D), operations = pairs * H * D;
-  const shape = { rows: N, pairs, heads: H, kv_heads: K, head_width: D };
+  const shape = { rows: N, pairs, heads: H, kv_heads: K, head_width: D, groups };
   await measure(
     bench,
     { name: `forward, ${name}`, flops: FORWARD_FLOPS * operations, shape, peaks },

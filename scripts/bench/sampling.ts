@@ -88,7 +88,7 @@ async function timePrefill(
   report.add({
     ...{ bench: "prefill", name: `${sequences} x ${tokens} tokens`, value: round(count / seconds) },
     ...{ unit: "tokens/s", sequences, tokens, compute: facts.compute, kv: facts.kv, gflops: round(gflops) },
-    share_of_peak: round(gflops / peaks.gflops),
+    ...{ share_of_peak: round(gflops / peaks.gflops), model_shape: shape },
   });
 }
 
@@ -111,6 +111,7 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
     readbacks_per_step: round(readbacks / decode_steps),
     submits_per_step: round(submits / decode_steps),
     ...{ steps: decode_steps, gflops: round(gflops), share_of_peak: round(gflops / peaks.gflops) },
+    model_shape: shape,
   });
 }
 

@@ -26,6 +26,8 @@ function stepFlops(shape: ModelShape, { computed_tokens, trained_tokens }: Train
 /** A kind of step, timed. */
 interface Timed {
   name: string;
+  /** How many sequences there are, and how long they are. */
+  batch: Record<string, number>;
   samples: TrainingSample[];
   loss: LossRequest;
   seconds: number[];
@@ -41,24 +43,33 @@ const policyLoss = (normalizer: number): LossRequest => ({
   normalizer,
 });
 
-const kind = (name: string, samples: TrainingSample[], loss: LossRequest): Timed => (
-  { name, samples, loss, seconds: [], result: null }
+const kind = (given: Pick<Timed, "name" | "batch" | "samples" | "loss">): Timed => (
+  { ...given, seconds: [], result: null }
 );
 
 function supervised({ sft: { sequences, tokens } }: StepSizes, shape: ModelShape): Timed {
   const loss = { type: "sft", normalizer: sequences * tokens / 2 } as const;
-  const name = `sft, ${sequences} x ${tokens} packed`;
-  return kind(name, sftSamples({ sequences, tokens }, shape.vocabulary), loss);
+  return kind({
+    name: `sft, ${sequences} x ${tokens} packed`,
+    batch: { sequences, sequence_tokens: tokens },
+    samples: sftSamples({ sequences, tokens }, shape.vocabulary),
+    loss,
+  });
 }
 
 /** A packed supervised step, and one of GRPO with and without a shared prompt in turn. */
 export async function benchTrain(bench: EngineBench, peaks: Peaks): Promise<void> {
   const { sizes, shape, quick } = bench, { members, prompt, completion } = sizes.group;
-  const group = (shared: boolean) => groupSamples(sizes.group, shape.vocabulary, { shared });
   const grpo = `grpo, ${members} members of ${prompt} + ${completion}`,
     loss = policyLoss(members * completion);
-  const shared = kind(`${grpo}, prompt shared`, group(true), loss);
-  const apart = kind(`${grpo}, nothing shared`, group(false), loss);
+  const group = (what: string, is_shared: boolean) =>
+    kind({
+      name: `${grpo}, ${what}`,
+      batch: { members, prompt, completion },
+      samples: groupSamples(sizes.group, shape.vocabulary, { shared: is_shared }),
+      loss,
+    });
+  const shared = group("prompt shared", true), apart = group("nothing shared", false);
   const kinds = [supervised(sizes, shape), shared, apart];
   for (const each of kinds) await step(bench, each);
   for (const each of kinds) each.seconds = [];
@@ -83,17 +94,25 @@ async function step({ client }: EngineBench, timed: Timed): Promise<void> {
 }
 
 async function addLine(bench: EngineBench, timed: Timed, peaks: Peaks): Promise<void> {
-  const { client, shape, report, facts, sizes } = bench, { name, samples } = timed;
+  const { client, shape, report, facts, sizes } = bench, { name, samples, batch } = timed;
   const seconds = Math.min(...timed.seconds);
   const { dispatches, submits, readbacks } = await counted(client, () => step(bench, timed));
   const { computed_tokens, trained_tokens, micro_batches } = timed.result!;
   const tokens = samples.reduce((sum, sample) => sum + sample.tokens.length, 0);
   const gflops = stepFlops(shape, timed.result!) / seconds / 1e9;
   report.add({
-    ...{ bench: "train", name, value: round(tokens / seconds), unit: "tokens/s", tokens, computed_tokens },
+    ...{
+      bench: "train",
+      name,
+      value: round(tokens / seconds),
+      unit: "tokens/s",
+      tokens,
+      ...batch,
+      computed_tokens,
+    },
     ...{ trained_tokens, micro_batches, micro_batch_tokens: sizes.micro_batch_tokens, rank: LORA.rank },
     ...{ ms_per_step: round(1000 * seconds), dispatches_per_step: dispatches, submits_per_step: submits },
-    ...{ readbacks_per_step: readbacks, compute: facts.compute },
+    ...{ readbacks_per_step: readbacks, compute: facts.compute, model_shape: shape },
     ...{ gflops: round(gflops), share_of_peak: round(gflops / peaks.gflops) },
   });
 }

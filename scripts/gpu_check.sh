@@ -107,7 +107,9 @@ run_pytorch() {
     say "python3 has no torch: no ratio"
     return 0
   fi
-  python3 scripts/bench_pytorch.py --out "$out/gpu_bench_pytorch.jsonl"
+  local bench=()
+  if [ -f "$out/gpu_bench.jsonl" ]; then bench=(--bench "$out/gpu_bench.jsonl"); fi
+  python3 scripts/bench_pytorch.py "${bench[@]}" --out "$out/gpu_bench_pytorch.jsonl"
 }
 
 failed=0

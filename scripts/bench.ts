@@ -15,7 +15,7 @@ import { fixturePath } from "../tests/fixture.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import { type ModelShape, readModelShape } from "../trainer/model/model_shape.ts";
 import { benchAttention } from "./bench/attention.ts";
-import { type BenchContext, withKernels } from "./bench/context.ts";
+import { type BenchContext, withKernels, withSizes } from "./bench/context.ts";
 import { withEngine } from "./bench/engine.ts";
 import { benchMatmul } from "./bench/matmul.ts";
 import { measurePeaks } from "./bench/peaks.ts";
@@ -66,20 +66,27 @@ export async function runBench({ model, quick, out, only, print }: BenchOptions)
       await run(bench, peaks);
       await store();
     }
-    if (only.includes("profile")) await benchProfile(bench);
-    await store();
     return peaks;
   });
+  if (only.includes("profile")) {
+    await withSizes(
+      context,
+      ["profile"],
+      (sizes) => withKernels(context, (bench) => benchProfile(bench, sizes)),
+    );
+    await store();
+  }
   const parts = (Object.keys(ENGINE_PARTS) as (keyof typeof ENGINE_PARTS)[]).filter((part) =>
     only.includes(part)
   );
   if (parts.length === 0) return path;
-  await withEngine(context, parts, async (bench) => {
-    for (const part of parts) {
-      await ENGINE_PARTS[part](bench, peaks);
-      await store();
-    }
-  });
+  await withSizes(context, parts, (sizes) =>
+    withEngine(context, sizes, async (bench) => {
+      for (const part of parts) {
+        await ENGINE_PARTS[part](bench, peaks);
+        await store();
+      }
+    }));
   await store();
   return path;
 }

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import type { Recorder } from "../kernels/recorder.ts";
+import type { Tensor } from "../kernels/tensor.ts";
 import { gpuTest } from "../kernels/testing.ts";
 import { fixturePath } from "../tests/fixture.ts";
 import type { ModelShape } from "../trainer/model/model_shape.ts";
@@ -9,7 +11,7 @@ import { groupDispatches } from "./bench/profile.ts";
 import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./bench/report.ts";
 import { steadyRate } from "./bench/sampling.ts";
 import { groupSamples, stepSizes } from "./bench/step_sizes.ts";
-import { median } from "./bench/timing.ts";
+import { median, Stopwatch } from "./bench/timing.ts";
 import { parseParts, PARTS, runBench } from "./bench.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
@@ -127,6 +129,33 @@ Deno.test("what the device has no room for becomes a line that says so; other er
   assert.deepEqual(rest, []);
   expectWellFormed(line!);
   assert.match(readable(line!), /output +skipped: Cannot allocate 2 bytes/);
+});
+
+Deno.test("a call's time is what calls add to the wait, and a failed device has none", async () => {
+  let now = 0, recorded = 0, failed = false;
+  const recorder = {
+    submit: () => {},
+    submitAndRead: () => {
+      // A wait of 11 ms, 0.25 ms for each call, and once a hiccup.
+      now += 11 + 0.25 * recorded + (now === 0 ? 40 : 0);
+      recorded = 0;
+      return Promise.resolve([]);
+    },
+  } as unknown as Recorder;
+  const expectSound = () => {
+    if (failed) throw new Error("the device failed");
+  };
+  const options = {
+    flag: {} as Tensor,
+    effort: { busy_ms: 40, repetitions: 3 },
+    expectSound,
+    now: () => now,
+  };
+  const stopwatch = new Stopwatch(recorder, options);
+  assert.ok(Math.abs(await stopwatch.seconds(() => recorded++) - 0.25e-3) < 1e-9);
+  assert.equal(await stopwatch.fence_ms(3), 11);
+  failed = true;
+  await assert.rejects(stopwatch.seconds(() => recorded++), /the device failed/);
 });
 
 Deno.test("decode is counted while all sequences draw", () => {

@@ -8,6 +8,7 @@ import { Allocator, type DType, type Tensor, tensorBytes } from "../../kernels/t
 import type { Weight, WeightType } from "../../kernels/weight.ts";
 import type { ModelShape } from "../../trainer/model/model_shape.ts";
 import type { Report } from "./report.ts";
+import { type StepSizes, stepSizes } from "./step_sizes.ts";
 import { type Effort, Stopwatch } from "./timing.ts";
 
 /** Every part gets this. */
@@ -30,25 +31,64 @@ export interface KernelBench extends BenchContext {
 
 /** Software adapters are slow and shared: more would take minutes and tell no more. */
 export function effortOf({ software, quick }: { software: boolean; quick: boolean }): Effort {
-  if (quick) return { busy_ms: 2, repetitions: 1 };
+  if (quick) return { busy_ms: 0.2, repetitions: 1 };
   return { busy_ms: software ? 40 : 60, repetitions: software ? 3 : 5 };
 }
 
-/** Opens a device for `body` and destroys it behind. */
+/**
+ * Opens a device for `body` and destroys it behind.
+ *
+ * @throws {ServiceError} `out_of_memory` or `internal` at the first time that is taken after the device has failed.
+ */
 export async function withKernels<T>(
   context: BenchContext,
   body: (bench: KernelBench) => Promise<T>,
 ): Promise<T> {
   const gpu = await openGpu({ device: "auto", webgpu: "auto" });
+  let failed: GPUError | null = null;
+  const listen = (event: Event) => failed ??= (event as GPUUncapturedErrorEvent).error;
+  gpu.device.addEventListener("uncapturederror", listen);
+  const expectSound = () => {
+    if (!failed) return;
+    const code = failed instanceof GPUOutOfMemoryError ? "out_of_memory" : "internal";
+    throw new ServiceError(code, `Cannot measure: the device failed (${failed.message})`);
+  };
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
-  const stopwatch = new Stopwatch(recorder, allocator.create("bench", [1]), effortOf(context));
+  const flag = allocator.create("bench", [1]);
+  const stopwatch = new Stopwatch(recorder, { flag, effort: effortOf(context), expectSound });
   try {
     return await body({ ...context, gpu, allocator, recorder, stopwatch });
   } finally {
+    gpu.device.removeEventListener("uncapturederror", listen);
     recorder.destroy();
     allocator.destroy();
     gpu.device.destroy();
   }
+}
+
+/**
+ * Runs parts of the bench with the largest step that the device has room for; without room for any they are skipped.
+ */
+export async function withSizes(
+  context: BenchContext,
+  parts: readonly string[],
+  body: (sizes: StepSizes) => Promise<void>,
+): Promise<void> {
+  const { report } = context;
+  let reason = "";
+  for (const sizes of stepSizes(context)) {
+    const before = report.lines.length;
+    try {
+      return await body(sizes);
+    } catch (error) {
+      const is_full = error instanceof ServiceError && /^(out_of_memory|device_lost)$/.test(error.code);
+      if (!is_full) throw error;
+      // What was measured before the room ran out is measured again.
+      report.lines.length = before;
+      reason = `${error.message} (micro-batches of ${sizes.micro_batch_tokens} rows)`;
+    }
+  }
+  for (const part of parts) report.skip(part, "all", reason);
 }
 
 /**
@@ -90,6 +130,8 @@ export function randomTensor(
   const bytes = tensorBytes(shape, dtype);
   for (let at = 0; at < bytes; at += pattern.length) {
     allocator.write(tensor, pattern.subarray(0, Math.min(pattern.length, bytes - at)), at);
+    // Without a submit the driver keeps every piece.
+    if (at % (16 << 20) === 0) allocator.device.queue.submit([]);
   }
   return tensor;
 }

@@ -1,11 +1,10 @@
 /** The engine in this process, for the parts of the bench that measure it from outside. */
 
-import { ServiceError } from "../../core/errors.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
 import type { EngineCounters, ModelFacts } from "../../trainer/engine/protocol.ts";
 import type { BenchContext } from "./context.ts";
-import { LORA, type StepSizes, stepSizes } from "./step_sizes.ts";
+import { LORA, type StepSizes } from "./step_sizes.ts";
 
 /** The adapter that sequences run with and that steps train. */
 export const ADAPTER = "bench";
@@ -17,31 +16,8 @@ export interface EngineBench extends BenchContext {
   facts: ModelFacts;
 }
 
-/**
- * Loads the model for `body`, with smaller micro-batches when there is no room; without any room the parts are skipped.
- */
+/** Loads the model for `body` and shuts the engine down behind. */
 export async function withEngine(
-  context: BenchContext,
-  parts: readonly string[],
-  body: (bench: EngineBench) => Promise<void>,
-): Promise<void> {
-  let reason = "";
-  for (const sizes of stepSizes(context)) {
-    const before = context.report.lines.length;
-    try {
-      return await runEngine(context, sizes, body);
-    } catch (error) {
-      const is_full = error instanceof ServiceError && /^(out_of_memory|device_lost)$/.test(error.code);
-      if (!is_full) throw error;
-      // What was measured before the room ran out is measured again.
-      context.report.lines.length = before;
-      reason = `${error.message} (micro-batches of ${sizes.micro_batch_tokens} rows)`;
-    }
-  }
-  for (const part of parts) context.report.skip(part, "all", reason);
-}
-
-async function runEngine(
   context: BenchContext,
   sizes: StepSizes,
   body: (bench: EngineBench) => Promise<void>,

@@ -10,7 +10,7 @@ import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
 const WEIGHT_TYPES: readonly WeightType[] = ["f32", "f16", "q8_0"];
-const ROWS = [1, 8, 32, 256, 1024], GPU_ROWS = [...ROWS, 4096], QUICK_ROWS = [8, 32];
+const ROWS = [1, 8, 32, 256, 1024], GPU_ROWS = [...ROWS, 4096], QUICK_ROWS = [8];
 /** Copies of a matrix that take turns, as layers do in a step: at most this much of the device's memory. */
 const COPIES_BYTES = 512 << 20;
 
@@ -102,12 +102,11 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   const [w_rows, w_columns] = weights[0]!.shape, type = weights[0]!.type;
   const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
   const tensors: Tensor[] = [];
-  const create = (width: number) => {
-    tensors.push(randomTensor(allocator, [rows, width]));
-    return tensors.at(-1)!;
-  };
   try {
-    const x = create(depth), y = create(columns);
+    const x = randomTensor(allocator, [rows, depth]);
+    tensors.push(x);
+    const y = allocator.create("bench", [rows, columns]);
+    tensors.push(y);
     const compute = !software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";
     const seconds = await stopwatch.seconds((i) =>
       matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })

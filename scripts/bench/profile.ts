@@ -10,9 +10,9 @@ import { adapterLayout, DeviceAdapter, initialParameters } from "../../trainer/m
 import { type LoadedModel, loadModel } from "../../trainer/model/load_model.ts";
 import { Batcher } from "../../trainer/sampler/batcher.ts";
 import { Sampler } from "../../trainer/sampler/sampler.ts";
-import { type KernelBench, orSkip } from "./context.ts";
+import type { KernelBench } from "./context.ts";
 import { round } from "./report.ts";
-import { LORA, OPTIMIZER, randomTokens, sftSamples, stepSizes } from "./step_sizes.ts";
+import { LORA, OPTIMIZER, randomTokens, sftSamples, type StepSizes } from "./step_sizes.ts";
 
 /** Rows of the decode step. */
 const DECODE_ROWS = 32, QUICK_DECODE_ROWS = 2;
@@ -72,46 +72,43 @@ export function groupDispatches(dispatches: readonly Dispatch[]): Group[] {
   return [...list.filter(({ name }) => name !== "advance"), ...list.filter(({ name }) => name === "advance")];
 }
 
-/** Profiles a training step of one micro-batch and a decode step. */
-export async function benchProfile(bench: KernelBench): Promise<void> {
-  await orSkip(bench, ["profile", "all"], async () => {
-    const { max_context } = stepSizes(bench)[0]!;
-    const loaded = await loadModel(bench.gpu, bench.path, { compute: "auto", max_context });
-    const layout = adapterLayout(loaded.model.shape, LORA);
-    const adapter = new DeviceAdapter(loaded.allocator, layout);
-    adapter.write(initialParameters(layout, 1));
-    try {
-      await profileDecode(bench, loaded, adapter);
-      if (!bench.quick) await profileTraining(bench, loaded, adapter);
-    } finally {
-      loaded.model.recorder.destroy();
-      loaded.allocator.destroy();
-    }
-  });
+/** What a profiled step runs on. */
+interface Subject extends LoadedModel {
+  bench: KernelBench;
+  sizes: StepSizes;
+  adapter: DeviceAdapter;
 }
 
-async function profileTraining(
-  bench: KernelBench,
-  loaded: LoadedModel,
-  adapter: DeviceAdapter,
-): Promise<void> {
-  const { allocator, model } = loaded, sizes = stepSizes(bench)[0]!;
-  const tokens = Math.floor(sizes.micro_batch_tokens / sizes.sft.sequences) - 32;
-  const samples = sftSamples(
-    { sequences: sizes.sft.sequences, tokens: Math.min(tokens, sizes.sft.tokens) },
-    model.shape.vocabulary,
-  );
+/** Profiles a decode step and a training step of one micro-batch. */
+export async function benchProfile(bench: KernelBench, sizes: StepSizes): Promise<void> {
+  const { max_context } = sizes;
+  const loaded = await loadModel(bench.gpu, bench.path, { compute: "auto", max_context });
+  const layout = adapterLayout(loaded.model.shape, LORA);
+  const adapter = new DeviceAdapter(loaded.allocator, layout);
+  adapter.write(initialParameters(layout, 1));
+  try {
+    await profileDecode({ ...loaded, bench, sizes, adapter });
+    if (!bench.quick) await profileTraining({ ...loaded, bench, sizes, adapter });
+  } finally {
+    loaded.model.recorder.destroy();
+    loaded.allocator.destroy();
+  }
+}
+
+async function profileTraining({ bench, sizes, allocator, model, adapter }: Subject): Promise<void> {
+  const { sft, micro_batch_tokens } = sizes, { sequences } = sft;
+  const tokens = Math.min(sft.tokens, Math.floor(micro_batch_tokens / sequences));
+  const samples = sftSamples({ sequences, tokens }, model.shape.vocabulary);
   const trainer = new Trainer(allocator, model, sizes);
-  const loss = { type: "sft", normalizer: samples.length * tokens / 2 } as const;
+  const loss = { type: "sft", normalizer: sequences * tokens / 2 } as const;
   await profileStep(bench, model.recorder, {
-    name: `train, ${samples.length} x ${samples[0]!.tokens.length} tokens`,
+    name: `train, ${sequences} x ${tokens} tokens`,
     run: () => trainer.step(adapter, samples, { loss, optimizer: OPTIMIZER }),
   });
   trainer.free();
 }
 
-async function profileDecode(bench: KernelBench, loaded: LoadedModel, adapter: DeviceAdapter): Promise<void> {
-  const { allocator, model } = loaded, sizes = stepSizes(bench)[0]!;
+async function profileDecode({ bench, sizes, allocator, model, adapter }: Subject): Promise<void> {
   const max_sequences = bench.quick ? QUICK_DECODE_ROWS : DECODE_ROWS, { decode_prompt, max_context } = sizes;
   const slot_pages = ceilDiv(max_context, PAGE_TOKENS);
   const sampler = new Sampler(allocator, model, {

@@ -3,7 +3,6 @@
 import { streamKey } from "../../core/random.ts";
 import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
 import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
-import type { BenchContext } from "./context.ts";
 
 /** A step of supervised training and one of GRPO, and the buffers that they need. */
 export interface StepSizes {
@@ -63,7 +62,7 @@ const QUICK: StepSizes = {
  * Sizes to try, the largest first: WebGPU does not tell how much memory there is. Only the micro-batch shrinks, so the
  * steps stay the same.
  */
-export function stepSizes({ software, quick }: Pick<BenchContext, "software" | "quick">): StepSizes[] {
+export function stepSizes({ software, quick }: { software: boolean; quick: boolean }): StepSizes[] {
   if (quick) return [QUICK];
   const sizes = software ? SOFTWARE : GPU;
   return [1, 2, 4].map((part) => ({ ...sizes, micro_batch_tokens: sizes.micro_batch_tokens / part }))

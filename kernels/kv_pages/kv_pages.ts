@@ -6,6 +6,7 @@ import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType, Tensor } from "../tensor.ts";
 import { kernelFamily, wrappedGrid } from "../variant.ts";
 import copyPageWgsl from "./kv_copy_page.wgsl" with { type: "text" };
+import roundWgsl from "./kv_round.wgsl" with { type: "text" };
 import writeWgsl from "./kv_write.wgsl" with { type: "text" };
 import pageF16Wgsl from "./page_f16.wgsl" with { type: "text" };
 import pageF32Wgsl from "./page_f32.wgsl" with { type: "text" };
@@ -42,6 +43,16 @@ const copyPage = kernelFamily((dtype: DType) =>
     params: { count: "u32", kv_heads: "u32", width: "u32" },
     inputs: ["copies"],
     outputs: ["k_pages", "v_pages"],
+  })
+);
+
+const round = kernelFamily((dtype: DType) =>
+  defineKernel({
+    name: "kv_round",
+    wgsl: [pagePart(dtype), { file: "kv_round.wgsl", text: roundWgsl }],
+    params: { count: "u32" },
+    inputs: [],
+    outputs: ["k", "v"],
   })
 );
 
@@ -113,4 +124,23 @@ export function kvCopyPage(recorder: Recorder, tensors: Operands<ReturnType<type
   const count = copies * kv_heads * PAGE_TOKENS * width / 4;
   const params = { count, kv_heads, width: width / 4 };
   recorder.dispatch(copyPage(tensors.k_pages.dtype), params, tensors, wrappedGrid(ceilDiv(count, THREADS)));
+}
+
+/**
+ * Records the rounding of keys and values, in place, to what pages of a type would give back; in f32 that is nothing.
+ *
+ * @param tensors k, v `[N, K, D] f32`.
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function kvRound(
+  recorder: Recorder,
+  tensors: Operands<ReturnType<typeof round>>,
+  dtype: "f32" | "f16",
+): void {
+  const [rows, kv_heads, width] = expectShape(tensors.k, "k", 3);
+  expectShape(tensors.v, "v", [rows, kv_heads, width]);
+  expectMultiple(width, 4, "head width");
+  if (dtype === "f32") return;
+  const count = rows * kv_heads * width / 4;
+  recorder.dispatch(round(dtype), { count }, tensors, wrappedGrid(ceilDiv(count, THREADS)));
 }

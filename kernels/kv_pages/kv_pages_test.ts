@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { kvCopyPage, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+import { kvCopyPage, kvRound, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
 import { cases, layPages } from "./kv_pages_cases.ts";
 import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
 
@@ -109,5 +110,29 @@ gpuTest("kvWrite and kvCopyPage name the tensor whose shape is wrong", async (gp
       name: "ShapeError",
       message: "Cannot use copies of f32: expected u32",
     });
+  });
+});
+
+gpuTest("kvRound leaves what an f16 page would hold, and f32 alone", async (gpu) => {
+  const shape = [67, 2, 12], count = 67 * 2 * 12;
+  const k = randomNormal(3, count), v = randomNormal(4, count).map((x) => 1e-3 * x);
+  const given = { k: [k, shape], v: [v, shape] } as const;
+  const rounded = await run(gpu, given, (recorder, t) => kvRound(recorder, t, "f16"));
+  for (const [actual, exact] of [[rounded.k, k], [rounded.v, v]] as const) {
+    actual.forEach((value, i) => {
+      assert.equal(value, Math.f16round(value), "a number of 16 bits");
+      // Devices may round either way: half a step where they round to the nearest, a whole one at most.
+      const step = Math.max(2 ** -24, 2 ** (Math.floor(Math.log2(Math.abs(exact[i]!))) - 10));
+      assert.ok(Math.abs(value - exact[i]!) <= step);
+    });
+    assert.notDeepEqual(actual, exact);
+  }
+  const untouched = await run(gpu, given, (recorder, t) => kvRound(recorder, t, "f32"));
+  assert.deepEqual([untouched.k, untouched.v], [k, v].map((x) => x.map(Math.fround)));
+  await run(gpu, { k: filled(0, 2, 1, 4), v: filled(0, 1, 2, 4) }, (recorder, t) => {
+    assert.throws(
+      () => kvRound(recorder, t, "f16"),
+      new ShapeError("Cannot use v [1, 2, 4]: expected [2, 1, 4]"),
+    );
   });
 });

@@ -6,6 +6,7 @@ import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
 import type { LoadRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TestedEngine } from "../../trainer/engine/tested_engine.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, packAdapter } from "../../trainer/model/device_adapter.ts";
@@ -18,10 +19,13 @@ export type Kind = typeof KINDS[number];
 
 export const GOLDEN_ADAPTER = "models/tiny-agent/golden-lora/golden-lora.gguf";
 
-/** How far a computation may be from the goldens: single precision, or operands and cache in half precision. */
+/**
+ * How far a computation may be from the goldens, and a sampled log-probability (`logprob`) from the trainer's: single
+ * precision, or operands and cache in half precision.
+ */
 export const TOLERANCE = {
-  f32: { logit: 1e-3, loss: 1e-5, gradient: 1e-4 },
-  f16: { logit: 0.05, loss: 1e-2, gradient: 2e-2 },
+  f32: { logprob: 1e-5, logit: 1e-3, loss: 1e-5, gradient: 1e-4 },
+  f16: { logprob: 1e-2, logit: 0.05, loss: 1e-2, gradient: 2e-2 },
 } as const;
 
 export interface GoldenLogits {
@@ -83,7 +87,7 @@ export async function loadParts(
   const { compute = "f32", micro_batch_tokens = 1024 } = options;
   const path = await fixturePath(`models/tiny-agent-${kind}.gguf`);
   const { model, allocator } = await loadModel(gpu, path, { compute, max_context: 1024 });
-  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows: 512 });
+  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows: 512, kv: compute });
   return {
     model,
     allocator,
@@ -104,13 +108,8 @@ export async function goldenAdapter({ model, allocator }: LoadedParts): Promise<
   return adapter;
 }
 
-export interface EngineUnderTest {
-  client: EngineClient;
-  close(): Promise<void>;
-}
-
 /** An engine on this thread with the tiny model loaded. */
-export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {}): Promise<EngineUnderTest> {
+export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {}): Promise<TestedEngine> {
   const { port1, port2 } = new MessageChannel();
   new Engine().serve(port1 as unknown as ServedPort);
   const client = new EngineClient(port2);
@@ -128,6 +127,7 @@ export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {})
   });
   return {
     client,
+    logprob_tolerance: TOLERANCE[request.compute === "f16" ? "f16" : "f32"].logprob,
     async close() {
       await client.close();
       port1.close();

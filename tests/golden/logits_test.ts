@@ -114,12 +114,11 @@ for (const kind of KINDS) {
     try {
       const source = { type: "file", path: await fixturePath(GOLDEN_ADAPTER) } as const;
       await client.call("adapter_open", { adapter: "golden", source });
-      const tested = { client, logprob_tolerance: 1e-5, close: engine.close };
       const runs = await Promise.all(["golden", null].flatMap((adapter) =>
         prompts.map(async (tokens, i) => {
           const sequence = client.newSequence();
           await client.call("sequence_open", { sequence, adapter, parent: null, tokens });
-          const drawn = await draw(tested, { sequence, max_tokens: 48 });
+          const drawn = await draw(engine, { sequence, max_tokens: 48 });
           await client.call("sequence_close", { sequence });
           const expected = adapter ? lora[kind].prompts[i]! : golden.prompts[i]![kind];
           return { drawn: drawn.tokens, expected: expected.greedy, name: `${adapter}, prompt ${i}` };

@@ -207,7 +207,7 @@ export class Engine {
       ...loaded,
       request,
       adapters: new Adapters(allocator, model, request.path),
-      trainer: new Trainer(allocator, model, request),
+      trainer: new Trainer(allocator, model, { ...request, kv }),
       batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
         drawn: (sequence, block) => this.#drawn(sequence, block),
         failed: (sequence, error) => this.#failed(sequence, error),

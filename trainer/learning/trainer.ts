@@ -4,6 +4,7 @@ import { assert } from "../../core/errors.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
+import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
 import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
@@ -29,6 +30,8 @@ export interface TrainerOptions {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time. */
   loss_chunk_rows: number;
+  /** Type of the sampler's cache, to which keys and values are rounded here too; f32 by default. */
+  kv?: "f32" | "f16";
 }
 
 /** Buffers of a pass, made at first use and again when an adapter has a larger rank. */
@@ -134,8 +137,11 @@ export class Trainer {
     this.allocator.write(positions, batch.positions);
     this.allocator.write(packed_rows, batch.rows);
     const scale = 1 / Math.sqrt(shape.head_width);
-    const attend = (_: number, tensors: AttentionTensors) =>
+    const { kv = "f32" } = this.options;
+    const attend = (_: number, tensors: AttentionTensors) => {
+      kvRound(recorder, tensors, kv);
       attentionForward(recorder, { ...tensors, rows: packed_rows }, scale);
+    };
     const { activations } = arena;
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
   }

@@ -1,0 +1,162 @@
+import { deepEqual, equal, ok } from "node:assert/strict";
+import { gpuTest } from "../../kernels/testing.ts";
+import { draw, type Drawn, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
+import type { EngineCounters } from "../../trainer/engine/protocol.ts";
+import { fixturePath } from "../fixture.ts";
+import { GOLDEN_ADAPTER, type Kind, openEngine, readGolden, sample } from "./golden.ts";
+
+const { prompts, eos } = await readGolden();
+/** Tokens that stand for a tool's result and the frame around it, between the model's turns. */
+const RESULT = prompts[4]!.ids.slice(-24);
+/** Prompts of different beginnings: sequences that begin alike share pages, which run once for all of them. */
+const APART = [0, 1, 3, 8];
+const TURNS = 3, TURN_TOKENS = 20;
+
+/** Bounds of |sampled − scored| by the type of operands and cache. */
+const BOUND = { f32: { most: 1e-5, mean: 1e-5 }, f16: { most: 1e-2, mean: 1e-4 } };
+
+interface Episode {
+  tokens: number[];
+  /** Of the model's tokens, in order. */
+  logprobs: number[];
+  loss_mask: number[];
+  given: number;
+}
+
+/** A conversation of several turns on one sequence. */
+async function playEpisode(
+  engine: TestedEngine,
+  { prompt, adapter, stream }: { prompt: number[]; adapter: string | null; stream: number },
+): Promise<Episode> {
+  const { client } = engine, sequence = client.newSequence();
+  await client.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
+  const episode: Episode = {
+    tokens: [...prompt],
+    logprobs: [],
+    loss_mask: prompt.map(() => 0),
+    given: prompt.length,
+  };
+  for (let turn = 0; turn < TURNS; turn++) {
+    if (turn > 0) {
+      await client.call("sequence_extend", { sequence, tokens: RESULT });
+      episode.tokens.push(...RESULT);
+      episode.loss_mask.push(...RESULT.map(() => 0));
+      episode.given += RESULT.length;
+    }
+    const drawn: Drawn = await draw(engine, {
+      ...{ sequence, max_tokens: TURN_TOKENS, stop_tokens: [eos] },
+      sampling: { temperature: 1, stream: [stream, 5] },
+    });
+    episode.tokens.push(...drawn.tokens);
+    episode.logprobs.push(...drawn.logprobs);
+    episode.loss_mask.push(...drawn.tokens.map(() => 1));
+  }
+  await client.call("sequence_close", { sequence });
+  return episode;
+}
+
+for (const [kind, type] of [["f16", "f32"], ["q8_0", "f32"], ["f16", "f16"]] as [Kind, "f32" | "f16"][]) {
+  gpuTest(`${kind}, ${type} operands and cache: sampled log-probabilities are the trainer's`, async () => {
+    const engine = await openEngine(kind, { compute: type, kv: type }), { client } = engine;
+    try {
+      const source = { type: "file", path: await fixturePath(GOLDEN_ADAPTER) } as const;
+      await client.call("adapter_open", { adapter: "golden", source });
+      const differences: number[] = [];
+      for (const adapter of [null, "golden"]) {
+        const before = await client.call("counters", null);
+        const episodes = await Promise.all(
+          APART.map((i) => playEpisode(engine, { prompt: prompts[i]!.ids, adapter, stream: i })),
+        );
+        const after = await client.call("counters", null);
+        expectOncePrefilled(episodes, before, after);
+        const { logprobs } = await client.call("score", {
+          adapter,
+          samples: episodes.map(({ tokens, loss_mask }, i) => sample(tokens, i, { loss_mask })),
+        });
+        episodes.forEach((episode, i) => {
+          equal(logprobs[i]!.length, episode.logprobs.length);
+          episode.logprobs.forEach((lp, t) => differences.push(Math.abs(lp - logprobs[i]![t]!)));
+        });
+      }
+      const most = Math.max(...differences), mean = differences.reduce((a, b) => a + b) / differences.length;
+      console.log(
+        `${kind}, ${type}: over ${differences.length} tokens the sampler and the trainer differ by at most ` +
+          `${most.toExponential(1)}, ${mean.toExponential(1)} in the mean`,
+      );
+      ok(differences.length > 150);
+      ok(most <= BOUND[type].most && mean <= BOUND[type].mean);
+    } finally {
+      await engine.close();
+    }
+  });
+}
+
+/** Every token that was given ran once as such, and every token drawn was drawn once. */
+function expectOncePrefilled(
+  episodes: readonly Episode[],
+  before: EngineCounters,
+  after: EngineCounters,
+): void {
+  const given = episodes.reduce((sum, episode) => sum + episode.given, 0);
+  const drawn = episodes.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
+  equal(after.prefill_tokens - before.prefill_tokens, given, "prompts and tool results, each token once");
+  equal(after.decode_tokens - before.decode_tokens, drawn);
+  equal(after.kv_pages_used, before.kv_pages_used, "and the pages came back");
+}
+
+gpuTest("one submit a micro-batch, one readback a step, one readback a block of tokens", async () => {
+  const engine = await openEngine("f16", { micro_batch_tokens: 400 }), { client } = engine;
+  const during = async (work: () => Promise<unknown>) => {
+    const before = await client.call("counters", null);
+    await work();
+    const after = await client.call("counters", null);
+    const difference = (key: "submits" | "readbacks" | "decode_steps" | "decode_tokens") =>
+      after[key] - before[key];
+    return {
+      submits: difference("submits"),
+      readbacks: difference("readbacks"),
+      decode_steps: difference("decode_steps"),
+      decode_tokens: difference("decode_tokens"),
+    };
+  };
+  try {
+    const { software } = await client.call("probe", { device: "auto", webgpu: "auto" });
+    const lora = { rank: 4, alpha: 8, targets: ["q_proj" as const] };
+    await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+    const samples = prompts.slice(0, 3).map(({ ids }, i) =>
+      sample(ids, i, { loss_mask: ids.map((_, t) => t > 300 ? 1 : 0) })
+    );
+    const optimizer = {
+      learning_rate: 1e-3,
+      beta1: 0.9,
+      beta2: 0.999,
+      eps: 1e-8,
+      weight_decay: 0,
+      max_grad_norm: 1,
+    };
+    const loss = { type: "sft", normalizer: 50 } as const;
+    for (const count of [3, 1]) {
+      let micro_batches = 0;
+      const step = await during(async () => {
+        const request = { adapter: "policy", samples: samples.slice(0, count), loss, optimizer };
+        ({ micro_batches } = await client.call("train_step", request));
+      });
+      equal(micro_batches, count, "400 rows hold one prompt");
+      deepEqual([step.submits, step.readbacks], [micro_batches, 1]);
+      const scored = await during(() =>
+        client.call("score", { adapter: "policy", samples: samples.slice(0, count) })
+      );
+      deepEqual([scored.submits, scored.readbacks], [count, 1]);
+    }
+    const block = software ? 8 : 16, max_tokens = 2 * block + 3, sequence = client.newSequence();
+    const drawn = await during(async () => {
+      await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: prompts[4]!.ids });
+      await draw(engine, { sequence, max_tokens });
+    });
+    deepEqual([drawn.decode_tokens, drawn.decode_steps], [max_tokens, max_tokens], "no step behind the end");
+    equal(drawn.readbacks, Math.ceil(max_tokens / block));
+    equal(drawn.submits, drawn.readbacks + 1, "356 given tokens run in one prefill");
+  } finally {
+    await engine.close();
+  }
+});

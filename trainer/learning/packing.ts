@@ -80,10 +80,13 @@ function units(samples: readonly TrainingSample[]): Tree[][] {
   for (const list of lists) {
     const tree = { samples: list, prefix: sharedPrefix(samples, list) };
     const trajectories = new Set(list.map((i) => samples[i]!.trajectory));
-    const unit = units.find((u) => [...trajectories].some((t) => u.trajectories.has(t)));
-    if (!unit) {
-      units.push({ trees: [tree], trajectories });
-      continue;
+    const joined = units.filter((unit) => [...trajectories].some((t) => unit.trajectories.has(t)));
+    const unit = joined[0] ?? { trees: [], trajectories: new Set() };
+    if (joined.length === 0) units.push(unit);
+    for (const other of joined.slice(1)) {
+      units.splice(units.indexOf(other), 1);
+      unit.trees.push(...other.trees);
+      for (const trajectory of other.trajectories) unit.trajectories.add(trajectory);
     }
     unit.trees.push(tree);
     for (const trajectory of trajectories) unit.trajectories.add(trajectory);

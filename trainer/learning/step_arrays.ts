@@ -63,8 +63,9 @@ export class StepArrays {
 
   #reserve(count: number): void {
     if (count <= this.#capacity) return;
+    const capacity = Math.max(1024, 2 * this.#capacity, count);
     this.free();
-    const capacity = this.#capacity = Math.max(1024, 2 * this.#capacity, count);
+    this.#capacity = capacity;
     const create = (...shape: number[]) => this.allocator.create("loss", shape);
     const floats = Object.fromEntries(NAMES.map((name) => [name, create(capacity)])) as Record<
       FloatName,

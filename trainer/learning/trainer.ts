@@ -177,6 +177,7 @@ export class Trainer {
     const { recorder } = this.model, { gradient, m, v } = adapter.training;
     const needed = sumPartials(adapter.layout.elements);
     if (!this.#norm_partials || this.#norm_partials.shape[0]! < needed) {
+      if (this.#norm_partials) this.allocator.free(this.#norm_partials);
       this.#norm_partials = this.allocator.create("optimizer", [needed]);
     }
     sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });

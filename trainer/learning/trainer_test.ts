@@ -1,0 +1,164 @@
+import { deepEqual, equal, notDeepEqual, ok } from "node:assert/strict";
+import type { Gpu } from "../../kernels/device.ts";
+import { gpuTest } from "../../kernels/testing.ts";
+import { loadParts, readGolden, sample } from "../../tests/golden/golden.ts";
+import type { LoraShape, TrainingSample } from "../engine/protocol.ts";
+import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
+import { Trainer } from "./trainer.ts";
+
+const OPTIMIZER = {
+  learning_rate: 0,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weight_decay: 0,
+  max_grad_norm: 0,
+};
+const LORA: LoraShape = { rank: 4, alpha: 8, targets: ["q_proj", "down_proj"] };
+
+const ids = (await readGolden()).prompts[7]!.ids;
+
+interface Bench {
+  trainer: Trainer;
+  adapter: (lora?: LoraShape) => DeviceAdapter;
+}
+
+/** Runs `use` on the tiny model with vocabulary chunks of 64 rows. */
+async function withTrainer(gpu: Gpu, use: (bench: Bench) => Promise<void>): Promise<void> {
+  const parts = await loadParts(gpu, "f16"), { allocator, model } = parts;
+  const trainer = new Trainer(allocator, model, { micro_batch_tokens: 512, loss_chunk_rows: 64 });
+  try {
+    await use({
+      trainer,
+      adapter(lora = LORA) {
+        const made = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
+        made.write(initialParameters(made.layout, 3));
+        return made;
+      },
+    });
+  } finally {
+    parts.close();
+  }
+}
+
+/** A sample of `ids` from `first` on, of which all from `trained` on are trained, with arrays by position. */
+function policySample(
+  { first, length, trained, trajectory }: {
+    first: number;
+    length: number;
+    trained: number;
+    trajectory: number;
+  },
+  arrays: (t: number) => { advantage: number; old: number; reference: number; weight: number },
+): TrainingSample {
+  const tokens = ids.slice(first, first + length);
+  const column = (name: "advantage" | "old" | "reference" | "weight") =>
+    Float32Array.from(tokens, (_, t) => arrays(t)[name]);
+  return sample(tokens, trajectory, {
+    loss_mask: tokens.map((_, t) => t >= trained ? 1 : 0),
+    advantages: column("advantage"),
+    old_logprobs: column("old"),
+    reference_logprobs: column("reference"),
+    weights: column("weight"),
+  });
+}
+
+gpuTest("a trajectory's fragments share one ratio over all chunks of the vocabulary pass", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer, adapter }) => {
+    const policy = adapter();
+    // Trajectory 0 has 50 + 60 trained tokens in two fragments around trajectory 1's 30: three chunks of 64 rows.
+    const pieces = [
+      { first: 0, length: 60, trained: 10, trajectory: 0 },
+      { first: 100, length: 40, trained: 10, trajectory: 1 },
+      { first: 200, length: 70, trained: 10, trajectory: 0 },
+    ];
+    const none = () => ({ advantage: 0, old: 0, reference: 0, weight: 1 });
+    const logprobs = await trainer.score(policy, pieces.map((piece) => policySample(piece, none)));
+    // How far the sampler's policy and the reference are from this one, by sample and token.
+    const drift = (s: number, t: number) => 0.3 * Math.sin(3 * s + t) + [0.02, 0.4, 0.05][s]!;
+    const samples = pieces.map((piece, s) =>
+      policySample(piece, (t) => {
+        const lp = logprobs[s]![t - piece.trained] ?? 0;
+        return {
+          advantage: s === 1 ? 1 : -0.5,
+          old: lp - drift(s, t),
+          reference: lp + 0.1 * s,
+          weight: 0.5 + 0.25 * s,
+        };
+      })
+    );
+    const { loss, samples: measures } = await trainer.step(policy, samples, {
+      loss: {
+        ...{ type: "policy", importance_sampling_level: "sequence", clip_low: 0.2, clip_high: 0.28 },
+        ...{ kl_coefficient: 0.1, normalizer: 300 },
+      },
+      optimizer: OPTIMIZER,
+    });
+    const drifts = pieces.map((piece, s) =>
+      Array.from({ length: piece.length - piece.trained }, (_, i) => drift(s, piece.trained + i))
+    );
+    const mean = (list: number[]) => list.reduce((a, b) => a + b) / list.length;
+    const ratios = [[...drifts[0]!, ...drifts[2]!], drifts[1]!].map((list) => Math.exp(mean(list)));
+    ok(ratios[1]! > 1.28, "trajectory 1 is clipped");
+    let expected = 0;
+    pieces.forEach((piece, s) => {
+      const w = ratios[piece.trajectory]!, a = s === 1 ? 1 : -0.5, d = 0.1 * s;
+      const clipped = Math.min(w * a, Math.min(Math.max(w, 0.8), 1.28) * a);
+      const token = -(0.5 + 0.25 * s) * clipped + 0.1 * w * (Math.exp(d) - d - 1);
+      expected += (piece.length - piece.trained) * token / 300;
+      ok(
+        measures[s]!.ratios.every((ratio) => Math.abs(ratio - w) < 1e-4),
+        `${[...measures[s]!.ratios]} are ${w}`,
+      );
+      ok(measures[s]!.clipped.every((side) => side === (s === 1 ? 1 : 0)));
+      deepEqual(measures[s]!.logprobs, logprobs[s]);
+    });
+    ok(Math.abs(loss - expected) < 1e-5, `the loss is ${loss}, expected ${expected}`);
+  });
+});
+
+gpuTest("an adapter of a larger rank follows a smaller one, and results stay", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer, adapter }) => {
+    const small = adapter(), large = adapter({ rank: 12, alpha: 24, targets: ["k_proj", "gate_proj"] });
+    const samples = [sample(ids.slice(0, 40), 0)];
+    const request = { loss: { type: "sft", normalizer: 39 } as const, optimizer: OPTIMIZER };
+    const first = await trainer.step(small, samples, request);
+    const other = await trainer.step(large, samples, request);
+    deepEqual(other.samples, first.samples, "B is zero in both");
+    notDeepEqual(other.grad_norm, first.grad_norm);
+    const again = await trainer.step(small, samples, request);
+    deepEqual({ ...again, step: 0, version: 0 }, { ...first, step: 0, version: 0 });
+    deepEqual(await trainer.score(null, samples), await trainer.score(small, samples));
+  });
+});
+
+gpuTest("a step that is not finite changes nothing and says so", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer, adapter }) => {
+    const policy = adapter(), good = sample(ids.slice(0, 40), 0);
+    const request = {
+      loss: { type: "sft", normalizer: 39 } as const,
+      optimizer: { ...OPTIMIZER, learning_rate: 1e-2 },
+    };
+    await trainer.step(policy, [good], request);
+    const before = await trainer.score(policy, [good]);
+    const weights = new Float32Array(40).fill(1);
+    weights[20] = Infinity;
+    const result = await trainer.step(policy, [{ ...good, weights }], request);
+    deepEqual([result.skipped, result.step, result.version], [true, 1, 1]);
+    deepEqual(await trainer.score(policy, [good]), before);
+    const next = await trainer.step(policy, [good], request);
+    deepEqual([next.skipped, next.step], [false, 2]);
+  });
+});
+
+gpuTest("samples without trained tokens score to nothing", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer }) => {
+    const silent = sample(ids.slice(0, 10), 0, { loss_mask: new Array(10).fill(0) });
+    const loud = sample(ids.slice(0, 10), 1);
+    deepEqual(await trainer.score(null, []), []);
+    deepEqual(await trainer.score(null, [silent]), [new Float32Array(0)]);
+    const [nothing, scores] = await trainer.score(null, [silent, loud]);
+    equal(nothing!.length, 0);
+    equal(scores!.length, 9);
+  });
+});

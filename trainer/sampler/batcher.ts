@@ -81,7 +81,7 @@ export class Batcher {
     sequence.tokens.push(...tokens);
   }
 
-  /** Waits for a generation that was cancelled and for children that still need what is forgotten. */
+  /** Waits for a parent that has not run yet, and for children that still need what is forgotten. */
   async truncate(sequence: Sequence, length: number): Promise<void> {
     this.#expectIdle(sequence, "truncate");
     if (!Number.isInteger(length) || length < 1 || length > sequence.tokens.length) {
@@ -90,7 +90,8 @@ export class Batcher {
         `Cannot truncate sequence ${sequence.id} to ${length}: it has ${sequence.tokens.length} tokens`,
       );
     }
-    while (sequence.waiting_children > 0) await this.settled();
+    while (sequence.waiting_children > 0 || sequence.waits_for) await this.settled();
+    this.#expectIdle(sequence, "truncate");
     if (length === sequence.tokens.length) return;
     sequence.tokens.length = length;
     sequence.is_drawn_pending = false;

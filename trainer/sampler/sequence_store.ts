@@ -70,11 +70,15 @@ export class SequenceStore {
 
   /** Once its parent has run all that a child shares, the child copies the page that they share in part, and goes on. */
   unblock(child: Sequence): void {
-    if (!child.waits_for || child.waits_for.parent.processed < child.waits_for.length) return;
+    if (!child.waits_for) return;
     const { parent, length } = child.waits_for;
+    this.unblock(parent);
+    // What a parent shares counts as processed from the start, though a parent of its own may have yet to run it.
+    if (parent.waits_for || parent.processed < length) return;
     const page = Math.floor(length / PAGE_TOKENS), tokens = length % PAGE_TOKENS;
     if (tokens > 0) {
-      child.copies.push({ from: this.pages.share(parent.pages[page]!), to: child.pages[page]!, tokens });
+      const own = parent.pages[page]!, pending = parent.copies.find(({ to }) => to === own);
+      child.copies.push({ from: this.pages.share(pending?.from ?? own), to: child.pages[page]!, tokens });
     }
     if (child.tokens.length === length) {
       // Nothing of its own: it draws from its parent's state, or runs the last token again when that is gone.

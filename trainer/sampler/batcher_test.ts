@@ -1,0 +1,299 @@
+import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
+import { RandomStream, streamKey } from "../../core/random.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { ErrorRecord } from "../../core/errors.ts";
+import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
+import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { Batcher } from "./batcher.ts";
+import { nextToken, SamplerTwin } from "./sampler_twin.ts";
+import type { SamplerOptions } from "./sampler.ts";
+import type { Sequence } from "./sequence.ts";
+
+const VOCABULARY = 50, MAX_CONTEXT = 256;
+const SIZES: SamplerOptions = {
+  ...{ max_sequences: 4, max_prefill: 48, slots: 16, slot_pages: 8, pages: 40, kv: "f32", block_steps: 4 },
+};
+const SAMPLING = { temperature: 1, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
+
+interface Heard {
+  tokens: number[];
+  stop: GenerationStop | null;
+  error: ErrorRecord | null;
+}
+
+function createBatcher(sizes: Partial<SamplerOptions> = {}) {
+  const twin = new SamplerTwin({ ...SIZES, ...sizes }, VOCABULARY);
+  const heard = new Map<number, Heard>();
+  const of = (sequence: Sequence) => {
+    const entry = heard.get(sequence.id) ?? { tokens: [], stop: null, error: null };
+    heard.set(sequence.id, entry);
+    return entry;
+  };
+  const batcher = new Batcher(twin.asSampler(), { max_context: MAX_CONTEXT }, {
+    drawn(sequence, { tokens, stop }) {
+      of(sequence).tokens.push(...tokens);
+      of(sequence).stop = stop;
+    },
+    failed: (sequence, error) => of(sequence).error = error,
+  });
+  const drain = async () => {
+    while (await batcher.step());
+  };
+  return { batcher, twin, heard: of, drain };
+}
+
+let ids = 0;
+function open(
+  batcher: Batcher,
+  tokens: number[],
+  { parent = null, adapter = null }: { parent?: Sequence | null; adapter?: DeviceAdapter | null } = {},
+): Sequence {
+  return batcher.open({ id: ids++, adapter, parent, tokens });
+}
+
+function generate(
+  batcher: Batcher,
+  sequence: Sequence,
+  { max_tokens, stop_tokens = [] }: { max_tokens: number; stop_tokens?: number[] },
+): void {
+  batcher.generate(sequence, { sequence: sequence.id, max_tokens, stop_tokens, sampling: SAMPLING });
+}
+
+const some = (first: number, count: number) =>
+  Array.from({ length: count }, (_, i) => (first + 3 * i) % VOCABULARY);
+
+/** What a generation draws behind some tokens. */
+function continuation(tokens: readonly number[], count: number): number[] {
+  const all = [...tokens];
+  for (let i = 0; i < count; i++) all.push(nextToken(all, VOCABULARY));
+  return all.slice(tokens.length);
+}
+
+/** Two adapters that are told apart and nothing else. */
+const ADAPTERS = [{}, {}] as DeviceAdapter[];
+
+Deno.test("given tokens run before anything draws, at most so many at a time", async () => {
+  const { batcher, twin, drain, heard } = createBatcher();
+  const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
+  generate(batcher, long, { max_tokens: 6 });
+  generate(batcher, short, { max_tokens: 2 });
+  await drain();
+  deepEqual(twin.calls.map(({ type, counts }) => [type, ...counts]), [
+    ["prefill", 48],
+    ["prefill", 22, 20],
+    ["decode", 4, 4],
+    ["decode", 2],
+  ]);
+  deepEqual(heard(long), { tokens: continuation(some(1, 70), 6), stop: "max_tokens", error: null });
+  deepEqual(heard(short).tokens, continuation(some(2, 20), 2));
+  const { prefill_tokens, decode_tokens, decode_steps, decode_rows } = batcher.counters;
+  deepEqual([prefill_tokens, decode_tokens, decode_steps, decode_rows], [90, 8, 6, 6 * SIZES.max_sequences]);
+});
+
+Deno.test("rows that end are refilled at the next block", async () => {
+  const { batcher, twin, drain } = createBatcher({ max_sequences: 2 });
+  const sequences = [8, 3, 4].map((count, i) => {
+    const sequence = open(batcher, some(i, 5));
+    generate(batcher, sequence, { max_tokens: count });
+    return sequence.id;
+  });
+  await drain();
+  const [a, b, c] = sequences;
+  const decodes = twin.calls.filter(({ type }) => type === "decode").map((call) => call.sequences.sort());
+  deepEqual(decodes, [[a, b], [a, c]]);
+});
+
+Deno.test("adapters take turns, and a step runs one of them", async () => {
+  const { batcher, twin, drain } = createBatcher();
+  for (const adapter of [...ADAPTERS, ADAPTERS[0]!]) {
+    generate(batcher, open(batcher, some(4, 9), { adapter }), { max_tokens: 12 });
+  }
+  await drain();
+  const order = twin.calls.map(({ type, adapter }) => `${type} ${ADAPTERS.indexOf(adapter!)}`);
+  deepEqual(order.slice(0, 2), ["prefill 0", "prefill 1"]);
+  deepEqual(order.slice(2), ["decode 1", "decode 0", "decode 1", "decode 0", "decode 1", "decode 0"]);
+});
+
+Deno.test("a drawn last token runs when something follows it, and is not counted as given", async () => {
+  const { batcher, twin, drain, heard } = createBatcher();
+  const sequence = open(batcher, some(6, 10));
+  const drawn = continuation(some(6, 10), 20), stop = drawn[5]!;
+  generate(batcher, sequence, { max_tokens: 20, stop_tokens: [stop] });
+  await drain();
+  const length = drawn.indexOf(stop) + 1;
+  deepEqual(heard(sequence), { tokens: drawn.slice(0, length), stop: "stop_token", error: null });
+  batcher.extend(sequence, [1, 2, 3]);
+  await drain();
+  deepEqual(twin.calls.at(-1)!.counts, [4]);
+  equal(batcher.counters.prefill_tokens, 13);
+});
+
+Deno.test("children of children that have not run yet wait for the first of them", async () => {
+  for (const length of [70, 64]) {
+    for (const own of [[], [9]]) {
+      const { batcher, drain, heard } = createBatcher();
+      const tokens = some(1, length), parent = open(batcher, tokens);
+      const child = open(batcher, [], { parent }), grandchild = open(batcher, own, { parent: child });
+      generate(batcher, grandchild, { max_tokens: 5 });
+      await drain();
+      deepEqual(heard(grandchild).tokens, continuation([...tokens, ...own], 5));
+      generate(batcher, child, { max_tokens: 5 });
+      await drain();
+      deepEqual(heard(child).tokens, continuation(tokens, 5));
+      equal(batcher.counters.prefill_tokens <= length + own.length + 2, true, "the parent's tokens run once");
+      for (const sequence of [parent, child, grandchild]) await batcher.close(sequence);
+      equal(batcher.store.pages.used, 0);
+    }
+  }
+});
+
+Deno.test("a closed parent's pages stay for children that wait for them", async () => {
+  const { batcher, drain, heard } = createBatcher();
+  const parent = open(batcher, some(1, 40)), child = open(batcher, [7], { parent });
+  await batcher.close(parent);
+  generate(batcher, child, { max_tokens: 3 });
+  await drain();
+  deepEqual(heard(child).tokens, continuation([...some(1, 40), 7], 3));
+  await batcher.close(child);
+  equal(batcher.store.pages.used, 0);
+});
+
+Deno.test("what cannot be is refused, and leaves everything as it was", async () => {
+  const { batcher, drain } = createBatcher({ pages: 8, slots: 3 });
+  const sequence = open(batcher, some(1, 40));
+  const used = batcher.store.pages.used;
+  const refused = (run: () => unknown, pattern: RegExp, code: string) =>
+    throws(
+      run,
+      (error) => error instanceof ServiceError && error.code === code && pattern.test(error.message),
+    );
+  refused(() => open(batcher, []), /without tokens/, "config_invalid");
+  refused(
+    () => open(batcher, [VOCABULARY]),
+    /Cannot give token 50 to sequence \d+: the vocabulary has 50/,
+    "config_invalid",
+  );
+  refused(() => open(batcher, [-1]), /Cannot give token -1/, "config_invalid");
+  refused(() => open(batcher, some(0, 257)), /the context holds 256/, "config_invalid");
+  refused(
+    () => open(batcher, some(2, 250)),
+    /Cannot hold 8 more pages .* 6 of 8 are free\. Run fewer/,
+    "out_of_memory",
+  );
+  refused(
+    () => open(batcher, [1], { parent: sequence, adapter: ADAPTERS[0]! }),
+    /another adapter/,
+    "conflict",
+  );
+  refused(() => batcher.extend(sequence, some(0, 250)), /the context holds 256/, "config_invalid");
+  refused(() => generate(batcher, sequence, { max_tokens: 0 }), /max_tokens is 0/, "config_invalid");
+  refused(
+    () => generate(batcher, sequence, { max_tokens: 5, stop_tokens: some(0, 99) }),
+    /stop tokens are above/,
+    "config_invalid",
+  );
+  const wrong: [Partial<SamplingRequest>, RegExp][] = [
+    [{ temperature: -1 }, /temperature -1 is below 0/],
+    [{ top_p: 0 }, /top_p 0 is not in/],
+    [{ top_p: 1.1 }, /top_p 1.1 is not in/],
+    [{ mask: { type: "allowed_tokens", tokens: [] } }, /empty set/],
+  ];
+  for (const [sampling, pattern] of wrong) {
+    const request = { sequence: 0, max_tokens: 1, stop_tokens: [], sampling: { ...SAMPLING, ...sampling } };
+    refused(() => batcher.generate(sequence, request), pattern, "config_invalid");
+  }
+  await rejects(batcher.truncate(sequence, 0), /Cannot truncate sequence \d+ to 0: it has 40 tokens/);
+  await rejects(batcher.truncate(sequence, 41), ServiceError);
+  equal(batcher.store.pages.used, used);
+  open(batcher, [1]);
+  open(batcher, [2]);
+  refused(() => open(batcher, [3]), /Cannot hold more than 3 sequences at a time/, "out_of_memory");
+  generate(batcher, sequence, { max_tokens: 5 });
+  refused(() => batcher.extend(sequence, [1]), /while it generates/, "conflict");
+  refused(() => generate(batcher, sequence, { max_tokens: 5 }), /while it generates/, "conflict");
+  await rejects(batcher.truncate(sequence, 3), /while it generates/);
+  await drain();
+});
+
+Deno.test("a lost device fails every generation and nothing else", async () => {
+  const { batcher, heard } = createBatcher();
+  const drawing = open(batcher, [1]), idle = open(batcher, [2]);
+  generate(batcher, drawing, { max_tokens: 5 });
+  batcher.fail(new ServiceError("device_lost", "Cannot go on: it is gone"));
+  equal(heard(drawing).error?.code, "device_lost");
+  equal(heard(idle).error, null);
+  await batcher.close(drawing);
+});
+
+Deno.test("whatever sequences do, each reads its own tokens and draws what it would alone", async () => {
+  for (let seed = 0; seed < 60; seed++) await playRandomly(new RandomStream(streamKey(seed, "batcher")));
+});
+
+/** Random requests over few pages; the twin checks every read, this every token drawn. */
+async function playRandomly(random: RandomStream): Promise<void> {
+  const { batcher, heard } = createBatcher();
+  const live: Sequence[] = [], adapters = [null, ...ADAPTERS];
+  const pick = <T>(list: readonly T[]): T => list[random.below(list.length)]!;
+  /** Steps until a request that waits for the batcher is answered. */
+  const settle = async (request: Promise<void>) => {
+    let is_done = false;
+    const done = request.finally(() => is_done = true);
+    for (let steps = 0; !is_done; steps++) {
+      ok(steps < 1000, "a request is answered");
+      await batcher.step();
+      await Promise.resolve();
+    }
+    await done;
+  };
+  const before = new Map<number, number[]>();
+  const actions = [
+    () => {
+      // Few first tokens, so that sequences often begin alike.
+      const parent = live.length > 0 && random.below(2) ? pick(live) : null;
+      const tokens = some(random.below(2), random.below(90) + (parent ? 0 : 1));
+      live.push(open(batcher, tokens, { parent, adapter: parent ? parent.adapter : pick(adapters) }));
+    },
+    () => batcher.extend(pick(live), some(random.below(VOCABULARY), random.below(40))),
+    () => {
+      const sequence = pick(live);
+      const stop_tokens = some(random.below(VOCABULARY), 3);
+      generate(batcher, sequence, { max_tokens: 1 + random.below(12), stop_tokens });
+      before.set(sequence.id, [...sequence.tokens]);
+      heard(sequence).tokens = [];
+    },
+    async () => {
+      const sequence = pick(live);
+      if (!sequence.generation) {
+        await settle(batcher.truncate(sequence, 1 + random.below(sequence.tokens.length)));
+      }
+    },
+    async () => await settle(batcher.cancel(pick(live))),
+    async () => {
+      const [sequence] = live.splice(random.below(live.length), 1);
+      await settle(batcher.close(sequence!));
+    },
+    async () => void await batcher.step(),
+    async () => void await batcher.step(),
+  ];
+  for (let i = 0; i < 60; i++) {
+    try {
+      await (live.length === 0 ? actions[0]! : pick(actions))();
+    } catch (error) {
+      // No room, or a sequence that draws: refused.
+      if (!(error instanceof ServiceError)) throw error;
+    }
+    for (const sequence of live) {
+      const from = before.get(sequence.id);
+      if (!from || !sequence.generation) continue;
+      deepEqual(heard(sequence).tokens, continuation(from, heard(sequence).tokens.length));
+    }
+  }
+  while (await batcher.step());
+  ok(
+    live.every(({ generation, waits_for }) => generation === null && waits_for === null),
+    "nobody waits for ever",
+  );
+  for (const sequence of live) await batcher.close(sequence);
+  equal(batcher.store.pages.used, 0, "every page comes back");
+  equal(batcher.store.sequences.size, 0);
+}

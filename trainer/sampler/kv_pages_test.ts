@@ -1,0 +1,31 @@
+import { deepEqual, equal, throws } from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { ReferencePool } from "./kv_pages.ts";
+
+Deno.test("the lowest free index is taken first, and an index is free when nobody holds it", () => {
+  const pool = new ReferencePool(3, "pages");
+  deepEqual([pool.take(), pool.take(), pool.take()], [0, 1, 2]);
+  deepEqual([pool.used, pool.available], [3, 0]);
+  equal(pool.share(1), 1);
+  equal(pool.isShared(1), true);
+  pool.release(1);
+  deepEqual([pool.isShared(1), pool.available], [false, 0], "one holder is left");
+  pool.release(1);
+  deepEqual([pool.used, pool.available], [2, 1]);
+  equal(pool.take(), 1);
+});
+
+Deno.test("an empty pool says what there is too much of", () => {
+  const pool = new ReferencePool(1, "pages of the key/value cache");
+  pool.take();
+  throws(
+    () => pool.take(),
+    new ServiceError("out_of_memory", "Cannot hold more than 1 pages of the key/value cache at a time"),
+  );
+});
+
+Deno.test("what nobody holds is neither shared nor released", () => {
+  const pool = new ReferencePool(2, "pages");
+  throws(() => pool.share(0), /Assertion failed: pages 0 is held/);
+  throws(() => pool.release(1), /Assertion failed: pages 1 is held/);
+});

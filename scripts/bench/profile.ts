@@ -109,7 +109,8 @@ async function profileTraining({ bench, sizes, allocator, model, adapter }: Subj
 }
 
 async function profileDecode({ bench, sizes, allocator, model, adapter }: Subject): Promise<void> {
-  const max_sequences = bench.quick ? QUICK_DECODE_ROWS : DECODE_ROWS, { decode_prompt, max_context } = sizes;
+  const max_sequences = bench.quick ? QUICK_DECODE_ROWS : DECODE_ROWS,
+    { decode_prompt, decode_group, max_context } = sizes;
   const slot_pages = ceilDiv(max_context, PAGE_TOKENS);
   const sampler = new Sampler(allocator, model, {
     ...{ max_sequences, max_prefill: 512, slots: 2 * max_sequences, slot_pages, block_steps: 1 },
@@ -117,15 +118,15 @@ async function profileDecode({ bench, sizes, allocator, model, adapter }: Subjec
   });
   const batcher = new Batcher(sampler, { max_context }, { drawn: () => {}, failed: () => {} });
   for (let i = 0; i < max_sequences; i++) {
-    const tokens = randomTokens(i, decode_prompt, model.shape.vocabulary);
+    const tokens = randomTokens(Math.floor(i / decode_group), decode_prompt, model.shape.vocabulary);
     const sampling = { temperature: 1, top_p: 1, top_k: 0, stream: [1, i] as const, mask: null };
     const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
     const max_tokens = max_context - decode_prompt;
     batcher.generate(sequence, { sequence: i, max_tokens, stop_tokens: [], sampling });
   }
-  while (batcher.counters.prefill_tokens < max_sequences * decode_prompt) await batcher.step();
+  while (batcher.counters.decode_tokens < max_sequences) await batcher.step();
   await profileStep(bench, model.recorder, {
-    name: `decode, ${max_sequences} rows behind ${decode_prompt} tokens`,
+    name: `decode, ${max_sequences} rows in groups of ${decode_group} behind ${decode_prompt} tokens`,
     run: () => batcher.step(),
   });
   sampler.free();

@@ -26,10 +26,10 @@ export async function benchDecode(bench: EngineBench, peaks: Peaks): Promise<voi
   for (const batch of bench.sizes.decode_batches) await timeDecode(bench, peaks, batch);
 }
 
-/** Opens sequences of their own tokens for `body` and closes them. */
+/** Opens sequences, `group` of them with the same tokens, for `body` and closes them. */
 async function withSequences(
   { client, shape }: EngineBench,
-  { sequences, tokens }: { sequences: number; tokens: number },
+  { sequences, tokens, group }: { sequences: number; tokens: number; group: number },
   body: (ids: number[]) => Promise<void>,
 ): Promise<void> {
   const ids = Array.from({ length: sequences }, () => client.newSequence());
@@ -38,7 +38,7 @@ async function withSequences(
       sequence,
       adapter: ADAPTER,
       parent: null,
-      tokens: randomTokens(i, tokens, shape.vocabulary),
+      tokens: randomTokens(Math.floor(i / group), tokens, shape.vocabulary),
     })
   ));
   await body(ids);
@@ -75,7 +75,7 @@ async function timePrefill(
   // The first compiles.
   for (let i = 0; i < (quick ? 2 : 4); i++) {
     const start = performance.now();
-    await withSequences(bench, { sequences, tokens }, async (ids) => {
+    await withSequences(bench, { sequences, tokens, group: 1 }, async (ids) => {
       await drawAll(client, ids, 1);
       const drawn = performance.now();
       await drawAll(client, ids, 1);
@@ -94,8 +94,9 @@ async function timePrefill(
 
 async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Promise<void> {
   const { client, shape, report, sizes, facts } = bench;
+  const { decode_prompt: tokens, decode_group: group } = sizes;
   let rate = 0, counts: Awaited<ReturnType<typeof counted>> | null = null;
-  await withSequences(bench, { sequences: batch, tokens: sizes.decode_prompt }, async (ids) => {
+  await withSequences(bench, { sequences: batch, tokens, group }, async (ids) => {
     await drawAll(client, ids, 1);
     counts = await counted(client, async () => {
       rate = steadyRate(await drawAll(client, ids, sizes.decode_tokens));
@@ -104,8 +105,8 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
   const { decode_steps, dispatches, readbacks, submits } = counts!;
   const gflops = rate * (linearFlops(shape) + 2 * shape.vocabulary * shape.width) / 1e9;
   report.add({
-    ...{ bench: "decode", name: `${batch} sequences`, value: round(rate), unit: "tokens/s", batch },
-    ...{ prompt: sizes.decode_prompt, tokens: sizes.decode_tokens, compute: facts.compute, kv: facts.kv },
+    ...{ bench: "decode", name: `${batch} sequences`, value: round(rate), unit: "tokens/s", batch, group },
+    ...{ prompt: tokens, tokens: sizes.decode_tokens, compute: facts.compute, kv: facts.kv },
     ms_per_step: round(1000 * batch / rate),
     dispatches_per_step: round(dispatches / decode_steps),
     readbacks_per_step: round(readbacks / decode_steps),

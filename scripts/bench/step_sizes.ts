@@ -9,8 +9,9 @@ export interface StepSizes {
   max_context: number;
   micro_batch_tokens: number;
   loss_chunk_rows: number;
-  /** Rows of a decode step at most, and what each sequence holds. */
+  /** Sequences that draw at the same time, what each holds, and how many have the same prompt, as a group's members. */
   decode_batches: readonly number[];
+  decode_group: number;
   decode_prompt: number;
   decode_tokens: number;
   /** Sequences and tokens of each, for prefill. */
@@ -26,6 +27,7 @@ const SOFTWARE: StepSizes = {
   micro_batch_tokens: 1280,
   loss_chunk_rows: 512,
   decode_batches: [1, 8, 16, 32, 64],
+  decode_group: 8,
   decode_prompt: 128,
   decode_tokens: 64,
   prefills: [[1, 256], [8, 128]],
@@ -39,6 +41,7 @@ const GPU: StepSizes = {
   micro_batch_tokens: 8192,
   loss_chunk_rows: 512,
   decode_batches: [1, 8, 16, 32, 64, 128, 256],
+  decode_group: 8,
   decode_prompt: 256,
   decode_tokens: 256,
   prefills: [[1, 512], [1, 2048], [8, 512], [32, 256]],
@@ -51,6 +54,7 @@ const QUICK: StepSizes = {
   micro_batch_tokens: 128,
   loss_chunk_rows: 64,
   decode_batches: [2],
+  decode_group: 2,
   decode_prompt: 16,
   decode_tokens: 24,
   prefills: [[2, 32]],

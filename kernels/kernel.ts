@@ -36,12 +36,12 @@ export type Operands<K> = K extends Kernel<string, infer I, infer O> ? Readonly<
 /** The parameters that a kernel takes, by name. */
 export type Params<K> = K extends Kernel<infer P, string, string> ? Readonly<Record<P, number>> : never;
 
-let next_id = 1;
+let nextId = 1;
 
 export function defineKernel<const P extends string, const I extends string, const O extends string>(
   spec: KernelSpec<P, I, O>,
 ): Kernel<P, I, O> {
-  return { ...spec, id: next_id++ };
+  return { ...spec, id: nextId++ };
 }
 
 /** The kernel's whole text. */
@@ -55,15 +55,31 @@ export interface CompiledKernel {
   params_bytes: number;
 }
 
-const compiled_by_device = new WeakMap<GPUDevice, Map<number, CompiledKernel>>();
+/** What was compiled on a device, by the kernel's id, and the first kernel that did not. */
+interface Compiled {
+  kernels: Map<number, CompiledKernel>;
+  failure: ServiceError | null;
+}
 
-/** A kernel's pipeline on a device, compiled at the first call. A bad kernel is reported with file and line. */
-export function compiledKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
-  let by_kernel = compiled_by_device.get(device);
-  if (!by_kernel) compiled_by_device.set(device, by_kernel = new Map());
-  let compiled = by_kernel.get(kernel.id);
-  if (!compiled) by_kernel.set(kernel.id, compiled = compileKernel(device, kernel));
+const compiledOn = new WeakMap<GPUDevice, Compiled>();
+
+function compiledFor(device: GPUDevice): Compiled {
+  let compiled = compiledOn.get(device);
+  if (!compiled) compiledOn.set(device, compiled = { kernels: new Map(), failure: null });
   return compiled;
+}
+
+/** A kernel's pipeline on a device, compiled at the first call; see {@link compileFailure}. */
+export function compiledKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
+  const { kernels } = compiledFor(device);
+  let compiled = kernels.get(kernel.id);
+  if (!compiled) kernels.set(kernel.id, compiled = compileKernel(device, kernel));
+  return compiled;
+}
+
+/** Why a kernel of this device did not compile, with file and line; known once the device has answered. */
+export function compileFailure(device: GPUDevice): ServiceError | null {
+  return compiledFor(device).failure;
 }
 
 function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
@@ -86,9 +102,8 @@ function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
     layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
     compute: { module, entryPoint: "main" },
   });
-  // Resolved without the event loop's help by the next await of whoever records; a bad kernel is a programmer's error.
   void device.popErrorScope().then((error) => {
-    if (error) console.error(compileError(kernel, error.message).message);
+    if (error) compiledFor(device).failure ??= compileError(kernel, error.message);
   });
   return { pipeline, layout, params_bytes };
 }

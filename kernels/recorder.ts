@@ -1,7 +1,14 @@
 /** Records dispatches and submits them: one encoder, one pass, one submit, at most one readback. */
 
-import { assert, ServiceError } from "../core/errors.ts";
-import { type CompiledKernel, compiledKernel, type Kernel, type Operands, type Params } from "./kernel.ts";
+import { assert } from "../core/errors.ts";
+import {
+  type CompiledKernel,
+  compiledKernel,
+  compileFailure,
+  type Kernel,
+  type Operands,
+  type Params,
+} from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
 import { roundUp } from "./shape.ts";
@@ -10,8 +17,10 @@ import { type Tensor, tensorBytes } from "./tensor.ts";
 /** Workgroups along x, y and z; trailing ones may be left out. */
 export type Grid = readonly [number, number?, number?];
 
-/** Room for the parameters of one submit: 4,096 dispatches at the coarsest alignment. */
+/** Room for the parameters of one submit: 4,096 dispatches at the coarsest alignment. What is more goes on in another. */
 const PARAMS_BYTES = 1 << 20;
+/** Bind groups that are kept: each takes about 2 KB, and every number of rows makes its own. */
+const MAX_BIND_GROUPS = 8192;
 
 interface Dispatch {
   compiled: CompiledKernel;
@@ -67,7 +76,7 @@ export class Recorder {
     const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
     assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
     const compiled = compiledKernel(this.gpu.device, kernel);
-    this.#expectRoom(compiled.params_bytes);
+    if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
     const values = params as Record<string, number>;
     Object.entries(kernel.params).forEach(([name, type], i) => {
@@ -86,20 +95,33 @@ export class Recorder {
     });
   }
 
+  /** Forgets what was recorded and not submitted, after a failure halfway. */
+  discard(): void {
+    this.#dispatches = [];
+    this.#params_bytes = 0;
+  }
+
   /** Submits what was recorded. */
   submit(): void {
     this.gpu.device.queue.submit([this.#encode([]).finish()]);
     this.counters.submits++;
   }
 
-  /** Submits what was recorded, waits for it and returns the tensors' bytes. */
+  /**
+   * Submits what was recorded, waits for it and returns the tensors' bytes.
+   *
+   * @throws {ServiceError} `device_lost`, or that of a kernel that did not compile.
+   */
   async submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
     const offsets: number[] = [];
     const encoder = this.#encode(tensors, offsets);
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
     this.counters.readbacks++;
-    return await this.#staging.read(tensors, offsets);
+    const bytes = await this.#staging.read(tensors, offsets);
+    const failure = compileFailure(this.gpu.device);
+    if (failure) throw failure;
+    return bytes;
   }
 
   /** Forgets all bind groups: buffers were destroyed. */
@@ -130,8 +152,8 @@ export class Recorder {
     pass.end();
     if (offsets) offsets.push(...this.#staging.encode(encoder, tensors));
     this.counters.dispatches += this.#dispatches.length;
-    this.#dispatches = [];
-    this.#params_bytes = 0;
+    this.discard();
+    if (this.#bind_groups.size > MAX_BIND_GROUPS) this.#bind_groups.clear();
     return encoder;
   }
 
@@ -175,13 +197,5 @@ export class Recorder {
       size: PARAMS_BYTES,
       usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
     });
-  }
-
-  #expectRoom(more_bytes: number): void {
-    if (this.#params_bytes + more_bytes <= PARAMS_BYTES) return;
-    throw new ServiceError(
-      "internal",
-      `Cannot record more than ${PARAMS_BYTES / this.#align} dispatches in one submit`,
-    );
   }
 }

@@ -91,13 +91,13 @@ export function loraGradientVariant(recorder: Recorder): LoraGradientVariant {
 }
 
 /**
- * f32 elements of `partials` that {@link loraGradient} needs for `rows` rows; 0 where it needs none.
+ * f32 elements of `partials` that are enough for {@link loraGradient} of up to `rows` rows; 0 where it needs none.
  */
 export function loraGradientPartials(
   { rows, columns, rank }: { rows: number; columns: number; rank: number },
   variant: LoraGradientVariant,
 ): number {
-  return variant === "tiled" ? split(rows, columns, rank).parts * columns * rank : 0;
+  return variant === "tiled" ? split(rows, columns, rank).wanted * columns * rank : 0;
 }
 
 /** How the rows are cut: it follows from the shapes alone, so that the sum has the same bits on every run. */
@@ -105,7 +105,7 @@ function split(rows: number, columns: number, rank: number) {
   const tiles = ceilDiv(columns, 64) * ceilDiv(rank, 16);
   const wanted = Math.max(1, Math.min(ceilDiv(WANTED_GROUPS, tiles), Math.floor(rows / MIN_PART_ROWS)));
   const part_rows = roundUp(ceilDiv(rows, wanted), TILE_ROWS);
-  return { part_rows, parts: ceilDiv(rows, part_rows) };
+  return { wanted, part_rows, parts: ceilDiv(rows, part_rows) };
 }
 
 /** What {@link loraGradient} takes. */

@@ -11,9 +11,12 @@ export interface MatmulForm {
   weight: Weight["type"];
   /** `nt`: y = x · Wᵀ. `nn`: y = x · W. */
   orientation: "nt" | "nn";
-  /** f16: both operands are rounded to f16 before they are multiplied; sums stay f32. */
+  /** f16: both operands are rounded to f16, ±65,504 at most, before they are multiplied; sums stay f32. */
   compute: "f32" | "f16";
 }
+
+/** The largest finite f16: a larger operand would become infinite, and its product with 0 not a number. */
+const MAX_F16 = "65504.0";
 
 const WEIGHT_PARTS: Record<Weight["type"], WgslPart> = {
   f32: { file: "weight_f32.wgsl", text: weightF32 },
@@ -24,7 +27,9 @@ const WEIGHT_PARTS: Record<Weight["type"], WgslPart> = {
 /** The weight's reader and bindings, then every other binding in the order of the kernel's operands. */
 export function matmulParts(form: MatmulForm): WgslPart[] {
   const first = form.weight === "q8_0" ? 3 : 2;
-  const round = form.compute === "f16" ? "quantizeToF16(v)" : "v";
+  const round = form.compute === "f16"
+    ? `quantizeToF16(clamp(v, vec4<f32>(-${MAX_F16}), vec4<f32>(${MAX_F16})))`
+    : "v";
   return [WEIGHT_PARTS[form.weight], {
     file: "matmul_text.ts",
     text: `

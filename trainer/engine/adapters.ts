@@ -8,6 +8,7 @@ import type { LoraTensors } from "../formats/lora.ts";
 import { writePeft } from "../formats/peft.ts";
 import { floatsOf, floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
 import {
+  type AdapterLayout,
   adapterLayout,
   DeviceAdapter,
   initialParameters,
@@ -34,6 +35,10 @@ export class Adapters {
     return adapter;
   }
 
+  isOpen(name: string): boolean {
+    return this.#adapters.has(name);
+  }
+
   async open(name: string, source: AdapterSource): Promise<AdapterFacts> {
     if (this.#adapters.has(name)) {
       throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
@@ -45,10 +50,14 @@ export class Adapters {
       return this.#register(name, adapter);
     }
     if (source.type === "file") {
-      return this.#register(name, this.#fromTensors(await readAdapter(source.path), source.path));
+      const tensors = await readAdapter(source.path), layout = this.#layoutOf(tensors, source.path);
+      const adapter = new DeviceAdapter(this.allocator, layout);
+      adapter.write(packAdapter(layout, tensors));
+      return this.#register(name, adapter);
     }
-    const original = this.get(source.adapter), adapter = this.#create(original.layout.lora);
-    adapter.write(await this.#read(original));
+    const original = this.get(source.adapter), values = await this.#read(original);
+    const adapter = this.#create(original.layout.lora);
+    adapter.write(values);
     return this.#register(name, adapter);
   }
 
@@ -85,15 +94,19 @@ export class Adapters {
   /** Replaces the adapter of this name, if there is one. */
   async loadCheckpoint(name: string, directory: string): Promise<AdapterFacts> {
     const path = `${directory}/${CHECKPOINT_OPTIMIZER}`;
-    const adapter = this.#fromTensors(await readAdapter(`${directory}/${CHECKPOINT_ADAPTER}`), directory);
-    const content = await readSafetensors(path);
-    for (const key of ["m", "v"] as const) {
-      const values = floatsOf(path, content, { name: key, shape: [adapter.layout.elements] });
-      this.allocator.write(adapter.training[key], values);
-    }
-    adapter.step = wholeNumber(path, content.metadata, "step");
-    adapter.version = wholeNumber(path, content.metadata, "version");
+    const tensors = await readAdapter(`${directory}/${CHECKPOINT_ADAPTER}`);
+    const layout = this.#layoutOf(tensors, directory), content = await readSafetensors(path);
+    const [m, v] = ["m", "v"].map((key) => floatsOf(path, content, { name: key, shape: [layout.elements] }));
+    const step = wholeNumber(path, content.metadata, "step");
+    const version = wholeNumber(path, content.metadata, "version");
+    // All of it has been read: only here is what was loaded given up.
     if (this.#adapters.has(name)) this.close(name);
+    const adapter = new DeviceAdapter(this.allocator, layout);
+    adapter.write(packAdapter(layout, tensors));
+    this.allocator.write(adapter.training.m, m!);
+    this.allocator.write(adapter.training.v, v!);
+    adapter.step = step;
+    adapter.version = version;
     return this.#register(name, adapter);
   }
 
@@ -107,7 +120,8 @@ export class Adapters {
     return new DeviceAdapter(this.allocator, adapterLayout(this.model.shape, lora));
   }
 
-  #fromTensors(tensors: LoraTensors, path: string): DeviceAdapter {
+  /** @throws {ServiceError} `format_invalid` for an adapter of another model. */
+  #layoutOf(tensors: LoraTensors, path: string): AdapterLayout {
     const { shape } = this.model, { architecture, layers, rank, alpha, targets } = tensors;
     const refuse = (reason: string) => {
       throw new ServiceError("format_invalid", `Cannot use the adapter ${path}: ${reason}`, { path });
@@ -122,9 +136,7 @@ export class Adapters {
         refuse(`${key} is ${pair.out} × ${pair.in}, the model's is ${out_width} × ${in_width}`);
       }
     }
-    const adapter = this.#create({ rank, alpha, targets });
-    adapter.write(packAdapter(adapter.layout, tensors));
-    return adapter;
+    return adapterLayout(shape, { rank, alpha, targets });
   }
 
   async #read(adapter: DeviceAdapter): Promise<Float32Array> {

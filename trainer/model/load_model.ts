@@ -37,6 +37,7 @@ export async function loadModel(
     error
   );
   const failed = await gpu.device.popErrorScope();
+  if (failed || uploaded instanceof Error) allocator.destroy();
   if (failed) throw new ServiceError("out_of_memory", `Cannot load ${path}: ${failed.message}`, { path });
   if (uploaded instanceof Error) throw uploaded;
   const tensors = [...file.tensors.values()];

@@ -34,7 +34,8 @@ export interface ModelShape {
 /**
  * Reads the shape and checks that the file's tensors have it.
  *
- * @throws {ServiceError} `not_built` for another architecture, `format_invalid` for one that contradicts itself.
+ * @throws {ServiceError} `not_built` for another architecture or scaled rotations, `format_invalid` for a shape that
+ * contradicts itself.
  */
 export function readModelShape(file: GgufFile): ModelShape {
   const architecture = file.getString("general.architecture");
@@ -48,6 +49,14 @@ export function readModelShape(file: GgufFile): ModelShape {
     );
   }
   const key = (name: string) => `${architecture}.${name}`;
+  const scaling = file.getString(key("rope.scaling.type"), "none");
+  if (scaling !== "none") {
+    throw new ServiceError(
+      "not_built",
+      `Cannot load ${file.path}: rotations scaled by ${scaling} are not in this build`,
+      { scaling },
+    );
+  }
   const width = file.getUint(key("embedding_length"));
   const heads = file.getUint(key("attention.head_count"));
   const shape: ModelShape = {
@@ -73,6 +82,8 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
   const refuse = (reason: string) => {
     throw new ServiceError("format_invalid", `Cannot load ${file.path}: ${reason}`, { path: file.path });
   };
+  if (!(shape.norm_eps > 0)) refuse(`the norm's epsilon is ${shape.norm_eps}`);
+  if (!(shape.rope_base > 0)) refuse(`the base of rotations is ${shape.rope_base}`);
   if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
     refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
   }

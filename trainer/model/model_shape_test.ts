@@ -1,0 +1,144 @@
+import { deepEqual, equal, rejects } from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { fixturePath } from "../../tests/fixture.ts";
+import { openGguf } from "../formats/gguf.ts";
+import type { GgufMetadata, GgufValue } from "../formats/gguf_values.ts";
+import { writeGguf } from "../formats/gguf_writer.ts";
+import { type ModelShape, readModelShape, tensorShapes } from "./model_shape.ts";
+
+const STRICT = { sanitizeOps: true, sanitizeResources: true };
+
+const SMALL: ModelShape = {
+  ...{ architecture: "qwen3", layers: 1, width: 32, heads: 4, kv_heads: 2, head_width: 8, feed_forward: 48 },
+  ...{ vocabulary: 24, norm_eps: Math.fround(1e-6), rope_base: 10_000, context_length: 64, tied: false },
+};
+
+const uint = (value: number): GgufValue => ({ type: "uint32", value });
+const float = (value: number): GgufValue => ({ type: "float32", value });
+
+function metadataOf(shape: ModelShape): GgufMetadata {
+  return new Map<string, GgufValue>([
+    ["general.architecture", { type: "string", value: shape.architecture }],
+    ["qwen3.block_count", uint(shape.layers)],
+    ["qwen3.context_length", uint(shape.context_length)],
+    ["qwen3.embedding_length", uint(shape.width)],
+    ["qwen3.feed_forward_length", uint(shape.feed_forward)],
+    ["qwen3.attention.head_count", uint(shape.heads)],
+    ["qwen3.attention.head_count_kv", uint(shape.kv_heads)],
+    ["qwen3.attention.key_length", uint(shape.head_width)],
+    ["qwen3.attention.layer_norm_rms_epsilon", float(shape.norm_eps)],
+    ["qwen3.rope.freq_base", float(shape.rope_base)],
+  ]);
+}
+
+/** Writes a file of zeros with the tensors of a shape, after `change`, and reads its shape. */
+async function shapeOf(
+  shape: ModelShape,
+  change: (metadata: GgufMetadata, tensors: Map<string, number[]>) => void = () => {},
+): Promise<ModelShape> {
+  const metadata = metadataOf(shape), tensors = tensorShapes(shape);
+  change(metadata, tensors);
+  const path = await Deno.makeTempFile({ suffix: ".gguf" });
+  try {
+    await writeGguf(path, {
+      metadata,
+      tensors: [...tensors].map(([name, dims]) => ({
+        ...{ name, type: "F32" as const, shape: dims },
+        pieces: () => [new Uint8Array(4 * dims.reduce((a, b) => a * b))],
+      })),
+    });
+    using file = await openGguf(path);
+    return readModelShape(file);
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+async function refused(shape: Promise<ModelShape>, code: string, pattern: RegExp): Promise<void> {
+  await rejects(shape, (error) => {
+    return error instanceof ServiceError && error.code === code && pattern.test(error.message) &&
+      error.message.startsWith("Cannot load ");
+  });
+}
+
+Deno.test({
+  name: "the tiny agent's shape is its README's",
+  ...STRICT,
+  async fn() {
+    using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+    deepEqual(readModelShape(file), {
+      ...{ architecture: "qwen3", layers: 4, width: 256, heads: 8, kv_heads: 2, head_width: 64 },
+      ...{ feed_forward: 512, vocabulary: 1024, norm_eps: Math.fround(1e-6), rope_base: 10_000 },
+      ...{ context_length: 1024, tied: false },
+    });
+    equal(tensorShapes(readModelShape(file)).size, 47);
+  },
+});
+
+Deno.test({
+  name: "what a file leaves out has the format's defaults, and a missing output matrix is the embedding",
+  ...STRICT,
+  async fn() {
+    deepEqual(await shapeOf(SMALL), SMALL);
+    const tied = { ...SMALL, heads: 4, kv_heads: 4, tied: true };
+    const found = await shapeOf(tied, (metadata) => {
+      for (const key of ["attention.head_count_kv", "attention.key_length", "rope.freq_base"]) {
+        metadata.delete(`qwen3.${key}`);
+      }
+    });
+    deepEqual(found, tied);
+  },
+});
+
+Deno.test({
+  name: "what is not built is refused by name",
+  ...STRICT,
+  async fn() {
+    const other = shapeOf(SMALL, (metadata) => {
+      metadata.set("general.architecture", { type: "string", value: "mamba" });
+    });
+    await refused(other, "not_built", /the architecture mamba is not in this build, which has qwen3$/);
+    const scaled = (type: string) =>
+      shapeOf(
+        SMALL,
+        (metadata) => void metadata.set("qwen3.rope.scaling.type", { type: "string", value: type }),
+      );
+    await refused(scaled("yarn"), "not_built", /rotations scaled by yarn are not in this build$/);
+    deepEqual(await scaled("none"), SMALL);
+  },
+});
+
+Deno.test({
+  name: "a shape that contradicts itself or its tensors is refused with the place",
+  ...STRICT,
+  async fn() {
+    const bad = (pattern: RegExp, shape: Partial<ModelShape>) =>
+      refused(shapeOf({ ...SMALL, ...shape }), "format_invalid", pattern);
+    await bad(/1 layers with 4 query heads and 3 key\/value heads/, { kv_heads: 3 });
+    await bad(/0 layers/, { layers: 0 });
+    await bad(/width is 40, which is no multiple of 16/, { width: 40 });
+    await bad(/feed_forward is 44, which is no multiple/, { feed_forward: 44 });
+    await bad(/vocabulary is 30, which is no multiple of 4/, { vocabulary: 30 });
+    await bad(/head_width is 6, which is no multiple of 4/, { head_width: 6 });
+    await bad(/the norm's epsilon is 0/, { norm_eps: 0 });
+    await bad(/the base of rotations is -1/, { rope_base: -1 });
+    const claims = (key: string, value: GgufValue, pattern: RegExp) =>
+      refused(shapeOf(SMALL, (metadata) => void metadata.set(key, value)), "format_invalid", pattern);
+    await claims(
+      "qwen3.feed_forward_length",
+      uint(64),
+      /the tensor blk\.0\.ffn_gate\.weight is \[48,32\], where the metadata asks for \[64,32\]/,
+    );
+    await claims("qwen3.attention.head_count", uint(8), /the tensor blk\.0\.attn_q\.weight is \[32,32\]/);
+    const lacks = shapeOf(SMALL, (_, tensors) => void tensors.delete("blk.0.attn_k_norm.weight"));
+    await rejects(lacks, /the tensor blk\.0\.attn_k_norm\.weight is missing/);
+    const flat = shapeOf(SMALL, (_, tensors) => void tensors.set("output_norm.weight", [32, 1]));
+    await refused(
+      flat,
+      "format_invalid",
+      /output_norm\.weight is \[32,1\], where the metadata asks for \[32\]/,
+    );
+    const silent = shapeOf(SMALL, (metadata) => void metadata.delete("qwen3.block_count"));
+    await rejects(silent, /the metadata key qwen3\.block_count is missing/);
+  },
+});

@@ -56,7 +56,7 @@ export function checkRunConfig(text: string, { path }: { path: string }): Checke
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
     ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),
   ];
-  if (findings.length > 0) return { config: null, problems: placed(findings, { text, path }) };
+  if (findings.length > 0) return { config: null, problems: placeFindings(findings, { text, path }) };
   return { config: resolveInputPaths(parsed.data!, path), problems: [] };
 }
 
@@ -119,10 +119,11 @@ async function pathProblems(text: string, path: string): Promise<ConfigProblem[]
     const message = info ? `${file} is not a regular file` : `there is no file ${file}`;
     findings.push({ path: at, code: "path_not_found", message });
   }
-  return placed(findings, { text, path });
+  return placeFindings(findings, { text, path });
 }
 
-function placed(
+/** Findings with the lines of their keys. */
+export function placeFindings(
   findings: readonly Finding[],
   { text, path }: { text: string; path: string },
 ): ConfigProblem[] {

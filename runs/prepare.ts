@@ -4,8 +4,9 @@ import { resolve } from "node:path";
 import type { EnvironmentFactory } from "../agent/environment/environment.ts";
 import { ObserveWriter } from "../agent/observe.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../agent/scenario/scenario.ts";
-import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
+import type { ResolvedConfig } from "../config/derive.ts";
 import type { LoadedConfig } from "../config/load.ts";
+import { resolveLoaded } from "../config/resolve.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
@@ -33,7 +34,7 @@ export interface PreparedRun {
 /** @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`. */
 export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const parts = await loadModelParts(loaded.config);
-  const config = resolveConfig(loaded.config, { path: resolve(loaded.path), ...parts });
+  const config = resolveLoaded(loaded, { path: resolve(loaded.path), ...parts });
   const data = await readData(config, parts);
   return {
     config,

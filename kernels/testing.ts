@@ -16,11 +16,25 @@ export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgp
   },
 );
 
-/** A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails. */
-export function gpuTest(name: string, body: (gpu: Gpu) => Promise<void> | void): void {
-  if (!(testGpu instanceof ServiceError)) return Deno.test(name, () => body(testGpu as Gpu));
-  if (Deno.env.get("REQUIRE_GPU") === "1") return Deno.test(name, () => Promise.reject(testGpu));
-  Deno.test({ name: `${name} (skipped: ${testGpu.message})`, ignore: true, fn: () => {} });
+/**
+ * A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails.
+ *
+ * @param lacks What this device lacks for the test, which is then skipped and says so; `null`: nothing.
+ */
+export function gpuTest(
+  name: string,
+  body: (gpu: Gpu) => Promise<void> | void,
+  lacks: (gpu: Gpu) => string | null = () => null,
+): void {
+  const skip = (reason: string) =>
+    Deno.test({ name: `${name} (skipped: ${reason})`, ignore: true, fn: () => {} });
+  if (testGpu instanceof ServiceError) {
+    if (Deno.env.get("REQUIRE_GPU") === "1") return Deno.test(name, () => Promise.reject(testGpu));
+    return skip(testGpu.message);
+  }
+  const missing = lacks(testGpu);
+  if (missing !== null) return skip(missing);
+  Deno.test(name, () => body(testGpu as Gpu));
 }
 
 /** Values and shape of a tensor, and its type when it is not f32. */
@@ -31,7 +45,7 @@ export type Given = readonly [
 ];
 
 /** The bytes of values in a type; f16 rounds to nearest even. */
-export function encodeValues(values: ArrayLike<number>, dtype: "f32" | "u32" | "f16"): Uint8Array {
+function encodeValues(values: ArrayLike<number>, dtype: "f32" | "u32" | "f16"): Uint8Array {
   const array = dtype === "f32"
     ? Float32Array.from(values)
     : dtype === "u32"

@@ -35,7 +35,6 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 
 const TILE = {KEYS}u * {D4}u;
 
-var<workgroup> end_of: array<u32, {ROWS}u>;
 var<workgroup> q_tile: array<vec4<f32>, TILE>;
 var<workgroup> d_o_tile: array<vec4<f32>, TILE>;
 // The parts of s and d_p.
@@ -52,18 +51,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let kv = group.y;
   let at_key = (min(j, last) * params.kv_heads + kv) * {D4}u + part;
 
-  if part == 0u { end_of[slot] = rows[min(j, last)].w; }
   #for c CHUNKS
   let k{c} = k[at_key + {c}u * {PARTS}u];
   let v{c} = v[at_key + {c}u * {PARTS}u];
   var d_k{c} = vec4<f32>();
   var d_v{c} = vec4<f32>();
   #end
-  workgroupBarrier();
-  if thread == 0u {
-    for (var x = 1u; x < {ROWS}u; x++) { end_of[0] = max(end_of[0], end_of[x]); }
-  }
-  let end = min(workgroupUniformLoad(&end_of[0]), params.rows);
+  // Every thread finds the last row that attends these keys: the tiles leave no workgroup memory to share it in.
+  var end = 0u;
+  for (var x = 0u; x < {ROWS}u; x++) { end = max(end, rows[min(first + x, last)].w); }
+  end = min(end, params.rows);
 
   for (var base = first; base < end; base += {KEYS}u) {
     #for l KEYS

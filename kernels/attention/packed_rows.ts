@@ -43,9 +43,9 @@ export function packRows(groups: readonly PackedGroup[], alignment: number): Pac
   const rows = new Uint32Array(4 * count);
   for (let i = 0; i < count; i++) rows.set([0, 0, i, i + 1], 4 * i);
   for (const { prompt, members } of placed) {
-    const group_end = Math.max(prompt.start + prompt.length, ...members.map((m) => m.start + m.length));
+    const groupEnd = Math.max(prompt.start + prompt.length, ...members.map((m) => m.start + m.length));
     for (let i = 0; i < prompt.length; i++) {
-      rows.set([0, 0, prompt.start, group_end], 4 * (prompt.start + i));
+      rows.set([0, 0, prompt.start, groupEnd], 4 * (prompt.start + i));
     }
     for (const { start, length } of members) {
       for (let i = 0; i < length; i++) {

@@ -15,7 +15,7 @@ const THREADS = 64;
 const MAX_SLICES = 256;
 const MIN_SLICE_ITEMS = 32;
 
-export const vocabularyPartialsKernel = kernelFamily((size: ItemSize) =>
+const partialsKernel = kernelFamily((size: ItemSize) =>
   defineKernel({
     name: "vocabulary_partials",
     wgsl: [itemPart(size), { file: "vocabulary_partials.wgsl", text: partialsWgsl }],
@@ -90,7 +90,7 @@ export function vocabularyStatistics(
   const size = itemSize(vocabulary), slices = vocabularySlices(vocabulary);
   const first = { rows, items: vocabulary / size, slices };
   const grid = wrappedGrid(ceilDiv(rows * slices, THREADS));
-  recorder.dispatch(vocabularyPartialsKernel(size), first, { logits, partials }, grid);
+  recorder.dispatch(partialsKernel(size), first, { logits, partials }, grid);
   const second = { rows, vocabulary, slices, first_row };
   recorder.dispatch(statisticsKernel, second, tensors, [ceilDiv(rows, THREADS)]);
 }

@@ -75,10 +75,10 @@ export function kvCopyPageReference(
   pages: Float64Array,
 ): Float64Array {
   const out = pages.slice();
-  for (const [from_page, to_page, tokens] of copies) {
+  for (const [fromPage, toPage, tokens] of copies) {
     for (let kv = 0; kv < kv_heads; kv++) {
       const at = (page: number) => (page * kv_heads + kv) * PAGE_TOKENS * width;
-      out.set(pages.subarray(at(from_page), at(from_page) + tokens * width), at(to_page));
+      out.set(pages.subarray(at(fromPage), at(fromPage) + tokens * width), at(toPage));
     }
   }
   return out;

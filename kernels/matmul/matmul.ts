@@ -107,8 +107,8 @@ export function matmul(
 ): void {
   const { x, weight, y, lora, residual } = operands;
   const [rows, depth] = expectShape(x, "x", 2);
-  const [w_rows, w_columns] = expectWeight(weight, "weight");
-  const columns = orientation === "nt" ? w_rows : w_columns;
+  const [weightRows, weightColumns] = expectWeight(weight, "weight");
+  const columns = orientation === "nt" ? weightRows : weightColumns;
   expectShape(weight, "weight", orientation === "nt" ? [columns, depth] : [depth, columns]);
   expectShape(y, "y", [rows, columns]);
   expectMultiple(depth, 4, "depth");
@@ -146,10 +146,10 @@ function expectLora(
   lora: LoraTerm,
   { orientation, rows, columns }: { orientation: "nt" | "nn"; rows: number; columns: number },
 ): number {
-  const [u_rows, stride] = expectShape(lora.u, "u", 2);
+  const [uRows, stride] = expectShape(lora.u, "u", 2);
   const rank = lora.matrix.shape[orientation === "nt" ? 1 : 0]!;
   expectShape(lora.matrix, "lora", orientation === "nt" ? [columns, rank] : [rank, columns]);
-  expectShape(lora.u, "u", [Math.max(rows, u_rows), stride]);
+  expectShape(lora.u, "u", [Math.max(rows, uRows), stride]);
   for (const [name, value] of Object.entries({ rank, stride, column: lora.column })) {
     expectMultiple(value, 4, name);
   }

@@ -22,7 +22,7 @@ export interface LanesLayout {
 }
 
 /** Columns of one workgroup's tile. */
-export function tileColumns({ lanes, tile_vectors }: LanesLayout): number {
+function tileColumns({ lanes, tile_vectors }: LanesLayout): number {
   return lanes * tile_vectors;
 }
 

@@ -73,21 +73,21 @@ interface Setting {
 async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = inputs(shape)) {
   const { rows, depth, columns } = shape;
   const { orientation, type, layout, compute = "f32" } = setting;
-  const w_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
-  const w = makeWeight(type, ...w_shape);
+  const weightShape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+  const w = makeWeight(type, ...weightShape);
   const { lora } = given;
-  const m_shape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
+  const matrixShape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
   const out = await run(gpu, {
     x: [given.x, [rows, depth]],
     w: w.given,
-    scales: [w.scales ?? [0], w.scales ? [w_shape[0], w_shape[1] / 32] : [1]],
+    scales: [w.scales ?? [0], w.scales ? [weightShape[0], weightShape[1] / 32] : [1]],
     u: [given.u, lora ? [rows, lora.stride] : [given.u.length]],
-    matrix: [given.matrix, lora ? m_shape : [given.matrix.length]],
+    matrix: [given.matrix, lora ? matrixShape : [given.matrix.length]],
     residual: [given.residual, [rows, columns]],
     y: filled(NaN, rows, columns),
   }, (recorder, t) => {
-    const values: Tensor = { ...t.w, shape: w_shape, dtype: type === "q8_0" ? "i8" : type };
-    const weight = { type, values, scales: t.scales, shape: w_shape } as Weight;
+    const values: Tensor = { ...t.w, shape: weightShape, dtype: type === "q8_0" ? "i8" : type };
+    const weight = { type, values, scales: t.scales, shape: weightShape } as Weight;
     const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
     const residual = shape.residual ? t.residual : undefined;
     matmul(recorder, orientation, { x: t.x, weight, y: t.y, lora: term, residual }, { compute, layout });

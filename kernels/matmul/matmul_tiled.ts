@@ -19,7 +19,7 @@ export interface TiledLayout {
 const STEP = 16;
 const AXES = ["x", "y", "z", "w"] as const;
 
-export function tiledThreads(layout: TiledLayout): number {
+function tiledThreads(layout: TiledLayout): number {
   return layout.block_rows / layout.thread_rows * (layout.block_columns / layout.thread_columns);
 }
 

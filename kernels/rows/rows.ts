@@ -5,7 +5,6 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
-import addWgsl from "./add.wgsl" with { type: "text" };
 import fillWgsl from "./fill.wgsl" with { type: "text" };
 import gatherWgsl from "./gather_rows.wgsl" with { type: "text" };
 import scatterAddWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
@@ -55,16 +54,6 @@ const fillKernel = kernelFamily((type: "f32" | "u32", size: ItemSize) =>
     wgsl: [constants, wordPart(size), { file: "fill.wgsl", text: fillWgsl }],
     params: { items: "u32", value: type },
     inputs: [],
-    outputs: ["x"],
-  })
-);
-
-const addKernel = kernelFamily((size: ItemSize) =>
-  defineKernel({
-    name: "add",
-    wgsl: [constants, itemPart(size), { file: "add.wgsl", text: addWgsl }],
-    params: { items: "u32" },
-    inputs: ["y"],
     outputs: ["x"],
   })
 );
@@ -125,16 +114,4 @@ export function fill(recorder: Recorder, x: Tensor, value: number): void {
   const size = itemSize(elementCount(x.shape)), items = elementCount(x.shape) / size;
   const type = x.dtype === "u32" ? "u32" : "f32";
   recorder.dispatch(fillKernel(type, size), { items, value }, { x }, grid(items));
-}
-
-/**
- * Records `x += y`.
- *
- * @param tensors x, y f32 of one shape; x is accumulated.
- * @throws {ShapeError} When the shapes differ.
- */
-export function addInPlace(recorder: Recorder, tensors: Operands<ReturnType<typeof addKernel>>): void {
-  expectShape(tensors.y, "y", tensors.x.shape);
-  const size = itemSize(elementCount(tensors.x.shape)), items = elementCount(tensors.x.shape) / size;
-  recorder.dispatch(addKernel(size), { items }, tensors, grid(items));
 }

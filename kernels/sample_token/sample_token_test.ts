@@ -136,12 +136,12 @@ gpuTest("tokens of a small vocabulary come as often as their probabilities say",
       })),
     );
     const mass = logits.map((z) => Math.exp(z / temperature)), total = mass.reduce((s, v) => s + v);
-    const chi_square = mass.reduce((sum, m, id) => {
+    const chiSquare = mass.reduce((sum, m, id) => {
       const expected = count * m / total;
       return sum + (token.filter((t) => t === id).length - expected) ** 2 / expected;
     }, 0);
     // 6 degrees of freedom: beyond 27.9 in 1 of 10,000 seeds; the seed is fixed.
-    assert.ok(chi_square < 27.9, `chi-square by ${by} ${chi_square}`);
+    assert.ok(chiSquare < 27.9, `chi-square by ${by} ${chiSquare}`);
   }
 });
 
@@ -162,9 +162,9 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
       seen[token]!++;
     }
   }
-  const chi_square = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
+  const chiSquare = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
   // 7 degrees of freedom: beyond 29.9 in 1 of 10,000 seeds.
-  assert.ok(chi_square < 29.9, `chi-square ${chi_square}`);
+  assert.ok(chiSquare < 29.9, `chi-square ${chiSquare}`);
 });
 
 gpuTest("sampleToken names the tensor whose shape is wrong", async (gpu) => {

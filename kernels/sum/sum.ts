@@ -1,4 +1,4 @@
-/** Sums over a whole tensor in one order: the same bits on every run. Formulas stand in the shaders. */
+/** The sum of squares of a whole tensor in one order: the same bits on every run. Formulas stand in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -15,14 +15,10 @@ const MAX_PARTIALS = 16_384;
 /** Items of a thread below which another thread is not worth its partial sum. */
 const MIN_ITEMS = 16;
 
-const partialsKernel = kernelFamily((term: "v" | "v * v", size: ItemSize) =>
+const partialsKernel = kernelFamily((size: ItemSize) =>
   defineKernel({
     name: "sum_partials",
-    wgsl: [
-      itemPart(size),
-      { file: "term", text: `fn term(v: item) -> item { return ${term}; }\n` },
-      { file: "sum_partials.wgsl", text: partialsWgsl },
-    ],
+    wgsl: [itemPart(size), { file: "sum_partials.wgsl", text: partialsWgsl }],
     params: { items: "u32", partials: "u32" },
     inputs: ["x"],
     outputs: ["partials"],
@@ -32,7 +28,7 @@ const partialsKernel = kernelFamily((term: "v" | "v * v", size: ItemSize) =>
 const totalKernel = defineKernel({
   name: "sum_total",
   wgsl: totalWgsl,
-  params: { partials: "u32", accumulate: "u32" },
+  params: { partials: "u32" },
   inputs: ["partials"],
   outputs: ["out"],
 });
@@ -50,27 +46,12 @@ export function sumPartials(count: number): number {
   return Math.min(MAX_PARTIALS, roundUp(Math.max(1, ceilDiv(items, MIN_ITEMS)), THREADS));
 }
 
-/** Records `out (+)= Σ x`. @throws {ShapeError} When out is not `[1]`. */
-export function sum(recorder: Recorder, tensors: SumTensors, options: { accumulate: boolean }): void {
-  recordSum(recorder, "v", tensors, options.accumulate);
-}
-
 /** Records `out = Σ x²`. @throws {ShapeError} When out is not `[1]`. */
-export function sumOfSquares(recorder: Recorder, tensors: SumTensors): void {
-  recordSum(recorder, "v * v", tensors, false);
-}
-
-function recordSum(
-  recorder: Recorder,
-  term: "v" | "v * v",
-  { x, partials, out }: SumTensors,
-  accumulate: boolean,
-): void {
+export function sumOfSquares(recorder: Recorder, { x, partials, out }: SumTensors): void {
   expectShape(out, "out", [1]);
   const count = elementCount(x.shape), size = itemSize(count), threads = sumPartials(count);
   assert(elementCount(partials.shape) >= threads, `partials of a sum of ${count} hold ${threads} elements`);
   const first = { items: count / size, partials: threads };
-  recorder.dispatch(partialsKernel(term, size), first, { x, partials }, [threads / THREADS]);
-  const second = { partials: threads, accumulate: accumulate ? 1 : 0 };
-  recorder.dispatch(totalKernel, second, { partials, out }, [1]);
+  recorder.dispatch(partialsKernel(size), first, { x, partials }, [threads / THREADS]);
+  recorder.dispatch(totalKernel, { partials: threads }, { partials, out }, [1]);
 }

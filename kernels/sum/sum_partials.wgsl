@@ -1,6 +1,6 @@
-// A sum in one order, first of two steps: thread t owns the items t, t + T, t + 2T, … and adds them in order.
+// A sum of squares in one order, first of two steps: thread t owns the items t, t + T, t + 2T, … and adds them in order.
 //
-//   partials[t] = Σ_k term(x[t + k·T])        term(v) = v or v², linked
+//   partials[t] = Σ_k x[t + k·T]²
 //
 //   params    items, T
 //   x         [items] f32   in
@@ -17,6 +17,6 @@ struct Params { items: u32, partials: u32 }
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   var sum = item();
-  for (var i = id.x; i < params.items; i += params.partials) { sum += term(x[i]); }
+  for (var i = id.x; i < params.items; i += params.partials) { sum += x[i] * x[i]; }
   partials[id.x] = item_sum(sum);
 }

@@ -1,14 +1,14 @@
-// A sum in one order, second of two steps: one workgroup. Its barrier costs nothing, since it runs once.
+// A sum of squares in one order, second of two steps: one workgroup. Its barrier costs nothing, since it runs once.
 //
-//   out (+)= Σ_t partials[t]
+//   out = Σ_t partials[t]
 //
-//   params    T, accumulate
+//   params    T
 //   partials  [T] f32   in
-//   out       [1] f32   out, overwritten, or accumulated where `accumulate` is 1
+//   out       [1] f32   out, overwritten
 //
 // Dispatch: one workgroup.
 
-struct Params { partials: u32, accumulate: u32 }
+struct Params { partials: u32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> partials: array<f32>;
@@ -25,5 +25,5 @@ fn main(@builtin(local_invocation_index) thread: u32) {
   if thread > 0u { return; }
   var total = 0.0;
   for (var i = 0u; i < 64u; i++) { total += of_thread[i]; }
-  if params.accumulate == 1u { out[0] += total; } else { out[0] = total; }
+  out[0] = total;
 }

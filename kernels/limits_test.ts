@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { adamw } from "./adamw/adamw.ts";
+import { attentionBackward, attentionForward, MAX_HEAD_WIDTH } from "./attention/attention.ts";
+import { crossEntropyBackward, vocabularyStatistics } from "./cross_entropy/cross_entropy.ts";
+import { policyWeights, sequenceRatio, supervisedWeights } from "./cross_entropy/policy_weights.ts";
+import { embedding } from "./embedding/embedding.ts";
+import { type Kernel, kernelText } from "./kernel.ts";
+import { attentionPaged } from "./kv_pages/attention_paged.ts";
+import { kvCopyPage, kvRound, kvWrite, PAGE_TOKENS } from "./kv_pages/kv_pages.ts";
+import { loraGradient } from "./lora_gradient/lora_gradient.ts";
+import { matmul } from "./matmul/matmul.ts";
+import type { Recorder } from "./recorder.ts";
+import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
+import { rope } from "./rope/rope.ts";
+import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
+import { advance } from "./sample_token/advance.ts";
+import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
+import { sumOfSquares } from "./sum/sum.ts";
+import { swiglu, swigluBackward } from "./swiglu/swiglu.ts";
+import type { DType, Tensor } from "./tensor.ts";
+import type { Weight, WeightType } from "./weight.ts";
+
+/** What every WebGPU device lends; only storage buffers are more than the 8 that all have. */
+const MAX_WORKGROUP_BYTES = 16_384, MAX_WORKGROUP_SIZE = 256, MAX_STORAGE_BUFFERS = 10;
+
+const ROOT = new URL(".", import.meta.url);
+const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16 };
+
+const f32 = (...shape: number[]) => ({ shape, dtype: "f32" }) as unknown as Tensor;
+const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype }) as unknown as Tensor;
+
+/** A weight of any type. */
+function weightOf(type: WeightType, rows: number, columns: number): Weight {
+  const values = of(type === "q8_0" ? "i8" : type, rows, columns), shape = [rows, columns] as const;
+  return type === "q8_0" ? { type, values, shape, scales: f32(rows, columns / 32) } : { type, values, shape };
+}
+
+function recordAttention(recorder: Recorder, width: number, heads: number): void {
+  const N = 3, q = f32(N, heads, width), k = f32(N, 1, width), sums = f32(N, heads);
+  const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
+  if (width <= 32 || width % 16 === 0) {
+    attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
+    attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
+  }
+  const places = { page_table: of("u32", 2, 2), slots: of("u32", N), positions: of("u32", N) };
+  for (const dtype of ["f32", "f16"] as const) {
+    const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
+    const paged = { ...places, k_pages: pages, v_pages: pages };
+    attentionPaged(recorder, { ...paged, q, o: q, state: f32(N, heads, 2) }, 1);
+    kvWrite(recorder, { ...paged, k, v: k });
+    kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });
+    kvRound(recorder, { k, v: k }, dtype);
+  }
+}
+
+function recordMatmul(recorder: Recorder): void {
+  for (const type of ["f32", "f16", "q8_0"] as const) {
+    const table = weightOf(type, 64, 32);
+    embedding(recorder, { ids: of("u32", 3), table, x: f32(3, 32) });
+    for (const rows of [1, 20, 100, 1000]) {
+      for (const compute of ["f32", "f16"] as const) {
+        matmul(recorder, "nt", { x: f32(rows, 32), weight: table, y: f32(rows, 64) }, { compute });
+        matmul(recorder, "nn", { x: f32(rows, 64), weight: table, y: f32(rows, 32) }, { compute });
+      }
+    }
+  }
+  for (const rank of [4, 16, 64]) {
+    const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };
+    loraGradient(recorder, tensors, { layout: "column_rank", alpha: 1 });
+  }
+}
+
+/** Everything that works on rows of a width. */
+function recordRows(recorder: Recorder, width: number): void {
+  const x = f32(3, width), v = f32(width), r = f32(3), index = of("u32", 3);
+  rmsNorm(recorder, { x, y: x, gamma: v, rstd: r }, 1e-6);
+  rmsNormBackward(recorder, { x, gamma: v, rstd: r, d_y: x, d_x: x }, { accumulate: true });
+  swiglu(recorder, { gate: x, up: x, h: x });
+  swigluBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x });
+  gatherRows(recorder, { x, y: x, index });
+  scatterRows(recorder, { x, y: x, index });
+  scatterAddRows(recorder, { x, y: x, index });
+  fill(recorder, v, 0);
+  fill(recorder, of("u32", width), 0);
+  embedding(recorder, { ids: index, table: weightOf("f32", 8, width), x });
+  sumOfSquares(recorder, { x: v, partials: f32(1 << 14), out: f32(1) });
+  const turns = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
+  rope(recorder, turns, { inverse: false });
+  const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };
+  adamw(recorder, { p: v, g: v, m: v, v, norm_sq: f32(1), stats: of("u32", 4) }, options);
+}
+
+function recordVocabulary(recorder: Recorder, vocabulary: number): void {
+  const logits = f32(3, vocabulary), r = f32(3), words = of("u32", 3), partials = f32(1 << 12);
+  const loss = { logits, targets: words, partials, normalizer: f32(3, 2), g: r };
+  vocabularyStatistics(recorder, { ...loss, logprob: r, entropy: r }, 0);
+  crossEntropyBackward(recorder, loss, 0);
+  const range = { first_row: 0, rows: 3, normalizer: 1 }, weights = { logprob: r, weight: r, g: r };
+  const results = f32(4, 3);
+  supervisedWeights(recorder, { ...weights, results }, range);
+  const policy = { ...weights, results, ratio: null, reference_logprob: null, advantage: r };
+  policyWeights(recorder, policy, { ...range, clip_low: 0.2, clip_high: 0.2, kl_coefficient: 0 });
+  const ratio = { logprob: r, old_logprob: r, log_ratio: r, ranges: of("u32", 1, 2) };
+  sequenceRatio(recorder, ratio);
+  const rows = { temperature: r, position: words, token: words, logprob: r, stream: of("u32", 3, 2) };
+  sampleToken(recorder, { ...rows, logits, partials, mask: null, cutoff: null });
+  topCutoff(recorder, { logits, mask: null, temperature: r, top_k: words, top_p: r, cutoff: r });
+  const state = { position: words, token_position: words, remaining: words, slots: words };
+  advance(recorder, { ...rows, ...state, stop_tokens: of("u32", 3, 8), out: of("u32", 2, 1, 3) }, 0);
+}
+
+/** The kernels that a device of this kind runs, whatever the model's widths. */
+function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
+  const kernels = new Set<Kernel>();
+  const recorder = {
+    gpu: { facts: { software }, subgroup_size },
+    empty: f32(16),
+    dispatch(kernel: Kernel, params: Record<string, number>, operands: Record<string, Tensor>) {
+      for (const name of [...kernel.inputs, ...kernel.outputs]) assert.ok(operands[name], name);
+      for (const name of Object.keys(kernel.params)) assert.ok(Number.isFinite(params[name]), name);
+      kernels.add(kernel);
+    },
+  } as unknown as Recorder;
+  const step = software ? 64 : 4;
+  for (let width = step; width <= MAX_HEAD_WIDTH; width += step) {
+    for (const heads of software ? [7] : [1, 2, 7, 16]) recordAttention(recorder, width, heads);
+  }
+  recordMatmul(recorder);
+  for (const width of [3, 64, 2050, 4096]) recordRows(recorder, width);
+  for (const vocabulary of [131, 1024]) recordVocabulary(recorder, vocabulary);
+  return [...kernels];
+}
+
+/** The value of a WGSL product of whole numbers and constants that the text declares. */
+function valueOf(text: string, expression: string): number {
+  return expression.split("*").reduce((product, factor) => {
+    const name = factor.trim(), number = /^(\d+)u?$/.exec(name);
+    if (number) return product * Number(number[1]);
+    const constant = new RegExp(`^const ${name} = (.+);`, "m").exec(text);
+    assert.ok(constant, `a constant ${name}`);
+    return product * valueOf(text, constant[1]!);
+  }, 1);
+}
+
+function workgroupBytes(text: string): number {
+  const all = [...text.matchAll(/^var<workgroup> \w+: array<(.+), (.+)>;$/gm)];
+  assert.equal(
+    text.split("var<workgroup>").length - 1,
+    all.length,
+    "every declaration is an array of its line",
+  );
+  return all.reduce((sum, [, type, count]) => sum + BYTES[type!]! * valueOf(text, count!), 0);
+}
+
+function expectWithinLimits(name: string, text: string): void {
+  const bytes = workgroupBytes(text);
+  assert.ok(bytes <= MAX_WORKGROUP_BYTES, `${name} takes ${bytes} bytes of workgroup memory`);
+  const size = /@workgroup_size\((.+?)\)/.exec(text)![1]!.split(",").map((part) => valueOf(text, part));
+  assert.ok(size.reduce((a, b) => a * b) <= MAX_WORKGROUP_SIZE, `${name} has a workgroup of ${size}`);
+  const buffers = text.split("var<storage").length - 1;
+  assert.ok(buffers <= MAX_STORAGE_BUFFERS, `${name} binds ${buffers} storage buffers`);
+  assert.doesNotMatch(text, /^\s*enable\b/m, `${name} needs no extension of the language`);
+}
+
+const kernels = [[true, 8], [true, 0], [false, 32]].flatMap(([software, size]) =>
+  kernelsOf(Boolean(software), Number(size))
+);
+
+Deno.test("every kernel keeps within the limits that every device has", () => {
+  for (const kernel of new Set(kernels)) {
+    const text = kernelText(kernel);
+    expectWithinLimits(kernel.name, text);
+    const bound = kernel.inputs.length + kernel.outputs.length;
+    assert.equal(text.split("var<storage").length - 1, bound, `${kernel.name} declares what it binds`);
+  }
+});
+
+Deno.test("every shader's file is in a kernel whose limits are tested", () => {
+  const files = readdirSync(ROOT, { recursive: true, encoding: "utf8" }).filter((f) => f.endsWith(".wgsl"));
+  const texts = kernels.map(kernelText);
+  for (const file of files) {
+    const text = Deno.readTextFileSync(new URL(file, ROOT));
+    // A device is probed before there are kernels: that text is no kernel's.
+    if (file.endsWith("subgroup_probe.wgsl")) expectWithinLimits(file, text);
+    else {
+      const header = /^\/\/ [^\n{]+/.exec(text)![0];
+      assert.ok(texts.some((whole) => whole.includes(header)), `a kernel with the text of ${file}`);
+    }
+  }
+});

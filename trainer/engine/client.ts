@@ -60,6 +60,12 @@ export class EngineClient {
    * @throws {ServiceError} When the engine refuses or fails.
    */
   async *generate(request: EngineMethods["sequence_generate"]["request"]): AsyncGenerator<TokenBlock, void> {
+    if (this.#generations.has(request.sequence)) {
+      throw new ServiceError(
+        "conflict",
+        `Cannot generate from sequence ${request.sequence} while it generates`,
+      );
+    }
     const generation: Generation = { blocks: [], error: null, wake: () => {} };
     this.#generations.set(request.sequence, generation);
     let ended = false;

@@ -57,6 +57,7 @@ type Handlers = {
 export class Engine {
   #gpu: Gpu | null = null;
   #device_request = "";
+  #opening: Promise<Gpu> | null = null;
   #loaded: Loaded | null = null;
   #lost: ServiceError | null = null;
   #job: Promise<unknown> = Promise.resolve();
@@ -100,7 +101,11 @@ export class Engine {
         return null;
       }),
     checkpoint_load: ({ adapter, directory }) =>
-      this.#exclusively(() => this.#model().adapters.loadCheckpoint(adapter, directory)),
+      this.#exclusively(() => {
+        const { adapters } = this.#model();
+        if (adapters.isOpen(adapter)) this.#expectNoSequences(adapter);
+        return adapters.loadCheckpoint(adapter, directory);
+      }),
     sequence_open: (request, port) => this.#openSequence(request, port),
     sequence_extend: ({ sequence, tokens }, port) => {
       this.#model().batcher.extend(this.#sequence(port, sequence), tokens);
@@ -143,7 +148,8 @@ export class Engine {
   /** Runs a job when the device is free; jobs keep the order in which they came. */
   #exclusively<T>(job: () => Promise<T> | T): Promise<T> {
     const run = this.#job.then(job);
-    this.#job = run.catch(() => {});
+    // What a failed job recorded must not run with the next one.
+    this.#job = run.catch(() => this.#loaded?.model.recorder.discard());
     return run;
   }
 
@@ -167,29 +173,47 @@ export class Engine {
     try {
       return await this.#loaded.batcher.step();
     } catch (error) {
+      this.#loaded.model.recorder.discard();
       this.#loaded.batcher.fail(this.#lost ?? error);
       return false;
     }
   }
 
+  /** The device, opened at the first call; a request that could not be met may be followed by another. */
   async #open(request: DeviceRequest): Promise<Gpu> {
     const key = JSON.stringify(request);
-    if (this.#gpu && this.#device_request === key) return this.#gpu;
-    if (this.#gpu) throw new ServiceError("conflict", "Cannot open another device: the engine has one");
-    const gpu = await openGpu(request);
-    const lose = (message: string) => {
-      this.#lost ??= new ServiceError("device_lost", `Cannot go on: the device was lost (${message})`);
+    if (this.#opening && this.#device_request !== key) {
+      throw new ServiceError("conflict", "Cannot open another device: the engine has one");
+    }
+    this.#device_request = key;
+    this.#opening ??= openGpu(request).catch((error) => {
+      this.#opening = null;
+      throw error;
+    });
+    const gpu = await this.#opening;
+    if (this.#gpu !== gpu) this.#watch(gpu);
+    return this.#gpu = gpu;
+  }
+
+  /** From the first error that nobody asked for, every request fails with its reason. */
+  #watch(gpu: Gpu): void {
+    const lose = (error: ServiceError) => {
+      this.#lost ??= error;
       this.#loaded?.batcher.fail(this.#lost);
     };
-    void gpu.device.lost.then((info) => {
-      if (info.reason !== "destroyed") lose(info.message);
+    void gpu.device.lost.then(({ reason, message }) => {
+      if (reason === "destroyed") return;
+      lose(new ServiceError("device_lost", `Cannot go on: the device was lost (${message})`));
     });
-    gpu.device.addEventListener(
-      "uncapturederror",
-      (event) => lose((event as GPUUncapturedErrorEvent).error.message),
-    );
-    this.#device_request = key;
-    return this.#gpu = gpu;
+    gpu.device.addEventListener("uncapturederror", (event) => {
+      const { error } = event as GPUUncapturedErrorEvent;
+      if (error instanceof GPUOutOfMemoryError) {
+        const advice = "Lower training.micro_batch_tokens, training.ctx or agent.concurrent_rollouts";
+        lose(new ServiceError("out_of_memory", `Cannot go on: the device has no more memory. ${advice}`));
+      } else {lose(
+          new ServiceError("internal", `Cannot go on: the device refuses a command: ${error.message}`),
+        );}
+    });
   }
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
@@ -203,16 +227,22 @@ export class Engine {
     const max_prefill = Math.min(request.micro_batch_tokens, 512);
     const pages = ceilDiv(kv_tokens, PAGE_TOKENS);
     const sizes = { max_sequences, max_prefill, slots, slot_pages, pages, kv, block_steps };
-    this.#loaded = {
-      ...loaded,
-      request,
-      adapters: new Adapters(allocator, model, request.path),
-      trainer: new Trainer(allocator, model, { ...request, kv }),
-      batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
-        drawn: (sequence, block) => this.#drawn(sequence, block),
-        failed: (sequence, error) => this.#failed(sequence, error),
-      }),
-    };
+    try {
+      this.#loaded = {
+        ...loaded,
+        request,
+        adapters: new Adapters(allocator, model, request.path),
+        trainer: new Trainer(allocator, model, { ...request, kv }),
+        batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
+          drawn: (sequence, block) => this.#drawn(sequence, block),
+          failed: (sequence, error) => this.#failed(sequence, error),
+        }),
+      };
+    } catch (error) {
+      model.recorder.destroy();
+      allocator.destroy();
+      throw error;
+    }
     return modelFacts(loaded, gpu.facts, kv);
   }
 
@@ -287,6 +317,7 @@ export class Engine {
     }
     this.#gpu?.device.destroy();
     this.#gpu = null;
+    this.#opening = null;
     return null;
   }
 }

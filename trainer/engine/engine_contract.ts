@@ -232,5 +232,8 @@ async function checkRefusals(engine: TestedEngine): Promise<void> {
     ServiceError,
   );
   equal((await draw(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "the engine goes on");
+  const first = draw(engine, { sequence, max_tokens: 6 });
+  await rejects(draw(engine, { sequence, max_tokens: 1 }), code("conflict"));
+  equal((await first).tokens.length, 6, "a second generation does not disturb the first");
   await close(engine, sequence);
 }

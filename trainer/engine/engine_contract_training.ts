@@ -210,6 +210,11 @@ export async function checkCheckpoint(engine: TestedEngine): Promise<void> {
         await step(engine, { adapter, samples, loss }),
       ];
       deepEqual(again, gone_on, "bit for bit");
+      const sequence = await open(engine, [1, 2], { adapter });
+      const loading = client.call("checkpoint_load", { adapter, directory });
+      await rejects(loading, (e: unknown) => e instanceof ServiceError && e.code === "conflict");
+      equal((await draw(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "and it goes on");
+      await close(engine, sequence);
     });
   } finally {
     await Deno.remove(directory, { recursive: true });

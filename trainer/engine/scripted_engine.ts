@@ -143,6 +143,7 @@ export class ScriptedEngine {
       return null;
     },
     checkpoint_load: ({ adapter, directory }) => {
+      if (this.#adapters.has(adapter)) this.#refuseLive(adapter);
       this.#adapters.set(adapter, parseAdapter(Deno.readTextFileSync(`${directory}/adapter.gguf`)));
       return this.#adapterFacts(adapter);
     },

@@ -31,6 +31,8 @@ export interface PackingOptions {
   capacity: number;
   /** Rows at which a segment may start. */
   alignment: number;
+  /** Fragments of one trajectory come into one micro-batch: their common ratio needs all of them at once. */
+  joins_fragments: boolean;
 }
 
 /** Samples that share a prompt, and how much of it. */
@@ -41,10 +43,9 @@ interface Tree {
 
 /**
  * Packs samples in their order. Samples of one prefix group share its rows, except that a prompt's last token is
- * computed by each when it predicts a trained token. Fragments of one trajectory come into one micro-batch. The last
- * token of a sample predicts nothing and has no row.
+ * computed by each when it predicts a trained token. The last token of a sample predicts nothing and has no row.
  *
- * @throws {ServiceError} `config_invalid` when a sample alone is longer than the capacity.
+ * @throws {ServiceError} `config_invalid` when what must stay together is longer than the capacity.
  */
 export function packSamples(samples: readonly TrainingSample[], options: PackingOptions): MicroBatch[] {
   const batches: MicroBatch[] = [];
@@ -55,7 +56,7 @@ export function packSamples(samples: readonly TrainingSample[], options: Packing
     if (open.length > 0) batches.push(packTrees(samples, open, options));
     open = [];
   };
-  for (const unit of units(samples)) {
+  for (const unit of units(samples, options)) {
     for (const part of splitUnit(samples, unit, options)) {
       if (rowsOf(open) + rowsOf(part) > options.capacity) flush();
       open.push(...part);
@@ -65,10 +66,15 @@ export function packSamples(samples: readonly TrainingSample[], options: Packing
   return batches;
 }
 
-/** Trees, joined where a trajectory has fragments in several. */
-function units(samples: readonly TrainingSample[]): Tree[][] {
+/** What a sample may not be parted from: its trajectory, or nothing but itself. */
+function ownerOf(samples: readonly TrainingSample[], i: number, { joins_fragments }: PackingOptions): number {
+  return joins_fragments ? samples[i]!.trajectory : i;
+}
+
+/** Trees, joined where one owner has samples in several. */
+function units(samples: readonly TrainingSample[], options: PackingOptions): Tree[][] {
   const by_group = new Map<number, number[]>();
-  const units: { trees: Tree[]; trajectories: Set<number> }[] = [];
+  const units: { trees: Tree[]; owners: Set<number> }[] = [];
   const lists: number[][] = [];
   samples.forEach((sample, i) => {
     const list = sample.prefix_length > 0 ? by_group.get(sample.prefix_group) : undefined;
@@ -79,17 +85,17 @@ function units(samples: readonly TrainingSample[]): Tree[][] {
   });
   for (const list of lists) {
     const tree = { samples: list, prefix: sharedPrefix(samples, list) };
-    const trajectories = new Set(list.map((i) => samples[i]!.trajectory));
-    const joined = units.filter((unit) => [...trajectories].some((t) => unit.trajectories.has(t)));
-    const unit = joined[0] ?? { trees: [], trajectories: new Set() };
+    const owners = new Set(list.map((i) => ownerOf(samples, i, options)));
+    const joined = units.filter((unit) => [...owners].some((owner) => unit.owners.has(owner)));
+    const unit = joined[0] ?? { trees: [], owners: new Set() };
     if (joined.length === 0) units.push(unit);
     for (const other of joined.slice(1)) {
       units.splice(units.indexOf(other), 1);
       unit.trees.push(...other.trees);
-      for (const trajectory of other.trajectories) unit.trajectories.add(trajectory);
+      for (const owner of other.owners) unit.owners.add(owner);
     }
     unit.trees.push(tree);
-    for (const trajectory of trajectories) unit.trajectories.add(trajectory);
+    for (const owner of owners) unit.owners.add(owner);
   }
   return units.map((unit) => unit.trees);
 }
@@ -123,34 +129,34 @@ function treeRows(samples: readonly TrainingSample[], tree: Tree, { alignment }:
 
 const ownRows = (sample: TrainingSample, prefix: number) => Math.max(1, sample.tokens.length - 1 - prefix);
 
-/** Parts of a unit that fit: whole trajectories, each part with the prompts that it needs. */
+/** Parts of a unit that fit: whole owners, each part with the prompts that it needs. */
 function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: PackingOptions): Tree[][] {
+  const { capacity } = options;
   const rows = (trees: Tree[]) => trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
-  if (rows(unit) <= options.capacity) return [unit];
-  const trajectories = [...new Set(unit.flatMap((tree) => tree.samples.map((i) => samples[i]!.trajectory)))];
+  if (rows(unit) <= capacity) return [unit];
+  const owner = (i: number) => ownerOf(samples, i, options);
+  const part = (wanted: readonly number[]) =>
+    unit.map((tree) => ({ ...tree, samples: tree.samples.filter((i) => wanted.includes(owner(i))) }))
+      .filter((tree) => tree.samples.length > 0);
   const parts: Tree[][] = [];
   let taken: number[] = [];
-  const part = (wanted: readonly number[]) =>
-    unit.map((tree) => ({
-      ...tree,
-      samples: tree.samples.filter((i) => wanted.includes(samples[i]!.trajectory)),
-    })).filter((tree) => tree.samples.length > 0);
-  for (const trajectory of trajectories) {
-    if (rows(part([trajectory])) > options.capacity) {
+  for (const next of new Set(unit.flatMap((tree) => tree.samples.map(owner)))) {
+    const alone = part([next]), needed = rows(alone);
+    if (needed > capacity) {
+      const fragments = alone.reduce((sum, tree) => sum + tree.samples.length, 0);
+      const what = fragments > 1 ? `trajectory of ${fragments} fragments in` : "sample of";
       throw new ServiceError(
         "config_invalid",
-        `Cannot train on a sample of ${
-          rows(part([trajectory]))
-        } rows: a micro-batch holds ${options.capacity}. ` +
+        `Cannot train on a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +
           `Raise training.micro_batch_tokens, or lower training.ctx`,
-        { capacity: options.capacity },
+        { capacity },
       );
     }
-    if (taken.length > 0 && rows(part([...taken, trajectory])) > options.capacity) {
+    if (taken.length > 0 && rows(part([...taken, next])) > capacity) {
       parts.push(part(taken));
       taken = [];
     }
-    taken.push(trajectory);
+    taken.push(next);
   }
   parts.push(part(taken));
   return parts;

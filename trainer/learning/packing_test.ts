@@ -3,7 +3,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { TrainingSample } from "../engine/protocol.ts";
 import { type MicroBatch, type PackingOptions, packSamples } from "./packing.ts";
 
-const OPTIONS: PackingOptions = { capacity: 64, alignment: 1 };
+const OPTIONS: PackingOptions = { capacity: 64, alignment: 1, joins_fragments: true };
 
 interface Given {
   tokens: number[];
@@ -176,7 +176,8 @@ Deno.test("a trajectory that fits no micro-batch is refused with what to change"
     ),
   );
   const fragments = [0, 1].map((i) => ({ tokens: tokens.slice(0, 20 + i), trained: [19], trajectory: 4 }));
-  throws(() => pack(fragments, { capacity: 32 }), /Cannot train on a sample of 39 rows/);
+  throws(() => pack(fragments, { capacity: 32 }), /Cannot train on a trajectory of 2 fragments in 39 rows/);
+  equal(pack(fragments, { capacity: 32, joins_fragments: false }).length, 2, "apart they fit");
 });
 
 Deno.test("a prefix that is trained, or that differs, is a programmer's mistake", () => {

@@ -1,6 +1,6 @@
 /** Scores samples and takes optimiser steps on them: a submit for each micro-batch, one readback for each call. */
 
-import { assert } from "../../core/errors.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
@@ -56,7 +56,8 @@ export class Trainer {
 
   constructor(readonly allocator: Allocator, readonly model: Model, readonly options: TrainerOptions) {
     this.#alignment = attentionRowAlignment(model.recorder.gpu);
-    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment);
+    // A prompt and its member each end on a multiple of the alignment: a sequence of full length fits all the same.
+    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment) + 2 * this.#alignment;
     this.#arrays = new StepArrays(allocator, model.recorder);
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");
@@ -64,7 +65,7 @@ export class Trainer {
 
   /** Log-probabilities of the trained tokens, in the order of each sample's mask. */
   async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
-    const batches = this.#pack(samples);
+    const batches = this.#pack(samples, false);
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
     let first_target = 0;
@@ -84,15 +85,18 @@ export class Trainer {
     samples: readonly TrainingSample[],
     { loss, optimizer }: { loss: LossRequest; optimizer: OptimizerRequest },
   ): Promise<TrainStepResult> {
-    const batches = this.#pack(samples);
-    assert(batches.some((batch) => batch.targets.length > 0), "a step trains at least one token");
-    const { recorder } = this.model;
-    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
     const options = {
       loss,
       has_old_logprobs: has(samples, "old_logprobs"),
       has_reference: has(samples, "reference_logprobs"),
     };
+    const is_sequence = loss.type === "policy" && loss.importance_sampling_level === "sequence";
+    const batches = this.#pack(samples, is_sequence && options.has_old_logprobs);
+    if (!batches.some((batch) => batch.targets.length > 0)) {
+      throw new ServiceError("config_invalid", "Cannot take a step without a token to train");
+    }
+    const { recorder } = this.model;
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
     fill(recorder, adapter.training.gradient, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
@@ -125,8 +129,28 @@ export class Trainer {
     }
   }
 
-  #pack(samples: readonly TrainingSample[]): MicroBatch[] {
-    return packSamples(samples, { capacity: this.#capacity, alignment: this.#alignment });
+  #pack(samples: readonly TrainingSample[], joins_fragments: boolean): MicroBatch[] {
+    for (const sample of samples) this.#check(sample);
+    return packSamples(samples, { capacity: this.#capacity, alignment: this.#alignment, joins_fragments });
+  }
+
+  /** @throws {ServiceError} `config_invalid` for arrays that are not as long as the tokens, or an unknown token. */
+  #check(sample: TrainingSample): void {
+    const { tokens } = sample, { vocabulary } = this.model.shape;
+    const refuse = (reason: string) => {
+      throw new ServiceError("config_invalid", `Cannot train on trajectory ${sample.trajectory}: ${reason}`);
+    };
+    for (
+      const name of ["loss_mask", "advantages", "old_logprobs", "reference_logprobs", "weights"] as const
+    ) {
+      const length = sample[name]?.length ?? tokens.length;
+      if (length !== tokens.length) refuse(`${name} has ${length} entries for ${tokens.length} tokens`);
+    }
+    const unknown = tokens.find((token) => token >= vocabulary);
+    if (unknown !== undefined) refuse(`token ${unknown} is not in the vocabulary of ${vocabulary}`);
+    if (tokens.length < 2) refuse("it has fewer than 2 tokens");
+    const context = this.model.rope.cosines.shape[0]!;
+    if (tokens.length > context) refuse(`${tokens.length} tokens are more than the context of ${context}`);
   }
 
   #forward(arena: Arena, adapter: DeviceAdapter | null, batch: MicroBatch): Tensor {

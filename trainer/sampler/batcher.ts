@@ -130,6 +130,7 @@ export class Batcher {
   /** Cancels what it draws and gives everything back; its pages stay for children that need them. */
   async close(sequence: Sequence): Promise<void> {
     await this.cancel(sequence);
+    if (sequence.is_closed) return;
     sequence.is_closed = true;
     if (sequence.waiting_children === 0) this.store.release(sequence);
   }
@@ -199,8 +200,11 @@ export class Batcher {
       room -= count;
     }
     const held = parts.flatMap(({ sequence }) => sequence.copies);
-    this.sampler.prefill(sequences[0]!.adapter, parts);
-    for (const { from } of held) this.store.pages.release(from);
+    try {
+      this.sampler.prefill(sequences[0]!.adapter, parts);
+    } finally {
+      for (const { from } of held) this.store.pages.release(from);
+    }
     for (const { sequence, count } of parts) {
       this.counters.prefill_tokens += count - (sequence.is_drawn_pending ? 1 : 0);
       sequence.is_drawn_pending = false;
@@ -220,8 +224,9 @@ export class Batcher {
       this.store.ownHidden(sequence);
       return { sequence, from };
     });
-    const drawn = await this.sampler.decode(sequences[0]!.adapter, rows, steps);
-    for (const { from } of held) this.store.pages.release(from);
+    const drawn = await this.sampler.decode(sequences[0]!.adapter, rows, steps).finally(() => {
+      for (const { from } of held) this.store.pages.release(from);
+    });
     this.counters.decode_steps += steps;
     this.counters.decode_rows += steps * this.sampler.options.max_sequences;
     sequences.forEach((sequence, i) => this.#advance(sequence, drawn[i]!));
@@ -229,6 +234,7 @@ export class Batcher {
 
   #advance(sequence: Sequence, { tokens, logprobs }: DrawnRow): void {
     const generation = sequence.generation!;
+    if (!logprobs.every(Number.isFinite)) return this.#overflow(sequence);
     sequence.tokens.push(...tokens);
     sequence.processed = sequence.tokens.length;
     this.counters.decode_tokens += tokens.length;
@@ -248,6 +254,19 @@ export class Batcher {
     }
     if (generation.is_cancelled) return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
     this.listener.drawn(sequence, { tokens, logprobs, stop: null });
+  }
+
+  /** Logits that are not numbers: nothing that was drawn from them is worth keeping. */
+  #overflow(sequence: Sequence): void {
+    this.store.rewind(sequence, sequence.processed - 1);
+    sequence.generation = null;
+    this.store.trimPages(sequence);
+    this.listener.failed(sequence, {
+      code: "internal",
+      message: `Cannot draw for sequence ${sequence.id}: the model's logits are not numbers. ` +
+        `With model.compute = "f16", activations may be too large for it: set "f32"`,
+      details: {},
+    });
   }
 
   #end(sequence: Sequence, block: DrawnBlock): void {

@@ -12,6 +12,9 @@ export interface DecodeRow {
   from: number;
 }
 
+/** A temperature below this divides logits out of range; it is as good as 0. */
+const MIN_TEMPERATURE = 1e-6;
+
 const WORDS = [
   "token",
   "position",
@@ -69,7 +72,10 @@ export class DecodeState {
     words(a.hidden, sequences.map((sequence) => sequence.hidden!), NONE);
     words(a.hidden_from, batch.map((row) => row.from), NONE);
     words(a.top_k, samplings.map((sampling) => sampling.top_k), 0);
-    floats(a.temperature, samplings.map((sampling) => sampling.temperature));
+    floats(
+      a.temperature,
+      samplings.map(({ temperature }) => temperature < MIN_TEMPERATURE ? 0 : temperature),
+    );
     floats(a.top_p, samplings.map((sampling) => sampling.top_p));
     const stops = generations.map(({ stop_tokens }) =>
       Array.from({ length: MAX_STOP_TOKENS }, (_, i) => stop_tokens[i] ?? NONE)

@@ -109,14 +109,22 @@ function markdown(
   ].join("\n");
 }
 
-if (!is_report) await train();
-const result = report(await readRun());
-await writeFileAtomic(`${OUT}/${name}.json`, `${JSON.stringify(result, null, 1)}\n`);
-await writeFileAtomic(`${OUT}/${name}.md`, markdown(result));
-console.log(markdown(result));
-if (!result.is_enough) {
+async function main(): Promise<number> {
+  if (!is_report) await train();
+  const result = report(await readRun());
+  await writeFileAtomic(`${OUT}/${name}.json`, `${JSON.stringify(result, null, 1)}\n`);
+  await writeFileAtomic(`${OUT}/${name}.md`, markdown(result));
+  console.log(markdown(result));
+  if (result.is_enough) return 0;
   console.error(
     `The rise is not what this experiment must show: at least ${percent(WANTED.rise)}, interval above 5 %.`,
   );
-  Deno.exit(1);
+  return 1;
 }
+
+Deno.exit(
+  await main().catch((error) => {
+    console.error(error instanceof ServiceError ? `learn: ${error.message}` : error);
+    return 1;
+  }),
+);

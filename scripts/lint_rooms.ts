@@ -14,7 +14,6 @@ const MAX_PARAMETERS = 3;
 const TRAINER_DOORS = [
   "trainer/tokenizer/",
   "trainer/formats/",
-  "trainer/plan/",
   "trainer/engine/client.ts",
   "trainer/engine/protocol.ts",
 ];

@@ -28,10 +28,16 @@ type ModelConfig = Pick<RunConfig, "run" | "model" | "sft"> & {
 
 /** Reads the header of the model file, once. @throws {ServiceError} `format_invalid`, `template_failed`. */
 export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
-  const override = config.model.chat_template && await Deno.readTextFile(config.model.chat_template);
+  const override = await readTemplate(config.model.chat_template);
   const file = await openGguf(config.model.path);
   try {
-    const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file, override));
+    const tokenizer = Tokenizer.fromGguf(file);
+    const template = withTemplateNamed(
+      templateFile(config),
+      "render messages",
+      () => ChatTemplate.fromGguf(file, override),
+    );
+    const renderer = new Renderer(tokenizer, template);
     const section = config.run.algorithm === "sft" ? config.sft : config.agent;
     const variables = section?.template_variables ?? {};
     const probe = probeTemplate(renderer, variables);
@@ -39,6 +45,38 @@ export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
   } finally {
     file.close();
   }
+}
+
+/** The file that a model's chat template comes from. */
+export function templateFile({ model }: Pick<RunConfig, "model">): string {
+  return model.chat_template ?? model.path;
+}
+
+/** Runs something with the template; its failure names the file. @throws {ServiceError} `template_failed`. */
+export function withTemplateNamed<T>(file: string, doing: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "template_failed") throw error;
+    const reason = error.message.replace(/^Cannot [^:]*: /, "");
+    const message = `Cannot ${doing} with the chat template of ${file}: ${reason}`;
+    throw new ServiceError("template_failed", message, { ...error.details, path: file }, { cause: error });
+  }
+}
+
+/** The text of `[model] chat_template`. @throws {ServiceError} `template_failed`: empty, or not UTF-8. */
+async function readTemplate(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  const refuse = (reason: string) =>
+    new ServiceError("template_failed", `Cannot use the chat template ${path}: ${reason}`, { path });
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (error) {
+    throw refuse(error instanceof TypeError ? "it is not UTF-8" : (error as Error).message);
+  }
+  if (text.trim() === "") throw refuse("the file is empty; leave the key out to take the model's own");
+  return text;
 }
 
 function headerFacts(file: GgufFile): { context_length: number; vocabulary: number } {

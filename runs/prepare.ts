@@ -16,6 +16,7 @@ import { environmentsOf, loadModelParts, type ModelParts } from "./model_parts.t
 import type { Session } from "./session.ts";
 import { Sft } from "./sft.ts";
 import { readSftRows, type SftData } from "./sft_rows.ts";
+import { checkTemplate } from "./template_check.ts";
 import { POLICY } from "./training_loop.ts";
 import { configWarnings, type PlanWarning } from "./warnings.ts";
 
@@ -92,10 +93,12 @@ async function readData(config: ResolvedConfig, parts: ModelParts): Promise<RunD
   const environments = environmentsOf(config, { clock: systemClock, workspaces: config.run.directory })!;
   const train = await readScenarios(agent!.scenarios);
   checkTraining(train, { config, environments });
+  checkTemplate({ path: agent!.scenarios, scenarios: train }, { config, parts, environments });
   const heldout = evaluation ? await readScenarios(evaluation.data) : null;
   if (heldout) {
     for (const scenario of heldout) environments.catalog(scenario);
     checkVerifiable(evaluation!.data, heldout, (scenario) => environments.canVerify(scenario));
+    checkTemplate({ path: evaluation!.data, scenarios: heldout }, { config, parts, environments });
   }
   return { type: "scenarios", train, heldout };
 }

@@ -16,16 +16,25 @@ const task = (id: string, more: object = {}) =>
     },
   });
 
-async function prepare(lines: { train: string[]; heldout?: string[] }, more = "") {
+interface Given {
+  train: string[];
+  heldout?: string[];
+  /** The text of a chat template file. */
+  template?: string;
+}
+
+async function prepare(lines: Given, more = "") {
   const root = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${root}/train.jsonl`, lines.train.join("\n"));
     if (lines.heldout) await Deno.writeTextFile(`${root}/heldout.jsonl`, lines.heldout.join("\n"));
+    if (lines.template !== undefined) await Deno.writeTextFile(`${root}/t.jinja`, lines.template);
     const text = `
 [run]
 algorithm = "agent_grpo"
 [model]
 path = ${JSON.stringify(model)}
+${lines.template === undefined ? "" : 'chat_template = "t.jinja"'}
 [agent]
 scenarios = "train.jsonl"
 updates = 2
@@ -42,8 +51,8 @@ ${more}`;
   }
 }
 
-const refused = (lines: Parameters<typeof prepare>[0], expected: RegExp) =>
-  assert.rejects(prepare(lines), (error: ServiceError) => {
+const refused = (lines: Given, expected: RegExp, more = "") =>
+  assert.rejects(prepare(lines, more), (error: ServiceError) => {
     assert.match(error.message, expected);
     return error instanceof ServiceError;
   });
@@ -69,6 +78,36 @@ Deno.test("what nothing can grade is refused with its line", async () => {
 Deno.test("a toolset that is not offered and too few scenarios are refused", async () => {
   await refused({ train: [task("a"), task("b", { toolset: "python" })] }, /toolset "python" is not offered/);
   await refused({ train: [task("a")] }, /1 scenarios, fewer than agent\.scenarios_per_update \(2\)/);
+});
+
+Deno.test("what a derived context refuses is refused before anything starts", async () => {
+  const train = [task("a"), task("b")];
+  await refused({ train }, /micro_batch_tokens: must be at least/, "[training]\nmicro_batch_tokens = 128");
+});
+
+Deno.test("a template that does not render the scenarios is refused with its file", async () => {
+  const train = [task("a"), task("b")];
+  await refused(
+    { train, template: "{{ raise_exception('no users here') }}" },
+    /^Cannot render .*train\.jsonl:1 with the chat template of .*t\.jinja: no users here$/,
+  );
+  const no_results = "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no results') }}" +
+    "{% endif %}{{ m.content }}<|im_end|>{% endfor %}";
+  await refused({ train, template: no_results }, /train\.jsonl:1 .*t\.jinja: no results$/);
+  await refused(
+    { train, template: "{% if %}" },
+    /^Cannot render messages with the chat template of .*t\.jinja/,
+  );
+  await refused({ train, template: " \n" }, /^Cannot use the chat template .*t\.jinja: the file is empty/);
+});
+
+Deno.test("what a template refuses of the probe is a warning", async () => {
+  const template = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}" +
+    "{% endif %}{{ m.content }}<|im_end|>{% endfor %}";
+  const { warnings } = await prepare({ train: [task("a"), task("b")], template });
+  const told = warnings.filter(({ field }) => field === "model.chat_template");
+  assert.deepEqual(told.map(({ code }) => code), ["template_not_prefix_stable"]);
+  assert.match(told[0]!.message, /no system/);
 });
 
 Deno.test("rows that are cut are a warning that counts them", async () => {

@@ -32,14 +32,20 @@ export function configWarnings(
   }
   if (!evaluation) warn("no_heldout", "evaluation", "nothing is measured on held-out data");
   if (!checkpoint) warn("no_checkpoint", "checkpoint", "an interrupted run starts again at its first update");
-  if (probe.turn_end === null) {
-    warn("no_end_signal", "model.path", "the template ends a turn with no token that ends a generation");
+  const { chat_template } = config.model;
+  const template = chat_template === undefined ? "model.path" : "model.chat_template";
+  for (const problem of probe.problems) {
+    warn("template_not_prefix_stable", template, `the template refuses a probe conversation: ${problem}`);
+  }
+  const was_probed = probe.problems.length === 0;
+  if (probe.turn_end === null && was_probed) {
+    warn("no_end_signal", template, "the template ends a turn with no token that ends a generation");
   }
   if (!agent) return warnings;
-  if (!probe.tool_loop_stable) {
+  if (!probe.tool_loop_stable && was_probed) {
     warn(
       "template_not_prefix_stable",
-      "model.path",
+      template,
       "the template changes earlier turns: a trajectory becomes fragments that share one ratio",
     );
   }

@@ -3,7 +3,7 @@ import type { ResolvedConfig } from "../config/derive.ts";
 import { testConfig } from "./testing.ts";
 import { configWarnings } from "./warnings.ts";
 
-const probe = { tool_loop_stable: true, turn_end: "<|im_end|>" } as Parameters<
+const probe = { tool_loop_stable: true, turn_end: "<|im_end|>", problems: [] as string[] } as Parameters<
   typeof configWarnings
 >[1]["probe"];
 
@@ -39,4 +39,6 @@ for (
 Deno.test("warnings of the template", () => {
   assert.deepEqual(codes(() => {}, { tool_loop_stable: false }), ["template_not_prefix_stable"]);
   assert.deepEqual(codes(() => {}, { turn_end: null }), ["no_end_signal"]);
+  const unknown = { tool_loop_stable: false, turn_end: null, problems: ["no system role"] };
+  assert.deepEqual(codes(() => {}, unknown), ["template_not_prefix_stable"]);
 });

@@ -43,6 +43,21 @@ const WANTED_LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const;
 
+/** What kernels bind, stage and start at most; WebGPU's own defaults are lower for the first. */
+export const NEEDED_LIMITS: Readonly<Record<string, number>> = {
+  maxStorageBuffersPerShaderStage: 9,
+  maxComputeWorkgroupStorageSize: 16_384,
+  maxComputeInvocationsPerWorkgroup: 256,
+};
+
+/** Names the limits of an adapter that are too low for the kernels; null when none is. */
+export function limitProblem(limits: Readonly<Record<string, number>>): string | null {
+  const low = Object.entries(NEEDED_LIMITS).filter(([name, needed]) => !((limits[name] ?? 0) >= needed));
+  return low.length === 0
+    ? null
+    : low.map(([name, needed]) => `${name} ${limits[name]}, needed ${needed}`).join("; ");
+}
+
 const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
 
 /**
@@ -59,6 +74,13 @@ export async function openGpu(request: DeviceRequest): Promise<Gpu> {
   for (const feature of WANTED_FEATURES) if (await grants(request.device, feature)) features.push(feature);
   const requiredLimits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) requiredLimits[name] = adapter.limits[name];
+  const problem = limitProblem(requiredLimits);
+  if (problem) {
+    throw new ServiceError(
+      "device_unavailable",
+      `Cannot use ${adapter.info.description}: its limits are too low (${problem})`,
+    );
+  }
   const device = await adapter.requestDevice({
     requiredFeatures: features as GPUFeatureName[],
     requiredLimits,
@@ -71,12 +93,14 @@ async function findAdapter(wanted: DeviceRequest["device"]): Promise<GPUAdapter>
   const preferences: GPURequestAdapterOptions[] = wanted === "software"
     ? [{ forceFallbackAdapter: true }, {}]
     : [{ powerPreference: "high-performance" }, {}];
+  const found: GPUAdapter[] = [];
   for (const options of preferences) {
     const adapter = await navigator.gpu?.requestAdapter(options);
-    if (!adapter) continue;
-    const software = isSoftware(adapter);
-    if (wanted === "auto" || software === (wanted === "software")) return adapter;
+    if (adapter) found.push(adapter);
   }
+  const fitting = found.find((adapter) => isSoftware(adapter) === (wanted === "software")) ??
+    (wanted === "auto" ? found[0] : undefined);
+  if (fitting) return fitting;
   throw new ServiceError(
     "device_unavailable",
     wanted === "gpu"

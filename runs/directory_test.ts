@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
-import { RunDirectory } from "./directory.ts";
+import { type OpenDirectoryOptions, RunDirectory } from "./directory.ts";
 import { testConfig } from "./testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -15,13 +15,15 @@ async function withDirectory(body: (path: string) => Promise<void>) {
   }
 }
 
-const open = (root: string, more: { mode?: "new" | "resume" | "fork"; force?: boolean } = {}) =>
+const open = (root: string, more: Partial<OpenDirectoryOptions> = {}) =>
   RunDirectory.open({
     config: testConfig(root),
     identity: {},
     clock,
-    mode: more.mode ?? "new",
-    force: more.force ?? false,
+    mode: "new",
+    checkpoint: null,
+    force: false,
+    ...more,
   });
 
 Deno.test("a new directory holds the record and the resolved configuration", strict, async () => {
@@ -124,5 +126,88 @@ Deno.test("resuming where nothing began begins", strict, async () => {
     const directory = await open(root, { mode: "resume" });
     assert.equal(directory.record.state, "starting");
     directory.close();
+  });
+});
+
+Deno.test("only a regular file is ever replaced by the adapter", strict, async () => {
+  await withDirectory(async (root) => {
+    const config = testConfig(root);
+    const home = config.output.path = `${root}/home`;
+    await Deno.mkdir(home);
+    await Deno.writeTextFile(`${home}/letter.txt`, "mine");
+    const refused = { code: "config_invalid", message: /home: it is a directory.*\[output\]\.path/ };
+    for (const mode of ["new", "fork", "resume"] as const) {
+      for (const force of [false, true]) await assert.rejects(open(root, { config, mode, force }), refused);
+    }
+    await assert.rejects(Deno.stat(config.run.directory), Deno.errors.NotFound);
+    config.output.path = `${root}/link`;
+    await Deno.symlink(home, config.output.path);
+    await assert.rejects(open(root, { config, force: true }), /no regular file/);
+    assert.equal(await Deno.readTextFile(`${home}/letter.txt`), "mine");
+    await Deno.remove(config.output.path);
+    // What takes the place between the look and the removal stays, too.
+    const forced = await open(root, { config, force: true });
+    await Deno.mkdir(config.output.path);
+    await Deno.writeTextFile(`${config.output.path}/late.txt`, "mine");
+    await assert.rejects(forced.commit());
+    assert.equal(await Deno.readTextFile(`${config.output.path}/late.txt`), "mine");
+    forced.close();
+  });
+});
+
+Deno.test("a file in the place of a folder is refused", strict, async () => {
+  await withDirectory(async (root) => {
+    const config = testConfig(root, "[checkpoint]");
+    config.checkpoint!.directory = `${root}/file`;
+    await Deno.writeTextFile(`${root}/file`, "mine");
+    await assert.rejects(open(root, { config, force: true }), /\[checkpoint\]\.directory/);
+  });
+});
+
+Deno.test("--force leaves what no run wrote in folders of a run's names", strict, async () => {
+  await withDirectory(async (root) => {
+    const { directory } = testConfig(root).run;
+    await Deno.mkdir(`${directory}/checkpoints/update_000001`, { recursive: true });
+    await Deno.writeTextFile(`${directory}/checkpoints/update_000001_notes.txt`, "mine");
+    const forced = await open(root, { force: true });
+    await forced.commit();
+    forced.close();
+    const left = await Array.fromAsync(Deno.readDir(`${directory}/checkpoints`));
+    assert.deepEqual(left.map(({ name }) => name), ["update_000001_notes.txt"]);
+  });
+});
+
+Deno.test("changes of the record are written one after the other", strict, async () => {
+  await withDirectory(async (root) => {
+    const directory = await open(root);
+    await Promise.all([directory.update({ state: "running" }), directory.update({ name: "b" })]);
+    const { state, name } = directory.record;
+    assert.deepEqual([state, name], ["running", "b"]);
+    assert.deepEqual(JSON.parse(await Deno.readTextFile(`${directory.path}/run.json`)), directory.record);
+    directory.close();
+  });
+});
+
+Deno.test("a damaged record is replaced with --force", strict, async () => {
+  await withDirectory(async (root) => {
+    (await open(root)).close();
+    await Deno.writeTextFile(`${testConfig(root).run.directory}/run.json`, "{");
+    await assert.rejects(open(root), { code: "format_invalid", message: /--force/ });
+    const forced = await open(root, { force: true });
+    await forced.commit();
+    forced.close();
+    assert.equal(forced.record.state, "starting");
+  });
+});
+
+Deno.test("a fork does not replace the directory that its parent lies in", strict, async () => {
+  await withDirectory(async (root) => {
+    const checkpoint = `${testConfig(root).run.directory}/checkpoints/update_000001`;
+    await Deno.mkdir(checkpoint, { recursive: true });
+    await assert.rejects(open(root, { mode: "fork", checkpoint: `${checkpoint}/`, force: true }), {
+      code: "conflict",
+      message: /--force would replace/,
+    });
+    assert.ok((await Deno.stat(checkpoint)).isDirectory);
   });
 });

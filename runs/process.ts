@@ -75,9 +75,9 @@ export async function startPrepared(
   prepared: PreparedRun,
   options: StartPreparedOptions,
 ): Promise<StartedRun> {
-  const { clock, mode, force } = options;
   const { config, identity } = prepared;
-  const directory = await RunDirectory.open({ config, identity, clock, mode, force });
+  const directory = await RunDirectory.open({ ...options, config, identity });
+  const { clock } = options;
   const is_new = directory.record.state === "starting";
   const events = new AsyncQueue<RunEvent>();
   let log: EventLog | null = null;
@@ -118,6 +118,7 @@ async function begin(
   options: StartPreparedOptions,
 ): Promise<Supervisor> {
   const from = await startingPoint(run, prepared, options);
+  if (options.mode === "resume") await run.directory.writeConfig();
   run.goOnFrom(from);
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {

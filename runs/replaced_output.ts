@@ -1,0 +1,166 @@
+/** What stands where a run would write: what refuses it, what `--force` puts aside, and what goes for good. */
+
+import { resolve, sep } from "node:path";
+import type { ResolvedConfig } from "../config/derive.ts";
+import { ServiceError } from "../core/errors.ts";
+
+/** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
+export const OWN_ENTRIES = [
+  "run.json",
+  "config.toml",
+  "events.jsonl",
+  "log.txt",
+  "checkpoints",
+  "trajectories",
+];
+
+/** Where they wait while the run that replaces them has not begun. */
+const REPLACED = ".replaced";
+
+/** What runs write into a folder that a key names. */
+const OWN_FILE = /^(\.?update_\d{6,}(\.jsonl)?(\.partial|\.replaced)?|index\.jsonl)$/;
+
+/**
+ * Only a regular file is ever replaced by the adapter, and only folders are written into.
+ *
+ * @throws {ServiceError} `config_invalid` naming the key.
+ */
+export async function checkPlaces({ output, checkpoint, observe }: ResolvedConfig): Promise<void> {
+  const refuse = (key: string, path: string, reason: string) =>
+    new ServiceError("config_invalid", `Cannot write to ${path}: ${reason}; name another path in ${key}`, {
+      path,
+    });
+  const file = await Deno.lstat(output.path).catch(() => null);
+  if (file && !file.isFile) {
+    throw refuse(
+      "[output].path",
+      output.path,
+      `it is ${file.isDirectory ? "a directory" : "no regular file"}`,
+    );
+  }
+  const folders = [
+    ["[output].peft_dir", output.peft_dir],
+    ["[checkpoint].directory", checkpoint?.directory],
+    ["[observe].directory", observe?.directory],
+  ] as const;
+  for (const [key, path] of folders) {
+    const info = path === undefined ? null : await Deno.stat(path).catch(() => null);
+    if (info && !info.isDirectory) throw refuse(key, path!, "it is no directory");
+  }
+}
+
+/** @throws {ServiceError} `conflict` when a fork's parent lies in what the fork would replace. */
+export async function checkParent(
+  checkpoint: string,
+  { run, checkpoint: own }: ResolvedConfig,
+): Promise<void> {
+  const real = (path: string) => Deno.realPath(path).catch(() => resolve(path));
+  const parent = await real(checkpoint);
+  for (const directory of [run.directory, ...(own ? [own.directory] : [])]) {
+    if (!parent.startsWith(await real(directory) + sep)) continue;
+    throw new ServiceError(
+      "conflict",
+      `Cannot fork ${checkpoint}: it lies in ${directory}, which --force would replace; name another ` +
+        `[run].directory${directory === run.directory ? "" : " and [checkpoint].directory"}`,
+    );
+  }
+}
+
+/** The first thing that a new run would overwrite. A fork may replace the adapter, never another run. */
+export async function existingOutput(
+  config: ResolvedConfig,
+  mode: "new" | "resume" | "fork",
+): Promise<string | null> {
+  const { directory } = config.run;
+  const places = OWN_ENTRIES.map((name) => `${directory}/${name}`);
+  if (config.checkpoint) places.push(config.checkpoint.directory);
+  if (config.observe) places.push(config.observe.directory);
+  if (mode === "new") {
+    places.push(config.output.path, ...(config.output.peft_dir ? [config.output.peft_dir] : []));
+  }
+  for (const place of places) if (await holdsSomething(place)) return place;
+  return null;
+}
+
+async function holdsSomething(path: string): Promise<boolean> {
+  const info = await Deno.stat(path).catch(() => null);
+  if (!info?.isDirectory) return info !== null;
+  for await (const _ of Deno.readDir(path)) return true;
+  return false;
+}
+
+export function occupied(path: string): ServiceError {
+  return new ServiceError(
+    "already_exists",
+    `Cannot start a run: ${path} exists; go on with --resume, name another [run].directory, or replace it with --force`,
+    { path },
+  );
+}
+
+async function isPresent(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
+
+async function removeIfPresent(path: string): Promise<void> {
+  if (await isPresent(path)) await Deno.remove(path, { recursive: true });
+}
+
+/** Puts the run that is there out of the way until the new one has begun. */
+export async function moveAside(directory: string): Promise<void> {
+  await Deno.mkdir(`${directory}/${REPLACED}`);
+  for (const name of OWN_ENTRIES) {
+    if (await isPresent(`${directory}/${name}`)) {
+      await Deno.rename(`${directory}/${name}`, `${directory}/${REPLACED}/${name}`);
+    }
+  }
+}
+
+/** A run that was put aside for one that never began comes back. */
+export async function restoreReplaced(directory: string): Promise<void> {
+  const aside = `${directory}/${REPLACED}`;
+  if (!await isPresent(aside)) return;
+  for await (const { name } of Deno.readDir(aside)) {
+    await removeIfPresent(`${directory}/${name}`);
+    await Deno.rename(`${aside}/${name}`, `${directory}/${name}`);
+  }
+  await Deno.remove(aside);
+}
+
+/** What a run that never began left. */
+export async function removeOwnEntries(directory: string): Promise<void> {
+  for (const name of OWN_ENTRIES) await removeIfPresent(`${directory}/${name}`);
+}
+
+/** The new run has begun: what was put aside goes for good, with the adapter and the folders that keys name. */
+export async function removeReplaced({ run, output, checkpoint, observe }: ResolvedConfig): Promise<void> {
+  const aside = `${run.directory}/${REPLACED}`;
+  if (!await isPresent(aside)) return;
+  // Not recursive: whatever took the adapter's place since it was looked at stays.
+  await Deno.remove(output.path).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+  for (const place of [checkpoint?.directory, observe?.directory]) {
+    if (place !== undefined) await removeOwnFiles(place);
+  }
+  for await (const { name, isDirectory } of Deno.readDir(aside)) {
+    if (isDirectory) await returnStrangers(`${aside}/${name}`, `${run.directory}/${name}`);
+  }
+  await Deno.remove(aside, { recursive: true });
+}
+
+/** Puts what no run wrote back where it lay. */
+async function returnStrangers(from: string, to: string): Promise<void> {
+  await removeOwnFiles(from);
+  for (const { name } of await Array.fromAsync(Deno.readDir(from))) {
+    await Deno.mkdir(to, { recursive: true });
+    await Deno.rename(`${from}/${name}`, `${to}/${name}`);
+  }
+}
+
+/** A folder that a key names can hold other things: only what runs write there goes. */
+async function removeOwnFiles(directory: string): Promise<void> {
+  const entries = await Array.fromAsync(Deno.readDir(directory)).catch(() => []);
+  for (const { name } of entries) {
+    if (OWN_FILE.test(name)) await Deno.remove(`${directory}/${name}`, { recursive: true });
+  }
+}

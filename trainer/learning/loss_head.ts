@@ -41,6 +41,18 @@ export interface HeadLoss {
   d_stream: Tensor;
 }
 
+/** A chunk starts at a multiple of so many rows, so that views of it can be bound. */
+const CHUNK_STEP = 64;
+
+/** Rows of a chunk: as many as wanted, but no more than there are or than the device binds as logits. */
+export function chunkRows(rows: number, wanted: number, bindable: number): number {
+  const most = Math.min(wanted, bindable, Math.ceil(rows / CHUNK_STEP) * CHUNK_STEP);
+  return Math.max(CHUNK_STEP, Math.floor(most / CHUNK_STEP) * CHUNK_STEP);
+}
+
+const maxBinding = ({ device: { limits } }: Allocator) =>
+  Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
+
 export class LossHead {
   readonly #hidden: Tensor;
   readonly #normed: Tensor;
@@ -61,8 +73,7 @@ export class LossHead {
   ) {
     const { rows } = options, { width, vocabulary } = model.shape;
     const create = (...shape: number[]) => allocator.create("loss", shape);
-    // A chunk starts at a multiple of 64 rows, so that views of it can be bound.
-    this.#chunk = Math.min(Math.max(64, Math.floor(options.chunk_rows / 64) * 64), Math.ceil(rows / 64) * 64);
+    this.#chunk = chunkRows(rows, options.chunk_rows, Math.floor(maxBinding(allocator) / (4 * vocabulary)));
     this.#hidden = create(rows, width);
     this.#normed = create(rows, width);
     this.#d_normed = create(rows, width);

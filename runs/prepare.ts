@@ -96,7 +96,7 @@ async function readData(config: ResolvedConfig, parts: ModelParts): Promise<RunD
   checkTemplate({ path: agent!.scenarios, scenarios: train }, { config, parts, environments });
   const heldout = evaluation ? await readScenarios(evaluation.data) : null;
   if (heldout) {
-    for (const scenario of heldout) environments.catalog(scenario);
+    checkCatalogs(evaluation!.data, heldout, environments);
     checkVerifiable(evaluation!.data, heldout, (scenario) => environments.canVerify(scenario));
     checkTemplate({ path: evaluation!.data, scenarios: heldout }, { config, parts, environments });
   }
@@ -116,7 +116,7 @@ function checkTraining(
         `(${scenarios_per_update})`,
     );
   }
-  for (const scenario of scenarios) environments.catalog(scenario);
+  checkCatalogs(path, scenarios, environments);
   if (environments.type === "http") return;
   const ungraded = scenarios.find((scenario) => !environments.canVerify(scenario));
   if (!ungraded) return;
@@ -126,6 +126,25 @@ function checkTraining(
       "give it metadata.env.verify",
     { path, line: ungraded.line },
   );
+}
+
+/** Every scenario must get its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line. */
+function checkCatalogs(
+  path: string,
+  scenarios: readonly Scenario[],
+  environments: EnvironmentFactory,
+): void {
+  for (const scenario of scenarios) {
+    try {
+      environments.catalog(scenario);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      const { id, line } = scenario;
+      const reason = error.details.reason ?? error.message;
+      const message = `Cannot give tools to ${path}:${line}, scenario ${JSON.stringify(id)}: ${reason}`;
+      throw new ServiceError(error.code, message, { path, line }, { cause: error });
+    }
+  }
 }
 
 function dataWarnings(data: RunData): PlanWarning[] {

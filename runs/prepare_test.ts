@@ -76,7 +76,14 @@ Deno.test("what nothing can grade is refused with its line", async () => {
 });
 
 Deno.test("a toolset that is not offered and too few scenarios are refused", async () => {
-  await refused({ train: [task("a"), task("b", { toolset: "python" })] }, /toolset "python" is not offered/);
+  await refused(
+    { train: [task("a"), task("b", { toolset: "python" })] },
+    /train\.jsonl:2, scenario "b": there is no toolset "python" in this build, which has files$/,
+  );
+  await refused(
+    { train: [task("a"), task("b")], heldout: [task("c", { toolset: "fiels" })] },
+    /heldout\.jsonl:1, scenario "c": there is no toolset "fiels"/,
+  );
   await refused({ train: [task("a")] }, /1 scenarios, fewer than agent\.scenarios_per_update \(2\)/);
 });
 

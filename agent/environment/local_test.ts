@@ -43,7 +43,10 @@ Deno.test("a scenario gets the toolset it names, else the default", () => {
   throws(() => offered.catalog(none), /scenario "s" \(line 1\): it names no toolset and .* no default/);
   equal(localEnvironments(options({ tools: { default: "files" } })).catalog(none).name, "files");
   const other = scenarioWith({ toolset: "python" });
-  throws(() => offered.catalog(other), /toolset "python" is not offered/);
+  // Advice to offer it would lead to the next refusal.
+  throws(() => offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
+  const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
+  throws(() => unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);
   const python = localEnvironments(options({ scenario_toolsets: ["python"] }));
   throws(() => python.catalog(other), { code: "not_built" });
 });

@@ -25,31 +25,43 @@ export interface ToolsetChoice {
 export function toolsetByName(name: string): Toolset {
   const found = Object.hasOwn(BUILTIN, name) ? BUILTIN[name] : undefined;
   if (found) return found;
-  const known = Object.keys(BUILTIN).join(", ");
-  throw new ServiceError("not_built", `Cannot use toolset "${name}": this build has ${known}`);
+  throw new ServiceError("not_built", `Cannot use toolset ${JSON.stringify(name)}: ${notInThisBuild(name)}`);
+}
+
+function notInThisBuild(name: string): string {
+  return `there is no toolset ${JSON.stringify(name)} in this build, which has ${
+    Object.keys(BUILTIN).join(", ")
+  }`;
 }
 
 /**
  * The toolset of a scenario: the one that it names, which must be the default or one of `scenario_toolsets`, else
  * the default.
  *
- * @throws {ServiceError} `data_invalid`, naming the scenario's line.
+ * @throws {ServiceError} `data_invalid`, or `not_built` for a toolset that no configuration can offer; the scenario's
+ * line and the reason alone are in the details, for whoever knows the file.
  */
 export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
-  const named = scenario.env?.toolset ?? null;
   const fallback = choice.tools.default;
-  if (named !== null && (named === fallback || choice.scenario_toolsets.includes(named))) {
-    return toolsetByName(named);
+  const name = scenario.env?.toolset ?? fallback;
+  const refuse = (code: "data_invalid" | "not_built", reason: string) =>
+    new ServiceError(
+      code,
+      `Cannot give tools to scenario ${JSON.stringify(scenario.id)} (line ${scenario.line}): ${reason}`,
+      { line: scenario.line, reason },
+    );
+  if (name === undefined) {
+    throw refuse(
+      "data_invalid",
+      "it names no toolset and the environment has no default: set agent.environment.tools.default",
+    );
   }
-  if (named === null && fallback !== undefined) return toolsetByName(fallback);
-  const reason = named === null
-    ? "it names no toolset and the environment has no default: set agent.environment.tools.default"
-    : `toolset "${named}" is not offered: add it to agent.environment.scenario_toolsets`;
-  throw new ServiceError(
-    "data_invalid",
-    `Cannot give tools to scenario ${JSON.stringify(scenario.id)} (line ${scenario.line}): ${reason}`,
-    { line: scenario.line },
-  );
+  if (!Object.hasOwn(BUILTIN, name)) throw refuse("not_built", notInThisBuild(name));
+  if (name === fallback || choice.scenario_toolsets.includes(name)) return toolsetByName(name);
+  const reason = `toolset ${
+    JSON.stringify(name)
+  } is not offered: add it to agent.environment.scenario_toolsets`;
+  throw refuse("data_invalid", reason);
 }
 
 /** One offered toolset as `svc tools list` prints it: the definitions exactly as they stand in prompts. */

@@ -12,26 +12,45 @@ export const DEFAULT_PROTECT = ["test_*", "*_test.*", "tests/**"] as const;
 
 /**
  * The globs of a scenario: its own, else the environment's, else every file of `files` that the verify command
- * names, and {@link DEFAULT_PROTECT}.
+ * names (a path from the workspace's root, with or without `./`), and {@link DEFAULT_PROTECT}.
  */
 export function protectGlobs(scenario: Scenario, configured: readonly string[] | undefined): string[] {
   const verify = scenario.env?.verify;
   if (!verify) return [];
   if (verify.protect) return verify.protect;
   if (configured) return [...configured];
-  const command = verify.command.join("\n");
-  const named = Object.keys(scenario.env!.files).filter((path) => command.includes(path));
-  return [...named.map(escapeGlob), ...DEFAULT_PROTECT];
+  const named = Object.keys(scenario.env!.files).filter((path) => names(verify.command, path));
+  return [...named.map((path) => `/${escapeGlob(path)}`), ...DEFAULT_PROTECT];
 }
 
 const escapeGlob = (path: string) => path.replace(/[*?[\\]/g, "\\$&");
 
+/** What may stand beside a path in a shell line or a program's text: all that is not part of a path itself. */
+const BESIDE_PATH = /[^\p{L}\p{N}_./~-]/u;
+
+/** Ways to write the workspace's root in front of a path; a command's home is the workspace. */
+const FROM_ROOT = /(?<![\p{L}\p{N}_.\/~-])(?:~\/|\$\{?(?:PWD|HOME)\}?\/)?(?:\.\/+)*$/u;
+
+/** Whether a command has a path as a whole word: `data.txt` does not name `a.txt`, nor does `x/a.txt`. */
+function names(command: readonly string[], path: string): boolean {
+  return command.some((argument) => {
+    for (let at = argument.indexOf(path); at >= 0; at = argument.indexOf(path, at + 1)) {
+      const before = argument.slice(0, at).replace(FROM_ROOT, "");
+      const after = argument.slice(at + path.length).replace(/^\.(?=\s|$)/, "");
+      const ends = (char: string | undefined) => char === undefined || BESIDE_PATH.test(char);
+      if (ends([...before].at(-1)) && ends([...after][0])) return true;
+    }
+    return false;
+  });
+}
+
 /**
  * Whether a path of the workspace matches a glob: `*` and `?` within a part, `**` any number of parts, `[…]` a
- * class, `\` takes the next character as it is. A glob without `/` matches a name in any folder.
+ * class, `\` takes the next character as it is. A glob without `/` matches a name in any folder; `/` at its beginning
+ * is the workspace's root.
  */
 export function matchesGlob(glob: string, path: string): boolean {
-  const pattern = globPattern(glob);
+  const pattern = globPattern(glob.replace(/^\//, ""));
   return pattern.test(glob.includes("/") ? path : path.slice(path.lastIndexOf("/") + 1));
 }
 

@@ -24,6 +24,8 @@ Deno.test("globs match names anywhere and paths as a whole", () => {
     ["a\\*b", "axb", false],
     ["a.b", "aXb", false],
     ["[", "[", true],
+    ["/a.txt", "a.txt", true],
+    ["/a.txt", "x/a.txt", false],
     ["é*", "éa\nb", true],
   ];
   for (const [glob, path, expected] of cases) equal(matchesGlob(glob, path), expected, `${glob} on ${path}`);
@@ -33,9 +35,52 @@ Deno.test("by default the files that the verify command names and the tests are 
   const verify = { command: ["sh", "-c", "python check[1].py | cmp - data/a.txt"] };
   const files = { "check[1].py": "", "data/a.txt": "", "b.txt": "" };
   const scenario = scenarioWith({ files, verify });
-  deepEqual(protectGlobs(scenario, undefined), ["check\\[1].py", "data/a.txt", ...DEFAULT_PROTECT]);
+  deepEqual(protectGlobs(scenario, undefined), ["/check\\[1].py", "/data/a.txt", ...DEFAULT_PROTECT]);
   equal(matchesGlob("check\\[1].py", "check[1].py"), true);
   deepEqual(protectGlobs(scenario, ["b.*"]), ["b.*"]);
   deepEqual(protectGlobs(scenarioWith({ files, verify: { ...verify, protect: [] } }), ["b.*"]), []);
   deepEqual(protectGlobs(scenarioWith({ files }), undefined), []);
+});
+
+Deno.test("a verify command names whole paths, from the root", () => {
+  const protects = (path: string, ...command: string[]) => {
+    const scenario = scenarioWith({ files: { [path]: "" }, verify: { command } });
+    return protectGlobs(scenario, undefined).length > DEFAULT_PROTECT.length;
+  };
+  for (
+    const line of [
+      "cat a.txt",
+      "cmp ./a.txt b",
+      "test -s 'a.txt'",
+      "a.txt",
+      "cat<a.txt>b",
+      "x=a.txt; cat $x",
+      'open("a.txt")',
+      "see a.txt.",
+      "cat $PWD/a.txt ",
+      "cat ~/./a.txt",
+      "cat data.txt a.txt",
+    ]
+  ) equal(protects("a.txt", "sh", "-c", line), true, line);
+  for (
+    const line of [
+      "cat data.txt",
+      "cat x/a.txt",
+      "cat a.txt2",
+      "cat a.txt/b",
+      "cat -a.txt",
+      "cat ../a.txt",
+      "cat a.txt.bak",
+      "cat éa.txt",
+    ]
+  ) {
+    equal(protects("a.txt", "sh", "-c", line), false, line);
+  }
+  equal(protects("x/a.txt", "cat", "x/a.txt"), true);
+  equal(protects("a.txt", "cat", "x", "/a.txt"), false);
+  const globs = protectGlobs(
+    scenarioWith({ files: { "a.txt": "", "x/a.txt": "" }, verify: { command: ["cat", "a.txt"] } }),
+    undefined,
+  );
+  equal(globs.some((glob) => matchesGlob(glob, "x/a.txt")), false);
 });

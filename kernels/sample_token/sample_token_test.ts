@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { streamKey } from "../../core/random.ts";
+import { pcg4d, streamKey } from "../../core/random.ts";
 import type { Gpu } from "../device.ts";
 import { ceilDiv, ShapeError } from "../shape.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { type SampleRow, sampleRowReference } from "./sample_token_reference.ts";
+import { gumbelReference, type SampleRow, sampleRowReference } from "./sample_token_reference.ts";
 import { samplePartials, sampleToken } from "./sample_token.ts";
 
 /** The bits of a mask's row. */
@@ -165,6 +165,41 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
   const chiSquare = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
   // 7 degrees of freedom: beyond 29.9 in 1 of 10,000 seeds.
   assert.ok(chiSquare < 29.9, `chi-square ${chiSquare}`);
+});
+
+gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to the top", async (gpu) => {
+  // Drawing 10^6 times from 152,000 ids takes a software adapter an hour. But of improbable ids only the one with the largest noise can
+  // be drawn, and no bits give more than 22.9 (noise_test.ts). So id 8 stands for all of them, however many: its
+  // logit makes up for its own noise, so that it gets 22.9 in every draw; ids 9 to 11 are masked. Should the eight
+  // probable ids win 10^6 times, no id of probability 5e-12 or less can be drawn in these draws from any vocabulary.
+  // Ids between that and 1e-9 may be drawn, once in 10^9 draws or less: gumbel's accuracy at small bits is their test.
+  const streams = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
+  // By so much the device's noise of id 8 may lie below the twin's, at the largest bits.
+  const uncertainty = 0.05;
+  let made = 0;
+  for (let n = 0; n < streams; n += 250) {
+    const count = 250 * positions, logits = new Float32Array(count * vocabulary).fill(-Infinity);
+    const stream = new Uint32Array(2 * count), position = new Uint32Array(count);
+    for (let b = 0; b < count; b++) {
+      const key = streamOf(n + Math.floor(b / positions));
+      stream.set(key, 2 * b);
+      position[b] = b % positions;
+      const noise = gumbelReference(pcg4d(...key, position[b]!, 2)[0]);
+      logits.fill(Math.log(1 / 8), vocabulary * b, vocabulary * b + 8);
+      logits[vocabulary * b + 8] = Math.log(probability) + largest - noise + uncertainty;
+    }
+    const { token } = await run(gpu, {
+      logits: [logits, [count, vocabulary]],
+      temperature: [new Float32Array(count).fill(1), [count]],
+      stream: [stream, [count, 2], "u32"],
+      position: [position, [count], "u32"],
+      partials: filled(NaN, samplePartials(count, vocabulary)),
+      token: [new Uint32Array(count).fill(0xffffffff), [count], "u32"],
+      logprob: filled(NaN, count),
+    }, (recorder, t) => sampleToken(recorder, { ...t, mask: null, cutoff: null }));
+    made += token.reduce((sum, id) => sum + (id < 8 ? 1 : 0), 0);
+  }
+  assert.equal(made, 1_000_000);
 });
 
 gpuTest("sampleToken names the tensor whose shape is wrong", async (gpu) => {

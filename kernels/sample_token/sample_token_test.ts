@@ -168,11 +168,11 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
 });
 
 gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to the top", async (gpu) => {
-  // Drawing 10^6 times from 152,000 ids takes a software adapter an hour. But of improbable ids only the one with the largest noise can
-  // be drawn, and no bits give more than 22.9 (noise_test.ts). So id 8 stands for all of them, however many: its
-  // logit makes up for its own noise, so that it gets 22.9 in every draw; ids 9 to 11 are masked. Should the eight
-  // probable ids win 10^6 times, no id of probability 5e-12 or less can be drawn in these draws from any vocabulary.
-  // Ids between that and 1e-9 may be drawn, once in 10^9 draws or less: gumbel's accuracy at small bits is their test.
+  // Drawing 10^6 times from 152,000 ids takes a software adapter an hour. But of improbable ids only the one with the
+  // largest noise can be drawn, and no bits give more than 22.9 (noise_test.ts). So id 8 stands for all of them,
+  // however many: its logit makes up for its own noise, so that it gets 22.9 in every draw; ids 9 to 11 are masked.
+  // When the eight probable ids win 10^6 times, no id of probability 5e-12 or less can come in these draws, from any
+  // vocabulary. One of up to 1e-9 may come, once in 10^9 draws: that gumbel is precise at small bits is its test.
   const streams = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
   // By so much the device's noise of id 8 may lie below the twin's, at the largest bits.
   const uncertainty = 0.05;

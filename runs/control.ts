@@ -87,6 +87,7 @@ export class Controller {
   readonly #ended = new AbortController();
   readonly #asked = new Set<Promise<void>>();
   #boundary: BoundaryCommand[] = [];
+  #has_ended = false;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -106,7 +107,7 @@ export class Controller {
       const given = (value as { id?: unknown } | null)?.id;
       if (typeof given === "string" || typeof given === "number") id = given;
       const command = parseCommand(value);
-      const reason = refusal(command.command, state(), facts());
+      const reason = this.#has_ended ? "the run is ending" : refusal(command.command, state(), facts());
       if (reason !== null) throw new ServiceError("conflict", `Cannot ${command.command}: ${reason}`);
       const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
       const { id: _, command: name, ...rest } = command;
@@ -127,8 +128,19 @@ export class Controller {
     return taken;
   }
 
+  /** Whether a command waits for a boundary. */
+  get has_waiting(): boolean {
+    return this.#boundary.length > 0;
+  }
+
+  /** From here on every command is refused: nothing would obey it. */
+  end(): void {
+    this.#has_ended = true;
+  }
+
   /** Ends all questions that are still open and waits until they are answered. */
   async close(): Promise<void> {
+    this.end();
     this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends"));
     await Promise.all(this.#asked);
   }
@@ -201,16 +213,25 @@ export async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGener
   if (rest !== "") yield rest;
 }
 
-/** The control pipe over a pair of byte streams, such as standard input and output. */
+/**
+ * The control pipe over a pair of byte streams, such as standard input and output. Once the output cannot be written
+ * nobody listens, and what is sent is dropped: the run's log has it all, and the input tells when the run is to leave.
+ */
 export function streamPort(
   input: ReadableStream<Uint8Array>,
   output: { writeSync(bytes: Uint8Array): number },
 ): ControlPort {
+  let is_heard = true;
   return {
     lines: readLines(input),
     send(message) {
+      if (!is_heard) return;
       const bytes = new TextEncoder().encode(JSON.stringify(message) + "\n");
-      for (let at = 0; at < bytes.length;) at += output.writeSync(bytes.subarray(at));
+      try {
+        for (let at = 0; at < bytes.length;) at += output.writeSync(bytes.subarray(at));
+      } catch {
+        is_heard = false;
+      }
     },
   };
 }

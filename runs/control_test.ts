@@ -146,3 +146,24 @@ Deno.test("the port writes a line a message", async () => {
   );
   assert.deepEqual(await Array.fromAsync(port.lines), ["a"]);
 });
+
+Deno.test("an output that nobody reads is no failure", () => {
+  let tries = 0;
+  const port = streamPort(ReadableStream.from([]), {
+    writeSync() {
+      tries++;
+      throw new Deno.errors.BrokenPipe("Broken pipe");
+    },
+  });
+  port.send({ durable_seq: 1 });
+  port.send({ durable_seq: 2 });
+  assert.equal(tries, 1);
+});
+
+Deno.test("an ended controller refuses every command", () => {
+  const { controller: c, sent, events } = controller();
+  c.end();
+  c.receive('{"id": 1, "command": "pause"}');
+  assert.match((sent[0] as { error: ErrorRecord }).error.message, /the run is ending/);
+  assert.deepEqual([events, c.has_waiting], [[], false]);
+});

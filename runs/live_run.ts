@@ -37,9 +37,11 @@ export class LiveRun {
   saved_update: number | null = null;
   readonly #options: LiveRunOptions;
   #has_checkpoint = false;
+  #run_state: RunState;
 
   constructor(options: LiveRunOptions) {
     this.#options = options;
+    this.#run_state = options.directory.record.state;
     this.config = options.config;
     this.clock = options.clock;
   }
@@ -48,8 +50,9 @@ export class LiveRun {
     return this.#options.directory.record.id;
   }
 
+  /** What commands are judged by; the record follows it. */
   get runState(): RunState {
-    return this.#options.directory.record.state;
+    return this.#run_state;
   }
 
   get directory(): RunDirectory {
@@ -82,7 +85,7 @@ export class LiveRun {
     this.emit({ kind: "warning", code, message });
   }
 
-  /** Moves to another state: in the log first, then in the record. */
+  /** Moves to another state: at once for this process, then in the log, then in the record. */
   async enter(
     state: RunState,
     more: Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">> = {},
@@ -90,6 +93,7 @@ export class LiveRun {
     const from = this.runState;
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
     const { reason = null, detail = null, checkpoint = null } = more;
+    this.#run_state = state;
     this.emit({ kind: "state", state, reason, detail, update: this.state.update, checkpoint });
     await this.#options.log.flush();
     const now = timestamp(this.clock);

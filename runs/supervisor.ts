@@ -112,7 +112,7 @@ export class Supervisor {
     }
     this.#has_ended = true;
     await this.#controller?.close();
-    await this.#entering;
+    await this.#entering.catch((error) => failure ??= error);
     await this.#session?.close();
     return await this.#finish(failure === null ? end! : null, failure);
   }
@@ -130,7 +130,7 @@ export class Supervisor {
 
   async #loop(): Promise<LoopEnd> {
     const { engine } = this.#session!;
-    const end = await new TrainingLoop({
+    return await new TrainingLoop({
       run: this.#run,
       engine,
       algorithm: this.#algorithm!,
@@ -138,8 +138,6 @@ export class Supervisor {
       signal: this.#leave.signal,
       now: this.#now.signal,
     }).run();
-    await this.#entering;
-    return end;
   }
 
   /** A lost device takes adapter and moments with it: the run goes on from its newest checkpoint. */
@@ -203,10 +201,8 @@ export class Supervisor {
     this.#run.emit(event);
     const state =
       ({ pause: "pausing", cancel: "stopping" } as Partial<Record<string, RunState>>)[event.command];
-    if (!state) return;
-    this.#entering = this.#entering.then(async () => {
-      if (this.#run.runState !== state) await this.#run.enter(state);
-    });
+    if (!state || this.#run.runState === state) return;
+    this.#entering = Promise.all([this.#entering, this.#run.enter(state)]).then(() => {});
     this.#entering.catch(() => {});
   }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ServiceError } from "../core/errors.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { ControlMessage } from "./control.ts";
 import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, withFolder } from "./testing_run.ts";
@@ -261,3 +262,102 @@ Deno.test(
     });
   },
 );
+
+const refusalOf = (sent: ControlMessage[], id: number) => {
+  const [answer] = answers(sent, id);
+  return answer && "accepted" in answer && !answer.accepted ? answer.error.message : null;
+};
+
+Deno.test("a cancel overrides a pause; after a cancel nothing but a cancel is accepted", strict, async () => {
+  await withFolder(async (root) => {
+    const pause = { command: "pause" }, cancel = { command: "cancel" };
+    const { events, ended, sent } = await commanded(`${root}/a`, {
+      commands: [{ id: 1, ...pause }, { id: 2, ...pause }, { id: 3, ...cancel }],
+      more: "",
+    });
+    assert.equal(ended, "cancelled");
+    assert.deepEqual([1, 2, 3].map((id) => refusalOf(sent, id)), [
+      null,
+      "Cannot pause: the run is pausing",
+      null,
+    ]);
+    const states = ofKind(events, "state").slice(2).map(({ state }) => state);
+    assert.deepEqual(states, ["pausing", "stopping", "cancelled"]);
+    assert.deepEqual(ofKind(events, "checkpoint"), []);
+    const other = await commanded(`${root}/b`, {
+      commands: [
+        { id: 1, ...cancel },
+        { id: 2, ...pause },
+        { id: 3, command: "evaluate" },
+        { id: 4, command: "checkpoint" },
+        { id: 5, ...cancel, checkpoint: true },
+      ],
+    });
+    assert.equal(other.ended, "cancelled");
+    for (const id of [2, 3, 4]) assert.match(refusalOf(other.sent, id)!, /the run is stopping/);
+    for (const id of [1, 5]) assert.equal(refusalOf(other.sent, id), null);
+    assert.equal(ofKind(other.events, "checkpoint").at(-1)!.update, 2);
+  });
+});
+
+Deno.test(
+  "a cancel that comes while the pause's checkpoint is written overrides it, too",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const pipe = testPipe();
+      const run = await start({
+        root,
+        more: "",
+        start: { control: pipe.port },
+        refuse: (method) => {
+          if (method === "train_step") pipe.send({ id: 1, command: "pause" });
+          if (method === "checkpoint_save") pipe.send({ id: 2, command: "cancel" });
+        },
+      });
+      const events = await eventsOf(run);
+      assert.equal(await run.ended, "cancelled");
+      assert.equal(events.at(-1)!.kind, "end");
+    });
+  },
+);
+
+Deno.test("a pause outlives a lost device", strict, async () => {
+  await withFolder(async (root) => {
+    const pipe = testPipe();
+    const run = await start({
+      root,
+      more: "",
+      start: { control: pipe.port },
+      refuse: (method, _, engine) => {
+        if (method === "train_step") pipe.send({ id: 1, command: "pause" });
+        if (method === "checkpoint_save" && engine === 1) {
+          throw new ServiceError("device_lost", "Cannot save: the device is lost");
+        }
+      },
+    });
+    await eventsOf(run);
+    assert.equal(await run.ended, "paused");
+  });
+});
+
+Deno.test("what comes after the last boundary is refused, and the run ends as it would", strict, async () => {
+  await withFolder(async (root) => {
+    const pipe = testPipe();
+    const run = await start({
+      root,
+      start: { control: pipe.port },
+      refuse: (method) => {
+        if (method !== "adapter_save") return;
+        ["pause", "cancel", "set_lr", "checkpoint", "evaluate"].forEach((command, id) =>
+          pipe.send({ id, command, ...(command === "set_lr" && { lr: 1 }) })
+        );
+      },
+    });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    assert.equal(events.at(-1)!.kind, "end");
+    assert.equal((await recordOf(root)).state, "completed");
+    for (const id of [0, 1, 2, 3, 4]) assert.match(refusalOf(pipe.sent, id)!, /the run is ending/);
+  });
+});

@@ -39,7 +39,6 @@ export class TrainingLoop {
       if (this.#checkpointIsDue()) await this.#checkpoint();
       const end = await this.#boundary();
       if (end) return end;
-      if (this.#isFinished()) return "completed";
       await this.#update();
     }
   }
@@ -83,29 +82,36 @@ export class TrainingLoop {
     });
   }
 
-  /** Obeys what arrived since the last boundary. */
+  /** Obeys what arrived since the last boundary. From the moment at which an end is certain nothing more arrives. */
   async #boundary(): Promise<LoopEnd | null> {
-    const { run, controller, signal } = this.#options;
-    for (const command of controller?.takeBoundary() ?? []) {
-      switch (command.command) {
-        case "set_lr":
+    const { run, controller } = this.#options;
+    while (true) {
+      let is_asked = false;
+      for (const command of controller?.takeBoundary() ?? []) {
+        if (command.command === "set_lr") {
           run.state.learning_rate = command.lr;
           run.saved_update = null;
-          break;
-        case "checkpoint":
-          await this.#checkpoint();
-          break;
-        case "pause":
-          await this.#checkpoint();
-          return "paused";
-        case "cancel":
-          if (command.checkpoint) await this.#checkpoint();
-          return "cancelled";
+        }
+        is_asked ||= command.command === "checkpoint" || command.command === "cancel" && command.checkpoint;
       }
+      const end = this.#end();
+      if (is_asked || end === "paused" || end === "interrupted" && run.config.checkpoint) {
+        await this.#checkpoint();
+      }
+      if (controller?.has_waiting) continue;
+      if (this.#end() !== end) continue;
+      if (end) controller?.end();
+      return end;
     }
-    if (!signal.aborted) return null;
-    if (run.config.checkpoint) await this.#checkpoint();
-    return "interrupted";
+  }
+
+  /** Pause and cancel change the state when they are accepted: the state tells which of them counts. */
+  #end(): LoopEnd | null {
+    const { run, signal } = this.#options;
+    if (run.runState === "stopping") return "cancelled";
+    if (run.runState === "pausing") return "paused";
+    if (signal.aborted) return "interrupted";
+    return this.#isFinished() ? "completed" : null;
   }
 
   async #update(): Promise<void> {

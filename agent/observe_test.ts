@@ -140,6 +140,7 @@ test("texts are cut to their limit, with what is missing", async (options) => {
   const member = group.members[0]!;
   member.messages.push({ role: "tool", content: "x".repeat(30) });
   member.turns[0]!.text = "y".repeat(12);
+  member.verification = { ended: "killed", code: null, output: "no", capped: false };
   member.turns[0]!.calls = [{
     index: 0,
     id: "call_0_0",
@@ -159,5 +160,12 @@ test("texts are cut to their limit, with what is missing", async (options) => {
   equal(read.turns[0]!.text, "y".repeat(12));
   deepEqual(read.turns[0]!.calls[0]!.arguments, { deep: [`${"z".repeat(12)}… [1 more characters]`] });
   equal(member.turns[0]!.calls[0]!.result, "é".repeat(12));
+  await (await ObserveWriter.open({ ...options, max_text_chars: 1 })).write(1, [group], {});
+  const least = (await readUpdate(options.directory, 1)).groups[0]!.group;
+  const { messages, turns, verification } = least.members[0]!;
+  deepEqual([...least.prompt_messages, ...messages].map(({ role }) => role), ["user", "user", "tool"]);
+  equal(turns[0]!.calls[0]!.id, "call_0_0");
+  equal(turns[0]!.calls[0]!.name, "say");
+  deepEqual([verification!.ended, verification!.output], ["killed", "n… [1 more characters]"]);
   ok(capText("a🐢", 2).isWellFormed(), "no half character");
 });

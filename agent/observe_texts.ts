@@ -1,29 +1,59 @@
 /** The texts of a group: cut to a length, or left out. */
 
 import type { Group } from "./rollout/group.ts";
-import type { Message, Trajectory } from "./rollout/trajectory.ts";
+import type { Message } from "./rollout/trajectory.ts";
 
 /** A copy in which every text of messages, turns, calls and results has at most `max_chars` characters; 0: all. */
 export function capTexts(group: Group, max_chars: number): Group {
   if (max_chars === 0) return group;
-  const cap = (value: unknown): unknown => capStrings(value, max_chars);
+  const cap = (text: string) => capText(text, max_chars);
   return {
     ...group,
-    prompt_messages: cap(group.prompt_messages) as Message[],
+    prompt_messages: group.prompt_messages.map((message) => capMessage(message, max_chars)),
     members: group.members.map((member) => ({
       ...member,
-      messages: cap(member.messages) as Message[],
-      turns: cap(member.turns) as Trajectory["turns"],
+      messages: member.messages.map((message) => capMessage(message, max_chars)),
+      turns: member.turns.map((turn) => ({
+        ...turn,
+        text: cap(turn.text),
+        calls: turn.calls.map((call) => ({
+          ...call,
+          arguments: capValues(call.arguments, max_chars),
+          text: call.text === null ? null : cap(call.text),
+          result: call.result === null ? null : cap(call.result),
+        })),
+      })),
+      judge: member.judge && { ...member.judge, explanation: cap(member.judge.explanation) },
+      verification: member.verification &&
+        { ...member.verification, output: cap(member.verification.output) },
     })),
   };
 }
 
-/** Cuts every string in plain data; names and ids are shorter than any limit that makes sense. */
-function capStrings(value: unknown, max_chars: number): unknown {
-  if (typeof value === "string") return capText(value, max_chars);
-  if (Array.isArray(value)) return value.map((item) => capStrings(item, max_chars));
+/** Roles, names and ids stay whole: they tell what the texts are. */
+function capMessage(message: Message, max_chars: number): Message {
+  const { content, reasoning_content, tool_calls } = message;
+  return {
+    ...message,
+    content: capText(content, max_chars),
+    ...(reasoning_content !== undefined && { reasoning_content: capText(reasoning_content, max_chars) }),
+    ...(tool_calls && {
+      tool_calls: tool_calls.map((call) => ({
+        ...call,
+        function: { ...call.function, arguments: capValues(call.function.arguments, max_chars) },
+      })),
+    }),
+  };
+}
+
+/** Cuts every string that plain data holds; the names of its fields stay. */
+function capValues<T>(value: T, max_chars: number): T {
+  if (typeof value === "string") return capText(value, max_chars) as T;
+  if (Array.isArray(value)) return value.map((item) => capValues(item, max_chars)) as T;
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, capStrings(item, max_chars)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, capValues(item, max_chars)]),
+  ) as T;
 }
 
 /** The first `max_chars` characters, and how many are missing. */
@@ -46,6 +76,7 @@ export function withoutTexts(group: Group): Group {
       fragments: [],
       turns: member.turns.map((turn) => ({ ...turn, text: "", calls: [] })),
       judge: member.judge && { ...member.judge, explanation: "" },
+      verification: member.verification && { ...member.verification, output: "" },
     })),
   };
 }

@@ -1,5 +1,6 @@
 /** Where tools have their effects and a task its reward: one environment per trajectory. */
 
+import type { VerificationRecord } from "../rollout/trajectory.ts";
 import type { Scenario } from "../scenario/scenario.ts";
 import type { ToolDefinition } from "../tools/tool.ts";
 
@@ -31,6 +32,8 @@ export interface VerifyAnswer {
   reward: number | null;
   /** A wall-clock limit decided it. */
   timed_out: boolean;
+  /** Of a verification by a command. */
+  verification?: VerificationRecord;
 }
 
 /** One trajectory's environment. */

@@ -3,6 +3,7 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
+import type { VerificationRecord } from "../rollout/trajectory.ts";
 import { parseScenario, type Scenario } from "../scenario/scenario.ts";
 import type { Environment, EnvironmentFactory } from "./environment.ts";
 
@@ -21,6 +22,7 @@ const CHECKS: Record<string, (tested: TestedEnvironments) => Promise<void>> = {
   "setup runs in order, and a line that fails is the environment's failure": checkSetup,
   "verification gives the reward, or nothing": checkVerify,
   "a verification that never ends is killed with all it started": checkHang,
+  "a verification tells how its command ended": checkEndings,
   "a verification that floods is read to its end": checkFlood,
   "an abort ends a verification": checkAbort,
   "protected files are restored before verification": checkProtect,
@@ -78,6 +80,12 @@ async function result(
   const answer = await environment.call({ id: "c", name, arguments: args }, never);
   deepEqual([answer.reward, answer.done], [null, false]);
   return answer.result;
+}
+
+/** The answer without how the command ended. */
+async function graded(environment: Environment): Promise<{ reward: number | null; timed_out: boolean }> {
+  const { reward, timed_out } = await environment.verify(never);
+  return { reward, timed_out };
 }
 
 const verifyBy = (line: string, more: object = {}) => ({ verify: { command: ["sh", "-c", line], ...more } });
@@ -182,15 +190,15 @@ async function checkSetup(tested: TestedEnvironments): Promise<void> {
 async function checkVerify(tested: TestedEnvironments): Promise<void> {
   const env = verifyBy('test "$(cat out.txt)" = done', { reward_on_success: 2.5 });
   await withEnvironment(tested, env, async (environment) => {
-    deepEqual(await environment.verify(never), { reward: 0, timed_out: false });
+    deepEqual(await graded(environment), { reward: 0, timed_out: false });
     equal(await result(environment, "write_file", { path: "out.txt", content: "done" }), "ok");
-    deepEqual(await environment.verify(never), { reward: 2.5, timed_out: false });
+    deepEqual(await graded(environment), { reward: 2.5, timed_out: false });
   });
   await withEnvironment(tested, verifyBy("kill -9 $$"), async (environment) => {
-    deepEqual(await environment.verify(never), { reward: 0, timed_out: false }, "killed is not passed");
+    deepEqual(await graded(environment), { reward: 0, timed_out: false }, "killed is not passed");
   });
   await withEnvironment(tested, {}, async (environment) => {
-    deepEqual(await environment.verify(never), { reward: null, timed_out: false });
+    deepEqual(await graded(environment), { reward: null, timed_out: false });
   });
   await withEnvironment(tested, { verify: { command: ["no-such-program"] } }, async (environment) => {
     await rejects(environment.verify(never), /Cannot run no-such-program: no such program/);
@@ -208,16 +216,45 @@ async function checkHang(tested: TestedEnvironments): Promise<void> {
   await withEnvironment(tested, verifyBy(line), async (environment) => {
     const verified = environment.verify(never);
     await expire(tested.clock, 30_000);
-    deepEqual(await verified, { reward: 0, timed_out: true });
+    const { verification, ...answer } = await verified;
+    deepEqual(answer, { reward: 0, timed_out: true });
+    deepEqual(verification, { ended: "timeout", code: null, output: "", capped: false });
   });
   await withEnvironment(tested, verifyBy("sleep 1000 & exit 0"), async (environment) => {
-    deepEqual(await environment.verify(never), { reward: 1, timed_out: false }, "nothing is waited for");
+    deepEqual(await graded(environment), { reward: 1, timed_out: false }, "nothing is waited for");
   });
+}
+
+/** A reward of 0 says why: a person sees a verification that broke. */
+async function checkEndings(tested: TestedEnvironments): Promise<void> {
+  const ended = async (line: string) => {
+    let found: VerificationRecord | undefined;
+    await withEnvironment(tested, verifyBy(line), async (environment) => {
+      found = (await environment.verify(never)).verification;
+    });
+    return found;
+  };
+  deepEqual(await ended("echo out; echo wrong >&2; exit 3"), {
+    ended: "exited",
+    code: 3,
+    output: "wrong",
+    capped: false,
+  });
+  deepEqual(await ended("echo out; pwd >&2"), { ended: "exited", code: 0, output: "", capped: false });
+  equal((await ended("pwd; exit 1"))?.output, ".");
+  deepEqual(await ended("echo out; kill -9 $$"), {
+    ended: "killed",
+    code: null,
+    output: "out",
+    capped: false,
+  });
+  const flooded = await ended("head -c 2000000 /dev/zero | tr '\\0' x; exit 1");
+  deepEqual([flooded?.code, flooded?.capped], [1, true]);
 }
 
 async function checkFlood(tested: TestedEnvironments): Promise<void> {
   await withEnvironment(tested, verifyBy("head -c 20000000 /dev/zero; exit 0"), async (environment) => {
-    deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+    deepEqual(await graded(environment), { reward: 1, timed_out: false });
   });
 }
 
@@ -244,7 +281,7 @@ async function checkProtect(tested: TestedEnvironments): Promise<void> {
       equal(await result(environment, "write_file", { path, content: "exit 0\n" }), "ok");
     }
     equal(await result(environment, "write_file", { path: "free.txt", content: "changed" }), "ok");
-    deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+    deepEqual(await graded(environment), { reward: 1, timed_out: false });
   });
   const own = {
     files: { "a.txt": "1", "b.txt": "1" },
@@ -254,7 +291,7 @@ async function checkProtect(tested: TestedEnvironments): Promise<void> {
     for (const path of ["a.txt", "b.txt"]) {
       equal(await result(environment, "write_file", { path, content: "2" }), "ok");
     }
-    deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+    deepEqual(await graded(environment), { reward: 1, timed_out: false });
   });
 }
 
@@ -264,7 +301,7 @@ async function checkIsolation(tested: TestedEnvironments): Promise<void> {
     const line =
       'test -z "$SVC_CANARY" && test -z "$(cat)" && test "$PWD" = "$(pwd)" && test "$HOME" = "$PWD"';
     await withEnvironment(tested, verifyBy(line), async (environment) => {
-      deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+      deepEqual(await graded(environment), { reward: 1, timed_out: false });
     });
   } finally {
     Deno.env.delete("SVC_CANARY");

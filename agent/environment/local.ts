@@ -53,7 +53,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
 
 const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
-/** How much of a failed command's output an error quotes. */
+/** How much of a command's output an error or a trajectory quotes. */
 const QUOTED_CHARS = 400;
 
 class LocalEnvironment implements Environment {
@@ -98,7 +98,7 @@ class LocalEnvironment implements Environment {
     for (const [i, line] of this.env.setup.entries()) {
       const result = await this.#run(["sh", "-c", line], signal);
       if (result.code !== 0) {
-        const output = (result.stderr || result.stdout).trim().slice(-QUOTED_CHARS);
+        const output = quoted(result);
         throw new ServiceError(
           "environment_failed",
           `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ` +
@@ -126,6 +126,13 @@ class LocalEnvironment implements Environment {
     return {
       reward: result.code === 0 ? verify.reward_on_success : 0,
       timed_out: result.ended === "timeout",
+      verification: {
+        ended: result.ended === "cancelled" ? "killed" : result.ended,
+        code: result.code,
+        // A workspace's name is chance, and compared runs must not differ by it.
+        output: result.code === 0 ? "" : quoted(result).replaceAll(this.workspace.root, "."),
+        capped: result.capped,
+      },
     };
   }
 
@@ -148,6 +155,10 @@ class LocalEnvironment implements Environment {
       signal,
     });
   }
+}
+
+function quoted({ stderr, stdout }: CommandResult): string {
+  return (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
 }
 
 function ending(result: CommandResult): string {

@@ -88,7 +88,7 @@ Deno.test({
     await Deno.symlink(outside, join(root, "tests"));
     await Deno.remove(join(root, "test_b"));
     await Deno.mkdir(join(root, "test_b", "x"), { recursive: true });
-    deepEqual(await environment.verify(never), { reward: 1, timed_out: false });
+    equal((await environment.verify(never)).reward, 1);
     equal(
       await Deno.readTextFile(join(outside, "t.txt")),
       "elsewhere",

@@ -75,6 +75,7 @@ class Episode {
       turns: [],
       step_rewards: [],
       terminal_reward: null,
+      verification: null,
       total_reward: null,
       turn_advantages: [],
       advantage: null,
@@ -309,7 +310,7 @@ class Episode {
     const { clock, signal } = this.options.rollout;
     const trajectory = this.#trajectory, started = clock.monotonic_ms();
     try {
-      const { reward, timed_out } = await boundary(
+      const { reward, timed_out, verification = null } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
         async (inner) => {
           const answer = await environment.verify(inner);
@@ -318,6 +319,7 @@ class Episode {
         },
       );
       if (timed_out) trajectory.deterministic = false;
+      trajectory.verification = verification;
       trajectory.terminal_reward = reward ?? 0;
       trajectory.total_reward = sum(trajectory.step_rewards) + trajectory.terminal_reward;
       return null;

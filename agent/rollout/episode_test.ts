@@ -234,6 +234,20 @@ Deno.test("an environment that cannot be had, or cannot grade, fails its own tra
   deepEqual(step.turns[0]!.calls[0]!.failure, step.failure, "attributed once, where it broke");
 });
 
+Deno.test("a trajectory tells how its verification ended", async () => {
+  const verification = { ended: "timeout" as const, code: null, output: "", capped: false };
+  const environment = testEnvironments();
+  const acquire = environment.acquire;
+  environment.acquire = async (...args) => ({
+    ...await acquire(...args),
+    verify: () => Promise.resolve({ reward: 0, timed_out: true, verification }),
+  });
+  const trajectory = await episode([callText("end")], { environment });
+  deepEqual([trajectory.terminal_reward, trajectory.deterministic], [0, false]);
+  deepEqual(trajectory.verification, verification);
+  equal((await episode([callText("end")])).verification, null);
+});
+
 Deno.test("a reward that is no number fails the tool that gave it", async () => {
   const environment = testEnvironments();
   const acquire = environment.acquire;

@@ -47,6 +47,7 @@ export function testMember(member: number, options: TestMember = {}): Trajectory
     turns,
     step_rewards,
     terminal_reward: graded ? terminal : null,
+    verification: null,
     total_reward: graded ? step_rewards.reduce((sum, r) => sum + r, terminal) : null,
     turn_advantages: [],
     advantage: null,

@@ -158,6 +158,18 @@ export interface TrajectoryTimings {
   rollout_ms: number;
 }
 
+/** How a verification's command ended, so that a reward of 0 can be told from a verification that broke. */
+export interface VerificationRecord {
+  /** `killed`: by a signal; `timeout`: by the environment's own limit. */
+  ended: "exited" | "killed" | "timeout";
+  /** The exit code; null when it did not exit by itself. */
+  code: number | null;
+  /** The end of what it wrote when it failed: of standard error, else of standard output. */
+  output: string;
+  /** It wrote more than is kept. */
+  capped: boolean;
+}
+
 /** One attempt. Rewards and advantages are null until they are known, and stay so on what was lost. */
 export interface Trajectory {
   /** Position in the group, from 0. */
@@ -172,6 +184,8 @@ export interface Trajectory {
   step_rewards: number[];
   /** Verification, reward command or judge; after `truncation = "min_reward"` the lowered value. */
   terminal_reward: number | null;
+  /** Null where nothing was verified, or not by a command. */
+  verification: VerificationRecord | null;
   /** Σ step_rewards + terminal_reward. */
   total_reward: number | null;
   /** Per turn, for its tokens; with a terminal reward only they are all equal. */

@@ -1,5 +1,6 @@
 /** The thread that owns the GPU: answers the protocol's requests, one job on the device at a time. */
 
+import { setImmediate } from "node:timers";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
@@ -162,6 +163,8 @@ export class Engine {
       let is_busy = true;
       while (is_busy || this.#is_wanted) {
         this.#is_wanted = false;
+        // Requests that have arrived come first, so that prompts that came together run together.
+        await new Promise((resolve) => setImmediate(resolve));
         is_busy = await this.#exclusively(() => this.#step());
       }
       this.#is_pumping = false;

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "./device.ts";
+import { defineKernel } from "./kernel.ts";
+import { Recorder } from "./recorder.ts";
+import { fill, gatherRows } from "./rows/rows.ts";
+import { roundUp, ShapeError } from "./shape.ts";
+import { Allocator } from "./tensor.ts";
+import { gpuTest } from "./testing.ts";
+
+/** Bytes of the parameters of one submit. */
+const PARAMS_BYTES = 1 << 20;
+/** A dispatch takes at least so many of them. */
+const MIN_PARAMS_BYTES = 16;
+
+/** x ← 1664525 · x + value: whoever runs twice, never or out of turn changes the result. */
+const mix = defineKernel({
+  name: "mix",
+  wgsl: `
+    struct Params { value: u32 }
+    @group(0) @binding(0) var<uniform> params: Params;
+    @group(0) @binding(1) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(1)
+    fn main() { x[0] = x[0] * 1664525u + params.value; }`,
+  params: { value: "u32" },
+  inputs: [],
+  outputs: ["x"],
+});
+
+const echo = defineKernel({
+  name: "echo",
+  wgsl: `
+    struct Params { a: f32, b: u32, c: i32, d: f32, e: i32, f: u32 }
+    @group(0) @binding(0) var<uniform> params: Params;
+    @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+    @compute @workgroup_size(1)
+    fn main() {
+      out[0] = bitcast<u32>(params.a);
+      out[1] = params.b;
+      out[2] = bitcast<u32>(params.c);
+      out[3] = bitcast<u32>(params.d);
+      out[4] = bitcast<u32>(params.e);
+      out[5] = params.f;
+    }`,
+  params: { a: "f32", b: "u32", c: "i32", d: "f32", e: "i32", f: "u32" },
+  inputs: [],
+  outputs: ["out"],
+});
+
+/** A recorder and an allocator for the length of a test. */
+async function withRecorder(
+  gpu: Gpu,
+  body: (recorder: Recorder, allocator: Allocator) => Promise<void>,
+): Promise<void> {
+  const recorder = new Recorder(gpu), allocator = new Allocator(gpu.device);
+  try {
+    await body(recorder, allocator);
+  } finally {
+    recorder.destroy();
+    allocator.destroy();
+  }
+}
+
+gpuTest("parameters of all three types arrive", (gpu) =>
+  withRecorder(gpu, async (recorder, allocator) => {
+    const out = allocator.create("test", [6], "u32");
+    const params = { a: -0.15625, b: 0xfffffffe, c: -7, d: 3e38, e: -(2 ** 31), f: 12 };
+    recorder.dispatch(echo, params, { out }, [1]);
+    const [bytes] = await recorder.submitAndRead([out]);
+    const data = new DataView(bytes!);
+    assert.equal(data.getFloat32(0, true), params.a);
+    assert.equal(data.getUint32(4, true), params.b);
+    assert.equal(data.getInt32(8, true), params.c);
+    assert.equal(data.getFloat32(12, true), Math.fround(params.d));
+    assert.equal(data.getInt32(16, true), params.e);
+    assert.equal(data.getUint32(20, true), params.f);
+  }));
+
+gpuTest(
+  "dispatches beyond the parameters of one submit go on in another, in order",
+  (gpu) =>
+    withRecorder(gpu, async (recorder, allocator) => {
+      const align = gpu.device.limits.minUniformBufferOffsetAlignment;
+      const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, align);
+      const x = allocator.create("test", [1], "u32");
+      let expected = 0;
+      for (const [count, submits] of [[fit, 1], [fit + 1, 2]] as const) {
+        const before = { ...recorder.counters };
+        for (let value = 1; value <= count; value++) {
+          recorder.dispatch(mix, { value }, { x }, [1]);
+          expected = (Math.imul(expected, 1664525) + value) >>> 0;
+        }
+        const [bytes] = await recorder.submitAndRead([x]);
+        assert.equal(new Uint32Array(bytes!)[0], expected, `${count} dispatches`);
+        assert.equal(recorder.counters.submits - before.submits, submits, `${count} dispatches`);
+        assert.equal(recorder.counters.dispatches - before.dispatches, count);
+        assert.equal(recorder.counters.readbacks - before.readbacks, 1);
+      }
+    }),
+);
+
+gpuTest(
+  "what was recorded before a failure is gone after discard",
+  (gpu) =>
+    withRecorder(gpu, async (recorder, allocator) => {
+      const x = allocator.upload("test", [4], Float32Array.of(1, 2, 3, 4));
+      const index = allocator.create("test", [3], "u32");
+      assert.throws(() => {
+        fill(recorder, x, 7);
+        gatherRows(recorder, { x, y: x, index });
+      }, ShapeError);
+      recorder.discard();
+      recorder.dispatch(mix, { value: 5 }, { x: index }, [1]);
+      const [values, words] = await recorder.submitAndRead([x, index]);
+      assert.deepEqual([...new Float32Array(values!)], [1, 2, 3, 4]);
+      assert.equal(new Uint32Array(words!)[0], 5, "what is recorded afterwards has its own parameters");
+      assert.equal(recorder.counters.dispatches, 1);
+    }),
+);
+
+gpuTest(
+  "a grid above the device's limit on an axis is refused, an empty one records nothing",
+  (gpu) =>
+    withRecorder(gpu, async (recorder, allocator) => {
+      const x = allocator.create("test", [1], "u32");
+      const limit = gpu.device.limits.maxComputeWorkgroupsPerDimension;
+      for (const grid of [[limit + 1], [1, limit + 1], [1, 1, limit + 1]] as const) {
+        assert.throws(
+          () => recorder.dispatch(mix, { value: 1 }, { x }, grid),
+          { message: new RegExp(`mix: grid ${grid} within ${limit} per axis`) },
+        );
+      }
+      recorder.dispatch(mix, { value: 1 }, { x }, [4, 0]);
+      const [bytes] = await recorder.submitAndRead([x]);
+      assert.equal(new Uint32Array(bytes!)[0], 0);
+      assert.equal(recorder.counters.dispatches, 0);
+    }),
+);
+
+gpuTest("an operand that is missing is named", (gpu) =>
+  withRecorder(gpu, (recorder) => {
+    const none = {} as { x: Parameters<typeof fill>[1] };
+    assert.throws(() => recorder.dispatch(mix, { value: 1 }, none, [1]), /mix got its operand x/);
+    return Promise.resolve();
+  }));

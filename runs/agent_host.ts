@@ -56,6 +56,8 @@ export interface AgentHostOptions {
   settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;
+  /** Longest sequence of the engine in tokens: `training.ctx`. */
+  max_context: number;
   /** Null as `settings`. */
   environment: EnvironmentFactory | null;
   clock: Clock;
@@ -92,18 +94,25 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
 }
 
 async function generate(
-  { engine, chat }: AgentHostOptions,
+  { engine, chat, max_context }: AgentHostOptions,
   request: GenerateRequest,
   signal: AbortSignal,
 ): Promise<GenerateAnswer> {
   const { messages, tools, adapter, max_new_tokens, temperature, top_p, stream } = request;
   const prompt = chat.promptTokens(messages, tools);
+  const room = max_context - prompt.length;
+  if (room <= 0) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
+    );
+  }
   const sequence = engine.newSequence();
   await engine.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
   try {
     const { tokens, logprobs, stop } = await generateTurn(engine, {
       sequence,
-      max_tokens: max_new_tokens,
+      max_tokens: Math.min(max_new_tokens, room),
       stop_tokens: chat.stop_tokens,
       sampling: { temperature, top_p, top_k: 0, stream, mask: null },
     }, signal);

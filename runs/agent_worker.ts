@@ -33,6 +33,7 @@ async function openHost({ config, workspaces }: AgentStart, engine: EngineClient
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,
     chat: chatOf(parts),
+    max_context: config.training.ctx,
     environment: environmentsOf(config, { clock, workspaces }),
     clock,
   });

@@ -21,6 +21,11 @@ export interface QuestionContext {
   number: number;
 }
 
+/** Most sequences that a question has open at the same time, a prompt that its attempts share left aside. */
+export function questionSequences({ command }: EvaluateCommand | GenerateCommand): number {
+  return command === "evaluate" ? COMMAND_SEQUENCES : 1;
+}
+
 /**
  * Answers with a copy of the policy, or with a checkpoint's adapter: a training step never waits for an answer, and
  * the random streams are the question's own.

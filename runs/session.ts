@@ -16,7 +16,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** Decode rows and cache beside those of the rollouts, for what is asked while a run is live. */
+/** Decode rows and cache beside those of the rollouts, for what is asked while a run is live: nothing asked takes more. */
 export const COMMAND_SEQUENCES = 4;
 
 /** Tokens of a page of the cache; a sequence can copy one page of its parent. */
@@ -25,17 +25,18 @@ const KV_PAGE = 32;
 /** How the engine is loaded so that rollouts, evaluations and commands always find room. */
 export function loadRequest(config: ResolvedConfig): LoadRequest {
   const { model, training, agent } = config;
-  const rows = (agent?.concurrent_rollouts ?? 0) + COMMAND_SEQUENCES;
-  const tokens = agent?.max_trajectory_tokens ?? training.ctx;
+  const rollouts = agent?.concurrent_rollouts ?? 0, trajectory = agent?.max_trajectory_tokens ?? 0;
   // Every sequence shares its prompt's pages but one; one more prompt can be open without a member.
-  const pages = (rows + 1) * (Math.ceil(tokens / KV_PAGE) + 1);
+  const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / KV_PAGE) + 1);
+  const pages = (agent ? pagesOf(rollouts, trajectory) : 0) +
+    pagesOf(COMMAND_SEQUENCES, Math.max(training.ctx, trajectory));
   return {
     path: model.path,
     device: { device: model.device, webgpu: model.webgpu },
     compute: model.compute,
     kv: model.kv,
     max_context: training.ctx,
-    max_sequences: rows,
+    max_sequences: rollouts + COMMAND_SEQUENCES,
     kv_tokens: pages * KV_PAGE,
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,

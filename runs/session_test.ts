@@ -3,14 +3,14 @@ import type { ModelFacts } from "../trainer/engine/protocol.ts";
 import { COMMAND_SEQUENCES, loadRequest, softwareWarning } from "./session.ts";
 import { testConfig } from "./testing.ts";
 
-Deno.test("the cache holds every rollout and question at its longest, and one prompt more", () => {
+Deno.test("the cache holds every rollout and question at its longest, and one prompt more of either", () => {
   const config = testConfig("/nowhere");
   config.agent!.concurrent_rollouts = 6;
   config.agent!.max_trajectory_tokens = 100;
   const request = loadRequest(config);
   assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
-  // 100 tokens lie in 4 pages of 32; a sequence can copy one page of its parent.
-  assert.equal(request.kv_tokens, (6 + COMMAND_SEQUENCES + 1) * (4 + 1) * 32);
+  // 100 tokens lie in 4 pages of 32, 256 in 8; a sequence can copy one page of its parent.
+  assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (COMMAND_SEQUENCES + 1) * (8 + 1)) * 32);
   assert.equal(request.max_context, 256);
 });
 

@@ -7,14 +7,15 @@ import { LORA_TARGETS } from "../trainer/engine/protocol.ts";
 import { REFERENCE } from "./agent_grpo.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "./checkpoint.ts";
-import { Controller, type ControlPort } from "./control.ts";
+import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
 import type { CommandEvent } from "./event.ts";
 import type { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
 import type { PreparedRun } from "./prepare.ts";
-import { answerQuestion } from "./questions.ts";
+import { QuestionSlots } from "./question_slots.ts";
+import { answerQuestion, questionSequences } from "./questions.ts";
 import { failureReason, type RunState } from "./run.ts";
-import { loadRequest, type Session, softwareWarning } from "./session.ts";
+import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "./session.ts";
 import { textPlot } from "./text_plot.ts";
 import { type LoopEnd, POLICY, TrainingLoop } from "./training_loop.ts";
 
@@ -44,6 +45,7 @@ export class Supervisor {
   #has_ended = false;
   #losses = 0;
   #questions = 0;
+  readonly #slots = new QuestionSlots(COMMAND_SEQUENCES);
   /** Changes of state that commands made, one after the other. */
   #entering: Promise<void> = Promise.resolve();
 
@@ -57,19 +59,22 @@ export class Supervisor {
         state: () => run.runState,
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
-        ask: (command, signal) => {
-          const context = {
-            session: this.#session!,
-            algorithm: this.#algorithm!,
-            checkpoints: run.checkpointRoot,
-            number: ++this.#questions,
-          };
-          return answerQuestion(command, context, signal);
-        },
+        ask: (command, signal) =>
+          this.#slots.use(questionSequences(command), signal, () => this.#answer(command, signal)),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
       })
       : null;
+  }
+
+  #answer(command: EvaluateCommand | GenerateCommand, signal: AbortSignal): Promise<unknown> {
+    const context = {
+      session: this.#session!,
+      algorithm: this.#algorithm!,
+      checkpoints: this.#run.checkpointRoot,
+      number: ++this.#questions,
+    };
+    return answerQuestion(command, context, signal);
   }
 
   /** Finishes the update and leaves. */

@@ -361,3 +361,40 @@ Deno.test("what comes after the last boundary is refused, and the run ends as it
     for (const id of [0, 1, 2, 3, 4]) assert.match(refusalOf(pipe.sent, id)!, /the run is ending/);
   });
 });
+
+Deno.test(
+  "questions beyond the room that is theirs wait, and none of them fails the run",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const pipe = testPipe();
+      let open = 0, most = 0, asked = false;
+      const questions = Array.from({ length: 14 }, (_, id) => ({
+        id,
+        command: "generate",
+        messages: [{ role: "user", content: "abc" }],
+        max_new_tokens: 1000,
+        seed: id,
+      }));
+      const run = await start({
+        root,
+        start: { control: pipe.port },
+        refuse: (method, request) => {
+          const adapter = (request as { adapter?: string } | null)?.adapter;
+          if (method === "adapter_open" && adapter?.startsWith("question")) most = Math.max(most, ++open);
+          if (method === "adapter_close") open--;
+          if (method === "train_step" && !asked) {
+            asked = true;
+            [...questions, { id: 14, command: "evaluate" }].forEach(pipe.send);
+          }
+        },
+      });
+      await eventsOf(run);
+      assert.equal(await run.ended, "completed");
+      assert.equal(most, 4);
+      const second = (id: number) => answers(pipe.sent, id)[1]!;
+      for (let id = 0; id <= 14; id++) assert.ok("result" in second(id) || "error" in second(id));
+      assert.ok(questions.some(({ id }) => "result" in second(id)));
+    });
+  },
+);

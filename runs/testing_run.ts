@@ -115,7 +115,8 @@ export function testAgentHost(
 ): AgentHost {
   const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
   const settings = config.agent ? rolloutSettings(config.agent) : null;
-  return createAgentHost({ settings, engine, chat: new WordChat(), environment, clock });
+  const { ctx: max_context } = config.training;
+  return createAgentHost({ settings, engine, chat: new WordChat(), max_context, environment, clock });
 }
 
 const sequence = (first: number): SftSequence => ({

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { QuestionSlots } from "./question_slots.ts";
+
+const never = new AbortController().signal;
+
+Deno.test("slots are lent in order, never more than there are, and one that gives up makes room", async () => {
+  const slots = new QuestionSlots(4), entered: string[] = [];
+  const ends = new Map<string, () => void>();
+  const use = (name: string, n: number, signal = never) =>
+    slots.use(n, signal, () => {
+      entered.push(name);
+      return new Promise<string>((resolve) => ends.set(name, () => resolve(name)));
+    });
+  const settle = () => new Promise((resolve) => setTimeout(resolve));
+  const late = new AbortController();
+  const a = use("a", 3), b = use("b", 4, late.signal), c = use("c", 1), d = use("d", 1);
+  await settle();
+  assert.deepEqual(entered, ["a"]);
+  late.abort(new Error("too late"));
+  await assert.rejects(b, /too late/);
+  await settle();
+  assert.deepEqual(entered, ["a", "c"]);
+  ends.get("a")!();
+  assert.equal(await a, "a");
+  await settle();
+  assert.deepEqual(entered, ["a", "c", "d"]);
+  ends.get("c")!();
+  ends.get("d")!();
+  await Promise.all([c, d]);
+  await assert.rejects(slots.use(4, never, () => Promise.reject(new Error("broken"))), /broken/);
+  assert.equal(await slots.use(4, never, () => Promise.resolve("free again")), "free again");
+});

@@ -1,5 +1,6 @@
 /** A run from its configuration to its end, in this process: `svc train`, and a child of the server, alike. */
 
+import { killLeftovers } from "../agent/environment/leftovers.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
@@ -56,6 +57,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
     ...options,
     clock: systemClock,
     openSession: async () => {
+      await killLeftovers(workspaces);
       await Deno.remove(workspaces, { recursive: true }).catch(() => {});
       await Deno.mkdir(workspaces, { recursive: true });
       return openWorkerSession({ config, entry_url, workspaces, readable });

@@ -31,7 +31,10 @@ export interface CommandResult {
 
 let die_with_parent: readonly string[] | null = null;
 
-/** `setpriv --pdeathsig KILL` where the machine has it: a dead run leaves no process behind. */
+/**
+ * `setpriv --pdeathsig KILL` where the machine has it: a program dies with the run that started it. What the program
+ * itself started does not; `killLeftovers` ends that when the workspaces are used again.
+ */
 async function deathSignalPrefix(): Promise<readonly string[]> {
   if (die_with_parent) return die_with_parent;
   const prefix = ["setpriv", "--pdeathsig", "KILL", "--"];

@@ -17,7 +17,7 @@ import type {
   VerifyAnswer,
 } from "./environment.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
-import { Workspace } from "./workspace.ts";
+import { Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
 export interface LocalEnvironmentOptions extends ToolsetChoice {
@@ -75,7 +75,7 @@ class LocalEnvironment implements Environment {
   ): Promise<LocalEnvironment> {
     const { directory } = options;
     const made = await Deno.makeTempDir({
-      prefix: "svc-workspace-",
+      prefix: WORKSPACE_PREFIX,
       ...(directory ? { dir: directory } : {}),
     });
     const workspace = new Workspace(await Deno.realPath(made));

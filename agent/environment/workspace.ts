@@ -7,7 +7,11 @@ import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/builtin/files.ts
 /** Bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
 export const MAX_RESULT_BYTES = 1 << 20;
 
-const MAX_LINKS = 40;
+/** Links on the way of one path; more count as a way out. */
+export const MAX_LINKS = 40;
+
+/** How the names of workspaces begin. */
+export const WORKSPACE_PREFIX = "svc-workspace-";
 
 export class Workspace implements WorkspaceFiles {
   /** @param root Absolute, without links. */

@@ -62,6 +62,8 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
+  // The agent worker waits at its own port to the engine, which nobody answers then.
+  engine.failed.then((error) => client.fail(error));
   return {
     engine: engine.client,
     agent: host,

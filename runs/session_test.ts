@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ModelFacts } from "../trainer/engine/protocol.ts";
-import { COMMAND_SEQUENCES, loadRequest, softwareWarning } from "./session.ts";
+import type { RolloutRequest } from "./agent_host.ts";
+import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 import { testConfig } from "./testing.ts";
 
 Deno.test("the cache holds every rollout and question at its longest, and one prompt more of either", () => {
@@ -22,4 +23,24 @@ Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
   assert.equal(softwareWarning(config, facts), null);
   config.model.device = "auto";
   assert.equal(softwareWarning(config, { device: { software: false } } as ModelFacts), null);
+});
+
+Deno.test("an engine that dies ends the rollouts that wait for it", async () => {
+  const root = await Deno.makeTempDir();
+  try {
+    const entry_url = new URL("./testing_worker.ts", import.meta.url).href;
+    // This entry's engine breaks at its first port, and its agent's rollouts never end by themselves.
+    const session = openWorkerSession({
+      config: testConfig(root),
+      entry_url,
+      workspaces: root,
+      readable: [],
+    });
+    const rollout = session.agent.rollout({} as RolloutRequest, new AbortController().signal);
+    await assert.rejects(rollout, /the engine worker failed/);
+    await assert.rejects(session.engine.call("counters", null), /the engine worker failed/);
+    await session.close();
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
 });

@@ -70,6 +70,8 @@ export function workerName(): WorkerName | null {
 /** The engine worker as the supervisor holds it. */
 export interface EngineHandle {
   client: EngineClient;
+  /** Resolves with the reason when the worker fails outside of any request: no port of it answers any more. */
+  readonly failed: Promise<ServiceError>;
   /** A port for another client, to be handed to the worker that it lives in. */
   port(): MessagePort;
   /** Destroys the device and closes the worker; an engine that has failed is only told. */
@@ -86,6 +88,7 @@ export function startEngine(options: StartWorkerOptions): EngineHandle {
   worker.failed.then((error) => client.fail(error));
   return {
     client,
+    failed: worker.failed,
     port: () => worker.connect(),
     async close() {
       let timer: ReturnType<typeof setTimeout> | undefined;
@@ -93,6 +96,8 @@ export function startEngine(options: StartWorkerOptions): EngineHandle {
       // A lost device cannot answer; there is nothing left to destroy then.
       await Promise.race([client.close().catch(() => {}), late]);
       clearTimeout(timer);
+      // Whoever still waits, or asks later, gets an answer.
+      client.fail(new ServiceError("cancelled", "Cannot go on: the engine was closed"));
       worker.close();
       port.close();
     },

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
-import { writeFileAtomic } from "../core/files.ts";
+import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -54,9 +54,27 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
   if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
 }
 
+const unwritable = (path: string, reason: string) =>
+  new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
+
+/** A result that took hours must not be lost to a path. */
+async function checkOut(path: string): Promise<void> {
+  const reason = await whyNotWritable(path, "file");
+  if (reason !== null) throw unwritable(path, reason);
+}
+
+async function writeOut(path: string, text: string): Promise<void> {
+  try {
+    await writeFileAtomic(path, text);
+  } catch (error) {
+    throw unwritable(path, (error as Error).message);
+  }
+}
+
 async function evaluate(path: string, options: EvalOptions, context: CliContext): Promise<void> {
   const { terminal } = context;
   const loaded = withOptions(await loadRunConfig(path), options);
+  if (options.out !== undefined) await checkOut(options.out);
   const giving_up = new AbortController(), { signal } = giving_up;
   const release = context.onInterrupt(() => {
     if (signal.aborted) return context.exit(EXIT.interrupted);
@@ -69,9 +87,12 @@ async function evaluate(path: string, options: EvalOptions, context: CliContext)
       adapter: options.adapter ?? null,
       ...result,
     });
-    if (options.out !== undefined) await writeFileAtomic(options.out, `${report}\n`);
     if (options.json) terminal.line(report);
     else printResult(terminal, result);
+    if (options.out !== undefined) await writeOut(options.out, `${report}\n`);
+  } catch (error) {
+    // Whatever was under way when it was given up fails with words of its own.
+    throw signal.aborted ? signal.reason : error;
   } finally {
     release();
   }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ServiceError } from "../core/errors.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
@@ -83,6 +84,21 @@ Deno.test("the result is printed for people, or whole as JSON, and written where
   }
 });
 
+Deno.test("a place that cannot be written is refused before anything is tried", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(`${folder}/file`, "");
+    for (const out of [folder, `${folder}/file/x.json`]) {
+      const { code, err, asked } = await evaluate(GRPO, "--out", out);
+      assert.deepEqual([code, asked], [2, null]);
+      assert.match(err, /^svc: Cannot write --out .*: .*not a (regular file|folder)\n$/);
+    }
+    assert.equal((await evaluate(GRPO, "--out", `${folder}/new/x.json`)).code, 0);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a configuration without held-out data is refused", async () => {
   const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`);
   assert.equal(code, 2);
@@ -91,6 +107,7 @@ Deno.test("a configuration without held-out data is refused", async () => {
 
 Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async () => {
   const exits: number[] = [];
+  const terminal = testTerminal();
   let interrupt = () => {};
   const code = await runCli(
     ["eval", GRPO],
@@ -104,9 +121,12 @@ Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async
         interrupt();
         assert.deepEqual(exits, []);
         interrupt();
-        return Promise.reject(signal.reason);
+        assert.ok(signal.aborted);
+        return Promise.reject(new ServiceError("cancelled", "Cannot finish the rollouts: cancelled"));
       },
+      terminal,
     }),
   );
   assert.deepEqual([code, exits], [130, [130]]);
+  assert.equal(terminal.err, "svc: Cannot finish the evaluation: interrupted\n");
 });

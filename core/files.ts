@@ -39,6 +39,30 @@ export async function writeFileAtomic(
   }
 }
 
+/**
+ * Why a file, or files in a folder, could not be written under a path; null when they could. What is missing above it
+ * is not made: the nearest folder that exists is tried.
+ */
+export async function whyNotWritable(path: string, kind: "file" | "folder"): Promise<string | null> {
+  const there = await Deno.stat(path).catch(() => null);
+  if (there && kind === "file" && !there.isFile) return "it is not a regular file";
+  if (there && kind === "folder" && !there.isDirectory) return "it is not a folder";
+  let folder = there && kind === "folder" ? path : dirname(path);
+  let info = await Deno.stat(folder).catch(() => null);
+  while (!info && folder !== dirname(folder)) {
+    if (await Deno.lstat(folder).catch(() => null)) return `${folder} is a link to nothing`;
+    folder = dirname(folder);
+    info = await Deno.stat(folder).catch(() => null);
+  }
+  if (!info?.isDirectory) return `${folder} is not a folder`;
+  try {
+    await Deno.remove(await Deno.makeTempFile({ dir: folder, prefix: ".svc-writable-" }));
+    return null;
+  } catch (error) {
+    return `nothing can be written in ${folder} (${(error as Error).message})`;
+  }
+}
+
 /** The SHA-256 of a file in lower-case hex, read in pieces. */
 export async function sha256OfFile(path: string): Promise<string> {
   const { createHash } = await import("node:crypto");

@@ -15,6 +15,7 @@ import { LiveRun } from "./live_run.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
 import { openWorkerSession, type Session } from "./session.ts";
+import { checkWritable } from "./writable.ts";
 import { appendTextLog } from "./text_log.ts";
 import { Supervisor } from "./supervisor.ts";
 
@@ -50,6 +51,7 @@ export interface StartedRun {
 export async function startRun(options: StartRunOptions): Promise<StartedRun> {
   const prepared = await prepareRun(options.loaded);
   const { config } = prepared;
+  await checkWritable(config);
   const workspaces = `${config.run.directory}/workspaces`;
   const readable = options.checkpoint ? [options.checkpoint] : [];
   const { entry_url } = options;

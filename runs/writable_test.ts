@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { parseRunConfig } from "../config/load.ts";
+import { ServiceError } from "../core/errors.ts";
+import { fixturePath } from "../tests/fixture.ts";
+import { testConfig } from "./testing.ts";
+import { startRun } from "./process.ts";
+import { withFolder } from "./testing_run.ts";
+import { checkWritable } from "./writable.ts";
+
+Deno.test("every place that cannot be written is named before a run begins", () =>
+  withFolder(async (root) => {
+    await Deno.writeTextFile(`${root}/file`, "");
+    await Deno.mkdir(`${root}/folder`);
+    const config = testConfig(`${root}/new`, "[checkpoint]\n[observe]");
+    await checkWritable(config);
+    assert.deepEqual((await Array.fromAsync(Deno.readDir(root))).length, 2, "nothing is made");
+    config.run.directory = `${root}/file`;
+    config.output.path = `${root}/folder`;
+    config.output.peft_dir = `${root}/file/peft`;
+    config.checkpoint!.directory = `${root}/file`;
+    config.observe!.directory = `${root}/file/deep/er`;
+    config.metrics.csv = `${root}/folder/`;
+    await assert.rejects(checkWritable(config), (error: ServiceError) => {
+      assert.equal(error.code, "config_invalid");
+      const keys = (error.details.problems as { key: string }[]).map(({ key }) => key);
+      assert.deepEqual(keys, [
+        "run.directory",
+        "output.path",
+        "output.peft_dir",
+        "checkpoint.directory",
+        "observe.directory",
+        "metrics.csv",
+      ]);
+      assert.match(error.message, /\nrun\.directory: Cannot write .*file: it is not a folder\n/);
+      return true;
+    });
+  }));
+
+Deno.test("a run is refused for a place that it would need at its end", () =>
+  withFolder(async (root) => {
+    await Deno.writeTextFile(`${root}/file`, "");
+    const text = `
+run = { algorithm = "sft", directory = "run" }
+model.path = ${JSON.stringify(await fixturePath("models/tiny-agent-q8_0.gguf"))}
+sft.data = ${JSON.stringify(await fixturePath("models/tiny-agent/sft-traces.jsonl"))}
+output.peft_dir = "file/peft"`;
+    const loaded = parseRunConfig(text, { path: `${root}/x.toml` });
+    const start = startRun({ loaded, entry_url: "data:,", mode: "new", checkpoint: null, force: false });
+    await assert.rejects(start, { code: "config_invalid", message: /output\.peft_dir/ });
+    await assert.rejects(Deno.stat(`${root}/run`), "nothing was begun");
+  }));

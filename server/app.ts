@@ -30,7 +30,7 @@ export interface AppOptions {
   clock: Clock;
   /** The port that the server listens on. */
   port: () => number;
-  /** Asked once, at the first request for capabilities. */
+  /** Asked at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<DeviceCard[]>;
   /** A line of the server's log. */
   log: (line: Record<string, unknown>) => void;
@@ -93,7 +93,7 @@ export class App {
       throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
     }
     const found = findPath(pathname.slice("/v1".length));
-    if (!found) throw notFound("There is no such route; GET /v1/openapi.json lists them");
+    if (!found) throw notFound("There is no such route under /v1");
     const allow = allowHeader(found.methods);
     if (request.method === "OPTIONS") return { status: 204, headers: { allow }, body: "" };
     if (!allow.split(", ").includes(request.method)) {
@@ -127,9 +127,19 @@ export class App {
   }
 
   async #capabilities() {
-    this.#devices ??= this.#options.probeDevices();
+    this.#devices ??= this.#probe();
     const ram_bytes = Deno.systemMemoryInfo().total;
     return capabilities(this.#options.config, { devices: await this.#devices, ram_bytes });
+  }
+
+  /** A probe that failed is not remembered: the next request asks again. */
+  async #probe(): Promise<DeviceCard[]> {
+    try {
+      return await this.#options.probeDevices();
+    } catch (error) {
+      this.#devices = null;
+      throw error;
+    }
   }
 
   #failed(error: unknown, trace_id: string): Answer {

@@ -51,6 +51,31 @@ function assertProblem(answer: Sent, type: ProblemType): void {
   assert.equal(answer.headers["cache-control"], "no-store");
 }
 
+Deno.test("a probe that failed is asked again", async () => {
+  let asked = 0;
+  const probe = () => ++asked === 1 ? Promise.reject(new Error("busy")) : Promise.resolve([DEVICE]);
+  const { send } = testApp("", probe);
+  assertProblem(await send("/v1/capabilities"), "internal");
+  assert.deepEqual((await send("/v1/capabilities")).json.devices, [DEVICE]);
+  await send("/v1/capabilities");
+  assert.equal(asked, 2);
+});
+
+Deno.test("a device shows the contract's fields and no other", async () => {
+  const more = { ...DEVICE, vendor: "4318" };
+  const { send } = testApp("", () => Promise.resolve([more]));
+  assert.deepEqual((await send("/v1/capabilities")).json.devices, [DEVICE]);
+});
+
+Deno.test("a path that is no route does not send its reader to one that is not built", async () => {
+  const { send } = testApp();
+  const missing = await send("/v1/nothing");
+  assertProblem(missing, "not-found");
+  for (const [path] of missing.json.detail.matchAll(/\/v1\/[\w./-]+/g)) {
+    assert.equal((await send(path)).status, 200);
+  }
+});
+
 Deno.test("health tells version and whole seconds of uptime", async () => {
   const { send, clock } = testApp();
   await clock.advance(90_999);

@@ -32,6 +32,13 @@ export function budgetCard(requested: string | number, total_bytes: number | nul
   return { requested, total_bytes, effective_bytes };
 }
 
+/** Only what the contract names: whoever probes may know more. */
+function deviceCard(
+  { name, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
+): DeviceCard {
+  return { name, backend, driver, features, limits, vram_bytes, software };
+}
+
 export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts) {
   return {
     version: VERSION,
@@ -42,7 +49,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
       mcp: false,
       containers: false,
     },
-    devices,
+    devices: devices.map(deviceCard),
     budgets: {
       vram: budgetCard(config.limits.vram, devices[0]?.vram_bytes ?? null),
       ram: budgetCard(config.limits.ram, ram_bytes),

@@ -20,9 +20,15 @@ interface TrainOptions {
 /** How often the line of an interactive terminal shows that time passes. */
 const TICK_MS = 1000;
 
-function startMode({ resume, fork }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
+function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
   if (resume && fork !== undefined) {
     throw new ServiceError("config_invalid", "Cannot train: --resume and --fork exclude each other");
+  }
+  if (resume && force) {
+    throw new ServiceError(
+      "config_invalid",
+      "Cannot train: --resume goes on with what --force would replace; give one of them",
+    );
   }
   return { mode: resume ? "resume" : fork === undefined ? "new" : "fork", checkpoint: fork ?? null };
 }

@@ -128,9 +128,11 @@ Deno.test("options choose how a run begins", async () => {
   assert.deepEqual(await begin("--force"), ["new", null, true]);
   assert.deepEqual(await begin("--resume"), ["resume", null, false]);
   assert.deepEqual(await begin("--fork", "runs/x/update_4"), ["fork", "runs/x/update_4", false]);
-  const both = new ScriptedRun(completing);
-  assert.equal(await both.train(EXAMPLE, "--resume", "--fork", "x"), 2);
-  assert.equal(both.started, null);
+  for (const other of [["--fork", "x"], ["--force"]]) {
+    const both = new ScriptedRun(completing);
+    assert.equal(await both.train(EXAMPLE, "--resume", ...other), 2);
+    assert.equal(both.started, null);
+  }
 });
 
 Deno.test("with --control standard output is left to the answers, and commands' ends are no failures", async () => {

@@ -80,19 +80,23 @@ export class AgentGrpo implements Algorithm {
     const started_ms = clock.monotonic_ms();
     const groups = await this.#rollout(update, this.#draw(request.drawn), signal);
     const rolled_out_ms = clock.monotonic_ms();
-    let values: Metrics = {}, learned = nothingLearned();
+    const rollout_seconds = (rolled_out_ms - started_ms) / 1000;
+    let learned: Learned, values: Metrics;
     try {
       finishGroups(groups, this.#settings);
       learned = await this.#learn(groups, request);
-    } finally {
-      values = rolloutMetrics(groups, (rolled_out_ms - started_ms) / 1000);
-      await observe?.(update, groups, { ...learned.steps.at(-1)?.values, ...values });
+      const train_seconds = (clock.monotonic_ms() - rolled_out_ms) / 1000;
+      values = {
+        ...rolloutMetrics(groups, rollout_seconds),
+        ...await this.#trainMetrics(learned, train_seconds),
+      };
+    } catch (error) {
+      // What failed the update matters more than whether it could be written down.
+      await observe?.(update, groups, rolloutMetrics(groups, rollout_seconds)).catch(() => {});
+      throw error;
     }
-    const train_seconds = (clock.monotonic_ms() - rolled_out_ms) / 1000;
-    return this.#summarize(groups, learned, {
-      ...values,
-      ...await this.#trainMetrics(learned, train_seconds),
-    });
+    await observe?.(update, groups, { ...learned.steps.at(-1)?.values, ...values });
+    return this.#summarize(groups, learned, values);
   }
 
   evaluate(request: EvaluationRequest): Promise<EvaluationResult> {

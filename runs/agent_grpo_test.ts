@@ -6,7 +6,7 @@ import { ManualClock } from "../core/clock.ts";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { AgentGrpo, REFERENCE } from "./agent_grpo.ts";
-import { atMask } from "./step_metrics.ts";
+import { atMask, type Metrics } from "./step_metrics.ts";
 import { testConfig } from "./testing.ts";
 import { testAgentHost, type TestRunOptions } from "./testing_run.ts";
 
@@ -27,7 +27,7 @@ async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions
   }).client;
   await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
   const clock = new ManualClock();
-  const observed: { update: number; groups: readonly Group[] }[] = [];
+  const observed: { update: number; groups: readonly Group[]; metrics: Metrics }[] = [];
   const algorithm = new AgentGrpo({
     config,
     agent: testAgentHost({ config, engine, clock, verify }),
@@ -36,7 +36,7 @@ async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions
     scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
     heldout: null,
     clock,
-    observe: (update, groups) => Promise.resolve(void observed.push({ update, groups })),
+    observe: (update, groups, metrics) => Promise.resolve(void observed.push({ update, groups, metrics })),
   });
   const run = (update: number, drawn = (update - 1) * config.agent!.scenarios_per_update) =>
     algorithm.runUpdate({ update, drawn, learningRate: (step) => 0.1 * (step + 1), signal });
@@ -85,6 +85,15 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
   assert.equal(values["ratio/clipped_fraction_low"], 0);
   assert.ok(Math.abs(result.values["kl/sample_train_max"]!) < 1e-6);
   assert.ok(kept.some(({ fragments }) => fragments[0]!.sampled.ratios[0] === 1));
+});
+
+Deno.test("what is exported has every metric of the update", async () => {
+  const { run, observed } = await grpo({});
+  const { steps, values } = await run(1);
+  for (const name of ["kl/sample_train_v1", "time/train_seconds", "memory/device_bytes", "loss/policy"]) {
+    assert.ok(name in observed[0]!.metrics, name);
+  }
+  assert.deepEqual(observed[0]!.metrics, { ...steps.at(-1)!.values, ...values });
 });
 
 Deno.test("a scenario is an update's group, and history counts its passes", async () => {

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { basename, resolve } from "node:path";
 import { ServiceError } from "../core/errors.ts";
 import { sha256OfFile } from "../core/files.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
@@ -223,7 +224,8 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
     if (await sha256OfFile(path) !== file.sha256) throw refuse(`${name} is damaged: its SHA-256 differs`);
     size_bytes += info.size;
   }
-  return { name: directory.slice(directory.lastIndexOf("/") + 1), directory, size_bytes, record };
+  const whole = resolve(directory);
+  return { name: basename(whole), directory: whole, size_bytes, record };
 }
 
 /** Null unless the text is, byte for byte, what was sealed. */

@@ -191,3 +191,13 @@ Deno.test("pruning keeps the newest and the best, counting by update and not by 
     assert.equal((await newestCheckpoint(root, assert.fail))!.record.state.update, 1_000_000);
   });
 });
+
+Deno.test("a checkpoint's name is its folder's, however the path is written", strict, async () => {
+  await withRoot(async (root) => {
+    await save(root, 4);
+    for (const path of [`${root}/update_000004`, `${root}/update_000004/`, `${root}/./update_000004//`]) {
+      const { name, directory } = await loadCheckpoint(path);
+      assert.deepEqual([name, directory], ["update_000004", `${root}/update_000004`]);
+    }
+  });
+});

@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { number } from "../config/fields.ts";
 import type { ErrorRecord } from "../core/errors.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
 import type { CommandEvent } from "./event.ts";
@@ -13,7 +14,10 @@ import { refusal, type RunFacts, type RunState } from "./run.ts";
 export const MAX_COMMAND_BYTES = 4 << 20;
 
 const id = z.union([z.string(), z.number()]);
-const timeout_ms = z.number().positive().optional();
+/** What a timer can wait. */
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 
 const message = z.looseObject({ role: z.enum(["system", "user", "assistant", "tool"]) });
 
@@ -26,7 +30,7 @@ const commandSchema = z.discriminatedUnion("command", [
     checkpoint: z.boolean().default(false),
   }),
   z.strictObject({ id, command: z.literal("checkpoint") }),
-  z.strictObject({ id, command: z.literal("set_lr"), lr: z.number().positive() }),
+  z.strictObject({ id, command: z.literal("set_lr"), lr: number("training.lr") }),
   z.strictObject({
     id,
     command: z.literal("evaluate"),

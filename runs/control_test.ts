@@ -61,6 +61,8 @@ for (
     ['{"id": 1}', /command/],
     ['{"id": 1, "command": "explode"}', /command/],
     ['{"id": 1, "command": "set_lr", "lr": 0}', /lr/],
+    ['{"id": 1, "command": "set_lr", "lr": 1.5}', /lr/],
+    ['{"id": 1, "command": "evaluate", "timeout_ms": 2147483648}', /timeout_ms/],
     ['{"id": 1, "command": "pause", "now": true}', /now/],
     ['{"id": 1, "command": "generate", "messages": [], "max_new_tokens": 1}', /messages/],
   ] as const

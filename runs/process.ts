@@ -10,7 +10,8 @@ import { checkFork, refuseChanges } from "./config_identity.ts";
 import type { ControlPort } from "./control.ts";
 import { RunDirectory } from "./directory.ts";
 import type { RunEvent } from "./event.ts";
-import { EventLog } from "./event_log.ts";
+import { endEvent } from "./end_event.ts";
+import { EventLog, readEvents } from "./event_log.ts";
 import { LiveRun } from "./live_run.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
@@ -104,11 +105,17 @@ export async function startPrepared(
       },
     });
     const run = new LiveRun({ config, directory, log, clock, identity });
-    const supervisor = directory.record.state === "completed" ? null : await begin(run, prepared, options);
-    if (supervisor) await directory.commit();
-    const ended = (supervisor ? supervisor.train() : nothingLeft(run)).finally(release);
+    if (run.runState === "completed") {
+      const ended = await tellEnd(run, prepared, events);
+      await release();
+      events.close();
+      return { events, stop: () => {}, ended: Promise.resolve(ended) };
+    }
+    const supervisor = await begin(run, prepared, options);
+    await directory.commit();
+    const ended = supervisor.train().finally(release);
     ended.then(() => events.close(), (error) => events.fail(error));
-    return { events, stop: () => supervisor?.stop(), ended };
+    return { events, stop: () => supervisor.stop(), ended };
   } catch (error) {
     if (is_new) await directory.discard();
     await release();
@@ -134,21 +141,21 @@ async function begin(
   }
 }
 
-function nothingLeft(run: LiveRun): Promise<RunState> {
-  const message = `run ${run.id} is completed: there is nothing left to do`;
-  run.emit({ kind: "log", level: "info", message });
-  run.emit({
-    kind: "end",
-    state: "completed",
-    reason: null,
-    detail: null,
-    update: run.state.update,
-    evaluation: null,
-    plot: null,
-    adapter: run.config.output.path,
-    deterministic: run.directory.record.deterministic,
-  });
-  return Promise.resolve("completed");
+/** Nothing is left to do: the end of the log is told again, and nothing is written. */
+async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<RunEvent>): Promise<RunState> {
+  const newest = await newestCheckpoint(run.checkpointRoot, () => {});
+  if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  let end: RunEvent | null = null;
+  for await (const event of readEvents(run.directory.eventsPath)) if (event.kind === "end") end = event;
+  if (end?.kind === "end" && end.state === "completed") {
+    events.push(end);
+    return "completed";
+  }
+  // The process died between the record and its last event.
+  run.goOnFrom(newest);
+  run.emit(endEvent(run, "completed"));
+  await run.flush();
+  return "completed";
 }
 
 /** The checkpoint that the run goes on from; null for a beginning. */

@@ -4,7 +4,15 @@ import { ServiceError } from "../core/errors.ts";
 import type { RunEvent } from "./event.ts";
 import { readEvents } from "./event_log.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, ofKind, superviseInstead, testRunConfig, withFolder } from "./testing_run.ts";
+import {
+  eventsOf,
+  MORE,
+  ofKind,
+  superviseInstead,
+  testPipe,
+  testRunConfig,
+  withFolder,
+} from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
@@ -177,15 +185,83 @@ Deno.test("what the machine refuses before the first update leaves nothing", str
   });
 });
 
-Deno.test("a completed run has nothing left to do", strict, async () => {
+Deno.test("a completed run tells its end again and writes nothing", strict, async () => {
   await withFolder(async (root) => {
-    await (await startTestRun({ root })).ended;
-    const again = await startTestRun({ root, start: { mode: "resume" } });
-    const events = await eventsOf(again);
-    assert.equal(await again.ended, "completed");
-    assert.deepEqual(events.map((event) => event.kind), ["log", "end"]);
+    const before = await eventsOf(await startTestRun({ root }));
+    const log = () => Deno.readTextFile(`${root}/runs/test/events.jsonl`);
+    const resume = (change = (_: ReturnType<typeof testRunConfig>) => {}) =>
+      startTestRun({ root, change, start: { mode: "resume" } });
+    const text = await log();
+    for (let time = 0; time < 2; time++) {
+      const again = await resume();
+      assert.deepEqual(await eventsOf(again), [before.at(-1)]);
+      assert.equal(await again.ended, "completed");
+      assert.equal(await log(), text);
+    }
+    await assert.rejects(resume((config) => config.agent!.updates = 9), /agent\.updates changed/);
+    // A process that died before its last event.
+    await Deno.writeTextFile(
+      `${root}/runs/test/events.jsonl`,
+      text.trimEnd().split("\n").slice(0, -1).join("\n") + "\n",
+    );
+    const [end, ...none] = await eventsOf(await resume());
+    const { evaluation, update } = before.at(-1) as Extract<RunEvent, { kind: "end" }>;
+    assert.ok(end?.kind === "end" && end.state === "completed" && end.seq === before.at(-1)!.seq);
+    assert.deepEqual([end.evaluation, end.update, none], [evaluation, update, []]);
   });
 });
+
+Deno.test("a refused resume leaves the configuration that the run has", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 2) })).ended;
+    const stored = () => Deno.readTextFile(`${root}/runs/test/config.toml`);
+    const before = await stored();
+    const change = (config: ReturnType<typeof testRunConfig>) => config.training.lr *= 2;
+    await assert.rejects(startTestRun({ root, change, start: { mode: "resume" } }), { code: "conflict" });
+    assert.equal(await stored(), before);
+    const more = (config: ReturnType<typeof testRunConfig>) => config.checkpoint!.keep = 7;
+    await (await startTestRun({ root, change: more, start: { mode: "resume" } })).ended;
+    assert.match(await stored(), /keep = 7/);
+  });
+});
+
+Deno.test(
+  "a lost device takes neither the learning rate that was set nor what a fork began with",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      await (await startTestRun({ root: `${root}/parent` })).ended;
+      const checkpoint = `${root}/parent/runs/test/checkpoints/update_000002/`;
+      const pipe = testPipe();
+      let steps = 0;
+      const run = await startTestRun({
+        root: `${root}/fork`,
+        more: MORE.replace("every_updates = 1", "every_updates = 50"),
+        change: (config) => config.agent!.updates = 5,
+        start: { mode: "fork", checkpoint, control: pipe.port },
+        refuse: (method, _, engine) => {
+          if (method !== "train_step" || engine > 1) return;
+          if (++steps === 1) pipe.send({ id: 1, command: "set_lr", lr: 0.5 });
+          else throw new ServiceError("device_lost", "Cannot train: the device is lost");
+        },
+      });
+      const events = await eventsOf(run);
+      assert.equal(await run.ended, "completed");
+      const rates = ofKind(events, "metrics").flatMap(({ values }) =>
+        values["optimizer/learning_rate"] ?? []
+      );
+      // Update 3 twice; the groups of update 4 teach nothing.
+      assert.deepEqual(rates, [0.01, 0.5, 0.5]);
+      const states = ofKind(events, "state").map(({ state, checkpoint }) => [state, checkpoint]);
+      const name = "update_000002";
+      assert.deepEqual(states, [["starting", name], ["running", name], ["running", name], [
+        "completed",
+        null,
+      ]]);
+      assert.equal((await recordOf(`${root}/fork`)).parent.checkpoint, name);
+    });
+  },
+);
 
 Deno.test("a run is not resumed with another configuration or other data", strict, async () => {
   await withFolder(async (root) => {

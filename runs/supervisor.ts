@@ -8,6 +8,7 @@ import { REFERENCE } from "./agent_grpo.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "./checkpoint.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
+import { endEvent } from "./end_event.ts";
 import type { CommandEvent } from "./event.ts";
 import type { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
@@ -16,7 +17,6 @@ import { QuestionSlots } from "./question_slots.ts";
 import { answerQuestion, questionSequences } from "./questions.ts";
 import { failureReason, type RunState } from "./run.ts";
 import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "./session.ts";
-import { textPlot } from "./text_plot.ts";
 import { type LoopEnd, POLICY, TrainingLoop } from "./training_loop.ts";
 
 /** Engines that are replaced in one run after their device was lost. */
@@ -149,19 +149,25 @@ export class Supervisor {
   async #replaceEngine(reason: string): Promise<void> {
     this.#losses++;
     const run = this.#run;
-    const { update } = run.state;
+    const { update, learning_rate } = run.state;
     await this.#session!.close();
-    const from = await newestCheckpoint(
+    const own = await newestCheckpoint(
       run.checkpointRoot,
       (message) => run.warn("checkpoint_damaged", message),
     );
-    run.goOnFrom(from ?? this.#options.from);
+    const from = own ?? this.#options.from;
+    run.goOnFrom(from);
+    if (run.state.learning_rate !== learning_rate) {
+      // A command set it since: no device takes that away, and no checkpoint holds it yet.
+      run.state.learning_rate = learning_rate;
+      run.saved_update = null;
+    }
     run.warn(
       "device_lost",
       `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
         `its place and goes on after update ${run.state.update}`,
     );
-    await this.#openSession(from ?? this.#options.from);
+    await this.#openSession(from);
     run.emit({
       kind: "state",
       state: run.runState,
@@ -224,35 +230,17 @@ export class Supervisor {
 
   async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
     const run = this.#run;
-    const { config, state } = run;
+    const { config } = run;
     const error = end === null ? errorRecord(failure) : null;
     const reason = error && failureReason(error.code);
     const detail = error?.message ?? null;
     const ended: RunState = end ?? "failed";
     await run.enter(ended, { reason, detail });
-    run.emit({
-      kind: "end",
-      state: ended,
-      reason,
-      detail,
-      update: state.update,
-      evaluation: state.pass_rate_before && state.pass_rate_latest && state.evaluations > 1
-        ? { before: state.pass_rate_before, after: state.pass_rate_latest }
-        : null,
-      plot: this.#plot(),
-      adapter: ended === "completed" ? config.output.path : null,
-      deterministic: state.deterministic,
-    });
+    run.emit(endEvent(run, ended, { reason, detail }));
     if (config.metrics.csv !== undefined) {
       await run.flush();
       await writeMetricsCsv(run.directory.eventsPath, config.metrics.csv);
     }
     return ended;
-  }
-
-  #plot(): string | null {
-    const { curve } = this.#run.state;
-    const title = this.#run.config.run.algorithm === "sft" ? "loss by update" : "mean reward by update";
-    return textPlot(title, curve.map((value) => value ?? NaN)) || null;
   }
 }

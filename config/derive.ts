@@ -11,15 +11,24 @@ export interface ConfigFacts {
   context_length: number;
   /** Tokens in the model's vocabulary. */
   vocabulary: number;
+  /** What `lora.init_adapter` holds; left out: there is none. */
+  init_adapter?: AdapterFacts;
   /** Updates whose trajectory texts are kept; the server's key of that name. Left out: 100. */
   observe_target_updates?: number;
+}
+
+/** An adapter's own shape, which a configuration that starts from it takes over. */
+export interface AdapterFacts {
+  rank: number;
+  alpha: number;
+  targets: RunConfig["lora"]["targets"];
 }
 
 type Filled<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
 
 export type ResolvedTraining = Filled<
   TrainingConfig,
-  "ctx" | "lr" | "batch_tokens" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
+  "ctx" | "lr" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
 >;
 export type ResolvedAgent =
   & Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">
@@ -96,7 +105,7 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
   const { lora, agent, evaluation, preference, observe, ...rest } = resolvePaths(config, facts.path);
   return {
     ...rest,
-    lora: { ...lora, seed: lora.seed ?? config.run.seed },
+    lora: { ...lora, ...facts.init_adapter, seed: lora.seed ?? config.run.seed },
     training,
     ...(agent && { agent: resolveAgent(agent, training.ctx) }),
     ...(evaluation && { evaluation: resolveEvaluation(evaluation, config.run.seed) }),
@@ -120,7 +129,9 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
     ...training,
     ctx,
     lr: training.lr ?? DEFAULT_LEARNING_RATES[config.run.algorithm],
-    batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
+    ...(config.run.algorithm !== "agent_grpo" && {
+      batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
+    }),
     micro_batch_tokens: training.micro_batch_tokens ?? Math.max(ctx, MIN_MICRO_BATCH_TOKENS),
     loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(16, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,

@@ -5,13 +5,15 @@ import { parseRunConfig } from "./load.ts";
 
 const FACTS = { path: "/jobs/first.toml", context_length: 32_768, vocabulary: 151_936 };
 
+const AGENT = `agent.scenarios = "s.jsonl"
+agent.updates = 250
+agent.environment = { type = "local", allow_unsandboxed = true, scenario_toolsets = ["files"] }`;
+
 function resolve(algorithm: string, lines = "", facts = FACTS) {
+  const section = algorithm === "sft" ? 'sft.data = "t.jsonl"' : AGENT;
   const text = `run.algorithm = "${algorithm}"
 model.path = "m.gguf"
-sft.data = "t.jsonl"
-agent.scenarios = "s.jsonl"
-agent.updates = 250
-agent.environment = { type = "local", allow_unsandboxed = true, scenario_toolsets = ["files"] }
+${section}
 ${lines}`;
   return resolveConfig(parseRunConfig(text, { path: facts.path }).config, facts);
 }
@@ -32,14 +34,15 @@ Deno.test("learning rates go by algorithm, clip ranges by level", () => {
 Deno.test("the context is the smaller of 4096 and the model's, and bounds a trajectory", () => {
   const ctx = (context_length: number, lines = "") => {
     const { training, agent } = resolve("agent_grpo", lines, { ...FACTS, context_length });
-    return [training.ctx, agent!.max_trajectory_tokens, training.batch_tokens, training.micro_batch_tokens];
+    return [training.ctx, agent!.max_trajectory_tokens, training.micro_batch_tokens];
   };
-  assert.deepEqual(ctx(32_768), [4096, 4096, 16_384, 4096]);
-  assert.deepEqual(ctx(1024), [1024, 1024, 4096, 2048]);
+  assert.deepEqual(ctx(32_768), [4096, 4096, 4096]);
+  assert.deepEqual(ctx(1024), [1024, 1024, 2048]);
+  assert.equal(resolve("sft", "", { ...FACTS, context_length: 1024 }).training.batch_tokens, 4096);
+  assert.equal(resolve("agent_grpo").training.batch_tokens, undefined, "its steps are whole groups");
   assert.deepEqual(ctx(1024, "training.ctx = 512\nagent.max_trajectory_tokens = 300"), [
     512,
     300,
-    2048,
     2048,
   ]);
 });

@@ -2,7 +2,7 @@
 
 import type { z } from "zod";
 import { type ConfigKey, describeKeys, namesAt } from "./describe.ts";
-import { nearestName } from "./nearest.ts";
+import { editDistance, nearestName } from "./nearest.ts";
 import type { ConfigProblemCode } from "./problems.ts";
 import { valueAt } from "./toml_tree.ts";
 
@@ -160,7 +160,8 @@ function nearestKey(path: readonly (string | number)[]): string | null {
   const others = describeKeys().map((key) => key.key);
   const last = (key: string) => key.slice(key.lastIndexOf(".") + 1);
   const close = nearestName(name, others.map(last));
-  if (close === null) return null;
+  // Far from home a short name is near to anything: `dir` is two edits from `lr`.
+  if (close === null || 2 * editDistance(name, close, name.length) >= name.length) return null;
   const same = others.filter((key) => last(key) === close);
   return `did you mean ${same.map((key) => `"${key}"`).join(" or ")}?`;
 }

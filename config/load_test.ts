@@ -118,6 +118,8 @@ Deno.test("an unknown key is answered with the key that was meant", () => {
   assert.equal(hint("run", "rank = 8"), 'did you mean "lora.rank"?');
   assert.equal(hint("checkpoint", "patience = 2"), 'did you mean "evaluation.patience"?');
   assert.equal(hint("agent.environment.limits", "cpu = 1"), 'did you mean "agent.environment.limits.cpus"?');
+  assert.equal(hint("observe", 'dir = "x"'), undefined);
+  assert.equal(hint("agent", "lrr = 1e-5"), 'did you mean "training.lr"?');
   assert.equal(hint("agents", "updates = 1"), 'did you mean "agent"?');
   assert.equal(hint("model", `${"x".repeat(10_000)} = 1`), undefined);
 });
@@ -183,6 +185,10 @@ Deno.test("rules across keys", () => {
   assert.deepEqual(keys("agent", 'kl_reference = "init_adapter"'), ["agent.kl_reference"]);
   assert.deepEqual(keys("training", "epochs = 2"), ["training.epochs"]);
   assert.deepEqual(keys("training", "epochs = 2", SFT), []);
+  assert.deepEqual(keys("training", "batch_tokens = 2048"), ["training.batch_tokens"]);
+  assert.deepEqual(keys("training", "batch_tokens = 2048", SFT), []);
+  assert.deepEqual(keys("sft", 'data = "x.jsonl"'), ["sft"]);
+  assert.deepEqual(keys("agent", 'scenarios = "s.jsonl"\nupdates = 1', SFT), ["agent"]);
   assert.deepEqual(keys("training", "ctx = 512\nmicro_batch_tokens = 511"), [
     "training.micro_batch_tokens",
   ]);

@@ -12,6 +12,16 @@ const AGENT = `agent.scenarios = "s.jsonl"
 agent.updates = 1
 `;
 
+/** A whole configuration: of sft, or of agent_grpo where the lines are about the agent. */
+const around = (lines: string) =>
+  lines.startsWith(AGENT)
+    ? `run.algorithm = "agent_grpo"
+model.path = "m.gguf"
+agent.environment = { type = "local", allow_unsandboxed = true, scenario_toolsets = ["files"] }
+${lines}
+`
+    : `${BASE}${lines}\n`;
+
 Deno.test("every entry is about a key of the schema", () => {
   const keys = describeKeys().map(({ key }) => key.replaceAll("[]", ""));
   for (const { key } of NOT_BUILT) {
@@ -41,7 +51,7 @@ Deno.test("a part that is not built is refused by its name and its line, and by 
     ['metrics.tensorboard_dir = "tb"', "metrics.tensorboard_dir"],
   ];
   for (const [lines, use] of cases) {
-    const text = `${BASE}${lines}\n`;
+    const text = around(lines);
     const { problems } = checkRunConfig(text, { path: "c.toml" });
     assert.equal(problems.length, 1, `${lines}: ${JSON.stringify(problems)}`);
     assert.equal(problems[0]!.code, "not_built");
@@ -62,7 +72,7 @@ Deno.test("values that need no further part pass", () => {
       `${AGENT}agent.overlong_penalty = 0`,
     ]
   ) {
-    assert.deepEqual(checkRunConfig(`${BASE}${line}\n`, { path: "c.toml" }).problems, [], line);
+    assert.deepEqual(checkRunConfig(around(line), { path: "c.toml" }).problems, [], line);
   }
 });
 

@@ -1,21 +1,47 @@
 /** A loaded configuration with every key's value, checked once more: derived values can break a rule too. */
 
 import { type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
+import type { Finding } from "./issues.ts";
 import { type LoadedConfig, placeFindings } from "./load.ts";
+import { LORA_TARGET_NAMES } from "./lora.ts";
 import { configError } from "./problems.ts";
 import { checkRules } from "./rules.ts";
+import { parseToml, valueAt } from "./toml_tree.ts";
 
 /** Tells where the context comes from when the file does not say. */
 const DERIVED_CTX = "training.ctx is not set: it is the smaller of 4096 and the model's context";
 
+/** Keys of `[lora]` that the file sets to something else than what the adapter to start from has. */
+function adapterFindings({ config: { lora }, text }: LoadedConfig, { init_adapter }: ConfigFacts): Finding[] {
+  const toml = parseToml(text);
+  if (!init_adapter || "message" in toml) return [];
+  const targets = (value: typeof lora.targets) =>
+    value === "all" ? [...LORA_TARGET_NAMES].sort().join() : [...new Set(value)].sort().join();
+  const differs = {
+    rank: lora.rank !== init_adapter.rank,
+    alpha: Math.fround(lora.alpha) !== Math.fround(init_adapter.alpha),
+    targets: targets(lora.targets) !== targets(init_adapter.targets),
+  };
+  return (["rank", "alpha", "targets"] as const).filter((key) =>
+    differs[key] && valueAt(toml.tree, ["lora", key]) !== undefined
+  ).map((key) => ({
+    path: ["lora", key],
+    code: "invalid_value",
+    message: `must be that of lora.init_adapter (${JSON.stringify(init_adapter[key])})`,
+    hint: "leave it out",
+  }));
+}
+
 /** @throws {ServiceError} `config_invalid`: a rule that the derived values break, at the key that the file has. */
-export function resolveLoaded({ config, path, text }: LoadedConfig, facts: ConfigFacts): ResolvedConfig {
+export function resolveLoaded(loaded: LoadedConfig, facts: ConfigFacts): ResolvedConfig {
+  const { config, path, text } = loaded;
   const resolved = resolveConfig(config, facts);
   const findings = checkRules(resolved).map((finding) =>
     config.training.ctx === undefined && finding.message.includes("training.ctx")
       ? { ...finding, hint: DERIVED_CTX }
       : finding
   );
+  findings.push(...adapterFindings(loaded, facts));
   if (findings.length > 0) throw configError(path, placeFindings(findings, { text, path }));
   return resolved;
 }

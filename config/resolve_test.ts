@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import type { ConfigFacts } from "./derive.ts";
 import { parseRunConfig } from "./load.ts";
 import type { ConfigProblem } from "./problems.ts";
 import { resolveLoaded } from "./resolve.ts";
 
 const FACTS = { path: "/jobs/a.toml", context_length: 1024, vocabulary: 1000 };
 
-function problemsOf(lines: string): ConfigProblem[] {
+function problemsOf(lines: string, facts: ConfigFacts = FACTS): ConfigProblem[] {
   const text = `run.algorithm = "agent_grpo"
 model.path = "m.gguf"
 agent.scenarios = "s.jsonl"
@@ -14,7 +15,7 @@ agent.updates = 2
 agent.environment = { type = "local", allow_unsandboxed = true, scenario_toolsets = ["files"] }
 ${lines}`;
   try {
-    resolveLoaded(parseRunConfig(text, { path: FACTS.path }), FACTS);
+    resolveLoaded(parseRunConfig(text, { path: FACTS.path }), facts);
     return [];
   } catch (error) {
     assert.ok(error instanceof ServiceError && error.code === "config_invalid");
@@ -32,4 +33,24 @@ Deno.test("what does not fit a derived context is refused at its line", () => {
   ]);
   assert.match(problemsOf("training.micro_batch_tokens = 128")[0]!.hint!, /training\.ctx is not set/);
   assert.deepEqual(brief("agent.max_trajectory_tokens = 1024\ntraining.micro_batch_tokens = 1024"), []);
+});
+
+Deno.test("an adapter to start from brings its own rank, alpha and targets", () => {
+  const init_adapter = { rank: 4, alpha: Math.fround(0.1), targets: ["q_proj" as const, "v_proj" as const] };
+  const facts = { ...FACTS, init_adapter };
+  const from = 'lora.init_adapter = "a.gguf"\n';
+  const keys = (lines: string) => problemsOf(from + lines, facts).map(({ line, key }) => `${line} ${key}`);
+  assert.deepEqual(keys(""), []);
+  assert.deepEqual(keys('lora.rank = 4\nlora.alpha = 0.1\nlora.targets = ["v_proj", "q_proj"]'), []);
+  assert.deepEqual(keys('lora.rank = 8\nlora.alpha = 16\nlora.targets = "all"'), [
+    "7 lora.rank",
+    "8 lora.alpha",
+    "9 lora.targets",
+  ]);
+  const text = `run.algorithm = "sft"
+model.path = "m.gguf"
+sft.data = "t.jsonl"
+${from}`;
+  const { lora } = resolveLoaded(parseRunConfig(text, { path: FACTS.path }), facts);
+  assert.deepEqual([lora.rank, lora.alpha, lora.targets], [4, Math.fround(0.1), ["q_proj", "v_proj"]]);
 });

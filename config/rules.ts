@@ -31,6 +31,17 @@ const RULES: readonly Rule[] = [
     },
   },
   {
+    keys: ["run.algorithm"],
+    check: ({ run, ...sections }) =>
+      Object.entries(SECTIONS).filter(([algorithm, section]) =>
+        algorithm !== run.algorithm && sections[section] !== undefined
+      ).map(([algorithm, section]) => ({
+        key: section,
+        message: `is what algorithm "${algorithm}" learns from, and this run's is "${run.algorithm}"`,
+        hint: "leave the section out",
+      })),
+  },
+  {
     keys: ["run.algorithm", "lora.dropout"],
     check: ({ run, lora }) =>
       run.algorithm === "agent_grpo" && lora.dropout > 0 &&
@@ -47,6 +58,11 @@ const RULES: readonly Rule[] = [
       const set: [string, boolean, string][] = [
         ["training.epochs", training.epochs !== 1, 'did you mean "agent.epochs_per_update"?'],
         ["training.updates", training.updates !== undefined, 'did you mean "agent.updates"?'],
+        [
+          "training.batch_tokens",
+          training.batch_tokens !== undefined,
+          "its steps are whole groups: agent.scenarios_per_update and agent.group_size",
+        ],
         ["training.max_minutes", training.max_minutes !== undefined, "leave it out"],
       ];
       return set.filter(([, is_set]) => is_set).map(([key, , hint]) => ({ key, message, hint }));

@@ -25,7 +25,7 @@ export const trainingSchema = z.strictObject({
   }),
   batch_tokens: integer("training.batch_tokens").optional().meta({
     description: "Tokens of one optimiser step of sft and preference.",
-    rule: "4 · ctx",
+    rule: "4 · ctx; agent_grpo has none: its steps are whole groups",
   }),
   micro_batch_tokens: integer("training.micro_batch_tokens").optional().meta({
     description: "Most tokens that go through the model at once in training.",

@@ -4,11 +4,13 @@ import { resolve } from "node:path";
 import type { EnvironmentFactory } from "../agent/environment/environment.ts";
 import { ObserveWriter } from "../agent/observe.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../agent/scenario/scenario.ts";
-import type { ResolvedConfig } from "../config/derive.ts";
+import type { AdapterFacts, ResolvedConfig } from "../config/derive.ts";
 import type { LoadedConfig } from "../config/load.ts";
+import { LORA_TARGET_NAMES } from "../config/lora.ts";
 import { resolveLoaded } from "../config/resolve.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
+import { readAdapter } from "../trainer/formats/adapter.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { type Identity, identityOf, inputFingerprints } from "./config_identity.ts";
@@ -35,7 +37,12 @@ export interface PreparedRun {
 /** @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`. */
 export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const parts = await loadModelParts(loaded.config);
-  const config = resolveLoaded(loaded, { path: resolve(loaded.path), ...parts });
+  const { init_adapter } = loaded.config.lora;
+  const config = resolveLoaded(loaded, {
+    path: resolve(loaded.path),
+    ...parts,
+    ...(init_adapter !== undefined && { init_adapter: await adapterFacts(init_adapter) }),
+  });
   const data = await readData(config, parts);
   return {
     config,
@@ -43,6 +50,11 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
     warnings: [...configWarnings(config, parts), ...dataWarnings(data)],
     createAlgorithm: (session, clock) => createAlgorithm(config, data, { session, clock, parts }),
   };
+}
+
+async function adapterFacts(path: string): Promise<AdapterFacts> {
+  const { rank, alpha, targets } = await readAdapter(path);
+  return { rank, alpha, targets: targets.length === LORA_TARGET_NAMES.length ? "all" : targets };
 }
 
 function createAlgorithm(

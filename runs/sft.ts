@@ -1,6 +1,6 @@
 /** `algorithm = "sft"`: every update is one optimiser step on rows of traces. */
 
-import type { ResolvedConfig, ResolvedTraining } from "../config/derive.ts";
+import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../config/derive.ts";
 import type { Clock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { RandomStream, streamKey } from "../core/random.ts";
@@ -147,7 +147,8 @@ interface PlanOptions {
  * without, as many rows as would fit if each took `ctx` tokens.
  */
 export function planSteps(sequences: readonly SftSequence[], options: PlanOptions): number[][] {
-  const { seed, packing, training: { epochs, updates = Infinity, batch_tokens, ctx } } = options;
+  const { seed, packing, training: { epochs, updates = Infinity, ctx } } = options;
+  const { batch_tokens = BATCH_SEQUENCES * ctx } = options.training;
   const steps: number[][] = [];
   const indices = sequences.map((_, i) => i);
   for (let epoch = 0; epoch < epochs && steps.length < updates; epoch++) {

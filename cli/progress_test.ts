@@ -65,7 +65,7 @@ Deno.test("the line never wraps", () => {
 
 Deno.test("colours are for terminals that want them", () => {
   const plain = printer({ interactive: true }), coloured = printer({ interactive: true, color: true });
-  const warning: EventData = { kind: "warning", code: "c", message: "m" };
+  const warning: EventData = { kind: "warning", code: "no_heldout", message: "m" };
   plain.handle(warning);
   coloured.handle(warning);
   assert.equal(plain.terminal.out, "warning: m\n");

@@ -12,6 +12,13 @@ type Table = Record<string, unknown>;
 /** Sections and keys that name, place or watch a run, and never change what it learns. */
 const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
 
+/** Keys that say how much is done at a time: sampling goes by position, so none of them changes a byte. */
+const CONCURRENCY = [
+  "agent.concurrent_rollouts",
+  "agent.environment.pool.max_live",
+  "training.max_gpu_duty_cycle",
+];
+
 /** Keys whose change starts another stretch of the same training. */
 const FORKABLE = ["agent.updates", "training.updates", "training.epochs", "training.lr", "evaluation"];
 
@@ -60,7 +67,9 @@ export type Identity = Record<string, unknown>;
 
 /** @param inputs {@link inputFingerprints} of the configuration. */
 export function identityOf(config: ResolvedConfig, inputs: Record<string, string>): Identity {
-  const leaves = [...flattenConfig(config)].filter(([key]) => !covers(WITHOUT_EFFECT, key));
+  const leaves = [...flattenConfig(config)].filter(([key]) =>
+    !covers([...WITHOUT_EFFECT, ...CONCURRENCY], key)
+  );
   return Object.fromEntries(leaves.map(([key, value]) => [key, inputs[key] ?? value]));
 }
 

@@ -31,6 +31,9 @@ Deno.test("places and names do not change a run's identity, training does", () =
     identityOf(config, { "model.path": "m", "agent.scenarios": "s" });
   assert.deepEqual(identity(moved), identity(config));
   assert.equal(identity(config)["model.path"], "m");
+  const fewer = structuredClone(config);
+  fewer.agent!.concurrent_rollouts = 1;
+  assert.deepEqual(identity(fewer), identity(config));
   const other = structuredClone(config);
   other.training.lr *= 2;
   assert.notEqual(identityHash(identity(other)), identityHash(identity(config)));

@@ -3,6 +3,7 @@
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { Interval } from "./statistics.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
+import type { RunWarning } from "./warnings.ts";
 
 /** The run changed its state, or went on after a restart. */
 export interface StateEvent {
@@ -90,10 +91,8 @@ export interface LogEvent {
   message: string;
 }
 
-export interface WarningEvent {
+export interface WarningEvent extends RunWarning {
   kind: "warning";
-  code: string;
-  message: string;
 }
 
 /** A control command that was accepted. */

@@ -17,6 +17,7 @@ import type { EventData, StateEvent } from "./event.ts";
 import type { EventLog } from "./event_log.ts";
 import { type RunFacts, type RunState, TRANSITIONS } from "./run.ts";
 import type { Metrics } from "./step_metrics.ts";
+import type { RunWarning } from "./warnings.ts";
 
 export interface LiveRunOptions {
   config: ResolvedConfig;
@@ -81,8 +82,8 @@ export class LiveRun {
     this.#options.log.append(event);
   }
 
-  warn(code: string, message: string): void {
-    this.emit({ kind: "warning", code, message });
+  warn(warning: RunWarning): void {
+    this.emit({ kind: "warning", ...warning });
   }
 
   /** Moves to another state: at once for this process, then in the log, then in the record. */

@@ -172,7 +172,7 @@ async function startingPoint(
       const message = `${
         rescaled.join(", ")
       } differ from the parent's: the gradient's scale changes, tune training.lr`;
-      run.warn("budget_changed_on_fork", message);
+      run.warn({ code: "budget_changed_on_fork", field: rescaled[0]!, message });
     }
     await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
     return parent;
@@ -181,7 +181,7 @@ async function startingPoint(
   if (mode === "new" || run.runState === "starting") return null;
   const newest = await newestCheckpoint(
     run.checkpointRoot,
-    (message) => run.warn("checkpoint_damaged", message),
+    (message) => run.warn({ code: "checkpoint_damaged", message }),
   );
   const facts = { ...run.facts(), has_checkpoint: newest !== null };
   const reason = refusal("resume", run.runState, facts);

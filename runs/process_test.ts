@@ -13,6 +13,7 @@ import {
   testRunConfig,
   withFolder,
 } from "./testing_run.ts";
+import type { PlanWarning } from "./warnings.ts";
 import * as testing from "./testing_run.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
@@ -219,7 +220,10 @@ Deno.test("a refused resume leaves the configuration that the run has", strict, 
     const change = (config: ReturnType<typeof testRunConfig>) => config.training.lr *= 2;
     await assert.rejects(startTestRun({ root, change, start: { mode: "resume" } }), { code: "conflict" });
     assert.equal(await stored(), before);
-    const more = (config: ReturnType<typeof testRunConfig>) => config.checkpoint!.keep = 7;
+    const more = (config: ReturnType<typeof testRunConfig>) => {
+      config.checkpoint!.keep = 7;
+      config.agent!.concurrent_rollouts = 1;
+    };
     await (await startTestRun({ root, change: more, start: { mode: "resume" } })).ended;
     assert.match(await stored(), /keep = 7/);
   });
@@ -325,6 +329,18 @@ Deno.test(
     });
   },
 );
+
+Deno.test("what was found before the run is told at its start, with the key", strict, async () => {
+  await withFolder(async (root) => {
+    const warnings: PlanWarning[] = [
+      { code: "no_checkpoint", field: "checkpoint", message: "without [checkpoint] it starts again" },
+    ];
+    const events = await eventsOf(await startTestRun({ root, more: "", warnings }));
+    const [first, second] = events.slice(1).map((event) => event.kind === "warning" ? event : null);
+    assert.deepEqual([first!.code, first!.field, first!.message], Object.values(warnings[0]!));
+    assert.deepEqual([second!.code, second!.field], ["software_device", "model.device"]);
+  });
+});
 
 Deno.test("metrics are also written as CSV where a path is given", strict, async () => {
   await withFolder(async (root) => {

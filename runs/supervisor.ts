@@ -86,7 +86,7 @@ export class Supervisor {
   async begin(): Promise<void> {
     const { prepared, from } = this.#options;
     await this.#run.enter("starting", { checkpoint: from?.name ?? null });
-    for (const { code, message } of prepared.warnings) this.#run.warn(code, message);
+    for (const warning of prepared.warnings) this.#run.warn(warning);
     await this.#openSession(from);
     await this.#run.enter("running", { checkpoint: from?.name ?? null });
     this.#controller?.listen().then(
@@ -153,7 +153,7 @@ export class Supervisor {
     await this.#session!.close();
     const own = await newestCheckpoint(
       run.checkpointRoot,
-      (message) => run.warn("checkpoint_damaged", message),
+      (message) => run.warn({ code: "checkpoint_damaged", message }),
     );
     const from = own ?? this.#options.from;
     run.goOnFrom(from);
@@ -162,11 +162,12 @@ export class Supervisor {
       run.state.learning_rate = learning_rate;
       run.saved_update = null;
     }
-    run.warn(
-      "device_lost",
-      `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
+    run.warn({
+      code: "device_lost",
+      message:
+        `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
         `its place and goes on after update ${run.state.update}`,
-    );
+    });
     await this.#openSession(from);
     run.emit({
       kind: "state",
@@ -185,7 +186,7 @@ export class Supervisor {
     try {
       const facts = await session.engine.call("load", loadRequest(config));
       const slow = softwareWarning(config, facts);
-      if (slow !== null) this.#run.warn("software_device", slow);
+      if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
       else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
       const { agent, lora } = config;

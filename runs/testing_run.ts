@@ -20,6 +20,7 @@ import type { SftSequence } from "./sft_rows.ts";
 import { testConfig } from "./testing.ts";
 import { AsyncQueue } from "./async_queue.ts";
 import { POLICY } from "./training_loop.ts";
+import type { PlanWarning } from "./warnings.ts";
 
 /** Every turn says its whole text and submits; a fifth of the characters end a turn. */
 class WordChat extends TextChat {
@@ -65,6 +66,8 @@ export interface TestRunOptions {
   refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
   /** A reward in place of the share of vowels. */
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
+  /** What was found before the run. */
+  warnings?: PlanWarning[];
   /** An algorithm in place of the configured one. */
   algorithm?: Algorithm;
   /** What the run is started with beside the configuration. */
@@ -82,7 +85,7 @@ export function testRunConfig(
 
 export async function startTestRun(options: TestRunOptions): Promise<StartedRun> {
   const config = testRunConfig(options);
-  const { algorithm } = options;
+  const { algorithm, warnings = [] } = options;
   const clock = options.clock ?? new ManualClock();
   let engines = 0;
   const openSession = (): Promise<Session> => {
@@ -92,7 +95,7 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(
-    { ...prepared(config), ...(algorithm && { createAlgorithm: () => algorithm }) },
+    { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
     {
       mode: "new",
       checkpoint: null,

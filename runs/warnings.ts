@@ -3,9 +3,42 @@
 import type { ResolvedConfig } from "../config/derive.ts";
 import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 
+/** What a plan can warn of: a closed list. */
+export const WARNING_CODES = [
+  "clip_range_for_level",
+  "template_not_prefix_stable",
+  "budget_changed_on_fork",
+  "group_too_small",
+  "judge_only_reward",
+  "mutable_image_tag",
+  "kl_reference_is_base",
+  "no_heldout",
+  "no_checkpoint",
+  "software_device",
+  "vram_unknown",
+  "lever_applied",
+  "context_beyond_training",
+  "context_truncated",
+  "rows_truncated",
+  "no_end_signal",
+] as const;
+
+/** What a run can warn of beside that, while it is live. */
+export const RUN_WARNING_CODES = ["device_lost", "checkpoint_damaged"] as const;
+
+export type WarningCode = typeof WARNING_CODES[number];
+
+/** A warning of a run. */
+export interface RunWarning {
+  code: WarningCode | typeof RUN_WARNING_CODES[number];
+  /** Dotted; absent when the warning concerns no key. */
+  field?: string;
+  message: string;
+}
+
 /** `plan.warnings[]` of the specification. */
 export interface PlanWarning {
-  code: string;
+  code: WarningCode;
   /** Dotted; absent when the warning concerns the whole configuration. */
   field?: string;
   message: string;
@@ -25,13 +58,20 @@ export function configWarnings(
   const { agent, training, evaluation, checkpoint, lora } = config;
   const { probe, context_length } = model;
   const warnings: PlanWarning[] = [];
-  const warn = (code: string, field: string | null, message: string) =>
-    warnings.push({ code, ...(field !== null && { field }), message });
+  const warn = (code: WarningCode, field: string, message: string) => warnings.push({ code, field, message });
   if (training.ctx > context_length) {
     warn("context_beyond_training", "training.ctx", `the model was trained for ${context_length} tokens`);
   }
-  if (!evaluation) warn("no_heldout", "evaluation", "nothing is measured on held-out data");
-  if (!checkpoint) warn("no_checkpoint", "checkpoint", "an interrupted run starts again at its first update");
+  if (!evaluation) {
+    warn("no_heldout", "evaluation", "without [evaluation] nothing is measured on held-out data");
+  }
+  if (!checkpoint) {
+    warn(
+      "no_checkpoint",
+      "checkpoint",
+      "without [checkpoint] an interrupted run starts again at its first update",
+    );
+  }
   const { chat_template } = config.model;
   const template = chat_template === undefined ? "model.path" : "model.chat_template";
   for (const problem of probe.problems) {

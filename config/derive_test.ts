@@ -47,11 +47,11 @@ Deno.test("the context is the smaller of 4096 and the model's, and bounds a traj
   ]);
 });
 
-Deno.test("the loss takes as many rows as make 2^24 logits", () => {
+Deno.test("the loss takes as many rows as make 2^26 logits", () => {
   const rows = (vocabulary: number) => resolve("sft", "", { ...FACTS, vocabulary }).training.loss_chunk_rows;
-  assert.equal(rows(151_936), 110);
+  assert.equal(rows(151_936), 441);
   assert.equal(rows(1024), 1024);
-  assert.equal(rows(4_000_000), 16);
+  assert.equal(rows(4_000_000), 64);
 });
 
 Deno.test("evaluation is greedy with one sample, else at temperature 1", () => {

@@ -33,7 +33,7 @@ export const trainingSchema = z.strictObject({
   }),
   loss_chunk_rows: integer("training.loss_chunk_rows").optional().meta({
     description: "Rows that go through the vocabulary at once in the loss.",
-    rule: "as many as make 2^24 logits, from 16 to 1024",
+    rule: "as many as make 2^26 logits, from 64 to 1024, and no more than the device binds",
   }),
   offload_optimizer: z.boolean().default(false).meta({
     description: "Keep the optimiser's moments in the host's memory.",

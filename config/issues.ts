@@ -16,7 +16,8 @@ export interface Finding {
   hint?: string;
 }
 
-const EXPECTED: Readonly<Record<string, string>> = {
+/** The names of types in messages. */
+export const EXPECTED: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   int: "an integer",
@@ -32,6 +33,7 @@ const MAX_SHOWN_CHARS = 40;
 export function showValue(value: unknown): string {
   if (value instanceof Date) return "a date";
   if (Array.isArray(value)) return "a list";
+  if (value === null) return "nothing";
   if (typeof value === "object") return "a table";
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
   return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}…` : text;

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type JsonLine, parseObject, readLines } from "../agent/scenario/jsonl.ts";
+import { describeIssue } from "../config/data_issues.ts";
 import { ServiceError } from "../core/errors.ts";
 import { renderCompletion, renderConversation, renderPlainText } from "../trainer/tokenizer/conversation.ts";
 import type { RenderedSequence, TrainOn } from "../trainer/tokenizer/conversation.ts";
@@ -129,7 +130,7 @@ function renderLine(path: string, line: JsonLine, options: SftRowsOptions): Rend
   const issue = parsed.error?.issues[0] ?? listed.error?.issues[0];
   try {
     if (issue) {
-      throw new Error(`${issue.path.join(".")}${issue.path.length ? ": " : ""}${describe(value, issue)}`);
+      throw new Error(describe(value, issue));
     }
     return renderRow(
       parsed.data!,
@@ -154,9 +155,9 @@ function withParsedTools(value: Record<string, unknown>): Record<string, unknown
 
 /** The issue of the form that the row means to have, where its keys tell. */
 function describe(value: Record<string, unknown>, issue: z.core.$ZodIssue): string {
-  if (issue.code !== "invalid_union" || !("messages" in value)) return issue.message;
-  const first = issue.errors[0]?.[0];
-  return first ? `${first.path.join(".")}: ${first.message}` : issue.message;
+  if (issue.path.length > 0 || issue.code !== "invalid_union") return describeIssue(issue, value);
+  const first = "messages" in value ? issue.errors[0]?.[0] : undefined;
+  return first ? describeIssue(first, value) : issue.message;
 }
 
 function renderRow(

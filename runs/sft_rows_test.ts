@@ -103,7 +103,11 @@ for (
     ["no JSON", "{", /not JSON/],
     ["no object", "[1]", /not a JSON object/],
     ["no known form", { question: "a" }, /expected \{messages\}/],
-    ["an unknown role", { messages: [{ role: "robot", content: "a" }] }, /messages\.0\.role/],
+    [
+      "an unknown role",
+      { messages: [{ role: "robot", content: "a" }] },
+      /messages\.0\.role: must be "system" or .* or "tool", not "robot"$/,
+    ],
     ["nothing to train", { messages: [{ role: "user", content: "a" }] }, /without an assistant message/],
     ["broken tools", { messages: [{ role: "assistant", content: "a" }], tools: "{" }, /tools/],
     ["arguments that are no object", {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Group } from "./group.ts";
-import { actionTokens, isTruncated, type Trajectory } from "./trajectory.ts";
+import { actionTokens, isTruncated, type StopReason, type Trajectory } from "./trajectory.ts";
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
@@ -52,7 +52,8 @@ export function lostFraction(groups: readonly Group[]): number {
 /**
  * Stops a run that loses more than `max_dropped_fraction` of an update's trajectories.
  *
- * @throws {ServiceError} `max_dropped_fraction`, with the count of each stop reason among the lost.
+ * @throws {ServiceError} `max_dropped_fraction`, with the count of each stop reason among the lost; `group_dropped`
+ * counts those that were whole and whose group was not.
  */
 export function checkLost(groups: readonly Group[], max_dropped_fraction: number): void {
   const fraction = lostFraction(groups);
@@ -60,16 +61,34 @@ export function checkLost(groups: readonly Group[], max_dropped_fraction: number
   const members = groups.flatMap((group) => group.members);
   const lost = members.filter(({ status }) => status !== "kept");
   const reasons: Record<string, number> = {};
-  for (const { stop_reason } of lost) reasons[stop_reason] = (reasons[stop_reason] ?? 0) + 1;
+  for (const { stop_reason, status } of lost) {
+    const reason = status === "group_dropped" ? "group_dropped" : stop_reason;
+    reasons[reason] = (reasons[reason] ?? 0) + 1;
+  }
   const listed = Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ");
   const failure = lost.find((member) => member.failure)?.failure;
   throw new ServiceError(
     "max_dropped_fraction",
     `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${listed}), more than ` +
-      `agent.max_dropped_fraction = ${max_dropped_fraction}; raise the limits or set truncation = "min_reward"` +
+      `agent.max_dropped_fraction = ${max_dropped_fraction}${advice(lost)}` +
       (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : ""),
     { update: groups[0]?.update ?? null, lost: lost.length, trajectories: members.length, reasons },
   );
+}
+
+/** The keys whose limits end a trajectory. */
+const LIMIT_KEYS: Partial<Record<StopReason, string>> = {
+  max_turns: "agent.max_turns",
+  max_turn_tokens: "agent.max_new_tokens_per_turn",
+  max_trajectory_tokens: "agent.max_trajectory_tokens",
+  timeout: "agent.max_rollout_secs",
+};
+
+/** What to change for the limits that were hit; nothing where none was, as when an environment broke. */
+function advice(lost: readonly Trajectory[]): string {
+  const hit = new Set(lost.map(({ stop_reason }) => LIMIT_KEYS[stop_reason]));
+  hit.delete(undefined);
+  return hit.size === 0 ? "" : `; raise ${[...hit].join(", ")} or set agent.truncation = "min_reward"`;
 }
 
 /** Mean action tokens of some trajectories; null for none. */

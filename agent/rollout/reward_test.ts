@@ -65,7 +65,7 @@ Deno.test("losing more than max_dropped_fraction stops the run and says why", ()
     equal(
       error.message,
       "Cannot learn from the update: 2 of 8 trajectories are lost (1 max_turns, 1 tool_failed), more than " +
-        'agent.max_dropped_fraction = 0.249; raise the limits or set truncation = "min_reward". ' +
+        'agent.max_dropped_fraction = 0.249; raise agent.max_turns or set agent.truncation = "min_reward". ' +
         "First failure, of the tool: it broke",
     );
     deepEqual(error.details, {
@@ -74,6 +74,21 @@ Deno.test("losing more than max_dropped_fraction stops the run and says why", ()
       trajectories: 8,
       reasons: { max_turns: 1, tool_failed: 1 },
     });
+    return true;
+  });
+});
+
+Deno.test("where no limit was hit, no limit is to be raised", () => {
+  const broken = testGroup([{ terminal: 1 }, { stop_reason: "environment_failed" }, {
+    stop_reason: "environment_failed",
+  }]);
+  finishGroups([broken], { ...settings, max_dropped_fraction: 1 });
+  throws(() => checkLost([broken], 0.5), (error: ServiceError) => {
+    equal(
+      error.message,
+      "Cannot learn from the update: 3 of 3 trajectories are lost (1 group_dropped, 2 environment_failed), more " +
+        "than agent.max_dropped_fraction = 0.5. First failure, of the tool: it broke",
+    );
     return true;
   });
 });

@@ -1,6 +1,7 @@
 /** Scenarios: the tasks that a model is tried on, one JSON object a line. */
 
 import { z } from "zod";
+import { describeIssue } from "../../config/data_issues.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { parseObject, readLines } from "./jsonl.ts";
 
@@ -126,10 +127,7 @@ export function parseScenario(
 ): Scenario {
   const parsed = scenarioSchema.safeParse(value);
   if (!parsed.success) {
-    const reasons = parsed.error.issues.map((issue) => {
-      const reason = issue.code === "invalid_key" ? issue.issues[0]!.message : issue.message;
-      return issue.path.length > 0 ? `${issue.path.join(".")}: ${reason}` : reason;
-    });
+    const reasons = parsed.error.issues.map((issue) => describeIssue(issue, value));
     const message = `Cannot read ${place.path}:${place.line}: ${reasons.join("; ")}`;
     throw new ServiceError("data_invalid", message, place);
   }

@@ -78,13 +78,21 @@ Deno.test("a broken line is named with its file", async () => {
     const [broken, reason] of [
       ["{", /not JSON/],
       ["[1]", /not a JSON object/],
-      [line("b", { extra: 1 }), /Unrecognized key: "extra"/],
-      ['{"id":"b"}', /user: .*expected string/],
-      [line("b", { metadata: { env: { fils: {} } } }), /metadata\.env: Unrecognized key: "fils"/],
+      [line("b", { extra: 1 }), /tasks\.jsonl:2: unknown field "extra"$/],
+      ['{"id":"b"}', /user: is missing: a string$/],
+      [line("b", { metadata: { env: { fils: {} } } }), /metadata\.env: unknown field "fils"$/],
       [line("b", { metadata: { env: { files: { "../x": "" } } } }), /relative path inside the workspace/],
       [line("b", { metadata: { env: { files: { "/x": "" } } } }), /relative path inside the workspace/],
-      [line("b", { metadata: { env: { verify: { command: [] } } } }), /metadata\.env\.verify\.command/],
-      [line("b", { metadata: { env: { verify: { command: "ls" } } } }), /metadata\.env\.verify\.command/],
+      [
+        line("b", { metadata: { env: { verify: { command: [] } } } }),
+        /metadata\.env\.verify\.command: must be a list of at least 1 entries, not a list$/,
+      ],
+      [
+        line("b", { metadata: { env: { verify: { command: "ls" } } } }),
+        /metadata\.env\.verify\.command: must be a list, not "ls"$/,
+      ],
+      [line("b", { system: 3 }), /system: must be a string, not 3$/],
+      [line("", {}), /id: must be a string of at least 1 characters, not ""$/],
     ] as const
   ) {
     const error = await failure(`${line("a")}\n${broken}\n`);

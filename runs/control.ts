@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { describeIssue } from "../config/data_issues.ts";
 import { number } from "../config/fields.ts";
 import type { ErrorRecord } from "../core/errors.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
@@ -191,9 +192,7 @@ function parseCommand(value: unknown): ControlCommand {
   if (parsed.success) return parsed.data;
   throw new ServiceError(
     "config_invalid",
-    `Cannot read the command: ${
-      parsed.error.issues.map((i) => `${i.path.join(".") || "it"}: ${i.message}`).join("; ")
-    }`,
+    `Cannot read the command: ${parsed.error.issues.map((issue) => describeIssue(issue, value)).join("; ")}`,
   );
 }
 

@@ -59,7 +59,7 @@ for (
     ["{", /no JSON/],
     ["7", /Cannot read the command/],
     ['{"id": 1}', /command/],
-    ['{"id": 1, "command": "explode"}', /command/],
+    ['{"id": 1, "command": "explode"}', /command: must be "pause" or .*, not "explode"$/],
     ['{"id": 1, "command": "set_lr", "lr": 0}', /lr/],
     ['{"id": 1, "command": "set_lr", "lr": 1.5}', /lr/],
     ['{"id": 1, "command": "evaluate", "timeout_ms": 2147483648}', /timeout_ms/],

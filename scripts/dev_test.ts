@@ -175,7 +175,13 @@ Deno.test({
       assert.equal((await dev("tset")).code, 2);
     });
     await onMachine({ tools: { deno: fakeDeno(version) }, user: "root" }, async (dev) => {
-      assert.equal((await dev("test", "--watch")).code, 2);
+      const refused = await dev("test", "--watch");
+      assert.equal(refused.code, 2);
+      assert.match(
+        refused.out,
+        /(^|\n)0 passed, 1 failed, 0 skipped\n$/,
+        "every outcome ends with the count",
+      );
     });
   },
 });

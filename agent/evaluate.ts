@@ -2,8 +2,6 @@
 
 import type { Group } from "./rollout/group.ts";
 import { passed } from "./rollout/reward.ts";
-import type { RolloutOptions } from "./rollout/rollout_options.ts";
-import { rolloutGroups } from "./rollout/scheduler.ts";
 import { isTruncated } from "./rollout/trajectory.ts";
 
 /** What the attempts at one scenario came to; lists are in the order of the attempts. */
@@ -48,24 +46,4 @@ export function summarizeEvaluation(groups: readonly Group[]): EvaluationSummary
     reward_mean: mean(({ rewards }) => rewards.reduce((sum: number, reward) => sum + (reward ?? 0), 0)),
     deterministic: groups.every(({ members }) => members.every(({ deterministic }) => deterministic)),
   };
-}
-
-export interface EvaluateOptions extends Omit<RolloutOptions, "group_size" | "sampling"> {
-  samples_per_scenario: number;
-  temperature: number;
-  seed: number;
-}
-
-/**
- * Tries every scenario `samples_per_scenario` times, with streams of the evaluation's own: the same numbers at every
- * evaluation, whatever the update. At temperature 0 nothing is drawn and all attempts at a scenario are equal.
- */
-export async function evaluate(options: EvaluateOptions): Promise<EvaluationSummary & { groups: Group[] }> {
-  const { samples_per_scenario, temperature, seed, ...rollout } = options;
-  const groups = await Array.fromAsync(rolloutGroups({
-    ...rollout,
-    group_size: samples_per_scenario,
-    sampling: { domain: "evaluation", seed, temperature },
-  }));
-  return { ...summarizeEvaluation(groups), groups };
 }

@@ -1,7 +1,8 @@
 import { deepEqual, equal, notDeepEqual } from "node:assert/strict";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { evaluate, summarizeEvaluation } from "./evaluate.ts";
+import { summarizeEvaluation } from "./evaluate.ts";
 import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "./rollout/testing.ts";
+import { rolloutGroups } from "./rollout/scheduler.ts";
 import { testGroup } from "./rollout/test_groups.ts";
 
 Deno.test("every attempt counts, whatever became of it", () => {
@@ -41,13 +42,16 @@ Deno.test("attempts share their prompt, draw the same at every update, and greed
     const engine = new ScriptedEngine({
       script: ({ turn }) => turn === 0 ? undefined : turnTokens(callText("end")),
     });
-    const { sampling: _, group_size: __, ...rollout } = testRollout(engine.client, {
+    const rollout = testRollout(engine.client, {
+      group_size: 3,
+      sampling: { domain: "evaluation", seed, temperature },
       update,
       scenarios: testScenarios("a", "b"),
       environment: testEnvironments(),
       settings: { max_new_tokens_per_turn: 12 },
     });
-    const { groups, scenarios } = await evaluate({ ...rollout, samples_per_scenario: 3, temperature, seed });
+    const groups = await Array.fromAsync(rolloutGroups(rollout));
+    const { scenarios } = summarizeEvaluation(groups);
     const { prefill_tokens } = await engine.client.call("counters", null);
     equal(prefill_tokens, 2 * groups[0]!.prompt_tokens.length);
     deepEqual(scenarios.map(({ scenario, attempts }) => [scenario, attempts]), [["a", 3], ["b", 3]]);

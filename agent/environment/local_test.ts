@@ -4,7 +4,9 @@ import { ManualClock } from "../../core/clock.ts";
 import { runCommand } from "./command.ts";
 import { scenarioWith, testEnvironments } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
-import { MAX_RESULT_BYTES } from "./workspace.ts";
+import { WorkspaceRefusal } from "../tools/builtin/files.ts";
+import { MAX_PROTECTED_BYTES, ProtectedFiles } from "./protected_files.ts";
+import { MAX_LINKS, MAX_RESULT_BYTES, Workspace } from "./workspace.ts";
 
 const never = new AbortController().signal;
 
@@ -67,6 +69,44 @@ Deno.test({
     equal((await read("fits")).result?.length, MAX_RESULT_BYTES);
     await rejects(read("large"), { code: "tool_failed", message: /MAX_RESULT_BYTES/ });
     await environment.close();
+  },
+});
+
+Deno.test({
+  name: "a path may lead over MAX_LINKS links and no more",
+  sanitizeResources: true,
+  async fn() {
+    const root = await Deno.makeTempDir();
+    try {
+      await Deno.writeTextFile(join(root, "l0"), "end");
+      for (let i = 1; i <= MAX_LINKS + 1; i++) await Deno.symlink(`l${i - 1}`, join(root, `l${i}`));
+      const workspace = new Workspace(await Deno.realPath(root));
+      equal(await workspace.resolve(`l${MAX_LINKS}`), join(workspace.root, "l0"));
+      await rejects(workspace.resolve(`l${MAX_LINKS + 1}`), WorkspaceRefusal);
+    } finally {
+      await Deno.remove(root, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "protected files may hold MAX_PROTECTED_BYTES and no more",
+  sanitizeResources: true,
+  async fn() {
+    const root = await Deno.makeTempDir();
+    try {
+      await Deno.writeTextFile(join(root, "test_one"), "1");
+      await Deno.writeTextFile(join(root, "test_rest"), "");
+      await Deno.truncate(join(root, "test_rest"), MAX_PROTECTED_BYTES - 1);
+      equal((await ProtectedFiles.keep(root, ["test_*"])).files.length, 2);
+      await Deno.truncate(join(root, "test_rest"), MAX_PROTECTED_BYTES);
+      await rejects(ProtectedFiles.keep(root, ["test_*"]), {
+        code: "environment_failed",
+        message: /MAX_PROTECTED_BYTES/,
+      });
+    } finally {
+      await Deno.remove(root, { recursive: true });
+    }
   },
 });
 

@@ -5,7 +5,6 @@ import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
 import type { Scenario } from "../scenario/scenario.ts";
 import type { ChatFormat } from "./chat_format.ts";
-import type { Group } from "./group.ts";
 
 /** The rollout settings of `[agent]`, by their keys. */
 export interface RolloutSettings {
@@ -49,10 +48,3 @@ export interface RolloutOptions {
   clock: Clock;
   signal: AbortSignal;
 }
-
-/**
- * Runs `group_size` episodes of every scenario and yields the groups in the scenarios' order, each as soon as it and
- * all before it are whole. Rewards are what environments gave; statuses of groups and advantages are not yet known.
- * Leaving the loop early, or the signal, cancels every episode and closes its sequences and environment.
- */
-export type RolloutGroups = (options: RolloutOptions) => AsyncGenerator<Group, void>;

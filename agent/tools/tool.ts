@@ -1,4 +1,4 @@
-/** A tool's definition, and its two published forms. */
+/** A tool's definition, and the form in which chat templates render it. */
 
 /** A JSON Schema; key order is kept, because the prompt's text depends on it. */
 export type JsonSchema = { [key: string]: unknown };
@@ -15,18 +15,7 @@ export interface OpenAiTool {
   function: ToolDefinition;
 }
 
-/** The form of the Model Context Protocol. */
-export interface McpTool {
-  name: string;
-  description: string;
-  inputSchema: JsonSchema;
-}
-
 export function openAiTool(tool: ToolDefinition): OpenAiTool {
   const { name, description, parameters } = tool;
   return { type: "function", function: { name, description, parameters } };
-}
-
-export function mcpTool(tool: ToolDefinition): McpTool {
-  return { name: tool.name, description: tool.description, inputSchema: tool.parameters };
 }

@@ -1,6 +1,5 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { matchesSchema } from "./arguments.ts";
-import { mcpTool } from "./tool.ts";
 import { checkCall, listTools, toolsetByName } from "./toolset.ts";
 
 const FIXTURE = new URL("../../fixtures/models/tiny-agent/tools.json", import.meta.url);
@@ -20,14 +19,6 @@ Deno.test("every offered toolset is listed once, the default first", () => {
   const listed = listTools({ tools: { default: "files" }, scenario_toolsets: ["files"] });
   deepEqual(listed.map(({ toolset, default: fallback }) => [toolset, fallback]), [["files", true]]);
   deepEqual(listTools(undefined), []);
-});
-
-Deno.test("the MCP form names the schema inputSchema", () => {
-  deepEqual(mcpTool(toolsetByName("files").tools[0]!), {
-    name: "read_file",
-    description: "Read a file.",
-    inputSchema: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
-  });
 });
 
 Deno.test("a call is checked against its tool", () => {

@@ -2,7 +2,7 @@ import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict"
 import { streamKey } from "../../core/random.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
-import { turnStream } from "./episode.ts";
+import { CLOSE_TIMEOUT_MS, turnStream } from "./episode.ts";
 import { rolloutGroups } from "./scheduler.ts";
 import {
   callText,
@@ -246,6 +246,26 @@ Deno.test("a trajectory tells how its verification ended", async () => {
   deepEqual([trajectory.terminal_reward, trajectory.deterministic], [0, false]);
   deepEqual(trajectory.verification, verification);
   equal((await episode([callText("end")])).verification, null);
+});
+
+Deno.test("an environment that does not close is left alone after CLOSE_TIMEOUT_MS", async () => {
+  const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
+  const environment = testEnvironments(), acquire = environment.acquire;
+  const closing = Promise.withResolvers<void>();
+  environment.acquire = async (...args) => ({
+    ...await acquire(...args),
+    close: () => (closing.resolve(), new Promise(() => {})),
+  });
+  const options = testRollout(engine.client, { environment, settings: { max_rollout_secs: 0 } });
+  let ended = false;
+  const rolled = Array.fromAsync(rolloutGroups(options)).finally(() => ended = true);
+  await closing.promise;
+  while (options.clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve));
+  await options.clock.advance(CLOSE_TIMEOUT_MS - 1);
+  await new Promise((resolve) => setTimeout(resolve));
+  equal(ended, false);
+  await options.clock.advance(1);
+  equal((await rolled)[0]!.members[0]!.stop_reason, "completed");
 });
 
 Deno.test("a reward that is no number fails the tool that gave it", async () => {

@@ -130,7 +130,5 @@ export type EventData =
   | CommandEvent
   | EndEvent;
 
-export type EventKind = EventData["kind"];
-
 /** What stands on a line. `time` is RFC 3339, UTC. */
 export type RunEvent = { seq: number; time: string; run: string } & EventData;

@@ -187,8 +187,8 @@ Deno.test("rules across keys", () => {
   assert.deepEqual(keys("training", "epochs = 2", SFT), []);
   assert.deepEqual(keys("training", "batch_tokens = 2048"), ["training.batch_tokens"]);
   assert.deepEqual(keys("training", "batch_tokens = 2048", SFT), []);
-  assert.deepEqual(keys("sft", 'data = "x.jsonl"'), ["sft"]);
-  assert.deepEqual(keys("agent", 'scenarios = "s.jsonl"\nupdates = 1', SFT), ["agent"]);
+  assert.deepEqual(keys("sft", 'data = "x.jsonl"'), [], "one file may serve sft and then agent_grpo");
+  assert.deepEqual(keys("agent", 'scenarios = "s.jsonl"\nupdates = 1', SFT), []);
   assert.deepEqual(keys("training", "ctx = 512\nmicro_batch_tokens = 511"), [
     "training.micro_batch_tokens",
   ]);

@@ -18,7 +18,7 @@ interface Rule {
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
 
-/** The section that each algorithm learns from. */
+/** The section that each algorithm learns from. A file may hold others too: it then serves several runs. */
 const SECTIONS = { agent_grpo: "agent", sft: "sft", preference: "preference" } as const;
 
 const RULES: readonly Rule[] = [
@@ -29,17 +29,6 @@ const RULES: readonly Rule[] = [
       return sections[section] === undefined &&
         { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
     },
-  },
-  {
-    keys: ["run.algorithm"],
-    check: ({ run, ...sections }) =>
-      Object.entries(SECTIONS).filter(([algorithm, section]) =>
-        algorithm !== run.algorithm && sections[section] !== undefined
-      ).map(([algorithm, section]) => ({
-        key: section,
-        message: `is what algorithm "${algorithm}" learns from, and this run's is "${run.algorithm}"`,
-        hint: "leave the section out",
-      })),
   },
   {
     keys: ["run.algorithm", "lora.dropout"],

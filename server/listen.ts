@@ -16,9 +16,14 @@ const LIMITS = {
   connectionsCheckingInterval: 500,
 } as const;
 
-const MAX_CONNECTIONS = 10_000;
-/** How long open requests may take after the server was asked to stop. */
-const CLOSE_GRACE_MS = 5000;
+export interface ConnectionLimits {
+  /** A connection beyond these is closed at once. */
+  max_connections: number;
+  /** How long open requests may take after the server was asked to stop. */
+  close_grace_ms: number;
+}
+
+const CONNECTION_LIMITS: ConnectionLimits = { max_connections: 10_000, close_grace_ms: 5000 };
 
 export interface ListeningServer {
   /** The address that is bound, such as `127.0.0.1:8471`. */
@@ -58,7 +63,11 @@ async function answer(app: App, request: IncomingMessage, response: ServerRespon
  *
  * @throws {ServiceError} `config_invalid` when the address cannot be bound.
  */
-export async function listen(config: ServerConfig, services: Services): Promise<ListeningServer> {
+export async function listen(
+  config: ServerConfig,
+  services: Services,
+  limits: ConnectionLimits = CONNECTION_LIMITS,
+): Promise<ListeningServer> {
   // Deno would bind what this variable says instead of what the configuration says.
   Deno.env.delete("DENO_SERVE_ADDRESS");
   const { host, port } = parseBind(config.bind)!;
@@ -69,7 +78,7 @@ export async function listen(config: ServerConfig, services: Services): Promise<
       response.destroy();
     });
   });
-  server.maxConnections = MAX_CONNECTIONS;
+  server.maxConnections = limits.max_connections;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: Error & { code?: string }) => {
       const reason = error.code === "EADDRINUSE" ? "another program listens there" : error.message;
@@ -84,7 +93,7 @@ export async function listen(config: ServerConfig, services: Services): Promise<
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const timer = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+      const timer = setTimeout(() => server.closeAllConnections(), limits.close_grace_ms);
       await closed;
       clearTimeout(timer);
     },

@@ -94,3 +94,27 @@ Deno.test({
     });
   },
 });
+
+Deno.test({
+  name: "a connection beyond the limit is closed, and one that never finishes does not hold up the end",
+  ...sanitize,
+  async fn() {
+    const config = parseServerConfig(`bind = "127.0.0.1:0"`, { path: "server.toml" });
+    const server = await listen(config, services, { max_connections: 1, close_grace_ms: 20 });
+    const [hostname, port] = server.address.split(":");
+    using first = await Deno.connect({ hostname: hostname!, port: Number(port) });
+    await first.write(new TextEncoder().encode("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    const answer = new Uint8Array(1024);
+    assert.match(
+      new TextDecoder().decode(answer.subarray(0, (await first.read(answer))!)),
+      /^HTTP\/1\.1 200 /,
+    );
+    assert.equal(
+      await sendRaw(server.address, "").catch(() => ""),
+      "",
+      "the second is closed without an answer",
+    );
+    await first.write(new TextEncoder().encode("GET /healthz HTTP/1.1\r\nHost:"));
+    await server.close();
+  },
+});

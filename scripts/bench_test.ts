@@ -9,7 +9,6 @@ import { orSkip } from "./bench/context.ts";
 import { modelMatrices } from "./bench/matmul.ts";
 import { groupDispatches } from "./bench/profile.ts";
 import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./bench/report.ts";
-import { steadyRate } from "./bench/sampling.ts";
 import { groupSamples, stepSizes } from "./bench/step_sizes.ts";
 import { median, Stopwatch } from "./bench/timing.ts";
 import { parseParts, PARTS, runBench } from "./bench.ts";
@@ -156,13 +155,6 @@ Deno.test("a call's time is what calls add to the wait, and a failed device has 
   assert.equal(await stopwatch.fence_ms(3), 11);
   failed = true;
   await assert.rejects(stopwatch.seconds(() => recorded++), /the device failed/);
-});
-
-Deno.test("decode is counted while all sequences draw", () => {
-  const arrivals = (tokens: number, ...times: number[]) => times.map((time_ms) => ({ time_ms, tokens }));
-  // Blocks of 8 every 100 ms; the second sequence joins one block later. Both draw: 2 · 8 tokens in 0.1 s.
-  assert.equal(steadyRate([arrivals(8, 100, 200, 300, 400), arrivals(8, 200.1, 300.1, 400.1, 500)]), 160);
-  assert.equal(steadyRate([arrivals(8, 100, 200, 300)]), 16 / 0.2);
 });
 
 Deno.test("the matrices of a model are named once by shape and counted by layer", () => {

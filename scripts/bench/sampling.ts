@@ -1,7 +1,7 @@
 /** Prefill and decode tokens per second through the engine's client. */
 
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { SamplingRequest, TokenBlock } from "../../trainer/engine/protocol.ts";
+import type { SamplingRequest } from "../../trainer/engine/protocol.ts";
 import { ADAPTER, counted, type EngineBench } from "./engine.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
@@ -45,23 +45,16 @@ async function withSequences(
   await Promise.all(ids.map((sequence) => client.call("sequence_close", { sequence })));
 }
 
-/** A block and when it came. */
-interface Arrival {
-  time_ms: number;
-  tokens: number;
-}
-
-/** Draws for every sequence at once. */
-function drawAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<Arrival[][]> {
-  return Promise.all(ids.map(async (sequence, i) => {
-    const arrivals: Arrival[] = [];
-    const request = { sequence, max_tokens, stop_tokens: [], sampling: sampling(i) };
-    const blocks: AsyncGenerator<TokenBlock> = client.generate(request);
-    for await (const { tokens } of blocks) {
-      arrivals.push({ time_ms: performance.now(), tokens: tokens.length });
-    }
-    return arrivals;
+/** Draws for every sequence at once. @returns The tokens that were drawn. */
+async function drawAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<number> {
+  const counts = await Promise.all(ids.map(async (sequence, i) => {
+    let count = 0;
+    for await (
+      const { tokens } of client.generate({ sequence, max_tokens, stop_tokens: [], sampling: sampling(i) })
+    ) count += tokens.length;
+    return count;
   }));
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 /** The time until the first token is drawn, less that of a draw from sequences that are in the cache already. */
@@ -99,7 +92,10 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
   await withSequences(bench, { sequences: batch, tokens, group }, async (ids) => {
     await drawAll(client, ids, 1);
     counts = await counted(client, async () => {
-      rate = steadyRate(await drawAll(client, ids, sizes.decode_tokens));
+      // Over the whole call: the engine shares this thread, so the times at which blocks arrive are not when they ended.
+      const start = performance.now();
+      const drawn = await drawAll(client, ids, sizes.decode_tokens);
+      rate = drawn / ((performance.now() - start) / 1000);
     });
   });
   const { decode_steps, dispatches, readbacks, submits } = counts!;
@@ -114,20 +110,4 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
     ...{ steps: decode_steps, gflops: round(gflops), share_of_peak: round(gflops / peaks.gflops) },
     model_shape: shape,
   });
-}
-
-/**
- * Tokens per second while every sequence draws: counted between two blocks of the sequence that ends first, so that
- * neither the prefill nor a batch that has begun to empty counts.
- */
-export function steadyRate(sequences: readonly Arrival[][]): number {
-  const start = Math.max(...sequences.map((arrivals) => arrivals[0]!.time_ms));
-  const first = sequences.reduce((a, b) => a.at(-1)!.time_ms <= b.at(-1)!.time_ms ? a : b);
-  const own = first.filter(({ time_ms }) => time_ms >= start);
-  const [from, to] = [(own[0] ?? first[0]!).time_ms, first.at(-1)!.time_ms];
-  let tokens = 0;
-  for (const arrivals of sequences) {
-    for (const { time_ms, tokens: count } of arrivals) if (time_ms > from && time_ms <= to) tokens += count;
-  }
-  return tokens / ((to - from) / 1000);
 }

@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { sha256OfFile } from "../../core/files.ts";
+import { interpolate } from "../../kernels/interpolate/interpolate.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
 import type { LoraTensors } from "../formats/lora.ts";
@@ -17,9 +18,14 @@ import {
 } from "../model/device_adapter.ts";
 import { linearShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
-import type { AdapterFacts, AdapterSource, LoraShape, LoraTarget } from "./protocol.ts";
+import {
+  type AdapterFacts,
+  type AdapterSource,
+  CHECKPOINT_ADAPTER,
+  type LoraShape,
+  type LoraTarget,
+} from "./protocol.ts";
 
-export const CHECKPOINT_ADAPTER = "adapter.gguf";
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 
 export class Adapters {
@@ -68,6 +74,22 @@ export class Adapters {
     this.model.recorder.forgetAll();
   }
 
+  /** @throws {ServiceError} `config_invalid` for a scale outside 0 to 1 or adapters of two shapes. */
+  interpolate(name: string, from: string, scale: number): AdapterFacts {
+    const adapter = this.get(name), origin = this.get(from);
+    const refuse = (reason: string) => {
+      throw new ServiceError("config_invalid", `Cannot move adapter "${name}" from "${from}": ${reason}`);
+    };
+    if (!(scale >= 0 && scale <= 1)) refuse(`the scale ${scale} is not between 0 and 1`);
+    if (adapter === origin) refuse("they are one");
+    if (JSON.stringify(adapter.layout.lora) !== JSON.stringify(origin.layout.lora)) {
+      refuse("their shapes differ");
+    }
+    interpolate(this.model.recorder, { origin: origin.params, x: adapter.params }, scale);
+    adapter.version++;
+    return this.#facts(adapter);
+  }
+
   async save(
     name: string,
     { path, peft_dir }: { path: string; peft_dir: string | null },
@@ -112,8 +134,11 @@ export class Adapters {
 
   #register(name: string, adapter: DeviceAdapter): AdapterFacts {
     this.#adapters.set(name, adapter);
-    const { lora, parameters } = adapter.layout;
-    return { lora, parameters, version: adapter.version };
+    return this.#facts(adapter);
+  }
+
+  #facts({ layout: { lora, parameters }, version }: DeviceAdapter): AdapterFacts {
+    return { lora, parameters, version };
   }
 
   #create(lora: LoraShape): DeviceAdapter {

@@ -7,7 +7,8 @@ import { readAdapter, writeAdapter } from "../formats/adapter.ts";
 import { loraDifference, loraOrder, type LoraTensors } from "../formats/lora.ts";
 import { readPeft } from "../formats/peft.ts";
 import { floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
-import { CHECKPOINT_ADAPTER, CHECKPOINT_OPTIMIZER } from "./adapters.ts";
+import { CHECKPOINT_OPTIMIZER } from "./adapters.ts";
+import { CHECKPOINT_ADAPTER } from "./protocol.ts";
 import type { EngineClient } from "./client.ts";
 import type { LoraShape, LoraTarget } from "./protocol.ts";
 

@@ -96,6 +96,12 @@ export class Engine {
     adapter_save: ({ adapter, ...files }) =>
       this.#exclusively(() => this.#model().adapters.save(adapter, files)),
     adapter_close: ({ adapter }) => this.#exclusively(() => this.#closeAdapter(adapter)),
+    adapter_interpolate: ({ adapter, from, scale }) =>
+      this.#exclusively(() => {
+        const { adapters } = this.#model();
+        this.#expectNoSequences(adapter);
+        return adapters.interpolate(adapter, from, scale);
+      }),
     checkpoint_save: ({ adapter, directory }) =>
       this.#exclusively(async () => {
         await this.#model().adapters.saveCheckpoint(adapter, directory);

@@ -5,6 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import {
   checkAdapters,
   checkCheckpoint,
+  checkInterpolate,
   checkPolicyLoss,
   checkScore,
   checkSharedPrefix,
@@ -28,6 +29,7 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
   "closed sequences give their pages back": checkPages,
   "what is not possible is refused and the engine goes on": checkRefusals,
   "scored log-probabilities are the sampled ones": checkScore,
+  "an adapter moves along the line from another": checkInterpolate,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
   "the supervised loss is the mean of -logp, and falls": checkSupervisedLoss,
   "the policy loss is the clipped objective": checkPolicyLoss,

@@ -99,6 +99,37 @@ export async function checkAdapters(engine: TestedEngine): Promise<void> {
   });
 }
 
+/** A step can be shortened along itself, down to nothing; the moments are those of the whole step. */
+export async function checkInterpolate(engine: TestedEngine): Promise<void> {
+  const { client } = engine;
+  await withAdapter(engine, async (adapter) => {
+    const samples = [sample(someTokens(6, 20), 10)];
+    const loss: LossRequest = { type: "sft", normalizer: 10 };
+    await step(engine, { adapter, samples, loss });
+    const before = await score(engine, adapter, samples);
+    const origin = `${adapter}_origin`;
+    await client.call("adapter_open", { adapter: origin, source: { type: "copy", adapter } });
+    await step(engine, { adapter, samples, loss });
+    const whole = await score(engine, adapter, samples);
+    const move = (scale: number, from = origin) =>
+      client.call("adapter_interpolate", { adapter, from, scale });
+    equal((await move(0.5)).version, 3, "the values are new");
+    const half = await score(engine, adapter, samples);
+    const mean = (rows: number[][]) => rows.flat().reduce((a, b) => a + b) / rows.flat().length;
+    ok(mean(before) < mean(half) && mean(half) < mean(whole), "half a step is between both ends");
+    await move(0);
+    deepEqual(await score(engine, adapter, samples), before, "no step at all, bit for bit");
+    deepEqual(await score(engine, origin, samples), before, "the origin stays");
+    equal((await step(engine, { adapter, samples, loss })).step, 3, "the optimiser goes on");
+    const sequence = await open(engine, [1], { adapter });
+    const refused = (code: string) => (e: unknown) => e instanceof ServiceError && e.code === code;
+    await rejects(move(0.5), refused("conflict"));
+    await close(engine, sequence);
+    for (const scale of [-0.1, 1.1, NaN]) await rejects(move(scale), refused("config_invalid"));
+    await client.call("adapter_close", { adapter: origin });
+  });
+}
+
 export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
   await withAdapter(engine, async (adapter) => {
     const samples = [sample(someTokens(1, 24), 8), sample(someTokens(30, 9), 1)];

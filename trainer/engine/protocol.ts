@@ -27,6 +27,9 @@ export type LoraTarget = typeof LORA_TARGETS[number];
 
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
+/** A checkpoint's file of the adapter, in the form of `adapter_save`. */
+export const CHECKPOINT_ADAPTER = "adapter.gguf";
+
 export interface LoadRequest {
   /** The GGUF file. */
   path: string;
@@ -76,7 +79,7 @@ export type AdapterSource =
 export interface AdapterFacts {
   lora: LoraShape;
   parameters: number;
-  /** Grows with every optimiser step. */
+  /** Grows with every change of its values. */
   version: number;
 }
 
@@ -209,6 +212,11 @@ export interface EngineMethods {
     answer: { bytes: number; sha256: string };
   };
   adapter_close: { request: { adapter: string }; answer: null };
+  /**
+   * Moves the adapter's values along the line from another of its shape: from + scale · (adapter − from), scale from
+   * 0 to 1; 0 copies every bit. Moments and steps stay. Live sequences of the adapter are a `conflict`.
+   */
+  adapter_interpolate: { request: { adapter: string; from: string; scale: number }; answer: AdapterFacts };
   /** Adapter and optimiser moments, every bit, as `adapter.gguf` and `optimizer.safetensors` in `directory`. */
   checkpoint_save: { request: { adapter: string; directory: string }; answer: null };
   checkpoint_load: { request: { adapter: string; directory: string }; answer: AdapterFacts };

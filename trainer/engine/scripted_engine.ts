@@ -21,7 +21,12 @@ import type {
   TokenBlock,
 } from "./protocol.ts";
 import { type BigramAdapter, BigramModel, copyBigramAdapter, maskedPositions } from "./scripted_model.ts";
-import { newBigramAdapter, parseAdapter, serializeAdapter } from "./scripted_model.ts";
+import {
+  interpolateBigramAdapter,
+  newBigramAdapter,
+  parseAdapter,
+  serializeAdapter,
+} from "./scripted_model.ts";
 import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences.ts";
 
 /** What a script sees of a generation that begins. */
@@ -136,6 +141,14 @@ export class ScriptedEngine {
       this.#refuseLive(adapter);
       this.#adapters.delete(adapter);
       return null;
+    },
+    adapter_interpolate: ({ adapter, from, scale }) => {
+      this.#refuseLive(adapter);
+      if (!(scale >= 0 && scale <= 1)) {
+        throw new ServiceError("config_invalid", `Cannot move adapter "${adapter}": the scale is ${scale}`);
+      }
+      interpolateBigramAdapter(this.#adapter(adapter), this.#adapter(from), scale);
+      return this.#adapterFacts(adapter);
     },
     checkpoint_save: ({ adapter, directory }) => {
       Deno.mkdirSync(directory, { recursive: true });

@@ -36,6 +36,16 @@ export function copyBigramAdapter(adapter: BigramAdapter): BigramAdapter {
   return { ...newBigramAdapter(), delta: copyRows(adapter.delta) };
 }
 
+/** adapter := from + scale · (adapter − from) */
+export function interpolateBigramAdapter(adapter: BigramAdapter, from: BigramAdapter, scale: number): void {
+  for (const key of new Set([...adapter.delta.keys(), ...from.delta.keys()])) {
+    const width = (adapter.delta.get(key) ?? from.delta.get(key))!.length;
+    const row = rowOf(adapter.delta, key, width), origin = rowOf(from.delta, key, width);
+    for (let i = 0; i < width; i++) row[i] = origin[i]! + scale * (row[i]! - origin[i]!);
+  }
+  adapter.version++;
+}
+
 export class BigramModel {
   readonly #base: Rows = new Map();
 

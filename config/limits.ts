@@ -56,6 +56,7 @@ export const LIMITS = {
   "agent.clip_low": { min: 0, above: true, max: 1 },
   "agent.clip_high": { min: 0, above: true, max: 100 },
   "agent.kl_coefficient": { min: 0, max: 100 },
+  "agent.max_update_kl": { min: 0, max: 100 },
   "agent.overlong_penalty": { min: 0, max: 1000 },
   "agent.dynamic_sampling.max_resample_factor": { min: 1, max: 100 },
   "agent.temperature": { min: 0, max: 100 },

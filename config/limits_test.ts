@@ -43,6 +43,7 @@ const BOUNDS: [string, number, number, number, number][] = [
   ["agent.clip_low", 0, 1e-9, 1, 1.001],
   ["agent.clip_high", 0, 1e-9, 100, 100.5],
   ["agent.kl_coefficient", -1e-9, 0, 100, 100.5],
+  ["agent.max_update_kl", -1e-9, 0, 100, 100.5],
   ["agent.overlong_penalty", -1e-9, 0, 1000, 1001],
   ["agent.dynamic_sampling.max_resample_factor", 0.999, 1, 100, 100.5],
   ["agent.temperature", -1e-9, 0, 100, 100.5],

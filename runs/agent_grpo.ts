@@ -10,6 +10,7 @@ import {
   recordTrainerLogprobs,
   samplerLogprobs,
   splitGroups,
+  trainerLogprobs,
   type TrainingBatch,
   trainingSamples,
 } from "../agent/rollout/training_samples.ts";
@@ -36,6 +37,7 @@ import type { GroupSummary } from "./event.ts";
 import { ScenarioDraws } from "./scenario_draws.ts";
 import { optimizerRequest, rate, refuseSkipped } from "./sft.ts";
 import { type Metrics, samplerTrainerMetrics, stepMetrics } from "./step_metrics.ts";
+import { UpdateBound } from "./update_bound.ts";
 
 /** The engine's name of the reference policy, where it is not the base model. */
 export const REFERENCE = "reference";
@@ -62,6 +64,7 @@ export class AgentGrpo implements Algorithm {
   readonly objective: Algorithm["objective"];
   readonly #options: AgentGrpoOptions;
   readonly #settings: ResolvedAgent;
+  readonly #bound: UpdateBound | null;
   #draws: ScenarioDraws | null = null;
 
   constructor(options: AgentGrpoOptions) {
@@ -71,6 +74,8 @@ export class AgentGrpo implements Algorithm {
     this.#settings = settings;
     this.updates = settings.updates;
     this.steps_per_update = settings.epochs_per_update * settings.optimizer_steps_per_update;
+    const { engine, adapter } = options, { max_update_kl } = settings;
+    this.#bound = max_update_kl > 0 ? new UpdateBound({ engine, adapter, max_update_kl }) : null;
     this.objective = options.heldout && { metric: "eval/pass_rate", higher_is_better: true };
   }
 
@@ -133,6 +138,7 @@ export class AgentGrpo implements Algorithm {
     if (whole.samples.length === 0) return learned;
     const old = await this.#oldLogprobs(whole, groups, learned);
     const reference = await this.#referenceLogprobs(whole);
+    await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
       const stream = new RandomStream(streamKey(seed, "split", request.update, epoch));
       const parts = splitGroups(groups, optimizer_steps_per_update, stream);
@@ -151,7 +157,16 @@ export class AgentGrpo implements Algorithm {
         });
       }
     }
+    if (this.#bound) learned.bound = await this.#bounded(this.#bound, whole, groups);
     return learned;
+  }
+
+  async #bounded(bound: UpdateBound, whole: TrainingBatch, groups: readonly Group[]): Promise<Metrics> {
+    // The trainer's own are written down by the one step, or were scored before the first of several.
+    const is_scored = this.steps_per_update === 1 || this.#settings.old_logprobs === "rescored";
+    const before = is_scored ? trainerLogprobs(whole, groups) : samplerLogprobs(whole, groups);
+    const { kl, whole_kl, scale } = await bound.apply(whole.samples, before);
+    return { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
   }
 
   async #step({ batch, groups, learned, learning_rate, update }: StepRequest): Promise<void> {
@@ -207,6 +222,7 @@ export class AgentGrpo implements Algorithm {
     const { bytes } = await this.#options.engine.call("counters", null);
     return {
       ...learned.sampler,
+      ...learned.bound,
       "time/train_seconds": train_seconds,
       ...rate("tokens/trained_per_second", learned.trained_tokens, train_seconds),
       "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
@@ -236,9 +252,13 @@ interface Learned {
   trained_tokens: number;
   /** The sampler's log-probabilities against the trainer's, both of the policy that sampled. */
   sampler: Metrics;
+  /** How far the update went, and how much of it was taken back. */
+  bound: Metrics;
 }
 
-const nothingLearned = (): Learned => ({ steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {} });
+function nothingLearned(): Learned {
+  return { steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {}, bound: {} };
+}
 
 interface StepRequest {
   batch: TrainingBatch;

@@ -6,7 +6,7 @@ import { ManualClock } from "../core/clock.ts";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { AgentGrpo, REFERENCE } from "./agent_grpo.ts";
-import { atMask, type Metrics } from "./step_metrics.ts";
+import { atMask, meanKl, type Metrics } from "./step_metrics.ts";
 import { testConfig } from "./testing.ts";
 import { testAgentHost, type TestRunOptions } from "./testing_run.ts";
 
@@ -18,7 +18,8 @@ const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
 
 async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions["verify"]) {
   const config = testConfig("/nowhere");
-  Object.assign(config.agent!, change);
+  // The bound has tests of its own; it scores again after every update.
+  Object.assign(config.agent!, { max_update_kl: 0 }, change);
   const requests: { method: EngineMethod; request: unknown }[] = [];
   const engine = new ScriptedEngine({
     refuse: (method, request) => {
@@ -168,6 +169,36 @@ Deno.test("the KL term's reference is the base model, or the adapter that traini
   await init.engine.call("adapter_open", { adapter: REFERENCE, source: { type: "copy", adapter: "policy" } });
   await init.run(1);
   assert.equal(init.scored()[0]!.adapter, REFERENCE);
+});
+
+Deno.test("an update goes no farther than max_update_kl, measured on its own samples", async () => {
+  const free = await grpo({ max_update_kl: 100 });
+  const whole = (await free.run(1)).values;
+  assert.equal(whole["optimizer/step_scale"], 1);
+  assert.equal(whole["kl/update"], whole["kl/update_whole"]);
+  const max_update_kl = whole["kl/update"]! / 10;
+  const { run, engine, trained, scored } = await grpo({ max_update_kl });
+  const { values } = await run(1);
+  assert.equal(values["kl/update_whole"], whole["kl/update_whole"]);
+  assert.ok(values["optimizer/step_scale"]! < 1);
+  assert.ok(values["kl/update"]! <= max_update_kl && values["kl/update"]! > max_update_kl / 4);
+  assert.deepEqual(scored()[0]!.samples.map(name), trained()[0]!.samples.map(name));
+  // What the next update begins with is the shortened policy.
+  const { logprobs } = await engine.call("score", scored()[0]!);
+  const before = await (await grpo()).engine.call("score", scored()[0]!);
+  assert.ok(Math.abs(meanKl(before.logprobs, logprobs) - values["kl/update"]!) < 1e-6);
+});
+
+Deno.test("the bound counts all steps of an update from where the first of them began", async () => {
+  let attempt = 0;
+  const several = { scenarios_per_update: 4, optimizer_steps_per_update: 2 };
+  for (const old_logprobs of ["rescored", "sampler"] as const) {
+    const { run, order } = await grpo({ ...several, old_logprobs, max_update_kl: 1e-9 }, () => ++attempt);
+    const { values } = await run(1);
+    const first = order().indexOf("train_step");
+    assert.deepEqual(order().slice(first, first + 3), ["train_step", "train_step", "score"]);
+    assert.ok(values["kl/update"]! <= 1e-9 && values["kl/update_whole"]! > 1e-4, old_logprobs);
+  }
 });
 
 Deno.test("a degenerate update teaches nothing and takes no step, except towards the reference", async () => {

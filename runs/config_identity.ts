@@ -31,6 +31,7 @@ const FORKABLE_WITH_WARNING = [
   "agent.clip_high",
   "agent.kl_coefficient",
   "agent.kl_reference",
+  "agent.max_update_kl",
 ];
 
 /** The run's own places: the configuration without them can be used again. */

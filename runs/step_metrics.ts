@@ -54,18 +54,29 @@ export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Me
   return metrics;
 }
 
-/** The mean over tokens of k3 = e^d − d − 1 with d = log π_ref − log π, an estimate of KL(π‖ref). */
+/** The mean over tokens of k3, an estimate of KL(π‖ref) from samples of π. */
 export function meanReferenceKl(
   samples: readonly TrainingSample[],
   logprobs: readonly ArrayLike<number>[],
 ): number {
+  return meanKl(logprobs, samples.map((sample) => atMask(sample, sample.reference_logprobs!)));
+}
+
+/**
+ * The mean over tokens of k3 = e^d − d − 1 with d = log q − log p, d cut at ±20: an estimate of KL(p‖q), in nats per
+ * token, from tokens that p drew. It is unbiased, and never below 0.
+ *
+ * @param p Log-probabilities of the tokens, a list a sample. @param q As `p`, by the other policy.
+ * @source Schulman, "Approximating KL Divergence" (2020), estimator k3.
+ */
+export function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<number>[]): number {
   let total = 0, tokens = 0;
-  samples.forEach((sample, i) => {
-    atMask(sample, sample.reference_logprobs!).forEach((reference, k) => {
-      const d = Math.max(-MAX_LOG_RATIO, Math.min(MAX_LOG_RATIO, reference - logprobs[i]![k]!));
+  p.forEach((row, i) => {
+    for (let k = 0; k < row.length; k++) {
+      const d = Math.max(-MAX_LOG_RATIO, Math.min(MAX_LOG_RATIO, q[i]![k]! - row[k]!));
       total += Math.exp(d) - d - 1;
-      tokens++;
-    });
+    }
+    tokens += row.length;
   });
   return total / tokens;
 }

@@ -1,7 +1,15 @@
 /** A run's events as a person reads them. */
 
 import type { Clock } from "../core/clock.ts";
-import type { EndEvent, EvaluationEvent, Rate, RunEvent, UpdateEvent } from "../runs/event.ts";
+import type {
+  EndEvaluation,
+  EndEvent,
+  EvaluationEvent,
+  EvaluationPoint,
+  Rate,
+  RunEvent,
+  UpdateEvent,
+} from "../runs/event.ts";
 import { printable, type Style, styled, type Terminal } from "./terminal.ts";
 
 /** `1:05`, `1:00:05`. */
@@ -41,14 +49,44 @@ function evaluationText(event: EvaluationEvent): string {
   return place + loss + (event.perplexity === null ? "" : `, perplexity ${event.perplexity.toFixed(2)}`);
 }
 
+const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
+
+function endEvaluationText({ before, best, after, difference }: EndEvaluation): string[] {
+  const shown = ({ pass_rate, value }: EvaluationPoint) =>
+    pass_rate ? `pass rate ${formatRate(pass_rate)}` : `loss ${value.toFixed(4)}`;
+  const lines = [`held-out before: ${shown(before)}`, `held-out after:  ${shown(after)}`];
+  if (difference) {
+    const { low, high, n } = difference, is_rate = after.pass_rate !== null;
+    const show = (value: number) => is_rate ? points(value) : value.toFixed(4);
+    lines.push(
+      `difference:      ${show(difference.difference)}${is_rate ? " points" : ""} (95 % interval ${
+        show(low)
+      } to ` +
+        `${show(high)}, paired over ${n} ${is_rate ? "scenarios" : "rows"})`,
+    );
+  }
+  if (best.update !== after.update) {
+    lines.push(`best evaluated:  ${shown(best)}, after update ${best.update}`);
+  }
+  return lines;
+}
+
+function adapterText({ adapter, adapter_update, other_adapter }: EndEvent): string[] {
+  const lines = [`adapter: ${adapter} (update ${adapter_update})`];
+  if (other_adapter) {
+    const { which, path, update } = other_adapter;
+    lines.push(
+      `${which} adapter: ${path} (${which === "best" ? "best evaluated " : "last "}update, ${update})`,
+    );
+  }
+  return lines;
+}
+
 function endText(event: EndEvent): string[] {
   const lines: string[] = [];
   if (event.plot) lines.push("", event.plot);
-  if (event.evaluation) {
-    lines.push("", `held-out pass rate before ${formatRate(event.evaluation.before)}`);
-    lines.push(`held-out pass rate after  ${formatRate(event.evaluation.after)}`);
-  }
-  if (event.adapter) lines.push("", `adapter: ${event.adapter}`);
+  if (event.evaluation) lines.push("", ...endEvaluationText(event.evaluation));
+  if (event.adapter) lines.push("", ...adapterText(event));
   const reason = event.detail ?? event.reason;
   lines.push(`run ${event.state} after update ${event.update}${reason ? `: ${reason}` : ""}`);
   return lines;

@@ -80,7 +80,7 @@ Deno.test("texts of others cannot steer the terminal", () => {
   assert.equal(terminal.out, "a�[2Jb��\n");
 });
 
-Deno.test("the end shows the curve, both pass rates and the adapter", () => {
+Deno.test("the end shows the curve, the pass rates, what they differ by, and whose the adapter is", () => {
   const { terminal, handle } = printer();
   handle({
     kind: "end",
@@ -89,11 +89,17 @@ Deno.test("the end shows the curve, both pass rates and the adapter", () => {
     detail: null,
     update: 8,
     evaluation: {
-      before: { rate: 0.4531, low: 0.40, high: 0.5049 },
-      after: { rate: 0.62, low: 0.58, high: 0.661 },
+      metric: "eval/pass_rate",
+      before: { update: 0, value: 0.4531, pass_rate: { rate: 0.4531, low: 0.40, high: 0.5049 } },
+      best: { update: 4, value: 0.65, pass_rate: { rate: 0.65, low: 0.6, high: 0.7 } },
+      after: { update: 8, value: 0.62, pass_rate: { rate: 0.62, low: 0.58, high: 0.661 } },
+      difference: { difference: 0.1669, low: -0.0012, high: 0.3, n: 32 },
+      fell: false,
     },
     plot: "plot",
     adapter: "/runs/x/adapter.gguf",
+    adapter_update: 8,
+    other_adapter: { which: "best", update: 4, path: "/runs/x/adapter_best.gguf" },
     deterministic: true,
   });
   assert.equal(
@@ -101,10 +107,13 @@ Deno.test("the end shows the curve, both pass rates and the adapter", () => {
     `
 plot
 
-held-out pass rate before 45.3 % (95 % interval 40.0 to 50.5)
-held-out pass rate after  62.0 % (95 % interval 58.0 to 66.1)
+held-out before: pass rate 45.3 % (95 % interval 40.0 to 50.5)
+held-out after:  pass rate 62.0 % (95 % interval 58.0 to 66.1)
+difference:      +16.7 points (95 % interval −0.1 to +30.0, paired over 32 scenarios)
+best evaluated:  pass rate 65.0 % (95 % interval 60.0 to 70.0), after update 4
 
-adapter: /runs/x/adapter.gguf
+adapter: /runs/x/adapter.gguf (update 8)
+best adapter: /runs/x/adapter_best.gguf (best evaluated update, 4)
 run completed after update 8
 `,
   );
@@ -116,6 +125,8 @@ run completed after update 8
     evaluation: null,
     plot: null,
     adapter: null,
+    adapter_update: null,
+    other_adapter: null,
   } as const;
   handle({ ...end, reason: "max_dropped_fraction", detail: "17 of 32 were lost", deterministic: true });
   assert.equal(terminal.out, "run failed after update 2: 17 of 32 were lost\n");

@@ -16,6 +16,8 @@ const END: EndEvent = {
   evaluation: null,
   plot: null,
   adapter: null,
+  adapter_update: null,
+  other_adapter: null,
   deterministic: true,
 };
 

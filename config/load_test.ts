@@ -198,6 +198,8 @@ Deno.test("rules across keys", () => {
   assert.deepEqual(keys("training", "ctx = 513", longer), []);
   assert.deepEqual(keys("evaluation", 'data = "h.jsonl"\npatience = 3'), ["evaluation.patience"]);
   assert.deepEqual(keys("evaluation", 'data = "h.jsonl"\npatience = 3\nevery_updates = 1'), []);
+  assert.deepEqual(keys("output", 'adapter = "best"'), ["output.adapter"]);
+  assert.deepEqual(keys("output", 'adapter = "best"', withLine(GRPO, "evaluation", 'data = "h.jsonl"')), []);
 });
 
 Deno.test("an environment on this machine must be allowed, and must give scenarios a tool", () => {
@@ -270,7 +272,7 @@ Deno.test("every key of the specification and the contract is known", () => {
   const expected = {
     run: "algorithm name seed directory",
     model: "path device webgpu compute kv chat_template",
-    output: "path peft_dir",
+    output: "path adapter peft_dir",
     lora: "rank alpha targets dropout seed init_adapter",
     sft: "data packing train_on template_variables",
     preference: "data loss beta gamma lambda",
@@ -279,7 +281,7 @@ Deno.test("every key of the specification and the contract is known", () => {
       "gradient_checkpointing max_gpu_duty_cycle",
     agent: "scenarios updates scenarios_per_update group_size epochs_per_update optimizer_steps_per_update " +
       "old_logprobs sampler_correction sampler_correction_cap max_trajectory_tokens clip_low clip_high " +
-      "kl_coefficient kl_reference advantage overlong_penalty dynamic_sampling.max_resample_factor " +
+      "kl_coefficient kl_reference max_update_kl advantage overlong_penalty dynamic_sampling.max_resample_factor " +
       "max_failed_turns reward judge_failure template_variables system_suffix temperature concurrent_rollouts " +
       "max_turns max_new_tokens_per_turn max_rollout_secs end_on_no_tool_call truncation " +
       "max_dropped_fraction importance_sampling_level mcp_config",

@@ -9,6 +9,10 @@ export const outputSchema = z.strictObject({
     rule: '"adapter.gguf" in run.directory',
     path: "output",
   }),
+  adapter: z.enum(["last", "best"]).default("last").meta({
+    description:
+      "Whose adapter path is: the last update's or the best evaluated one's; the other lies beside it.",
+  }),
   peft_dir: text().optional().meta({
     description: "Folder for the same adapter in PEFT's form.",
     rule: "not written",

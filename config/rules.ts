@@ -116,6 +116,12 @@ const RULES: readonly Rule[] = [
       { key: "evaluation.patience", message: "needs evaluation.every_updates" },
   },
   {
+    keys: ["output.adapter", "evaluation"],
+    check: ({ output, evaluation }) =>
+      output.adapter === "best" && evaluation === undefined &&
+      { key: "output.adapter", message: 'must be "last" without [evaluation]: nothing tells which is best' },
+  },
+  {
     keys: ["agent.environment.type", "agent.environment.id"],
     check({ agent }) {
       const environment = agent?.environment;

@@ -2,6 +2,7 @@
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { HistoryEntry } from "./checkpoint.ts";
+import type { EvaluationRecord } from "./evaluation_record.ts";
 import type { GroupSummary, Rate } from "./event.ts";
 import type { Metrics } from "./step_metrics.ts";
 
@@ -52,6 +53,8 @@ export interface EvaluationResult {
   loss: number | null;
   perplexity: number | null;
   scenarios: ScenarioOutcome[];
+  /** What the value is the mean of, to be compared pair by pair: see {@link EvaluationRecord}. */
+  by_example: Record<string, number>;
   deterministic: boolean;
 }
 
@@ -62,7 +65,7 @@ export interface Algorithm {
   /** Optimiser steps of an update. */
   readonly steps_per_update: number;
   /** How an evaluation is judged; null without held-out data. */
-  readonly objective: { metric: "eval/pass_rate" | "eval/loss"; higher_is_better: boolean } | null;
+  readonly objective: { metric: EvaluationRecord["metric"]; higher_is_better: boolean } | null;
   /** From the data to the last optimiser step. Before the first of these the signal can throw the update away. */
   runUpdate(request: UpdateRequest): Promise<UpdateResult>;
   evaluate(request: EvaluationRequest): Promise<EvaluationResult>;

@@ -9,9 +9,9 @@ import { ServiceError } from "../core/errors.ts";
 import { sha256OfFile } from "../core/files.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
 import type { Identity } from "./config_identity.ts";
-import type { Rate } from "./event.ts";
+import type { EvaluationRecord } from "./evaluation_record.ts";
 
-export const CHECKPOINT_FORMAT_VERSION = 1;
+export const CHECKPOINT_FORMAT_VERSION = 2;
 
 const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
@@ -21,13 +21,6 @@ export interface HistoryEntry {
   update: number;
   attempts: number;
   passes: number;
-}
-
-/** The evaluation with the best value so far. */
-export interface BestEvaluation {
-  metric: string;
-  value: number;
-  update: number;
 }
 
 /** Everything that a run goes on from, beside the engine's files. Randomness is a function of these counters. */
@@ -44,12 +37,13 @@ export interface TrainingState {
   evaluations: number;
   /** The update that the last of them followed; null before the first. */
   evaluated_update: number | null;
-  best: BestEvaluation | null;
+  /** The one with the best value so far. */
+  best: EvaluationRecord | null;
   /** Evaluations since the best one: `patience` counts them. */
   evaluations_since_best: number;
-  /** The held-out pass rate before the first update, and the latest. */
-  pass_rate_before: Rate | null;
-  pass_rate_latest: Rate | null;
+  /** The one before the first update, and the latest. */
+  before: EvaluationRecord | null;
+  latest: EvaluationRecord | null;
   /** By scenario id. */
   history: Record<string, HistoryEntry[]>;
   /** Mean reward, or loss, of every update: what the plot at the end shows. */
@@ -69,8 +63,8 @@ export function initialState(): TrainingState {
     evaluated_update: null,
     best: null,
     evaluations_since_best: 0,
-    pass_rate_before: null,
-    pass_rate_latest: null,
+    before: null,
+    latest: null,
     history: {},
     curve: [],
     elapsed_seconds: 0,

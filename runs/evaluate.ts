@@ -40,6 +40,9 @@ export function evaluationOf(groups: readonly Group[], seed: number): Evaluation
     loss: null,
     perplexity: null,
     scenarios,
+    by_example: Object.fromEntries(
+      scenarios.map(({ scenario, passes, attempts }) => [scenario, passes / attempts]),
+    ),
     deterministic,
   };
 }

@@ -1,7 +1,7 @@
 /** The events of a run: one JSON line each in `events.jsonl`, numbered 1, 2, … without gaps. */
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
-import type { Interval } from "./statistics.ts";
+import type { Interval, PairedDifference } from "./statistics.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { RunWarning } from "./warnings.ts";
 
@@ -103,6 +103,25 @@ export interface CommandEvent {
   takes_effect: "boundary" | "now";
 }
 
+/** The first, the best and the last evaluation of a run, on the same examples with the same random numbers. */
+export interface EndEvaluation {
+  metric: "eval/pass_rate" | "eval/loss";
+  before: EvaluationPoint;
+  best: EvaluationPoint;
+  after: EvaluationPoint;
+  /** after − before, example by example. */
+  difference: PairedDifference | null;
+  /** The last is worse than the best, beyond what choosing the best among all of them explains. */
+  fell: boolean;
+}
+
+export interface EvaluationPoint {
+  update: number;
+  value: number;
+  /** Null for a loss. */
+  pass_rate: Rate | null;
+}
+
 /** The last event of a run's process. */
 export interface EndEvent {
   kind: "end";
@@ -110,11 +129,16 @@ export interface EndEvent {
   reason: FailureReason | null;
   detail: string | null;
   update: number;
-  /** Held-out pass rate at update 0 and at the end. */
-  evaluation: { before: Rate; after: Rate } | null;
+  /** What the evaluations say; null before there are two. */
+  evaluation: EndEvaluation | null;
   /** Text plot of the reward, or of the loss. */
   plot: string | null;
+  /** The adapter at `[output].path`; null unless the run completed. */
   adapter: string | null;
+  /** Whose it is. */
+  adapter_update: number | null;
+  /** The other of the last and the best evaluated update's adapter, where they are two. */
+  other_adapter: { which: "last" | "best"; update: number; path: string } | null;
   deterministic: boolean;
 }
 

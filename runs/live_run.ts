@@ -3,6 +3,8 @@
 import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, timestamp } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
+import { writeFileAtomic } from "../core/files.ts";
+import { CHECKPOINT_ADAPTER } from "../trainer/engine/protocol.ts";
 import {
   type Checkpoint,
   checkpointName,
@@ -15,9 +17,13 @@ import { type Identity, identityHash } from "./config_identity.ts";
 import type { RunDirectory } from "./directory.ts";
 import type { EventData, StateEvent } from "./event.ts";
 import type { EventLog } from "./event_log.ts";
+import { siblingAdapter } from "./kept_adapters.ts";
 import { type RunFacts, type RunState, TRANSITIONS } from "./run.ts";
 import type { Metrics } from "./step_metrics.ts";
 import type { RunWarning } from "./warnings.ts";
+
+/** A checkpoint's file of the best evaluated update's adapter. */
+const BEST_ADAPTER = "adapter_best.gguf";
 
 export interface LiveRunOptions {
   config: ResolvedConfig;
@@ -63,6 +69,11 @@ export class LiveRun {
   /** The folder of the checkpoints: `[checkpoint].directory`, else the run's own. */
   get checkpointRoot(): string {
     return this.config.checkpoint?.directory ?? `${this.directory.path}/checkpoints`;
+  }
+
+  /** Where the adapter of the best evaluated update is kept while the run goes on. */
+  get bestAdapterPath(): string {
+    return siblingAdapter(this.config.output.path, "best");
   }
 
   facts(): RunFacts {
@@ -123,7 +134,10 @@ export class LiveRun {
         metrics: this.metrics,
         state: structuredClone(this.state),
       },
-      write: writeEngineFiles,
+      write: async (directory) => {
+        await writeEngineFiles(directory);
+        await this.#copyBestAdapter(directory);
+      },
     });
     this.#has_checkpoint = true;
     this.saved_update = this.state.update;
@@ -136,6 +150,23 @@ export class LiveRun {
     return checkpoint;
   }
 
+  /** A checkpoint of another update than the best one has the best adapter beside its own. */
+  async #copyBestAdapter(directory: string): Promise<void> {
+    const { best, update } = this.state;
+    if (!best || best.update === update) return;
+    await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
+  }
+
+  /** Puts the best adapter that a checkpoint holds where this run keeps it; call it after {@link goOnFrom}. */
+  async restoreBestAdapter(checkpoint: Checkpoint | null): Promise<void> {
+    const { best } = this.state;
+    if (!checkpoint || !best) return;
+    const is_own = best.update === checkpoint.record.state.update;
+    const name = is_own ? CHECKPOINT_ADAPTER : BEST_ADAPTER;
+    if (!(name in checkpoint.record.files)) return;
+    await writeFileAtomic(this.bestAdapterPath, await Deno.readFile(`${checkpoint.directory}/${name}`));
+  }
+
   /** Takes up what a checkpoint holds. */
   goOnFrom(checkpoint: Checkpoint | null): void {
     this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
@@ -145,4 +176,9 @@ export class LiveRun {
     this.#has_checkpoint = is_own;
     this.saved_update = is_own ? this.state.update : null;
   }
+}
+
+/** Whoever took the best adapter away while the run goes on does without it. */
+function ignoreMissing(error: unknown): void {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

@@ -131,6 +131,7 @@ async function begin(
   const from = await startingPoint(run, prepared, options);
   if (options.mode === "resume") await run.directory.writeConfig();
   run.goOnFrom(from);
+  await run.restoreBestAdapter(from);
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {
     await supervisor.begin();

@@ -3,6 +3,7 @@
 import { resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { siblingAdapter } from "./kept_adapters.ts";
 
 /** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
 export const OWN_ENTRIES = [
@@ -30,13 +31,10 @@ export async function checkPlaces({ output, checkpoint, observe }: ResolvedConfi
     new ServiceError("config_invalid", `Cannot write to ${path}: ${reason}; name another path in ${key}`, {
       path,
     });
-  const file = await Deno.lstat(output.path).catch(() => null);
-  if (file && !file.isFile) {
-    throw refuse(
-      "[output].path",
-      output.path,
-      `it is ${file.isDirectory ? "a directory" : "no regular file"}`,
-    );
+  for (const path of adapterFiles({ output })) {
+    const file = await Deno.lstat(path).catch(() => null);
+    if (!file || file.isFile) continue;
+    throw refuse("[output].path", path, `it is ${file.isDirectory ? "a directory" : "no regular file"}`);
   }
   const folders = [
     ["[output].peft_dir", output.peft_dir],
@@ -76,10 +74,15 @@ export async function existingOutput(
   if (config.checkpoint) places.push(config.checkpoint.directory);
   if (config.observe) places.push(config.observe.directory);
   if (mode === "new") {
-    places.push(config.output.path, ...(config.output.peft_dir ? [config.output.peft_dir] : []));
+    places.push(...adapterFiles(config), ...(config.output.peft_dir ? [config.output.peft_dir] : []));
   }
   for (const place of places) if (await holdsSomething(place)) return place;
   return null;
+}
+
+/** The adapter, and those of the best and the last update beside it. */
+function adapterFiles({ output: { path } }: Pick<ResolvedConfig, "output">): string[] {
+  return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
 }
 
 async function holdsSomething(path: string): Promise<boolean> {
@@ -136,9 +139,11 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   const aside = `${run.directory}/${REPLACED}`;
   if (!await isPresent(aside)) return;
   // Not recursive: whatever took the adapter's place since it was looked at stays.
-  await Deno.remove(output.path).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
+  for (const path of adapterFiles({ output })) {
+    await Deno.remove(path).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
   for (const place of [checkpoint?.directory, observe?.directory]) {
     if (place !== undefined) await removeOwnFiles(place);
   }

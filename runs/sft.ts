@@ -83,11 +83,16 @@ export class Sft implements Algorithm {
     const { heldout, engine } = this.#options;
     assert(heldout, "an evaluation without held-out rows");
     let sum = 0, tokens = 0;
+    const by_example: Record<string, number> = {};
     for (const batch of batches(heldout.sequences.slice(0, limit), SCORED_TOKENS)) {
       signal.throwIfAborted();
       const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
-      for (const row of logprobs) for (const logprob of row) sum -= logprob;
-      for (const { trained_tokens } of batch) tokens += trained_tokens;
+      for (const [i, { line, trained_tokens }] of batch.entries()) {
+        const row = -logprobs[i]!.reduce((total, logprob) => total + logprob, 0);
+        sum += row;
+        tokens += trained_tokens;
+        by_example[line] = row / trained_tokens;
+      }
     }
     const loss = sum / tokens;
     return {
@@ -96,6 +101,7 @@ export class Sft implements Algorithm {
       loss,
       perplexity: Math.exp(loss),
       scenarios: [],
+      by_example,
       deterministic: true,
     };
   }

@@ -47,11 +47,12 @@ export function mean(values: ArrayLike<number>): number {
 }
 
 /**
- * Percentile bootstrap of a mean, 95 %: the values, one a scenario, are drawn again with replacement.
+ * Percentile bootstrap of a mean: the values, one a scenario, are drawn again with replacement.
  *
+ * @param alpha The chance that the interval misses the mean; left out: 0.05, a 95 % interval.
  * @source Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
  */
-export function bootstrapMean(values: readonly number[], seed: number): Interval {
+export function bootstrapMean(values: readonly number[], seed: number, alpha = 0.05): Interval {
   assert(values.length > 0, "a bootstrap of nothing");
   const stream = new RandomStream(streamKey(seed, "bootstrap"));
   const means = new Float64Array(BOOTSTRAP_RESAMPLES);
@@ -61,23 +62,25 @@ export function bootstrapMean(values: readonly number[], seed: number): Interval
     means[i] = sum / values.length;
   }
   means.sort();
-  return { low: quantile(means, 0.025), high: quantile(means, 0.975) };
+  return { low: quantile(means, alpha / 2), high: quantile(means, 1 - alpha / 2) };
 }
 
 export interface PairedDifference extends Interval {
   /** mean(after) − mean(before) */
   difference: number;
+  /** Pairs. */
+  n: number;
 }
 
 /** The mean of the differences after − before, scenario by scenario, with its bootstrap interval over scenarios. */
 export function pairedBootstrap(
   before: readonly number[],
   after: readonly number[],
-  seed: number,
+  { seed, alpha }: { seed: number; alpha?: number },
 ): PairedDifference {
   assert(before.length === after.length, `${before.length} scenarios before, ${after.length} after`);
   const differences = before.map((value, i) => after[i]! - value);
-  return { difference: mean(differences), ...bootstrapMean(differences, seed) };
+  return { difference: mean(differences), ...bootstrapMean(differences, seed, alpha), n: differences.length };
 }
 
 /**

@@ -66,7 +66,7 @@ Deno.test("a bootstrap is a function of its seed", () => {
 
 Deno.test("the paired bootstrap sees differences, not the spread of scenarios", () => {
   const before = [0, 0.2, 0.4, 0.6], after = before.map((x) => x + 0.25);
-  const paired = pairedBootstrap(before, after, 5);
+  const paired = pairedBootstrap(before, after, { seed: 5 });
   near(paired.difference, 0.25, 1e-12);
   near(paired.low, 0.25, 1e-12);
   near(paired.high, 0.25, 1e-12);

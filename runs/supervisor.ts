@@ -8,7 +8,7 @@ import { REFERENCE } from "./agent_grpo.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "./checkpoint.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
-import { endEvent } from "./end_event.ts";
+import { endEvent, fallWarning } from "./end_event.ts";
 import type { CommandEvent } from "./event.ts";
 import type { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
@@ -17,6 +17,7 @@ import { QuestionSlots } from "./question_slots.ts";
 import { answerQuestion, questionSequences } from "./questions.ts";
 import { failureReason, type RunState } from "./run.ts";
 import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "./session.ts";
+import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, POLICY, TrainingLoop } from "./training_loop.ts";
 
 /** Engines that are replaced in one run after their device was lost. */
@@ -111,7 +112,7 @@ export class Supervisor {
     let end: LoopEnd | null = null, failure: unknown = null;
     try {
       end = await this.#trainThroughLosses();
-      if (end === "completed") await this.#saveAdapter();
+      if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
     } catch (error) {
       failure = error;
     }
@@ -157,6 +158,7 @@ export class Supervisor {
     );
     const from = own ?? this.#options.from;
     run.goOnFrom(from);
+    await run.restoreBestAdapter(from);
     if (run.state.learning_rate !== learning_rate) {
       // A command set it since: no device takes that away, and no checkpoint holds it yet.
       run.state.learning_rate = learning_rate;
@@ -218,17 +220,6 @@ export class Supervisor {
     this.#entering.catch(() => {});
   }
 
-  async #saveAdapter(): Promise<void> {
-    const { path, peft_dir } = this.#run.config.output;
-    const { engine } = this.#session!;
-    const { bytes, sha256 } = await engine.call("adapter_save", {
-      adapter: POLICY,
-      path,
-      peft_dir: peft_dir ?? null,
-    });
-    this.#run.emit({ kind: "artifact", name: "adapter", path, size_bytes: bytes, sha256 });
-  }
-
   async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
     const run = this.#run;
     const { config } = run;
@@ -237,7 +228,10 @@ export class Supervisor {
     const detail = error?.message ?? null;
     const ended: RunState = end ?? "failed";
     await run.enter(ended, { reason, detail });
-    run.emit(endEvent(run, ended, { reason, detail }));
+    const last = endEvent(run, ended, { reason, detail });
+    const fall = fallWarning(last);
+    if (fall) run.warn(fall);
+    run.emit(last);
     if (config.metrics.csv !== undefined) {
       await run.flush();
       await writeMetricsCsv(run.directory.eventsPath, config.metrics.csv);

@@ -347,8 +347,8 @@ Deno.test("what comes after the last boundary is refused, and the run ends as it
     const run = await start({
       root,
       start: { control: pipe.port },
-      refuse: (method) => {
-        if (method !== "adapter_save") return;
+      refuse: (method, request) => {
+        if (method !== "adapter_save" || !(request as { path: string }).path.endsWith("r.gguf")) return;
         ["pause", "cancel", "set_lr", "checkpoint", "evaluate"].forEach((command, id) =>
           pipe.send({ id, command, ...(command === "set_lr" && { lr: 1 }) })
         );

@@ -4,6 +4,7 @@ import { ServiceError } from "../core/errors.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
 import type { Controller } from "./control.ts";
+import { evaluationRecord } from "./evaluation_record.ts";
 import type { LiveRun } from "./live_run.ts";
 import { learningRate } from "./schedule.ts";
 import type { Metrics } from "./step_metrics.ts";
@@ -176,28 +177,32 @@ export class TrainingLoop {
     const both = AbortSignal.any([signal, now]);
     try {
       const result = await algorithm.evaluate({ adapter: POLICY, signal: both });
-      this.#recordEvaluation(result);
+      await this.#recordEvaluation(result);
     } catch (error) {
       if (!isCancelled(error, both)) throw error;
     }
   }
 
-  #recordEvaluation(result: EvaluationResult): void {
-    const { run, algorithm } = this.#options;
+  async #recordEvaluation(result: EvaluationResult): Promise<void> {
+    const { run, engine, algorithm } = this.#options;
     const { state } = run;
     const { update, step } = state;
-    const { deterministic, ...outcome } = result;
+    const { deterministic, by_example: _, ...outcome } = result;
     const values = evaluationMetrics(result);
+    const { metric, higher_is_better } = algorithm.objective!;
+    const record = evaluationRecord(update, metric, result), { best } = state;
+    const gain = best ? (record.value - best.value) * (higher_is_better ? 1 : -1) : Infinity;
+    const is_better = gain > run.config.evaluation!.min_delta;
+    // On the disk before anything says so.
+    if (is_better) {
+      await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
+    }
     state.deterministic &&= deterministic;
     state.evaluations++;
     state.evaluated_update = update;
-    if (update === 0) state.pass_rate_before = result.pass_rate;
-    state.pass_rate_latest = result.pass_rate;
-    const { metric, higher_is_better } = algorithm.objective!;
-    const value = values[metric]!, { best } = state;
-    const gain = best ? (value - best.value) * (higher_is_better ? 1 : -1) : Infinity;
-    const is_better = gain > run.config.evaluation!.min_delta;
-    if (is_better) state.best = { metric, value, update };
+    if (update === 0) state.before = record;
+    state.latest = record;
+    if (is_better) state.best = record;
     state.evaluations_since_best = is_better ? 0 : state.evaluations_since_best + 1;
     Object.assign(run.metrics, values);
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });

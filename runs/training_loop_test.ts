@@ -62,6 +62,7 @@ class GivenAlgorithm implements Algorithm {
       loss: is_loss ? value : null,
       perplexity: null,
       scenarios: [],
+      by_example: { a: value, b: value },
       deterministic: true,
     });
   }

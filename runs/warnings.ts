@@ -24,7 +24,7 @@ export const WARNING_CODES = [
 ] as const;
 
 /** What a run can warn of beside that, while it is live. */
-export const RUN_WARNING_CODES = ["device_lost", "checkpoint_damaged"] as const;
+export const RUN_WARNING_CODES = ["device_lost", "checkpoint_damaged", "worse_than_best"] as const;
 
 export type WarningCode = typeof WARNING_CODES[number];
 

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { endEvent, fallWarning } from "./end_event.ts";
+import { evaluationDifference, type EvaluationRecord, isWorseBeyondChance } from "./evaluation_record.ts";
+import type { LiveRun } from "./live_run.ts";
+import { initialState } from "./checkpoint.ts";
+import { testConfig } from "./testing.ts";
+
+function evaluated(update: number, rates: number[], metric: EvaluationRecord["metric"] = "eval/pass_rate") {
+  const value = rates.reduce((a, b) => a + b) / rates.length;
+  const record: EvaluationRecord = {
+    update,
+    metric,
+    value,
+    pass_rate: metric === "eval/loss" ? null : { rate: value, low: value - 0.1, high: value + 0.1 },
+    by_example: Object.fromEntries(rates.map((rate, i) => [`example-${i}`, rate])),
+  };
+  return record;
+}
+
+/** Forty examples, of which the first `count` have `one` and the rest `other`. */
+const forty = (count: number, one = 1, other = 0) =>
+  Array.from({ length: 40 }, (_, i) => i < count ? one : other);
+
+Deno.test("a difference is over the examples that both have, in pairs", () => {
+  const earlier = evaluated(0, [0, 0.5, 1]), later = evaluated(5, [0.25, 0.75, 0.25, 1]);
+  const difference = evaluationDifference(earlier, later, { seed: 1 })!;
+  assert.deepEqual([difference.difference, difference.n], [(0.25 + 0.25 - 0.75) / 3, 3]);
+  assert.ok(difference.low < difference.difference && difference.difference < difference.high);
+  assert.equal(evaluationDifference(earlier, { ...later, by_example: {} }, { seed: 1 }), null);
+});
+
+Deno.test("a wider net gives a wider interval", () => {
+  const earlier = evaluated(0, forty(10)), later = evaluated(5, forty(20));
+  const [one, ten] = [1, 10].map((comparisons) =>
+    evaluationDifference(earlier, later, { seed: 1, comparisons })!
+  );
+  assert.ok(ten!.low < one!.low && ten!.high > one!.high);
+  assert.equal(ten!.difference, one!.difference);
+});
+
+Deno.test("a fall is told from chance, and from having chosen the best of many", () => {
+  const best = evaluated(10, forty(30));
+  const fell = (rates: number[], evaluations = 3) =>
+    isWorseBeyondChance(best, evaluated(20, rates), { seed: 1, evaluations });
+  assert.equal(fell(forty(15)), true);
+  assert.equal(fell(forty(30)), false);
+  assert.equal(fell(forty(32)), false);
+  // Six of forty lost: significant alone (sign test: p = 0.03), not as the worst of a hundred comparisons.
+  assert.equal(fell(forty(24), 2), true);
+  assert.equal(fell(forty(24), 101), false);
+  assert.equal(isWorseBeyondChance(best, best, { seed: 1, evaluations: 3 }), false);
+});
+
+Deno.test("of losses the larger one is worse", () => {
+  const best = evaluated(10, forty(20, 1.5, 2), "eval/loss");
+  const by = (more: number) =>
+    evaluated(20, forty(20, 1.5, 2).map((x, i) => x + more * (1 + i % 3)), "eval/loss");
+  const fell = (more: number) => isWorseBeyondChance(best, by(more), { seed: 1, evaluations: 2 });
+  assert.deepEqual([fell(0.1), fell(-0.1)], [true, false]);
+});
+
+function ended(adapter: "last" | "best", after: EvaluationRecord) {
+  const config = testConfig("/run", '[evaluation]\ndata = "heldout.jsonl"\n');
+  config.output = { path: "/out/a.gguf", adapter };
+  const state = {
+    ...initialState(),
+    update: 20,
+    evaluations: 3,
+    before: evaluated(0, forty(10)),
+    best: evaluated(10, forty(30)),
+    latest: after,
+  };
+  return endEvent({ config, state } as unknown as LiveRun, "completed");
+}
+
+Deno.test("the end names the best evaluated update, and both adapters by their names", () => {
+  const event = ended("last", evaluated(20, forty(12)));
+  const { evaluation } = event;
+  assert.deepEqual(
+    [evaluation!.before, evaluation!.best, evaluation!.after].map(({ update, value }) => [update, value]),
+    [[0, 0.25], [10, 0.75], [20, 0.3]],
+  );
+  assert.equal(evaluation!.difference!.n, 40);
+  assert.ok(Math.abs(evaluation!.difference!.difference - 0.05) < 1e-12);
+  assert.deepEqual([event.adapter, event.adapter_update], ["/out/a.gguf", 20]);
+  assert.deepEqual(event.other_adapter, { which: "best", update: 10, path: "/out/a_best.gguf" });
+  const chosen = ended("best", evaluated(20, forty(12)));
+  assert.deepEqual([chosen.adapter, chosen.adapter_update], ["/out/a.gguf", 10]);
+  assert.deepEqual(chosen.other_adapter, { which: "last", update: 20, path: "/out/a_last.gguf" });
+});
+
+Deno.test("a run that falls warns of it, says where the best adapter is, and what helps", () => {
+  const warning = fallWarning(ended("last", evaluated(20, forty(12))))!;
+  assert.equal(warning.code, "worse_than_best");
+  for (
+    const part of ["30.0 % after update 20", "75.0 % after update 10", "/out/a_best.gguf", "training.lr"]
+  ) {
+    assert.ok(warning.message.includes(part), warning.message);
+  }
+  assert.match(
+    fallWarning(ended("best", evaluated(20, forty(12))))!.message,
+    /\/out\/a\.gguf is the best one, the last is kept in \/out\/a_last\.gguf/,
+  );
+  assert.equal(fallWarning(ended("last", evaluated(20, forty(29)))), null);
+});

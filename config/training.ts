@@ -39,10 +39,12 @@ export const trainingSchema = z.strictObject({
     description: "Keep the optimiser's moments in the host's memory.",
   }),
   lr_scheduler: z.enum(["constant", "linear", "cosine"]).default("constant").meta({
-    description: "How the learning rate falls after the warm-up, to zero at the last step unless constant.",
+    description:
+      "How the learning rate falls after the warm-up: towards zero, which the step after the last would have, or not at all (constant).",
   }),
   warmup_steps: integer("training.warmup_steps").default(0).meta({
-    description: "Steps over which the learning rate rises from zero.",
+    description:
+      "Steps over which the learning rate rises linearly: the first has lr / warmup_steps, the last lr.",
   }),
   weight_decay: number("training.weight_decay").default(0).meta({ description: "AdamW's decoupled decay." }),
   beta1: number("training.beta1").default(0.9).meta({ description: "AdamW's decay of the first moment." }),

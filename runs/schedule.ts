@@ -9,9 +9,14 @@ export interface Schedule {
 }
 
 /**
- * The rate of a step, counted from 0: over `warmup_steps` it rises linearly to the full rate, which the last of them
- * has; then, with r the share of the remaining steps that lie behind, it is full (constant), times 1 − r (linear) or
- * times (1 + cos πr)/2 (cosine). It would reach zero at the step after the last.
+ * The rate of step s = 0, 1, …, T − 1 of a run of T steps, of which the first W = `warmup_steps` warm up, with the full
+ * rate λ:
+ *
+ *   s < W: λ (s + 1)/W, so that the first step has λ/W and the last warm-up step has λ;
+ *   s ≥ W: λ (constant), λ (1 − r) (linear) or λ (1 + cos πr)/2 (cosine), with r = (s − W)/(T − W).
+ *
+ * The first step after the warm-up has λ too. The last step of the run has λ/(T − W) (linear) or
+ * λ sin²(π/(2(T − W))) (cosine): zero would come one step later. Where W ≥ T the run ends in its warm-up, at λ T/W.
  */
 export function learningRate(schedule: Schedule, step: number): number {
   const { learning_rate, lr_scheduler, warmup_steps, total_steps } = schedule;

@@ -36,6 +36,17 @@ Deno.test("cosine is at half in the middle", () => {
   near(rates({ lr_scheduler: "cosine" }, 4), [1, (1 + Math.SQRT1_2) / 2, 0.5, (1 - Math.SQRT1_2) / 2]);
 });
 
+Deno.test("the last step has λ/(T − W) or λ sin²(π/2(T − W)), and a warm-up that is longer than the run λ T/W", () => {
+  const whole = { warmup_steps: 10, total_steps: 110 };
+  const last = (lr_scheduler: Schedule["lr_scheduler"]) => rates({ ...whole, lr_scheduler }, 110).at(-1)!;
+  near([last("constant"), last("linear"), last("cosine")], [1, 1 / 100, Math.sin(Math.PI / 200) ** 2]);
+  for (const lr_scheduler of ["constant", "linear", "cosine"] as const) {
+    const all = rates({ ...whole, lr_scheduler }, 110);
+    near([all[0]!, all[9]!, all[10]!], [1 / 10, 1, 1]);
+    near([rates({ lr_scheduler, warmup_steps: 8 }, 4).at(-1)!], [4 / 8]);
+  }
+});
+
 Deno.test("behind the last step nothing is left, and no step divides by zero", () => {
   assert.equal(
     learningRate({ learning_rate: 1, lr_scheduler: "linear", warmup_steps: 2, total_steps: 2 }, 3),

@@ -21,6 +21,7 @@ export interface ScenarioEnv {
 export interface ScenarioVerify {
   /** An argument list, run in the workspace; exit code 0 is success. */
   command: string[];
+  /** Above 0: an attempt passes when its total reward is. */
   reward_on_success: number;
   /** Globs restored before verification; null: the default rule. */
   protect: string[] | null;
@@ -57,7 +58,7 @@ const envSchema = z.strictObject({
   setup: z.array(z.string()).default([]),
   verify: z.strictObject({
     command,
-    reward_on_success: z.number().default(1),
+    reward_on_success: z.number().positive().default(1),
     protect: z.array(z.string().min(1)).nullable().default(null),
   }).nullable().default(null),
   summary: command.nullable().default(null),

@@ -91,6 +91,15 @@ Deno.test("a broken line is named with its file", async () => {
         line("b", { metadata: { env: { verify: { command: "ls" } } } }),
         /metadata\.env\.verify\.command: must be a list, not "ls"$/,
       ],
+      // What success does not pay can never be passed.
+      ...[0, -1].map((reward_on_success) =>
+        [
+          line("b", { metadata: { env: { verify: { command: ["ls"], reward_on_success } } } }),
+          new RegExp(
+            `metadata\\.env\\.verify\\.reward_on_success: must be above 0, not ${reward_on_success}$`,
+          ),
+        ] as const
+      ),
       [line("b", { system: 3 }), /system: must be a string, not 3$/],
       [line("", {}), /id: must be a string of at least 1 characters, not ""$/],
     ] as const

@@ -41,7 +41,7 @@ export interface TrainingState {
   best: EvaluationRecord | null;
   /** Evaluations since the best one: `patience` counts them. */
   evaluations_since_best: number;
-  /** The one before the first update, and the latest. */
+  /** The first one, and the latest. */
   before: EvaluationRecord | null;
   latest: EvaluationRecord | null;
   /** By scenario id. */

@@ -60,7 +60,8 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
   return leaves;
 }
 
-const covers = (keys: readonly string[], key: string) =>
+/** Whether a key is one of these, or lies in one. */
+export const covers = (keys: readonly string[], key: string) =>
   keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
 
 /** The keys that decide what is learned, by their dotted names; a file counts by what it holds, not by its path. */

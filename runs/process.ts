@@ -12,6 +12,7 @@ import { RunDirectory } from "./directory.ts";
 import type { RunEvent } from "./event.ts";
 import { endEvent } from "./end_event.ts";
 import { EventLog, readEvents } from "./event_log.ts";
+import { forkOf, keptRate } from "./fork.ts";
 import { LiveRun } from "./live_run.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
@@ -176,7 +177,10 @@ async function startingPoint(
       run.warn({ code: "budget_changed_on_fork", field: rescaled[0]!, message });
     }
     await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
-    return parent;
+    const from = forkOf(parent, prepared.identity);
+    const message = keptRate(from);
+    if (message !== null) run.emit({ kind: "log", level: "info", message });
+    return from;
   }
   await repairCheckpoints(run.checkpointRoot);
   if (mode === "new" || run.runState === "starting") return null;

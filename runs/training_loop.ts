@@ -60,10 +60,10 @@ export class TrainingLoop {
 
   #evaluationIsDue(): boolean {
     const { run, algorithm, signal, now } = this.#options;
-    const { update, evaluated_update } = run.state;
+    const { update, evaluations, evaluated_update } = run.state;
     if (!algorithm.objective || evaluated_update === update || signal.aborted || now.aborted) return false;
     const every = run.config.evaluation!.every_updates;
-    return update === 0 || this.#isFinished() || (every !== undefined && update % every === 0);
+    return evaluations === 0 || this.#isFinished() || (every !== undefined && update % every === 0);
   }
 
   #checkpointIsDue(): boolean {
@@ -200,7 +200,7 @@ export class TrainingLoop {
     state.deterministic &&= deterministic;
     state.evaluations++;
     state.evaluated_update = update;
-    if (update === 0) state.before = record;
+    if (state.evaluations === 1) state.before = record;
     state.latest = record;
     if (is_better) state.best = record;
     state.evaluations_since_best = is_better ? 0 : state.evaluations_since_best + 1;

@@ -14,7 +14,7 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 /** A run of three updates with a checkpoint of each; a command changes its learning rate at the end of the first. */
-async function parent(root: string): Promise<string> {
+async function parent(root: string, update = 2): Promise<string> {
   const pipe = testPipe();
   let steps = 0;
   const run = await start({
@@ -25,7 +25,7 @@ async function parent(root: string): Promise<string> {
     },
   });
   assert.deepEqual(ratesOf(await eventsOf(run)).slice(0, 2), [0.01, 0.5]);
-  return `${root}/runs/test/checkpoints/update_000002`;
+  return `${root}/runs/test/checkpoints/update_00000${update}`;
 }
 
 const fork = async (root: string, checkpoint: string, change: (config: ResolvedConfig) => void) =>
@@ -56,17 +56,18 @@ Deno.test(
 
 Deno.test("a fork that measures something else has a before of its own", strict, async () => {
   await withFolder(async (root) => {
-    const checkpoint = await parent(`${root}/parent`);
+    // After update 1, when no evaluation is due.
+    const checkpoint = await parent(`${root}/parent`, 1);
     const of = (events: RunEvent[]) => ofKind(events, "evaluation").map(({ n, update }) => [n, update]);
     const other = await fork(`${root}/other`, checkpoint, (config) => config.evaluation!.seed = 8);
-    assert.deepEqual(of(other), [[1, 2], [2, 3]]);
-    const [before, after] = ofKind(other, "evaluation").map(({ pass_rate }) => pass_rate);
+    assert.deepEqual(of(other), [[1, 1], [2, 2], [3, 3]]);
+    const [before, , after] = ofKind(other, "evaluation").map(({ pass_rate }) => pass_rate);
     const end = other.at(-1)!;
     assert.ok(end.kind === "end");
     const { evaluation } = end;
     assert.deepEqual([evaluation?.before.pass_rate, evaluation?.after.pass_rate], [before, after]);
     const same = await fork(`${root}/same`, checkpoint, (config) => config.evaluation!.patience = 9);
-    assert.deepEqual(of(same), [[3, 3]]);
+    assert.deepEqual(of(same), [[2, 2], [3, 3]]);
   });
 });
 

@@ -23,14 +23,65 @@ export interface Interval {
  */
 export function wilsonInterval(passes: number, attempts: number): Interval {
   assert(attempts > 0 && passes >= 0 && passes <= attempts, `a rate of ${passes} in ${attempts}`);
-  const rate = passes / attempts, z2 = Z95 * Z95;
+  return scoreInterval(passes / attempts, attempts);
+}
+
+/** @param attempts An effective number need not be whole. */
+function scoreInterval(rate: number, attempts: number): Interval {
+  const z2 = Z95 * Z95;
   const center = rate + z2 / (2 * attempts);
   const half = Z95 * Math.sqrt((rate * (1 - rate) + z2 / (4 * attempts)) / attempts);
   const scale = 1 + z2 / attempts;
   return {
-    low: passes === 0 ? 0 : (center - half) / scale,
-    high: passes === attempts ? 1 : (center + half) / scale,
+    low: rate === 0 ? 0 : (center - half) / scale,
+    high: rate === 1 ? 1 : (center + half) / scale,
   };
+}
+
+/**
+ * The interval of a rate from several attempts at each of n scenarios, 95 %: Wilson's at the effective number of attempts
+ *
+ *   n* = p (1 − p) / (s²/n) · (z/t)², at least n and at most all attempts,
+ *
+ * with p and s² the mean and variance of the scenarios' rates, and t the 97.5 % point of Student's t with n − 1 degrees
+ * of freedom. Attempts at one scenario are alike, and s² tells how much. Where all or none pass it cannot tell: n* = n, as
+ * if each scenario had one attempt, so the interval never has zero width. With one attempt each it is Wilson's own.
+ *
+ * @param rates Of each scenario, in [0, 1].
+ * @param attempts Of all scenarios together.
+ * @source effective sample size: Rao and Scott, "A simple method for the analysis of clustered binary data", Biometrics
+ * 48, 1992; degrees of freedom: Korn and Graubard, "Confidence intervals for proportions with small expected number of
+ * positive counts estimated from survey data", Survey Methodology 24, 1998; Wilson's form: Franco, Little, Louis and
+ * Slud, "Comparative study of confidence intervals for proportions in complex sample surveys", JSSAM 7, 2019.
+ */
+export function clusteredInterval(rates: readonly number[], attempts: number): Interval {
+  const n = rates.length;
+  assert(n > 0 && attempts >= n, `a rate of ${n} scenarios in ${attempts} attempts`);
+  const rate = mean(rates);
+  if (n === 1 || rate === 0 || rate === 1) return scoreInterval(rate, n);
+  const variance = rates.reduce((sum, x) => sum + (x - rate) ** 2, 0) / (n - 1);
+  const effective = rate * (1 - rate) / (variance / n) * (Z95 / studentT975(n - 1)) ** 2;
+  return scoreInterval(rate, Math.min(attempts, Math.max(n, effective)));
+}
+
+/**
+ * The 97.5 % point of Student's t, within 0.005.
+ *
+ * @param df Degrees of freedom, 1 or more.
+ * @source exact for 1 and 2; else the expansion in 1/df of Abramowitz and Stegun, 26.7.5.
+ */
+export function studentT975(df: number): number {
+  if (df === 1) return Math.tan(0.475 * Math.PI);
+  if (df === 2) return 0.95 / Math.sqrt(2 * 0.975 * 0.025);
+  const z = Z95;
+  const terms = [
+    z,
+    (z ** 3 + z) / 4,
+    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96,
+    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / 384,
+    (79 * z ** 9 + 776 * z ** 7 + 1482 * z ** 5 - 1920 * z ** 3 - 945 * z) / 92_160,
+  ];
+  return terms.reduce((sum, term, k) => sum + term / df ** k, 0);
 }
 
 /** The q-quantile of sorted values, linear between neighbours. */

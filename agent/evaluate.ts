@@ -1,8 +1,8 @@
 /** Evaluation: attempts at scenarios, graded by the environment, learnt from by nobody. */
 
 import type { Group } from "./rollout/group.ts";
-import { passed } from "./rollout/reward.ts";
-import { isTruncated } from "./rollout/trajectory.ts";
+import { breakReasons, firstFailure, type ReasonCounts, type ScenarioFailure } from "./rollout/lost.ts";
+import { earnedReward, passed } from "./rollout/reward.ts";
 
 /** What the attempts at one scenario came to; lists are in the order of the attempts. */
 export interface ScenarioOutcome {
@@ -20,21 +20,24 @@ export interface EvaluationSummary {
   pass_rate: number;
   /** Mean over scenarios of their attempts' mean reward; what broke counts as 0. */
   reward_mean: number;
+  /** Attempts that broke for reasons other than the model's, counted by reason; they have not passed. */
+  failed: ReasonCounts;
+  /** The first of these; null without one. */
+  failure: ScenarioFailure | null;
   deterministic: boolean;
 }
 
 /**
  * What groups of attempts came to. An attempt passes when the environment graded it above 0; one that ran out of a
- * budget or broke has not passed, so that limits and failures are never hidden by leaving attempts out.
+ * budget or broke has not passed, so that limits and failures are never hidden by leaving attempts out. What broke is
+ * counted by its reason beside that: the pass rate is then too low by at most its share.
  */
 export function summarizeEvaluation(groups: readonly Group[]): EvaluationSummary {
   const scenarios = groups.map(({ scenario, members }): ScenarioOutcome => ({
     scenario,
     attempts: members.length,
     passes: members.filter(passed).length,
-    rewards: members.map(({ total_reward, stop_reason, step_rewards }) =>
-      isTruncated(stop_reason) ? step_rewards.reduce((sum, r) => sum + r, 0) : total_reward
-    ),
+    rewards: members.map(earnedReward),
     stop_reasons: members.map(({ stop_reason }) => stop_reason),
   }));
   const mean = (value: (outcome: ScenarioOutcome) => number) =>
@@ -44,6 +47,8 @@ export function summarizeEvaluation(groups: readonly Group[]): EvaluationSummary
     scenarios,
     pass_rate: mean(({ passes }) => passes),
     reward_mean: mean(({ rewards }) => rewards.reduce((sum: number, reward) => sum + (reward ?? 0), 0)),
+    failed: breakReasons(groups),
+    failure: firstFailure(groups),
     deterministic: groups.every(({ members }) => members.every(({ deterministic }) => deterministic)),
   };
 }

@@ -32,9 +32,18 @@ Deno.test("every attempt counts, whatever became of it", () => {
     ],
     pass_rate: (1 / 4 + 3 / 4) / 2,
     reward_mean: (1.5 / 4 + 6 / 4) / 2,
+    failed: { tool_failed: 1 },
+    failure: { scenario: "s0", boundary: "tool", message: "it broke" },
     deterministic: false,
   });
-  deepEqual(summarizeEvaluation([]), { scenarios: [], pass_rate: 0, reward_mean: 0, deterministic: true });
+  deepEqual(summarizeEvaluation([]), {
+    scenarios: [],
+    pass_rate: 0,
+    reward_mean: 0,
+    failed: {},
+    failure: null,
+    deterministic: true,
+  });
 });
 
 Deno.test("attempts share their prompt, draw the same at every update, and greedy ones are equal", async () => {

@@ -5,7 +5,7 @@ import { type Clock, timestamp } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import type { Group } from "./rollout/group.ts";
-import { survivors } from "./rollout/reward.ts";
+import { earnedReward, survivors } from "./rollout/reward.ts";
 import { capTexts, withoutTexts } from "./observe_texts.ts";
 
 /** Version of the form of both kinds of file. */
@@ -24,6 +24,7 @@ export interface ObservedUpdate {
   trajectories: number;
   /** Trajectories that were compared; the others were lost. */
   kept: number;
+  /** Over all trajectories, of what the environment gave, as `reward/mean` and its like. */
   reward_min: number | null;
   reward_mean: number | null;
   reward_max: number | null;
@@ -139,15 +140,15 @@ function tokenTexts(group: Group, tokenText: (id: number) => string): Record<num
 function summarize(
   groups: readonly Group[],
 ): Omit<ObservedUpdate, "update" | "metrics" | "time" | "texts_kept"> {
-  const kept = groups.flatMap(survivors);
-  const rewards = kept.map(({ total_reward }) => total_reward!);
+  const all = groups.flatMap(({ members }) => members);
+  const rewards = all.map((member) => earnedReward(member) ?? 0);
   const some = rewards.length > 0;
   return {
     format: OBSERVE_FORMAT,
     file: "",
     groups: groups.length,
-    trajectories: groups.reduce((n, { members }) => n + members.length, 0),
-    kept: kept.length,
+    trajectories: all.length,
+    kept: groups.flatMap(survivors).length,
     reward_min: some ? Math.min(...rewards) : null,
     reward_mean: some ? rewards.reduce((sum, r) => sum + r, 0) / rewards.length : null,
     reward_max: some ? Math.max(...rewards) : null,

@@ -47,7 +47,7 @@ test("what is written is read back whole", async (options) => {
       trajectories: 5,
       kept: 4,
       reward_min: 0,
-      reward_mean: 0.75,
+      reward_mean: 0.6,
       reward_max: 1,
       metrics: { "reward/mean": 0.75 },
       texts_kept: true,

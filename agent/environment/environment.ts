@@ -28,8 +28,10 @@ export interface ToolCatalog {
 }
 
 export interface VerifyAnswer {
-  /** The terminal reward; null when this scenario has nothing to verify. */
+  /** The terminal reward; null when this scenario has nothing to verify, or the verification failed. */
   reward: number | null;
+  /** Why the verification tells nothing of the attempt; left out: it does. */
+  failure?: string;
   /** A wall-clock limit decided it. */
   timed_out: boolean;
   /** Of a verification by a command. */

@@ -5,7 +5,7 @@ import type { ManualClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { VerificationRecord } from "../rollout/trajectory.ts";
 import { parseScenario, type Scenario } from "../scenario/scenario.ts";
-import type { Environment, EnvironmentFactory } from "./environment.ts";
+import type { Environment, EnvironmentFactory, VerifyAnswer } from "./environment.ts";
 
 export interface TestedEnvironments {
   factory: EnvironmentFactory;
@@ -83,9 +83,9 @@ async function result(
 }
 
 /** The answer without how the command ended. */
-async function graded(environment: Environment): Promise<{ reward: number | null; timed_out: boolean }> {
-  const { reward, timed_out } = await environment.verify(never);
-  return { reward, timed_out };
+async function graded(environment: Environment): Promise<Omit<VerifyAnswer, "verification">> {
+  const { verification: _, ...answer } = await environment.verify(never);
+  return answer;
 }
 
 const verifyBy = (line: string, more: object = {}) => ({ verify: { command: ["sh", "-c", line], ...more } });
@@ -194,9 +194,26 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
     equal(await result(environment, "write_file", { path: "out.txt", content: "done" }), "ok");
     deepEqual(await graded(environment), { reward: 2.5, timed_out: false });
   });
-  await withEnvironment(tested, verifyBy("kill -9 $$"), async (environment) => {
-    deepEqual(await graded(environment), { reward: 0, timed_out: false }, "killed is not passed");
-  });
+  // What ended a verification from outside, or kept it from running, says nothing of the attempt.
+  for (
+    const [line, reason] of [
+      ["echo oops >&2; kill -9 $$", "was killed: oops"],
+      ["exit 126", "ended with 126"],
+      ["no-such-program", "ended with 127: "],
+      ["chmod -x a; ./a", "ended with 126: "],
+    ] as const
+  ) {
+    await withEnvironment(tested, { files: { a: "" }, ...verifyBy(line) }, async (environment) => {
+      const { failure, ...answer } = await graded(environment);
+      deepEqual(answer, { reward: null, timed_out: false }, line);
+      ok(failure?.startsWith(`Cannot verify: the command ${reason}`), failure);
+    });
+  }
+  for (const code of [1, 2, 124, 125, 128, 137, 255]) {
+    await withEnvironment(tested, verifyBy(`exit ${code}`), async (environment) => {
+      deepEqual(await graded(environment), { reward: 0, timed_out: false }, `exit ${code}`);
+    });
+  }
   await withEnvironment(tested, {}, async (environment) => {
     deepEqual(await graded(environment), { reward: null, timed_out: false });
   });
@@ -217,7 +234,11 @@ async function checkHang(tested: TestedEnvironments): Promise<void> {
     const verified = environment.verify(never);
     await expire(tested.clock, 30_000);
     const { verification, ...answer } = await verified;
-    deepEqual(answer, { reward: 0, timed_out: true });
+    deepEqual(answer, {
+      reward: null,
+      failure: "Cannot verify: the command ran past exec_timeout_secs",
+      timed_out: true,
+    });
     deepEqual(verification, { ended: "timeout", code: null, output: "", capped: false });
   });
   await withEnvironment(tested, verifyBy("sleep 1000 & exit 0"), async (environment) => {

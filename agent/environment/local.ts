@@ -98,11 +98,11 @@ class LocalEnvironment implements Environment {
     for (const [i, line] of this.env.setup.entries()) {
       const result = await this.#run(["sh", "-c", line], signal);
       if (result.code !== 0) {
-        const output = quoted(result);
         throw new ServiceError(
           "environment_failed",
-          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ` +
-            `${ending(result)}${output ? `: ${output}` : ""}`,
+          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ${
+            this.#outcome(result)
+          }`,
         );
       }
     }
@@ -123,14 +123,15 @@ class LocalEnvironment implements Environment {
     await this.#protected?.restore();
     const result = await this.#run(verify.command, signal);
     signal.throwIfAborted();
+    const failed = toldNothing(result);
     return {
-      reward: result.code === 0 ? verify.reward_on_success : 0,
+      reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
+      ...(failed && { failure: `Cannot verify: the command ${this.#outcome(result)}` }),
       timed_out: result.ended === "timeout",
       verification: {
         ended: result.ended === "cancelled" ? "killed" : result.ended,
         code: result.code,
-        // A workspace's name is chance, and compared runs must not differ by it.
-        output: result.code === 0 ? "" : quoted(result).replaceAll(this.workspace.root, "."),
+        output: result.code === 0 ? "" : this.#quoted(result),
         capped: result.capped,
       },
     };
@@ -145,6 +146,18 @@ class LocalEnvironment implements Environment {
     });
   }
 
+  /** How a command ended, and the end of what it wrote. */
+  #outcome(result: CommandResult): string {
+    const output = this.#quoted(result);
+    return `${ending(result)}${output ? `: ${output}` : ""}`;
+  }
+
+  /** A workspace's name is chance, and compared runs must not differ by it. */
+  #quoted({ stderr, stdout }: CommandResult): string {
+    const output = (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
+    return output.replaceAll(this.workspace.root, ".");
+  }
+
   #run(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
     const { clock, limits } = this.options;
     return runCommand({
@@ -157,8 +170,12 @@ class LocalEnvironment implements Environment {
   }
 }
 
-function quoted({ stderr, stdout }: CommandResult): string {
-  return (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
+/** A shell's exit codes of a program that it cannot execute, or cannot find. */
+const NOT_EXECUTED = [126, 127];
+
+/** A verification that was ended from outside, or never ran, has not found the attempt wrong. */
+function toldNothing({ ended, code }: CommandResult): boolean {
+  return ended !== "exited" || NOT_EXECUTED.includes(code!);
 }
 
 function ending(result: CommandResult): string {

@@ -98,7 +98,7 @@ class Episode {
   async #stopReason(): Promise<StopReason> {
     const { clock } = this.options.rollout;
     const parent = this.options.prompt.sequence;
-    if (parent === null) return "max_trajectory_tokens";
+    if (parent === null) return this.#promptTooLong();
     const environment = await this.#acquire();
     if (typeof environment === "string") return environment;
     try {
@@ -110,6 +110,15 @@ class Episode {
       const closing = { name: "environment", clock, signal, timeout_ms: CLOSE_TIMEOUT_MS } as const;
       await boundary(closing, () => environment.close()).catch(() => {});
     }
+  }
+
+  #promptTooLong(): "max_trajectory_tokens" {
+    const { scenario, prompt, rollout } = this.options;
+    const message =
+      `the prompt of scenario ${JSON.stringify(scenario.id)} has ${prompt.tokens.length} tokens, which ` +
+      `leaves no room for a turn within agent.max_trajectory_tokens = ${rollout.settings.max_trajectory_tokens}`;
+    this.#trajectory.failure = { boundary: "prompt", message };
+    return "max_trajectory_tokens";
   }
 
   async #acquire(): Promise<Environment | StopReason> {
@@ -310,7 +319,7 @@ class Episode {
     const { clock, signal } = this.options.rollout;
     const trajectory = this.#trajectory, started = clock.monotonic_ms();
     try {
-      const { reward, timed_out, verification = null } = await boundary(
+      const { reward, timed_out, failure, verification = null } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
         async (inner) => {
           const answer = await environment.verify(inner);
@@ -320,6 +329,10 @@ class Episode {
       );
       if (timed_out) trajectory.deterministic = false;
       trajectory.verification = verification;
+      if (failure !== undefined) {
+        trajectory.failure = { boundary: "environment", message: failure };
+        return "environment_failed";
+      }
       trajectory.terminal_reward = reward ?? 0;
       trajectory.total_reward = sum(trajectory.step_rewards) + trajectory.terminal_reward;
       return null;

@@ -245,6 +245,18 @@ Deno.test("a trajectory tells how its verification ended", async () => {
   const trajectory = await episode([callText("end")], { environment });
   deepEqual([trajectory.terminal_reward, trajectory.deterministic], [0, false]);
   deepEqual(trajectory.verification, verification);
+  environment.acquire = async (...args) => ({
+    ...await acquire(...args),
+    verify: () => Promise.resolve({ reward: null, failure: "it hung", timed_out: true, verification }),
+  });
+  const failed = await episode([callText("end")], { environment });
+  deepEqual([failed.stop_reason, failed.status, failed.deterministic], [
+    "environment_failed",
+    "failed",
+    false,
+  ]);
+  deepEqual([failed.terminal_reward, failed.total_reward, failed.verification], [null, null, verification]);
+  deepEqual(failed.failure, { boundary: "environment", message: "it hung" });
   equal((await episode([callText("end")])).verification, null);
 });
 

@@ -1,7 +1,8 @@
 /** What an update's rollouts tell of themselves. Every mean is over trajectories first: long ones do not weigh more. */
 
 import type { Group } from "./group.ts";
-import { meanActionTokens, passed, survivors } from "./reward.ts";
+import { brokenBy } from "./lost.ts";
+import { earnedReward, meanActionTokens, passed, survivors } from "./reward.ts";
 import { actionTokens, isFailed, isTruncated, STOP_REASONS, type Trajectory } from "./trajectory.ts";
 
 export type RolloutMetrics = Record<string, number>;
@@ -10,14 +11,18 @@ export type RolloutMetrics = Record<string, number>;
  * Metrics of finished groups. One that has nothing to be computed from is left out.
  *
  * Over every trajectory that was started: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or
- * environment broke), `stop/<reason>` (share of each reason), `agent/turns_mean`, `agent/tokens_mean` (the model's own
- * tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean wait for a slot), `time/reward_seconds` (sum of all
- * verifications). Over those with a turn: `agent/tool_calls_per_turn` (well-formed calls by turns). Over those
- * with a call: `agent/malformed_call_fraction` and `agent/valid_call_fraction` (shares of a trajectory's calls).
- * Over those that executed one: `env/exec_ms_mean` (mean of a trajectory's calls).
+ * environment broke), `env/verify_failed_fraction` (of these: the verification did), `stop/<reason>` (share of each
+ * reason), `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`,
+ * `time/queue_seconds` (mean wait for a slot), `time/reward_seconds` (sum of all verifications). Over those with a turn:
+ * `agent/tool_calls_per_turn` (well-formed calls by turns). Over those with a call: `agent/malformed_call_fraction` and
+ * `agent/valid_call_fraction` (shares of a trajectory's calls). Over those that executed one: `env/exec_ms_mean` (mean of
+ * a trajectory's calls).
  *
- * Over the members that survived: `reward/mean|std|min|max` (total reward, population deviation), `advantage/std`,
- * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those with a total above 0, and of the rest).
+ * Also over every trajectory: `reward/mean|std|min|max` (population deviation) of what the environment gave: the total
+ * reward where it graded, the step rewards alone where a limit was hit, 0 where something broke.
+ *
+ * Over the members that survived: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
+ * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the rest).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
  * `group/all_fail_fraction` (of the survivors). Of the whole: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
@@ -29,7 +34,8 @@ export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number
   return withoutGaps({
     ...trajectoryMetrics(all),
     ...groupMetrics(groups),
-    ...rewardMetrics(groups.flatMap(survivors)),
+    ...rewardMetrics(all),
+    ...survivorMetrics(groups.flatMap(survivors)),
     "time/rollout_seconds": rollout_seconds,
     "tokens/generated_per_second": rollout_seconds > 0 ? sum(tokens) / rollout_seconds : null,
   });
@@ -55,6 +61,7 @@ function trajectoryMetrics(all: readonly Trajectory[]): Gappy {
       const malformed = malformedShare(trajectory);
       return malformed === null ? null : 1 - malformed;
     }),
+    "env/verify_failed_fraction": share((trajectory) => brokenBy(trajectory) === "verify_failed"),
     "env/acquire_ms_mean": mean(all.map(({ timings }) => timings.acquire_ms)),
     "env/exec_ms_mean": meanOf(all, ({ turns }) => {
       return mean(turns.flatMap(({ calls }) => calls.filter(wasExecuted).map(({ exec_ms }) => exec_ms)));
@@ -91,14 +98,21 @@ function groupMetrics(groups: readonly Group[]): Gappy {
   };
 }
 
-function rewardMetrics(kept: readonly Trajectory[]): Gappy {
-  if (kept.length === 0) return {};
-  const rewards = kept.map(({ total_reward }) => total_reward!);
+function rewardMetrics(all: readonly Trajectory[]): Gappy {
+  if (all.length === 0) return {};
+  const rewards = all.map((trajectory) => earnedReward(trajectory) ?? 0);
   return {
     "reward/mean": mean(rewards),
     "reward/std": deviation(rewards),
     "reward/min": Math.min(...rewards),
     "reward/max": Math.max(...rewards),
+  };
+}
+
+function survivorMetrics(kept: readonly Trajectory[]): Gappy {
+  if (kept.length === 0) return {};
+  return {
+    "reward/survivors_mean": mean(kept.map(({ total_reward }) => total_reward!)),
     "advantage/std": deviation(kept.map(({ advantage }) => advantage ?? 0)),
     "agent/tokens_correct_mean": meanActionTokens(kept.filter(passed)),
     "agent/tokens_wrong_mean": meanActionTokens(kept.filter((member) => !passed(member))),

@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { finishGroups } from "./finish_groups.ts";
 import { rolloutMetrics } from "./metrics.ts";
-import { rewardedGroup, testGroup } from "./test_groups.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./test_groups.ts";
 import type { CallRecord, Trajectory } from "./trajectory.ts";
 
 const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
@@ -67,6 +67,7 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     // Two have calls: 0 of 2, 3 of 5.
     "agent/malformed_call_fraction": 0.6 / 2,
     "agent/valid_call_fraction": (1 + 0.4) / 2,
+    "env/verify_failed_fraction": 0,
     "env/acquire_ms_mean": 400 / 8,
     // Means of 10 and 30, and of 100: not of 10, 30 and 100.
     "env/exec_ms_mean": (20 + 100) / 2,
@@ -86,17 +87,19 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     "group/dropped_fraction": 1 / 3,
     "group/all_pass_fraction": 1 / 3,
     "group/all_fail_fraction": 0,
-    // Four survivors: 1, 0, 1, 1.
-    "reward/mean": 3 / 4,
+    // All eight: 1, 0, two that were not graded; 1, 1; 1 whose group was dropped, and one that broke.
+    "reward/mean": 4 / 8,
     "reward/min": 0,
     "reward/max": 1,
+    // Four survivors: 1, 0, 1, 1.
+    "reward/survivors_mean": 3 / 4,
     "agent/tokens_correct_mean": (4 + 2 + 2) / 3,
     "agent/tokens_wrong_mean": 8,
     "time/rollout_seconds": 10,
     "tokens/generated_per_second": 24 / 10,
   });
-  // Deviations of 1, 0, 1, 1 around 3/4 and of 1, −1, 0, 0 around 0.
-  ok(Math.abs(reward_std! - Math.sqrt(3) / 4) < 1e-15);
+  // Deviations of four ones and four zeros around 1/2, and of 1, −1, 0, 0 around 0.
+  ok(Math.abs(reward_std! - 1 / 2) < 1e-15);
   ok(Math.abs(advantage_std! - Math.sqrt(0.5)) < 1e-15);
 });
 
@@ -104,9 +107,39 @@ Deno.test("a metric that nothing can be said of is left out", () => {
   const groups = [testGroup([{ stop_reason: "environment_failed", step_rewards: [] }])];
   finishGroups(groups, settings);
   const metrics = rolloutMetrics(groups, 0);
-  for (const name of ["reward/mean", "advantage/std", "agent/tool_calls_per_turn", "env/exec_ms_mean"]) {
+  equal(metrics["reward/mean"], 0, "an attempt that broke counts as 0");
+  for (
+    const name of ["reward/survivors_mean", "advantage/std", "agent/tool_calls_per_turn", "env/exec_ms_mean"]
+  ) {
     equal(name in metrics, false, name);
   }
   equal("tokens/generated_per_second" in metrics, false);
   ok(Object.values(rolloutMetrics([], 0)).every(Number.isFinite));
+  equal("reward/mean" in rolloutMetrics([], 0), false);
+});
+
+Deno.test("truncated attempts count with what they earned, also under min_reward, and have not passed", () => {
+  const members: TestMember[] = [{ terminal: 1 }, { terminal: 1 }, {
+    stop_reason: "max_turns",
+    step_rewards: [0.5],
+  }];
+  for (const truncation of ["drop", "min_reward"] as const) {
+    const group = testGroup(members);
+    finishGroups([group], { ...settings, truncation });
+    const metrics = rolloutMetrics([group], 1);
+    equal(metrics["reward/mean"], 2.5 / 3);
+    equal(metrics["reward/min"], 0.5);
+    equal(metrics["reward/survivors_mean"], 1);
+    equal(metrics["group/all_pass_fraction"], truncation === "drop" ? 1 : 0);
+  }
+});
+
+Deno.test("a verification that broke is a share of all attempts", () => {
+  const group = testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "environment_failed" }, {
+    stop_reason: "environment_failed",
+    step_rewards: [],
+  }]);
+  finishGroups([group], settings);
+  const metrics = rolloutMetrics([group], 1);
+  deepEqual([metrics["env/verify_failed_fraction"], metrics["agent/failed_fraction"]], [1 / 4, 2 / 4]);
 });

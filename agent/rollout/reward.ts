@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Group } from "./group.ts";
+import { brokenBy, firstFailure, lostMembers, lostReasons, reasonsText } from "./lost.ts";
 import { actionTokens, isTruncated, type StopReason, type Trajectory } from "./trajectory.ts";
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
@@ -11,9 +12,21 @@ export function survivors(group: Group): Trajectory[] {
   return group.members.filter(({ status }) => status === "kept");
 }
 
-/** Whether an attempt succeeded: it was graded, and its total reward is above 0. */
-export function passed(trajectory: Trajectory): boolean {
-  return (trajectory.total_reward ?? 0) > 0;
+/**
+ * Whether an attempt succeeded: it came to its end, was graded, and its total reward is above 0. One that ran out of a
+ * budget has not, whatever reward `truncation = "min_reward"` compares it by.
+ */
+export function passed({ stop_reason, total_reward }: Trajectory): boolean {
+  return !isTruncated(stop_reason) && (total_reward ?? 0) > 0;
+}
+
+/**
+ * What the environment gave for an attempt: the total reward of one that was graded, the step rewards alone of one that ran
+ * out of a budget. Null: it broke before it could be graded.
+ */
+export function earnedReward(trajectory: Trajectory): number | null {
+  if (brokenBy(trajectory) !== null) return null;
+  return isTruncated(trajectory.stop_reason) ? sum(trajectory.step_rewards) : trajectory.total_reward;
 }
 
 /**
@@ -46,30 +59,24 @@ function drop(group: Group, status: "judge_failed" | "too_small"): void {
 /** Share of an update's trajectories that were lost: truncated and dropped, failed, or gone with their group. */
 export function lostFraction(groups: readonly Group[]): number {
   const members = groups.flatMap((group) => group.members);
-  return members.length === 0 ? 0 : members.filter(({ status }) => status !== "kept").length / members.length;
+  return members.length === 0 ? 0 : lostMembers(groups).length / members.length;
 }
 
 /**
  * Stops a run that loses more than `max_dropped_fraction` of an update's trajectories.
  *
- * @throws {ServiceError} `max_dropped_fraction`, with the count of each stop reason among the lost; `group_dropped`
- * counts those that were whole and whose group was not.
+ * @throws {ServiceError} `max_dropped_fraction`, with the count of each reason ({@link lostReasons}).
  */
 export function checkLost(groups: readonly Group[], max_dropped_fraction: number): void {
   const fraction = lostFraction(groups);
   if (fraction <= max_dropped_fraction) return;
   const members = groups.flatMap((group) => group.members);
-  const lost = members.filter(({ status }) => status !== "kept");
-  const reasons: Record<string, number> = {};
-  for (const { stop_reason, status } of lost) {
-    const reason = status === "group_dropped" ? "group_dropped" : stop_reason;
-    reasons[reason] = (reasons[reason] ?? 0) + 1;
-  }
-  const listed = Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ");
-  const failure = lost.find((member) => member.failure)?.failure;
+  const lost = lostMembers(groups), reasons = lostReasons(groups), failure = firstFailure(groups);
   throw new ServiceError(
     "max_dropped_fraction",
-    `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${listed}), more than ` +
+    `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${
+      reasonsText(reasons)
+    }), more than ` +
       `agent.max_dropped_fraction = ${max_dropped_fraction}${advice(lost)}` +
       (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : ""),
     { update: groups[0]?.update ?? null, lost: lost.length, trajectories: members.length, reasons },

@@ -1,8 +1,8 @@
 import { deepEqual, equal, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { finishGroups } from "./finish_groups.ts";
-import { checkLost, lostFraction, passed, settleRewards } from "./reward.ts";
-import { rewardedGroup, testGroup } from "./test_groups.ts";
+import { checkLost, earnedReward, lostFraction, passed, settleRewards } from "./reward.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./test_groups.ts";
 
 const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
 
@@ -79,18 +79,28 @@ Deno.test("losing more than max_dropped_fraction stops the run and says why", ()
 });
 
 Deno.test("where no limit was hit, no limit is to be raised", () => {
-  const broken = testGroup([{ terminal: 1 }, { stop_reason: "environment_failed" }, {
-    stop_reason: "environment_failed",
-  }]);
+  const failed: TestMember = { stop_reason: "environment_failed", step_rewards: [] };
+  const broken = testGroup([{ terminal: 1 }, failed, failed]);
   finishGroups([broken], { ...settings, max_dropped_fraction: 1 });
   throws(() => checkLost([broken], 0.5), (error: ServiceError) => {
     equal(
       error.message,
-      "Cannot learn from the update: 3 of 3 trajectories are lost (1 group_dropped, 2 environment_failed), more " +
-        "than agent.max_dropped_fraction = 0.5. First failure, of the tool: it broke",
+      "Cannot learn from the update: 3 of 3 trajectories are lost (1 group_dropped, 2 environment_failed), more than " +
+        "agent.max_dropped_fraction = 0.5. First failure, of the tool: it broke",
     );
     return true;
   });
+});
+
+Deno.test("min_reward compares a truncated attempt by the lowest reward, and it has not passed or earned that", () => {
+  const group = testGroup([{ terminal: 1 }, { terminal: 1 }, {
+    stop_reason: "max_turns",
+    step_rewards: [0.25, 0],
+  }]);
+  finishGroups([group], { ...settings, truncation: "min_reward" });
+  deepEqual(group.members.map(({ total_reward }) => total_reward), [1, 1, 1]);
+  deepEqual(group.members.map(passed), [true, true, false]);
+  deepEqual(group.members.map(earnedReward), [1, 1, 0.25]);
 });
 
 Deno.test("an attempt passes with a total above 0", () => {

@@ -90,9 +90,9 @@ export interface Fragment {
   sampled: SampledTokens;
 }
 
-/** The broken boundary between the run and something that it does not control. */
+/** The broken boundary between the run and something that it does not control; `prompt`: it leaves no room for a turn. */
 export interface Failure {
-  boundary: "tool" | "environment" | "reward" | "judge";
+  boundary: "prompt" | "tool" | "environment" | "reward" | "judge";
   message: string;
 }
 

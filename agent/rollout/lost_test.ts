@@ -1,0 +1,82 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { finishGroups } from "./finish_groups.ts";
+import { breakReasons, brokenBy, firstFailure, lostReasons, reasonsText } from "./lost.ts";
+import { earnedReward } from "./reward.ts";
+import { rolloutGroups } from "./scheduler.ts";
+import { rewardedGroup, testGroup } from "./test_groups.ts";
+import {
+  callText,
+  testEnvironments,
+  type TestRollout,
+  testRollout,
+  testScenarios,
+  turnTokens,
+} from "./testing.ts";
+
+/** One attempt that says these turns. */
+async function attempt(turns: string[], more: TestRollout = {}) {
+  const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn] ?? "b") });
+  const groups = await Array.fromAsync(rolloutGroups(testRollout(engine.client, more)));
+  return { groups, member: groups[0]!.members[0]!, reason: brokenBy(groups[0]!.members[0]!) };
+}
+
+const broken = () => {
+  throw new ServiceError("environment_failed", "Cannot start: broken");
+};
+const end = callText("end");
+
+Deno.test("what breaks an attempt is told from what the model did", async () => {
+  const environment = (more: Parameters<typeof testEnvironments>[0]) => ({
+    environment: testEnvironments(more),
+  });
+  equal((await attempt([end])).reason, null);
+  equal((await attempt([end], environment({ acquire: broken }))).reason, "environment_failed");
+  equal((await attempt([end], environment({ verify: broken }))).reason, "verify_failed");
+  equal((await attempt([callText("fail")])).reason, "tool_failed");
+  equal((await attempt([callText("say", { text: "a" })], { settings: { max_turns: 1 } })).reason, null);
+  const malformed = await attempt(["{a"], { settings: { max_failed_turns: 1 } });
+  deepEqual([lostReasons(malformed.groups), firstFailure(malformed.groups)], [{ max_failed_turns: 1 }, null]);
+  equal(
+    (await attempt([`{a\n${callText("fail")}`], { settings: { max_failed_turns: 1 } })).reason,
+    "tool_failed",
+  );
+});
+
+Deno.test("a prompt that leaves no room for a turn is named with both lengths", async () => {
+  const scenarios = testScenarios("abcd");
+  // "u:abcd" and a line end, then "a:".
+  for (const [max_trajectory_tokens, reason] of [[9, "prompt_too_long"], [10, null]] as const) {
+    const { groups, member, reason: found } = await attempt([end], {
+      scenarios,
+      settings: { max_trajectory_tokens },
+    });
+    deepEqual([found, member.stop_reason], [reason, "max_trajectory_tokens"]);
+    deepEqual(
+      firstFailure(groups),
+      reason && {
+        scenario: "abcd",
+        boundary: "prompt",
+        message: 'the prompt of scenario "abcd" has 9 tokens, which leaves no room for a turn within ' +
+          "agent.max_trajectory_tokens = 9",
+      },
+    );
+    equal(earnedReward(member), reason ? null : 0);
+  }
+});
+
+Deno.test("what is lost is counted by reason, and what is kept is not", () => {
+  const groups = [
+    testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "max_turns" }, { stop_reason: "max_turns" }]),
+    testGroup([{ terminal: 1 }, { stop_reason: "environment_failed", step_rewards: [] }], 1),
+    testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "environment_failed" }], 2),
+    rewardedGroup([1, 1], 3),
+  ];
+  finishGroups(groups, { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" });
+  const reasons = lostReasons(groups);
+  deepEqual(reasons, { max_turns: 2, group_dropped: 1, environment_failed: 1, verify_failed: 1 });
+  equal(reasonsText(reasons), "2 max_turns, 1 group_dropped, 1 environment_failed, 1 verify_failed");
+  deepEqual(breakReasons(groups), { environment_failed: 1, verify_failed: 1 });
+  equal(firstFailure(groups)!.scenario, "s1");
+});

@@ -4,12 +4,13 @@ import type { Command } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
+import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor } from "./options.ts";
 import { formatRate } from "./progress.ts";
-import type { Terminal } from "./terminal.ts";
+import { printable, type Terminal } from "./terminal.ts";
 
 interface EvalOptions {
   adapter?: string;
@@ -41,16 +42,22 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
 }
 
 function printResult(terminal: Terminal, result: EvaluationResult): void {
-  const attempts = result.scenarios.reduce((sum, scenario) => sum + scenario.attempts, 0);
   if (result.pass_rate) {
     terminal.line(`pass rate ${formatRate(result.pass_rate)}`);
     const passed = result.scenarios.filter(({ passes }) => passes > 0).length;
-    terminal.line(
-      `${attempts} attempts at ${result.scenarios.length} scenarios, of which ${passed} were solved at least once`,
-    );
+    terminal.line(`${passed} of ${result.scenarios.length} scenarios were solved at least once`);
+    const failed = failedText(result);
+    if (failed !== null) {
+      terminal.line(
+        printable(`${failed}, first of the ${result.failure?.boundary}: ${result.failure?.message}`),
+      );
+    }
   }
   if (result.reward_mean !== null) terminal.line(`mean reward ${result.reward_mean.toFixed(4)}`);
-  if (result.loss !== null) terminal.line(`loss ${result.loss.toFixed(6)}`);
+  if (result.loss !== null) {
+    const rows = result.rows === null ? "" : ` (${rowsText(result.rows)})`;
+    terminal.line(`loss ${result.loss.toFixed(6)}${rows}`);
+  }
   if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
 }
 

@@ -9,10 +9,13 @@ const EXAMPLES = new URL("../examples/", import.meta.url).pathname;
 const GRPO = `${EXAMPLES}tiny_agent_grpo.toml`;
 
 const RESULT: EvaluationResult = {
-  pass_rate: { rate: 0.75, low: 0.5, high: 0.9 },
+  pass_rate: { rate: 0.75, low: 0.5, high: 0.9, n: 2, attempts: 4 },
   reward_mean: 0.75,
   loss: null,
   perplexity: null,
+  rows: null,
+  failed: {},
+  failure: null,
   scenarios: [
     { scenario: "a", attempts: 2, passes: 2, rewards: [1, 1], stop_reasons: ["submitted", "submitted"] },
     { scenario: "b", attempts: 2, passes: 1, rewards: [0, 1], stop_reasons: ["max_turns", "submitted"] },
@@ -22,6 +25,10 @@ const RESULT: EvaluationResult = {
 };
 
 async function evaluate(...args: string[]) {
+  return await evaluated(RESULT, ...args);
+}
+
+async function evaluated(result: EvaluationResult, ...args: string[]) {
   const terminal = testTerminal();
   let asked: EvaluateOptions | null = null;
   const code = await runCli(
@@ -30,7 +37,7 @@ async function evaluate(...args: string[]) {
       terminal,
       evaluate(options) {
         asked = options;
-        return Promise.resolve(RESULT);
+        return Promise.resolve(result);
       },
     }),
   );
@@ -69,8 +76,8 @@ Deno.test("the result is printed for people, or whole as JSON, and written where
   assert.equal(code, 0);
   assert.equal(
     out,
-    "pass rate 75.0 % (95 % interval 50.0 to 90.0)\n" +
-      "4 attempts at 2 scenarios, of which 2 were solved at least once\nmean reward 0.7500\n",
+    "pass rate 75.0 % (95 % interval 50.0 to 90.0; n = 2 scenarios, 4 attempts)\n" +
+      "2 of 2 scenarios were solved at least once\nmean reward 0.7500\n",
   );
   const path = await Deno.makeTempFile();
   try {
@@ -83,6 +90,25 @@ Deno.test("the result is printed for people, or whole as JSON, and written where
   } finally {
     await Deno.remove(path);
   }
+});
+
+Deno.test("a loss says of how many rows it is, and how many were cut", async () => {
+  const loss = { ...RESULT, pass_rate: null, reward_mean: null, loss: 1.25, perplexity: 3.49, scenarios: [] };
+  const { out } = await evaluated({ ...loss, rows: { n: 20, truncated: 3 } }, GRPO);
+  assert.equal(out, "loss 1.250000 (n = 20 rows, 3 of them cut at training.ctx)\nperplexity 3.4900\n");
+});
+
+Deno.test("attempts that failed are counted and named", async () => {
+  const failure = {
+    scenario: "b",
+    boundary: "environment" as const,
+    message: "Cannot set up scenario: it broke",
+  };
+  const { out } = await evaluated({ ...RESULT, failed: { environment_failed: 1 }, failure }, GRPO);
+  assert.match(
+    out,
+    /\n1 of 4 attempts failed \(1 environment_failed\) and count as not passed, first of the environment: Cannot set/,
+  );
 });
 
 Deno.test("a place that cannot be written is refused before anything is tried", async () => {

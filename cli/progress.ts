@@ -10,6 +10,7 @@ import type {
   RunEvent,
   UpdateEvent,
 } from "../runs/event.ts";
+import { failedText, rowsText, updateTroubles } from "../runs/event_text.ts";
 import { printable, type Style, styled, type Terminal } from "./terminal.ts";
 
 /** `1:05`, `1:00:05`. */
@@ -27,16 +28,18 @@ export function formatBytes(bytes: number): string {
   return unit === 0 ? `${bytes} B` : `${(bytes / 1024 ** unit).toFixed(1)} ${units[unit]}`;
 }
 
-/** `45.3 % (95 % interval 40.1 to 50.5)`. */
-export function formatRate({ rate, low, high }: Rate): string {
+/** `45.3 % (95 % interval 40.1 to 50.5; n = 32 scenarios, 64 attempts)`. */
+export function formatRate({ rate, low, high, n, attempts }: Rate): string {
   const percent = (share: number) => (share * 100).toFixed(1);
-  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)})`;
+  const tried = attempts === n ? "" : `, ${attempts} attempts`;
+  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${n} scenarios${tried})`;
 }
 
 function updateText(event: UpdateEvent): string {
   const parts = [`update ${event.update}${event.updates === null ? "" : `/${event.updates}`}`];
   if (event.reward_mean !== null) parts.push(`reward ${event.reward_mean.toFixed(3)}`);
   if (event.reward_mean === null && event.loss !== null) parts.push(`loss ${event.loss.toFixed(4)}`);
+  parts.push(...updateTroubles(event));
   parts.push(`${Math.round(event.tokens_per_second)} tokens/s`);
   if (event.eta_seconds !== null) parts.push(`ETA ${formatDuration(event.eta_seconds)}`);
   return parts.join(", ");
@@ -44,9 +47,13 @@ function updateText(event: UpdateEvent): string {
 
 function evaluationText(event: EvaluationEvent): string {
   const place = `held-out after update ${event.update}: `;
-  if (event.pass_rate) return `${place}pass rate ${formatRate(event.pass_rate)}`;
+  if (event.pass_rate) {
+    const rate = `pass rate ${formatRate(event.pass_rate)}`, failed = failedText(event);
+    return place + rate + (failed === null ? "" : `, ${failed}`);
+  }
   const loss = event.loss === null ? "no loss" : `loss ${event.loss.toFixed(4)}`;
-  return place + loss + (event.perplexity === null ? "" : `, perplexity ${event.perplexity.toFixed(2)}`);
+  const perplexity = event.perplexity === null ? "" : `, perplexity ${event.perplexity.toFixed(2)}`;
+  return place + loss + perplexity + (event.rows === null ? "" : ` (${rowsText(event.rows)})`);
 }
 
 const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;

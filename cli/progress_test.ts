@@ -13,6 +13,11 @@ const UPDATE: EventData = {
   loss: 0.1,
   tokens_per_second: 311.6,
   eta_seconds: 80,
+  attempts: 32,
+  lost: {},
+  failure: null,
+  degenerate_groups: 0,
+  optimizer_steps: 1,
   groups: [],
 };
 
@@ -80,6 +85,8 @@ Deno.test("texts of others cannot steer the terminal", () => {
   assert.equal(terminal.out, "a�[2Jb��\n");
 });
 
+const rate = (rate: number, low: number, high: number) => ({ rate, low, high, n: 32, attempts: 64 });
+
 Deno.test("the end shows the curve, the pass rates, what they differ by, and whose the adapter is", () => {
   const { terminal, handle } = printer();
   handle({
@@ -90,9 +97,9 @@ Deno.test("the end shows the curve, the pass rates, what they differ by, and who
     update: 8,
     evaluation: {
       metric: "eval/pass_rate",
-      before: { update: 0, value: 0.4531, pass_rate: { rate: 0.4531, low: 0.40, high: 0.5049 } },
-      best: { update: 4, value: 0.65, pass_rate: { rate: 0.65, low: 0.6, high: 0.7 } },
-      after: { update: 8, value: 0.62, pass_rate: { rate: 0.62, low: 0.58, high: 0.661 } },
+      before: { update: 0, value: 0.4531, pass_rate: rate(0.4531, 0.40, 0.5049) },
+      best: { update: 4, value: 0.65, pass_rate: rate(0.65, 0.6, 0.7) },
+      after: { update: 8, value: 0.62, pass_rate: rate(0.62, 0.58, 0.661) },
       difference: { difference: 0.1669, low: -0.0012, high: 0.3, n: 32 },
       fell: false,
     },
@@ -107,10 +114,10 @@ Deno.test("the end shows the curve, the pass rates, what they differ by, and who
     `
 plot
 
-held-out before: pass rate 45.3 % (95 % interval 40.0 to 50.5)
-held-out after:  pass rate 62.0 % (95 % interval 58.0 to 66.1)
+held-out before: pass rate 45.3 % (95 % interval 40.0 to 50.5; n = 32 scenarios, 64 attempts)
+held-out after:  pass rate 62.0 % (95 % interval 58.0 to 66.1; n = 32 scenarios, 64 attempts)
 difference:      +16.7 points (95 % interval −0.1 to +30.0, paired over 32 scenarios)
-best evaluated:  pass rate 65.0 % (95 % interval 60.0 to 70.0), after update 4
+best evaluated:  pass rate 65.0 % (95 % interval 60.0 to 70.0; n = 32 scenarios, 64 attempts), after update 4
 
 adapter: /runs/x/adapter.gguf (update 8)
 best adapter: /runs/x/adapter_best.gguf (best evaluated update, 4)
@@ -132,6 +139,50 @@ run completed after update 8
   assert.equal(terminal.out, "run failed after update 2: 17 of 32 were lost\n");
 });
 
+Deno.test("an update's line says what was lost and why, and what taught nothing", () => {
+  const { terminal, handle } = printer();
+  const summary = { scenario: "s", rewards: [], stop_reasons: [], dropped: false };
+  const groups = [true, true, false, false].map((degenerate) => ({ ...summary, degenerate }));
+  const lost = { max_turns: 2, environment_failed: 1 };
+  handle({ ...UPDATE, lost, groups, degenerate_groups: 2 });
+  handle({ ...UPDATE, groups, degenerate_groups: 4, optimizer_steps: 0 });
+  assert.equal(
+    terminal.out,
+    "update 3/8, reward 0.531, 3 of 32 lost (2 max_turns, 1 environment_failed), 2 of 4 groups equal, " +
+      "312 tokens/s, ETA 1:20\n" +
+      "update 3/8, reward 0.531, 4 of 4 groups equal, nothing learned, 312 tokens/s, ETA 1:20\n",
+  );
+});
+
+Deno.test("an evaluation's line says what failed", () => {
+  const { terminal, handle } = printer();
+  const event = {
+    kind: "evaluation",
+    n: 1,
+    update: 0,
+    pass_rate: { rate: 0.5, low: 0.25, high: 0.75, n: 8, attempts: 64 },
+    reward_mean: 0.5,
+    loss: null,
+    perplexity: null,
+    rows: null,
+    failed: {},
+    failure: null,
+    scenarios: [],
+  } as const satisfies EventData;
+  handle(event as EventData);
+  handle({ ...event, failed: { verify_failed: 2 } } as EventData);
+  const line =
+    "held-out after update 0: pass rate 50.0 % (95 % interval 25.0 to 75.0; n = 8 scenarios, 64 attempts)";
+  handle(
+    { ...event, pass_rate: null, loss: 1.25, perplexity: 3.49, rows: { n: 20, truncated: 3 } } as EventData,
+  );
+  assert.equal(
+    terminal.out,
+    `${line}\n${line}, 2 of 64 attempts failed (2 verify_failed) and count as not passed\n` +
+      "held-out after update 0: loss 1.2500, perplexity 3.49 (n = 20 rows, 3 of them cut at training.ctx)\n",
+  );
+});
+
 Deno.test("durations, bytes and rates", () => {
   assert.deepEqual([0, 59.6, 65, 3605].map(formatDuration), ["0:00", "1:00", "1:05", "1:00:05"]);
   assert.deepEqual([0, 1023, 1024, 1_572_864, 2 ** 31].map(formatBytes), [
@@ -141,5 +192,8 @@ Deno.test("durations, bytes and rates", () => {
     "1.5 MiB",
     "2.0 GiB",
   ]);
-  assert.equal(formatRate({ rate: 1, low: 0.963, high: 1 }), "100.0 % (95 % interval 96.3 to 100.0)");
+  assert.equal(
+    formatRate({ rate: 1, low: 0.963, high: 1, n: 100, attempts: 100 }),
+    "100.0 % (95 % interval 96.3 to 100.0; n = 100 scenarios)",
+  );
 });

@@ -2,6 +2,7 @@
 
 import { finishGroups } from "../agent/rollout/finish_groups.ts";
 import type { Group } from "../agent/rollout/group.ts";
+import { brokenBy, firstFailure, lostReasons } from "../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../agent/rollout/metrics.ts";
 import { passed } from "../agent/rollout/reward.ts";
 import {
@@ -235,6 +236,9 @@ export class AgentGrpo implements Algorithm {
       steps: learned.steps,
       values,
       groups: groups.map(summaryOf),
+      attempts: members.length,
+      lost: lostReasons(groups),
+      failure: firstFailure(groups),
       reward_mean: values["reward/mean"] ?? null,
       loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
       tokens: members.reduce((sum, member) => sum + actionTokens(member), learned.computed_tokens),
@@ -299,5 +303,6 @@ function summaryOf({ scenario, members, status }: Group): GroupSummary {
 }
 
 function historyOf({ update, members }: Group): HistoryEntry {
-  return { update, attempts: members.length, passes: members.filter(passed).length };
+  const failed = members.filter((member) => brokenBy(member) !== null).length;
+  return { update, attempts: members.length, passes: members.filter(passed).length, failed };
 }

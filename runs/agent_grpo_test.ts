@@ -104,11 +104,22 @@ Deno.test("a scenario is an update's group, and history counts its passes", asyn
   assert.deepEqual(result.groups.map(({ scenario }) => scenario), groups.map(({ scenario }) => scenario));
   for (const { scenario, members } of groups) {
     const passes = members.filter(({ total_reward }) => total_reward === 1).length;
-    assert.deepEqual(result.history[scenario], { update: 1, attempts: 4, passes });
+    assert.deepEqual(result.history[scenario], { update: 1, attempts: 4, passes, failed: 0 });
   }
   const rewards = groups.flatMap(({ members }) => members.map(({ total_reward }) => total_reward!));
   assert.equal(result.reward_mean, rewards.reduce((a, b) => a + b, 0) / rewards.length);
   assert.equal(result.values["reward/mean"], result.reward_mean);
+});
+
+Deno.test("under min_reward a truncated attempt has not passed, whatever the others earned", async () => {
+  const { run, observed } = await grpo({ truncation: "min_reward", max_new_tokens_per_turn: 4 }, () => 1);
+  const { history, reward_mean, values } = await run(1);
+  const members = observed[0]!.groups.flatMap((group) => group.members);
+  const ended = members.filter(({ stop_reason }) => stop_reason === "submitted").length;
+  assert.ok(0 < ended && ended < members.length);
+  assert.equal(Object.values(history).reduce((sum, { passes }) => sum + passes, 0), ended);
+  assert.equal(reward_mean, ended / members.length);
+  assert.equal(values["reward/mean"], reward_mean);
 });
 
 Deno.test("several steps: groups are split whole, rescored before the first step, and learned once an epoch", async () => {

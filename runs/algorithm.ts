@@ -1,9 +1,10 @@
 /** What the loop of updates and an algorithm know of each other. */
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
+import type { ReasonCounts, ScenarioFailure } from "../agent/rollout/lost.ts";
 import type { HistoryEntry } from "./checkpoint.ts";
 import type { EvaluationRecord } from "./evaluation_record.ts";
-import type { GroupSummary, Rate } from "./event.ts";
+import type { GroupSummary, Rate, RowCounts } from "./event.ts";
 import type { Metrics } from "./step_metrics.ts";
 
 export interface UpdateRequest {
@@ -28,6 +29,11 @@ export interface UpdateResult {
   /** Metrics of the update as a whole; none of them is a step's. */
   values: Metrics;
   groups: GroupSummary[];
+  /** Trajectories that were started. */
+  attempts: number;
+  /** Those of them that nothing is learned from, by reason. */
+  lost: ReasonCounts;
+  failure: ScenarioFailure | null;
   reward_mean: number | null;
   loss: number | null;
   /** Tokens that went through the model, and the share of them that was drawn or learned. */
@@ -52,6 +58,11 @@ export interface EvaluationResult {
   reward_mean: number | null;
   loss: number | null;
   perplexity: number | null;
+  /** The held-out rows that a loss is of; null for scenarios. */
+  rows: RowCounts | null;
+  /** Attempts that broke for reasons other than the model's, by reason. */
+  failed: ReasonCounts;
+  failure: ScenarioFailure | null;
   scenarios: ScenarioOutcome[];
   /** What the value is the mean of, to be compared pair by pair: see {@link EvaluationRecord}. */
   by_example: Record<string, number>;

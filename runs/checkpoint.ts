@@ -16,11 +16,13 @@ export const CHECKPOINT_FORMAT_VERSION = 2;
 const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
 
-/** Attempts and passes of one scenario in one update. */
+/** Attempts at one scenario in one update. */
 export interface HistoryEntry {
   update: number;
   attempts: number;
   passes: number;
+  /** Attempts that broke for reasons other than the model's. */
+  failed: number;
 }
 
 /** Everything that a run goes on from, beside the engine's files. Randomness is a function of these counters. */

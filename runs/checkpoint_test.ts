@@ -33,7 +33,7 @@ function record(update: number): Omit<CheckpointRecord, "format_version" | "file
       ...initialState(),
       update,
       curve: [0.5, 1e-9],
-      history: { s: [{ update, attempts: 8, passes: 3 }] },
+      history: { s: [{ update, attempts: 8, passes: 3, failed: 0 }] },
     },
   };
 }

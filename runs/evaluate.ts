@@ -2,12 +2,14 @@
 
 import { type ScenarioOutcome, summarizeEvaluation } from "../agent/evaluate.ts";
 import type { Group } from "../agent/rollout/group.ts";
+import { reasonsText } from "../agent/rollout/lost.ts";
 import type { Scenario } from "../agent/scenario/scenario.ts";
 import type { ResolvedEvaluation } from "../config/derive.ts";
+import { ServiceError } from "../core/errors.ts";
 import type { AgentHost } from "./agent_host.ts";
 import type { EvaluationRequest, EvaluationResult } from "./algorithm.ts";
 import type { Rate } from "./event.ts";
-import { bootstrapMean, mean, wilsonInterval } from "./statistics.ts";
+import { clusteredInterval, mean } from "./statistics.ts";
 
 export interface EvaluateScenariosOptions extends EvaluationRequest {
   agent: AgentHost;
@@ -28,17 +30,35 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
     sampling: { domain: "evaluation", seed, temperature },
     adapter,
   }, signal);
-  return evaluationOf(groups, seed);
+  return evaluationOf(groups);
 }
 
-/** What the outcomes of all attempts say. */
-export function evaluationOf(groups: readonly Group[], seed: number): EvaluationResult {
-  const { scenarios, reward_mean, deterministic } = summarizeEvaluation(groups);
+/**
+ * What the outcomes of all attempts say.
+ *
+ * @throws {ServiceError} `environment_failed`, or `data_invalid` where every prompt is too long, when no attempt at all
+ * could be made: that says nothing of the model.
+ */
+export function evaluationOf(groups: readonly Group[]): EvaluationResult {
+  const { scenarios, reward_mean, failed, failure, deterministic } = summarizeEvaluation(groups);
+  const pass_rate = passRate(scenarios);
+  const broken = Object.values(failed).reduce((sum, n) => sum + n, 0);
+  if (broken === pass_rate.attempts) {
+    throw new ServiceError(
+      failed.prompt_too_long === broken ? "data_invalid" : "environment_failed",
+      `Cannot evaluate: all ${broken} attempts failed (${reasonsText(failed)}). First failure, at scenario ` +
+        `${JSON.stringify(failure!.scenario)}, of the ${failure!.boundary}: ${failure!.message}`,
+      { failed, failure },
+    );
+  }
   return {
-    pass_rate: passRate(scenarios, seed),
+    pass_rate,
     reward_mean,
+    failed,
+    failure,
     loss: null,
     perplexity: null,
+    rows: null,
     scenarios,
     by_example: Object.fromEntries(
       scenarios.map(({ scenario, passes, attempts }) => [scenario, passes / attempts]),
@@ -47,15 +67,9 @@ export function evaluationOf(groups: readonly Group[], seed: number): Evaluation
   };
 }
 
-/**
- * The mean over scenarios of the share of attempts that passed. Its interval is Wilson's where each scenario has one
- * attempt, else a bootstrap over scenarios: attempts at one scenario are not independent.
- */
-export function passRate(scenarios: readonly ScenarioOutcome[], seed: number): Rate {
+/** The mean over scenarios of the share of attempts that passed, with the interval of {@link clusteredInterval}. */
+export function passRate(scenarios: readonly ScenarioOutcome[]): Rate {
   const rates = scenarios.map(({ passes, attempts }) => passes / attempts);
-  const single = scenarios.every(({ attempts }) => attempts === 1);
-  const interval = single
-    ? wilsonInterval(rates.reduce((sum, rate) => sum + rate, 0), rates.length)
-    : bootstrapMean(rates, seed);
-  return { rate: mean(rates), ...interval };
+  const attempts = scenarios.reduce((sum, scenario) => sum + scenario.attempts, 0);
+  return { rate: mean(rates), ...clusteredInterval(rates, attempts), n: scenarios.length, attempts };
 }

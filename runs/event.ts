@@ -1,6 +1,7 @@
 /** The events of a run: one JSON line each in `events.jsonl`, numbered 1, 2, … without gaps. */
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
+import type { ReasonCounts, ScenarioFailure } from "../agent/rollout/lost.ts";
 import type { Interval, PairedDifference } from "./statistics.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { RunWarning } from "./warnings.ts";
@@ -40,9 +41,19 @@ export interface UpdateEvent {
   update: number;
   updates: number | null;
   step: number;
-  /** Mean reward of the update, or the loss where nothing is rewarded. */
+  /** Mean over all attempts of what the environment gave; null where nothing is rewarded. */
   reward_mean: number | null;
   loss: number | null;
+  /** Trajectories that were started. */
+  attempts: number;
+  /** Those of them that nothing was learned from, by reason. */
+  lost: ReasonCounts;
+  /** The first attempt that broke; null without one. */
+  failure: ScenarioFailure | null;
+  /** Groups whose members all have the same reward, so that no token has an advantage. */
+  degenerate_groups: number;
+  /** Optimiser steps of the update; 0: it learned nothing. */
+  optimizer_steps: number;
   tokens_per_second: number;
   eta_seconds: number | null;
   groups: GroupSummary[];
@@ -51,6 +62,17 @@ export interface UpdateEvent {
 /** The mean over scenarios of a rate, with its 95 % interval. */
 export interface Rate extends Interval {
   rate: number;
+  /** Scenarios. */
+  n: number;
+  /** Of all scenarios together. */
+  attempts: number;
+}
+
+/** Rows of traces. */
+export interface RowCounts {
+  n: number;
+  /** Those of them that were longer than `training.ctx` and were cut. */
+  truncated: number;
 }
 
 export interface EvaluationEvent {
@@ -63,6 +85,12 @@ export interface EvaluationEvent {
   reward_mean: number | null;
   loss: number | null;
   perplexity: number | null;
+  /** The held-out rows that a loss is of; null for scenarios. */
+  rows: RowCounts | null;
+  /** Attempts that broke for reasons other than the model's, by reason; in the rate they have not passed. */
+  failed: ReasonCounts;
+  /** The first of these. */
+  failure: ScenarioFailure | null;
   scenarios: ScenarioOutcome[];
 }
 

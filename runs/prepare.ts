@@ -160,13 +160,19 @@ function checkCatalogs(
 }
 
 function dataWarnings(data: RunData): PlanWarning[] {
-  if (data.type === "scenarios" || data.train.truncated.length === 0) return [];
-  const { truncated, rows } = data.train;
-  return [{
-    code: "rows_truncated",
-    field: "training.ctx",
-    message:
-      `${truncated.length} of ${rows} rows are longer than training.ctx and were cut, the first in line ` +
-      truncated[0],
-  }];
+  if (data.type === "scenarios") return [];
+  const { train, heldout } = data;
+  return [
+    ...truncationWarnings(train, "rows of [sft]"),
+    ...truncationWarnings(heldout, "rows of [evaluation]"),
+  ];
+}
+
+function truncationWarnings(data: SftData | null, rows: string): PlanWarning[] {
+  if (!data || data.truncated.length === 0) return [];
+  const { truncated } = data;
+  const message =
+    `${truncated.length} of ${data.rows} ${rows} are longer than training.ctx and were cut, the first in ` +
+    `line ${truncated[0]}`;
+  return [{ code: "rows_truncated", field: "training.ctx", message }];
 }

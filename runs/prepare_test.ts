@@ -131,9 +131,17 @@ ctx = 400
 [checkpoint]
 [evaluation]
 data = ${JSON.stringify(traces)}
+max_examples = 7
 `;
   const { warnings } = await prepareRun(parseRunConfig(text, { path }));
-  assert.deepEqual(warnings.map(({ code, field }) => [code, field]), [["rows_truncated", "training.ctx"]]);
+  assert.deepEqual(warnings.map(({ code, field }) => [code, field]), [
+    ["rows_truncated", "training.ctx"],
+    ["rows_truncated", "training.ctx"],
+  ]);
   const golden = (await Deno.readTextFile(traces)).trimEnd().split("\n").length;
-  assert.match(warnings[0]!.message, new RegExp(`^\\d+ of ${golden} rows`));
+  assert.match(
+    warnings[0]!.message,
+    new RegExp(`^\\d+ of ${golden} rows of \\[sft\\] .*, the first in line \\d+$`),
+  );
+  assert.match(warnings[1]!.message, /^\d+ of 7 rows of \[evaluation\] .*, the first in line \d+$/);
 });

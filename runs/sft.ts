@@ -6,6 +6,7 @@ import { assert, ServiceError } from "../core/errors.ts";
 import { RandomStream, streamKey } from "../core/random.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { LossRequest, OptimizerRequest, TrainingSample } from "../trainer/engine/protocol.ts";
+import type { RowCounts } from "./event.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 import { stepMetrics } from "./step_metrics.ts";
 import type {
@@ -69,6 +70,9 @@ export class Sft implements Algorithm {
         "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
       },
       groups: [],
+      attempts: 0,
+      lost: {},
+      failure: null,
       reward_mean: null,
       loss: result.loss,
       tokens: result.computed_tokens,
@@ -84,7 +88,8 @@ export class Sft implements Algorithm {
     assert(heldout, "an evaluation without held-out rows");
     let sum = 0, tokens = 0;
     const by_example: Record<string, number> = {};
-    for (const batch of batches(heldout.sequences.slice(0, limit), SCORED_TOKENS)) {
+    const sequences = heldout.sequences.slice(0, limit);
+    for (const batch of batches(sequences, SCORED_TOKENS)) {
       signal.throwIfAborted();
       const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
       for (const [i, { line, trained_tokens }] of batch.entries()) {
@@ -100,11 +105,19 @@ export class Sft implements Algorithm {
       reward_mean: null,
       loss,
       perplexity: Math.exp(loss),
+      rows: rowCounts(sequences, heldout.truncated),
+      failed: {},
+      failure: null,
       scenarios: [],
       by_example,
       deterministic: true,
     };
   }
+}
+
+function rowCounts(sequences: readonly SftSequence[], truncated: readonly number[]): RowCounts {
+  const lines = new Set(sequences.map(({ line }) => line));
+  return { n: lines.size, truncated: truncated.filter((line) => lines.has(line)).length };
 }
 
 /** @throws {ServiceError} `loss_not_finite` when a step was skipped. */

@@ -96,6 +96,20 @@ Deno.test("the normaliser is the mask's sum over the whole step, and the loss th
   assert.equal(result.drawn, 2);
 });
 
+Deno.test("an evaluation says of how many rows it is, and how many of these were cut", async () => {
+  const data = { ...dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 9, 3)), truncated: [2, 3] };
+  // The third row has two sequences, as where a template changes earlier turns.
+  data.sequences.push(sequence(20, 4, 3));
+  const { sft } = await sftOn(data, data);
+  const rows = async (limit?: number) =>
+    (await sft.evaluate({ adapter: "policy", signal, ...(limit !== undefined && { limit }) })).rows;
+  assert.deepEqual([await rows(), await rows(2), await rows(1)], [
+    { n: 3, truncated: 2 },
+    { n: 2, truncated: 1 },
+    { n: 1, truncated: 0 },
+  ]);
+});
+
 Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
   const { sft } = await sftOn(data, data);

@@ -1,6 +1,7 @@
 /** The loop of updates: evaluate, checkpoint, obey, update, until the run is done or told to end. */
 
 import { ServiceError } from "../core/errors.ts";
+import type { ScenarioFailure } from "../agent/rollout/lost.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
 import type { Controller } from "./control.ts";
@@ -28,6 +29,8 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   #started_ms: number;
+  /** The failure that was told last. */
+  #told: string | null = null;
 
   constructor(options: TrainingLoopOptions) {
     this.#options = options;
@@ -168,8 +171,24 @@ export class TrainingLoop {
       loss: result.loss,
       tokens_per_second: seconds > 0 ? result.tokens / seconds : 0,
       eta_seconds: state.elapsed_seconds / update * (algorithm.updates - update),
+      attempts: result.attempts,
+      lost: result.lost,
+      failure: result.failure,
+      degenerate_groups: result.groups.filter(({ degenerate }) => degenerate).length,
+      optimizer_steps: result.steps.length,
       groups: result.groups,
     });
+    this.#tellFailure(`attempts of update ${update}`, result.failure);
+  }
+
+  /** What broke is told once in the same words, for whoever looks at lines and not at trajectories. */
+  #tellFailure(of: string, failure: ScenarioFailure | null): void {
+    if (failure === null || failure.message === this.#told) return;
+    this.#told = failure.message;
+    const message =
+      `${of} failed, first at scenario ${JSON.stringify(failure.scenario)}, of the ${failure.boundary}: ` +
+      failure.message;
+    this.#options.run.emit({ kind: "log", level: "warning", message });
   }
 
   async #evaluate(): Promise<void> {
@@ -179,8 +198,17 @@ export class TrainingLoop {
       const result = await algorithm.evaluate({ adapter: POLICY, signal: both });
       await this.#recordEvaluation(result);
     } catch (error) {
-      if (!isCancelled(error, both)) throw error;
+      if (isCancelled(error, both)) return;
+      await this.#keepUpdates(error);
+      throw error;
     }
+  }
+
+  /** Where no held-out attempt could be made the run fails, and what it has learned since its last checkpoint stays. */
+  async #keepUpdates(error: unknown): Promise<void> {
+    const { run } = this.#options;
+    const is_broken = error instanceof ServiceError && error.code === "environment_failed";
+    if (is_broken && run.config.checkpoint && run.state.update > 0) await this.#checkpoint();
   }
 
   async #recordEvaluation(result: EvaluationResult): Promise<void> {
@@ -206,6 +234,7 @@ export class TrainingLoop {
     state.evaluations_since_best = is_better ? 0 : state.evaluations_since_best + 1;
     Object.assign(run.metrics, values);
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });
+    this.#tellFailure("held-out attempts", result.failure);
     run.emit({ kind: "metrics", update, step, values });
   }
 }
@@ -220,10 +249,15 @@ function metricEvents(result: UpdateResult, step: number): { step: number; value
 export function evaluationMetrics(result: EvaluationResult): Metrics {
   const metrics: Metrics = {};
   if (result.pass_rate) metrics["eval/pass_rate"] = result.pass_rate.rate;
+  if (result.pass_rate) metrics["eval/failed_fraction"] = failedAttempts(result) / result.pass_rate.attempts;
   if (result.reward_mean !== null) metrics["eval/reward_mean"] = result.reward_mean;
   if (result.loss !== null) metrics["eval/loss"] = result.loss;
   if (result.perplexity !== null) metrics["eval/perplexity"] = result.perplexity;
   return metrics;
+}
+
+function failedAttempts({ failed }: EvaluationResult): number {
+  return Object.values(failed).reduce((sum, n) => sum + n, 0);
 }
 
 function isCancelled(error: unknown, signal: AbortSignal): boolean {

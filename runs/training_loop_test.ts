@@ -44,11 +44,14 @@ class GivenAlgorithm implements Algorithm {
       ],
       values: { "reward/mean": update },
       groups: [],
+      attempts: 0,
+      lost: {},
+      failure: null,
       reward_mean: update,
       loss: 2,
       tokens: 100,
       drawn: drawn + 1,
-      history: { s: { update, attempts: 4, passes: 1 } },
+      history: { s: { update, attempts: 4, passes: 1, failed: 0 } },
       deterministic: true,
     };
   }
@@ -57,10 +60,13 @@ class GivenAlgorithm implements Algorithm {
     const value = this.given.values![this.evaluated++]!;
     const is_loss = this.given.metric === "eval/loss";
     return Promise.resolve({
-      pass_rate: is_loss ? null : { rate: value, low: value, high: value },
+      pass_rate: is_loss ? null : { rate: value, low: value, high: value, n: 1, attempts: 1 },
       reward_mean: null,
       loss: is_loss ? value : null,
       perplexity: null,
+      rows: null,
+      failed: {},
+      failure: null,
       scenarios: [],
       by_example: { a: value, b: value },
       deterministic: true,

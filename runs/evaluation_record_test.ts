@@ -11,7 +11,9 @@ function evaluated(update: number, rates: number[], metric: EvaluationRecord["me
     update,
     metric,
     value,
-    pass_rate: metric === "eval/loss" ? null : { rate: value, low: value - 0.1, high: value + 0.1 },
+    pass_rate: metric === "eval/loss"
+      ? null
+      : { rate: value, low: value - 0.1, high: value + 0.1, n: 40, attempts: 40 },
     by_example: Object.fromEntries(rates.map((rate, i) => [`example-${i}`, rate])),
   };
   return record;

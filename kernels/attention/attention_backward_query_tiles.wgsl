@@ -51,8 +51,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = rows[first];
-  let prefix_blocks = (tile.y + {KEYS}u - 1u) / {KEYS}u;
-  let blocks = prefix_blocks + (first - tile.z + {ROWS}u + {KEYS}u - 1u) / {KEYS}u;
+  // Where the row stands among its keys: prefix and segment as one run. A row of padding sees itself only.
+  let place = tile.y + i - tile.z;
+  let begin = select(place, 0u, span.z == tile.z);
+  let end = tile.y + first - tile.z + {ROWS}u;
 
   let lse_i = lse[at];
   let delta_i = delta[at];
@@ -62,15 +64,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var d_q{c} = vec4<f32>();
   #end
 
-  for (var b = 0u; b < blocks; b++) {
-    let in_prefix = b < prefix_blocks;
-    let base = select(tile.z + (b - prefix_blocks) * {KEYS}u, tile.x + b * {KEYS}u, in_prefix);
-    let begin = select(span.z, span.x, in_prefix);
-    let end = select(i + 1u, span.x + span.y, in_prefix);
-
+  for (var base = 0u; base < end; base += {KEYS}u) {
     workgroupBarrier();
     for (var x = thread; x < TILE; x += {THREADS}u) {
-      let from_key = (min(base + x / {D4}u, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
+      let j = base + x / {D4}u;
+      let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+      let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
       k_tile[x] = k[from_key];
       v_tile[x] = v[from_key];
     }
@@ -90,7 +89,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
     #for l KEYS
     {
-      let seen = begin <= base + {l}u && base + {l}u < end;
+      let seen = begin <= base + {l}u && base + {l}u <= place;
       var s = vec2<f32>();
       #for x PARTS
       s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];

@@ -5,8 +5,9 @@
 //   s[i, h, j] = scale · q[i, h] · k[j, kv(h)]        j in the row's prefix, then own_start … i
 //   o[i, h] = Σ_j exp(s[i, h, j] − lse[i, h]) · v[j, kv(h)]        lse[i, h] = log Σ_j exp s[i, h, j]
 //
-// The sums run over blocks of LANES keys counted from the prefix's and from the segment's first row, with the maximum
-// so far taken out and put right once per block: a row's bits depend on its own keys only.
+// The sums run over blocks of LANES keys counted from the first one, prefix and segment as one run, with the maximum so
+// far taken out and put right once per block: a row's bits depend on its own keys only, not on where its prefix ends,
+// and are those of attention_paged_shared_lanes.wgsl.
 //
 //   params  rows N, heads H, kv_heads K, scale
 //   q       [N, H, D] f32   in
@@ -46,8 +47,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = subgroupBroadcast(span, 0u);
-  let prefix_blocks = (tile.y + {LANES}u - 1u) / {LANES}u;
-  let blocks = prefix_blocks + (first - tile.z + 2u * {LANES}u - 1u) / {LANES}u;
+  // Where the row stands among its keys. A row of padding sees itself only.
+  let place = tile.y + i - tile.z;
+  let begin = select(place, 0u, span.z == tile.z);
+  let end = tile.y + first - tile.z + {LANES}u;
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
@@ -59,12 +62,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var b = 0u; b < blocks; b++) {
-    let in_prefix = b < prefix_blocks;
-    let base = select(tile.z + (b - prefix_blocks) * {LANES}u, tile.x + b * {LANES}u, in_prefix);
-    let begin = select(span.z, span.x, in_prefix);
-    let end = select(i + 1u, span.x + span.y, in_prefix);
-    let key = (min(base + lane, last) * params.kv_heads + kv) * {D4}u;
+  for (var base = 0u; base < end; base += {LANES}u) {
+    let j = base + lane;
+    let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+    let key = (min(key_row, last) * params.kv_heads + kv) * {D4}u;
 
     #for d D4
     let k{d} = k[key + {d}u];
@@ -73,7 +74,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var top{h} = m{h};
     #end
     #for l LANES
-    let seen{l} = begin <= base + {l}u && base + {l}u < end;
+    let seen{l} = begin <= base + {l}u && base + {l}u <= place;
     #for h HEADS
     var s{h}_{l} = 0.0;
     #end

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
+import { roundUp } from "../shape.ts";
 import { type AttentionOptions, attentionRowAlignment } from "./attention_plan.ts";
 import { type AttentionCase, cases } from "./attention_cases.ts";
 import { attentionBackwardReference, attentionReference } from "./attention_reference.ts";
@@ -96,6 +97,29 @@ for (const options of VARIANTS) {
     }
     const [few, many] = [await runBoth(gpu, alone, options), await runBoth(gpu, both, options)];
     for (const name of OUTPUTS) assert.deepEqual(many[name].subarray(-few[name].length), few[name], name);
+  });
+
+  gpuTest(`${title(options)}: a row's bits do not depend on where its prompt ends`, async (gpu) => {
+    const alignment = attentionRowAlignment(gpu, options), length = 70;
+    const inTree = (prompt: number, ...members: number[]) =>
+      inputs({ ...cases[1]!, groups: [{ prompt, members }] }, alignment);
+    const alone = inTree(0, length);
+    const expected = await runBoth(gpu, alone, options);
+    for (const prompt of [31, 45]) {
+      const tree = inTree(prompt, length - prompt, 3);
+      const start = roundUp(prompt, alignment), rows = [...Array(length).keys()];
+      const rowOf = (t: number) => t < prompt ? t : start + t - prompt;
+      for (const name of ["q", "d_o", "k", "v"] as const) {
+        const size = alone[name].length / length;
+        for (const t of rows) tree[name].set(alone[name].subarray(t * size, (t + 1) * size), rowOf(t) * size);
+      }
+      const actual = await runBoth(gpu, tree, options);
+      for (const name of ["o", "lse", "d_q"] as const) {
+        const size = expected[name].length / length;
+        const at = (t: number) => [...actual[name].subarray(rowOf(t) * size, (rowOf(t) + 1) * size)];
+        assert.deepEqual(rows.flatMap(at), [...expected[name]], `${name} behind a prompt of ${prompt}`);
+      }
+    }
   });
 
   gpuTest(`${title(options)}: padding disturbs nobody, whatever it holds`, async (gpu) => {

@@ -4,7 +4,8 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { EngineClient } from "./client.ts";
 import { Engine, type ServedPort } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
-import { close, draw, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+import type { TrainingSample } from "./protocol.ts";
 
 async function openEngine(): Promise<TestedEngine> {
   const { port1, port2 } = new MessageChannel();
@@ -61,3 +62,52 @@ gpuTest(
     }
   },
 );
+
+/** What a member drew after its group's prompt, as a sample that trains it. */
+function memberSample(prompt: number[], { tokens }: Drawn, place: { group: number; trajectory: number }) {
+  const all = Uint32Array.from([...prompt, ...tokens]);
+  return {
+    ...{ tokens: all, prefix_group: place.group, prefix_length: prompt.length, trajectory: place.trajectory },
+    loss_mask: Uint8Array.from(all, (_, t) => t >= prompt.length ? 1 : 0),
+    ...{ advantages: null, old_logprobs: null, reference_logprobs: null, weights: null },
+  } satisfies TrainingSample;
+}
+
+gpuTest("the trainer scores members of a shared prompt as the sampler drew them", async (gpu) => {
+  const engine = await openEngine(), { client } = engine;
+  try {
+    const adapter = "policy", lora = { rank: 4, alpha: 8, targets: ["q_proj" as const, "o_proj" as const] };
+    await client.call("adapter_open", { adapter, source: { type: "init", lora, seed: 3 } });
+    const trained = memberSample([1], { tokens: someTokens(5, 30), logprobs: [], stop: null }, {
+      ...{ group: 0, trajectory: 0 },
+    });
+    const optimizer = { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0 };
+    await client.call("train_step", {
+      ...{ adapter, samples: [trained], loss: { type: "sft", normalizer: 30 } },
+      optimizer: { ...optimizer, max_grad_norm: 0 },
+    });
+    const samples: TrainingSample[] = [], drawn: Drawn[] = [];
+    // Lengths around pages of 32, subgroups of 4, 8 and 16, and the token that each member runs for itself.
+    for (const [group, length] of [2, 9, 31, 33, 37, 64, 65, 66, 71, 110].entries()) {
+      const prompt = someTokens(group, length), parent = await open(engine, prompt, { adapter });
+      const members = await Promise.all([0, 1, 2].map(() => open(engine, [], { parent, adapter })));
+      const draws = members.map((sequence, m) =>
+        draw(engine, { sequence, max_tokens: 9 + 14 * m, sampling: { temperature: 1, stream: [group, m] } })
+      );
+      for (const one of await Promise.all(draws)) {
+        samples.push(memberSample(prompt, one, { group, trajectory: samples.length }));
+        drawn.push(one);
+      }
+      await close(engine, ...members, parent);
+    }
+    const { logprobs } = await client.call("score", { adapter, samples });
+    const differences = logprobs.map((row, s) =>
+      Math.max(...row.map((lp, i) => Math.abs(lp - drawn[s]!.logprobs[i]!)))
+    );
+    // On software adapters sampler and trainer take every sum in one order; a GPU's tiles take two.
+    const most = gpu.facts.software ? 0 : engine.logprob_tolerance;
+    assert.ok(Math.max(...differences) <= most, `largest differences of each member: ${differences}`);
+  } finally {
+    await engine.close();
+  }
+});

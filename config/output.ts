@@ -14,7 +14,8 @@ export const outputSchema = z.strictObject({
       "Whose adapter path is: the last update's or the best evaluated one's; the other lies beside it.",
   }),
   peft_dir: text().optional().meta({
-    description: "Folder for the same adapter in PEFT's form.",
+    description:
+      "Folder for the same adapter in PEFT's form. It names the base model by the repository or name in the model file's metadata.",
     rule: "not written",
     path: "output",
   }),

@@ -31,7 +31,7 @@ export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 export class Adapters {
   readonly #adapters = new Map<string, DeviceAdapter>();
 
-  /** @param base_model The model file's path, named in PEFT folders. */
+  /** @param base_model The model's name, for PEFT folders. */
   constructor(readonly allocator: Allocator, readonly model: Model, readonly base_model: string) {}
 
   /** @throws {ServiceError} `path_not_found` for a name that is not open. */

@@ -71,6 +71,8 @@ gpuTest("a saved adapter is the same as GGUF, as PEFT folder and opened again", 
     const saved = await readAdapter(path);
     deepEqual([saved.rank, saved.alpha, saved.targets, saved.layers], [3, 6, LORA.targets, 4]);
     equal(loraDifference(await readPeft(peft_dir, "qwen3"), saved), null);
+    const config = JSON.parse(await Deno.readTextFile(`${peft_dir}/adapter_config.json`));
+    equal(config.base_model_name_or_path, "tiny-agent", "the model's own name, no path of this machine");
     const again = await client.call("adapter_open", { adapter: "again", source: { type: "file", path } });
     deepEqual(again, { lora: LORA, parameters: 3 * 4 * (256 + 128 + 512 + 256), version: 0 });
     const other = { adapter: "again", path: `${directory}/b.gguf`, peft_dir: null };

@@ -240,7 +240,7 @@ export class Engine {
       this.#loaded = {
         ...loaded,
         request,
-        adapters: new Adapters(allocator, model, request.path),
+        adapters: new Adapters(allocator, model, loaded.name),
         trainer: new Trainer(allocator, model, { ...request, kv }),
         batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
           drawn: (sequence, block) => this.#drawn(sequence, block),

@@ -34,6 +34,7 @@ const PERMUTED = ["llama"];
  * Writes an adapter as a PEFT folder. The folder is made whole beside its final place, read back and compared, and
  * then takes the place of what stood there.
  *
+ * @param base_model See `modelName`; PEFT loads the base from there where its user names none.
  * @throws {ServiceError} `not_built` for an architecture whose weights are permuted in GGUF.
  */
 export async function writePeft(directory: string, lora: LoraTensors, base_model: string): Promise<void> {

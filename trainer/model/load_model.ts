@@ -6,6 +6,7 @@ import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { type GgufFile, openGguf } from "../formats/gguf.ts";
+import { modelName } from "../formats/model_name.ts";
 import { type ModelShape, readModelShape } from "./model_shape.ts";
 import type { Model } from "./transformer.ts";
 import { loadWeights } from "./weights.ts";
@@ -13,6 +14,8 @@ import { loadWeights } from "./weights.ts";
 export interface LoadedModel {
   allocator: Allocator;
   model: Model;
+  /** See {@link modelName}. */
+  name: string;
   /** Of the base, without adapters. */
   parameters: number;
   tensor_types: string[];
@@ -44,6 +47,7 @@ export async function loadModel(
   return {
     allocator,
     model: { recorder: new Recorder(gpu), shape, ...uploaded, compute: chooseCompute(gpu, options.compute) },
+    name: modelName(file.metadata, path),
     parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
     tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
   };

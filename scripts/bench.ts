@@ -17,6 +17,7 @@ import { type ModelShape, readModelShape } from "../trainer/model/model_shape.ts
 import { benchAttention } from "./bench/attention.ts";
 import { type BenchContext, withKernels, withSizes } from "./bench/context.ts";
 import { withEngine } from "./bench/engine.ts";
+import { benchLora } from "./bench/lora.ts";
 import { benchMatmul } from "./bench/matmul.ts";
 import { measurePeaks } from "./bench/peaks.ts";
 import { benchProfile } from "./bench/profile.ts";
@@ -28,6 +29,7 @@ import { benchBytes, benchTrain } from "./bench/train.ts";
 export const PARTS = [
   "peak",
   "matmul",
+  "lora",
   "attention",
   "profile",
   "prefill",
@@ -37,6 +39,7 @@ export const PARTS = [
 ] as const;
 export type Part = typeof PARTS[number];
 
+const KERNEL_PARTS = [["matmul", benchMatmul], ["lora", benchLora], ["attention", benchAttention]] as const;
 const ENGINE_PARTS = { prefill: benchPrefill, decode: benchDecode, train: benchTrain, bytes: benchBytes };
 
 export interface BenchOptions {
@@ -61,7 +64,7 @@ export async function runBench({ model, quick, out, only, print }: BenchOptions)
   const peaks = await withKernels(context, async (bench) => {
     const peaks = await measurePeaks(bench);
     await store();
-    for (const [part, run] of [["matmul", benchMatmul], ["attention", benchAttention]] as const) {
+    for (const [part, run] of KERNEL_PARTS) {
       if (!only.includes(part)) continue;
       await run(bench, peaks);
       await store();

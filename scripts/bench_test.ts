@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import type { Gpu } from "../kernels/device.ts";
 import type { Recorder } from "../kernels/recorder.ts";
 import type { Tensor } from "../kernels/tensor.ts";
 import { gpuTest } from "../kernels/testing.ts";
 import { fixturePath } from "../tests/fixture.ts";
 import type { ModelShape } from "../trainer/model/model_shape.ts";
-import { orSkip } from "./bench/context.ts";
+import { orSkip, productCompute } from "./bench/context.ts";
 import { modelMatrices } from "./bench/matmul.ts";
 import { groupDispatches } from "./bench/profile.ts";
 import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./bench/report.ts";
@@ -78,6 +79,16 @@ gpuTest("a quick bench of the tiny model stores a well-formed line for every par
       assert.ok(near(value! * microseconds! * 1e3, 2 * rows! * columns! * depth!), line.name);
       assert.ok(near(share_of_peak!, value! / peak), line.name);
     }
+    const lora = of("lora");
+    assert.deepEqual(lora.map(({ name }) => name.split(" of q_proj")[0]), [
+      ...["x·Aᵀ", "x·Wᵀ + u·Bᵀ", "d_u = d_y·B", "d_x += d_y·W + d_u·A", "gradient of A", "gradient of B"],
+    ]);
+    lora.forEach((line, i) => {
+      const { value, microseconds, rows, rank, in_width, out_width } = line as Record<string, number>;
+      const product = in_width! * out_width!, down = rank! * in_width!, up = rank! * out_width!;
+      const flops = 2 * rows! * [down, product + up, up, product + down, down, up][i]!;
+      assert.ok(near(value! * microseconds! * 1e3, flops), line.name);
+    });
     for (const line of of("decode")) {
       assert.ok((line.readbacks_per_step as number) <= 1, "a block of steps is read once");
       assert.ok((line.dispatches_per_step as number) > 4, "every layer dispatches");
@@ -167,6 +178,16 @@ Deno.test("the matrices of a model are named once by shape and counted by layer"
     { name: "o_proj, down_proj", out_width: 256, in_width: 512, count: 8 },
     { name: "output", out_width: 1024, in_width: 256, count: 1 },
   ]);
+});
+
+Deno.test("forward products are measured as the device trains, backward ones in f32", () => {
+  const of = (software: boolean, ...features: string[]) =>
+    (["nt", "nn"] as const).map((orientation) =>
+      productCompute({ facts: { software, features } as unknown as Gpu["facts"] }, orientation)
+    );
+  assert.deepEqual(of(false, "shader-f16"), ["f16", "f32"]);
+  assert.deepEqual(of(false), ["f32", "f32"]);
+  assert.deepEqual(of(true, "shader-f16"), ["f32", "f32"]);
 });
 
 Deno.test("a step's dispatches are grouped by kernel and shape, the one that moves rows on last", () => {

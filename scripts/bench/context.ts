@@ -111,6 +111,12 @@ export async function orSkip(
   }
 }
 
+/** What operands a step multiplies with by default: the backward pass (`nn`) never rounds gradients to f16. */
+export function productCompute({ facts }: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
+  const has_f16 = !facts.software && facts.features.includes("shader-f16");
+  return orientation === "nt" && has_f16 ? "f16" : "f32";
+}
+
 /** Normal numbers, or bytes of them, repeated: constant data would let a GPU run at a higher clock. */
 const stream = new RandomStream(streamKey(1, "bench"));
 const PATTERN = Float64Array.from({ length: 1 << 16 }, () => stream.normal());

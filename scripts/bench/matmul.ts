@@ -5,17 +5,26 @@ import { type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import type { Weight, WeightType } from "../../kernels/weight.ts";
 import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
-import { type KernelBench, orSkip, randomTensor, randomWeight, weightTensors } from "./context.ts";
+import {
+  type KernelBench,
+  orSkip,
+  productCompute,
+  randomTensor,
+  randomWeight,
+  weightTensors,
+} from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
 const WEIGHT_TYPES: readonly WeightType[] = ["f32", "f16", "q8_0"];
-const ROWS = [1, 8, 32, 256, 1024], GPU_ROWS = [...ROWS, 4096], QUICK_ROWS = [8];
+/** A decode step has few rows, a micro-batch many; the backward pass (`nn`) runs in training alone. */
+const DECODE_ROWS = [1, 8, 32], TRAINING_ROWS = [256, 1024], GPU_TRAINING_ROWS = [...TRAINING_ROWS, 4096];
+const QUICK_ROWS = [8];
 /** Copies of a matrix that take turns, as layers do in a step: at most this much of the device's memory. */
 const COPIES_BYTES = 512 << 20;
 
 /** A frozen matrix of the model, `[out, in]`. */
-interface Matrix {
+export interface Matrix {
   name: string;
   out_width: number;
   in_width: number;
@@ -39,7 +48,7 @@ export function modelMatrices(shape: ModelShape): Matrix[] {
   return [...found.values()];
 }
 
-/** Both orientations of every matrix in every type, for few rows (decode) and many (training). */
+/** Every matrix in every type: forward (`nt`) for few rows and many, backward (`nn`) for many. */
 export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<void> {
   const matrices = modelMatrices(bench.shape).slice(0, bench.quick ? 1 : undefined);
   for (const matrix of matrices) {
@@ -79,8 +88,10 @@ interface Copies {
 
 async function benchWeights(bench: KernelBench, copies: Copies): Promise<void> {
   const { software, quick } = bench;
+  const training = quick ? QUICK_ROWS : software ? TRAINING_ROWS : GPU_TRAINING_ROWS;
+  const rows_of = { nt: [...quick ? [] : DECODE_ROWS, ...training], nn: training };
   for (const orientation of ["nt", "nn"] as const) {
-    for (const rows of quick ? QUICK_ROWS : software ? ROWS : GPU_ROWS) {
+    for (const rows of rows_of[orientation]) {
       const name = `${copies.name} ${orientation} ${copies.weights[0]!.type}, ${rows} rows`;
       await orSkip(
         bench,
@@ -97,7 +108,7 @@ interface Product extends Copies {
 }
 
 async function benchProduct(bench: KernelBench, product: Product): Promise<void> {
-  const { allocator, recorder, stopwatch, report, gpu, software } = bench;
+  const { allocator, recorder, stopwatch, report, gpu } = bench;
   const { name, orientation, rows, weights, peaks } = product;
   const [w_rows, w_columns] = weights[0]!.shape, type = weights[0]!.type;
   const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
@@ -107,7 +118,7 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
     tensors.push(x);
     const y = allocator.create("bench", [rows, columns]);
     tensors.push(y);
-    const compute = !software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";
+    const compute = productCompute(gpu, orientation);
     const seconds = await stopwatch.seconds((i) =>
       matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
     );

@@ -4,7 +4,7 @@ import { writeFileAtomic } from "../../core/files.ts";
 
 /** One measurement. `value` is null where it could not be taken, and `skipped` says why. */
 export interface Measurement {
-  /** The part of the bench: `peak`, `matmul`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`. */
+  /** The part of the bench: `peak`, `matmul`, `lora`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`. */
   bench: string;
   /** What was measured; with `bench` and the model it is the line's key. */
   name: string;

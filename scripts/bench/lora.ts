@@ -1,0 +1,145 @@
+/** GFLOP/s of what an adapter adds to a training step, at several ranks. */
+
+import {
+  loraGradient,
+  loraGradientPartials,
+  loraGradientVariant,
+} from "../../kernels/lora_gradient/lora_gradient.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import type { Recorder } from "../../kernels/recorder.ts";
+import type { Tensor } from "../../kernels/tensor.ts";
+import type { Weight } from "../../kernels/weight.ts";
+import { type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
+import { type Matrix, modelMatrices } from "./matmul.ts";
+import type { Peaks } from "./peaks.ts";
+import { round } from "./report.ts";
+
+const RANKS = [8, 16, 64], QUICK_RANKS = [8];
+/** Rows of a micro-batch; a decode step has the few of the forward pass. */
+const ROWS = [1024], GPU_ROWS = [1024, 4096], QUICK_ROWS = [8], DECODE_ROWS = [8];
+
+/** One kernel on one shape. */
+interface LoraWork {
+  name: string;
+  /** Multiplications and additions. */
+  flops: number;
+  compute: "f32" | "f16";
+  /** Dispatches of `record`. */
+  dispatches: number;
+  record: () => void;
+}
+
+interface LoraShape extends Matrix {
+  rows: number;
+  rank: number;
+}
+
+/**
+ * For each of the model's linear layers `y = x·Wᵀ + s·(x·Aᵀ)·Bᵀ`: x·Aᵀ, y, and in the backward pass d_u = d_y·B, d_x and
+ * the gradients of A and B, with the operands and forms of a step (trainer/model/transformer_backward.ts). A step runs
+ * x·Aᵀ of layers that share their input as one product.
+ */
+export async function benchLora(bench: KernelBench, peaks: Peaks): Promise<void> {
+  const { software, quick } = bench;
+  const matrices = modelMatrices(bench.shape).filter(({ name }) => name !== "output");
+  const training_rows = quick ? QUICK_ROWS : software ? ROWS : GPU_ROWS;
+  for (const matrix of matrices.slice(0, quick ? 1 : undefined)) {
+    for (const rank of quick ? QUICK_RANKS : RANKS) {
+      for (const rows of new Set([...DECODE_ROWS, ...training_rows])) {
+        const shape = { ...matrix, rank, rows }, name = `${matrix.name} rank ${rank}, ${rows} rows`;
+        const trains = training_rows.includes(rows);
+        await orSkip(bench, ["lora", name], () => benchShape(bench, shape, { name, trains, peaks }));
+      }
+    }
+  }
+}
+
+async function benchShape(
+  bench: KernelBench,
+  shape: LoraShape,
+  { name, trains, peaks }: { name: string; trains: boolean; peaks: Peaks },
+): Promise<void> {
+  const { allocator, recorder, stopwatch, report } = bench, { rows, rank, in_width, out_width } = shape;
+  const tensors: Tensor[] = [];
+  try {
+    for (const work of loraWork(bench, shape, { tensors, trains })) {
+      const seconds = await stopwatch.seconds(work.record, work.dispatches);
+      const gflops = work.flops / seconds / 1e9;
+      report.add({
+        ...{ bench: "lora", name: `${work.name} of ${name}`, value: round(gflops), unit: "GFLOP/s" },
+        ...{ microseconds: round(1e6 * seconds), flops: work.flops, rows, rank, in_width, out_width },
+        ...{ compute: work.compute, share_of_peak: round(gflops / peaks.gflops) },
+      });
+    }
+  } finally {
+    for (const tensor of tensors) allocator.free(tensor);
+    recorder.forgetAll();
+  }
+}
+
+/** The kernels of one linear layer, in a step's order. What they use is pushed onto `tensors`, which the caller frees. */
+function loraWork(
+  { allocator, recorder, gpu }: KernelBench,
+  { rows, rank, in_width, out_width }: LoraShape,
+  { tensors, trains }: { tensors: Tensor[]; trains: boolean },
+): LoraWork[] {
+  const random = (...size: number[]) => {
+    tensors.push(randomTensor(allocator, size));
+    return tensors.at(-1)!;
+  };
+  const weightOf = (values: Tensor): Weight => ({
+    type: "f32",
+    values,
+    shape: values.shape as readonly [number, number],
+  });
+  const frozen = randomWeight(allocator, "f16", [out_width, in_width]);
+  tensors.push(frozen.values);
+  const a = random(rank, in_width), b = random(out_width, rank), u = random(rows, rank);
+  const x = random(rows, in_width), y = random(rows, out_width);
+  const product = 2 * rows * in_width * out_width, down = 2 * rows * rank * in_width;
+  const up = 2 * rows * rank * out_width, term = { u, column: 0, scale: 1 };
+  const compute = productCompute(gpu, "nt"), one = { compute, dispatches: 1 };
+  const forward: LoraWork[] = [
+    {
+      ...{ name: "x·Aᵀ", flops: down, ...one },
+      record: () => matmul(recorder, "nt", { x, weight: weightOf(a), y: u }, { compute }),
+    },
+    {
+      ...{ name: "x·Wᵀ + u·Bᵀ", flops: product + up, ...one },
+      record: () =>
+        matmul(recorder, "nt", { x, weight: frozen, y, lora: { ...term, matrix: b } }, { compute }),
+    },
+  ];
+  if (!trains) return forward;
+  const back = { compute: productCompute(gpu, "nn"), accumulate: true };
+  return [
+    ...forward,
+    {
+      ...{ name: "d_u = d_y·B", flops: up, compute: back.compute, dispatches: 1 },
+      record: () => matmul(recorder, "nn", { x: y, weight: weightOf(b), y: u }, { compute: back.compute }),
+    },
+    {
+      ...{ name: "d_x += d_y·W + d_u·A", flops: product + down, compute: back.compute, dispatches: 1 },
+      record: () =>
+        matmul(recorder, "nn", { x: y, weight: frozen, y: x, lora: { ...term, matrix: a } }, back),
+    },
+    ...gradients(recorder, { x, y, u, a, b }, random),
+  ];
+}
+
+function gradients(
+  recorder: Recorder,
+  { x, y, u, a, b }: { x: Tensor; y: Tensor; u: Tensor; a: Tensor; b: Tensor },
+  random: (...size: number[]) => Tensor,
+): LoraWork[] {
+  const variant = loraGradientVariant(recorder), [rows, rank] = u.shape as [number, number];
+  return ([["A", x, a, "rank_column"], ["B", y, b, "column_rank"]] as const).map(([name, p, out, layout]) => {
+    const columns = p.shape[1]!;
+    const partials = random(Math.max(4, loraGradientPartials({ rows, columns, rank }, variant)));
+    return {
+      ...{ name: `gradient of ${name}`, flops: 2 * rows * rank * columns, compute: "f32" },
+      dispatches: variant === "tiled" ? 2 : 1,
+      record: () => loraGradient(recorder, { p, q: u, out, partials }, { layout, alpha: 1e-9 }, variant),
+    };
+  });
+}

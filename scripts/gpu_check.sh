@@ -5,11 +5,13 @@
 #   scripts/gpu_check.sh [tests] [bench] [pytorch]     all three in this order when none is named
 #
 # Exit: 0 all done, 1 a test or a bench failed, 3 no GPU. ALLOW_SOFTWARE=1 takes a software adapter, to try this script.
+# SYSTEM_ROOT stands before the paths at which drivers are looked for, for tests of this script.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 PATH=$PATH:/usr/sbin:/sbin # ldconfig
+system=${SYSTEM_ROOT:-}
 pack=$root/.cache/gpu
 version=$(cat .deno-version)
 out=${OUT:-$root/docs/bench}
@@ -25,45 +27,84 @@ unpack_xz() { # file; a bare machine may have Python and not xz
   fi
 }
 
+needs_pack() { say "Cannot go on: $1 is not here; run scripts/gpu_pack.sh where there is a network"; exit 1; }
+
 find_deno() {
   deno=$(command -v deno || true)
   if [ -n "$deno" ] && [ "$("$deno" --version | sed -n 's/^deno \([^ ]*\).*/\1/p')" = "$version" ]; then return; fi
-  if [ ! -f "$pack/deno-$version.xz" ]; then say "Deno $version is not here: run scripts/gpu_pack.sh"; exit 1; fi
+  if [ ! -f "$pack/deno-$version.xz" ]; then needs_pack "Deno $version"; fi
   deno=$work/deno
   unpack_xz "$pack/deno-$version.xz" >"$deno"
   chmod +x "$deno"
+}
+
+# A Deno that was here before need not have the packages of deno.lock.
+find_packages() {
+  if [ ! -f "$pack/npm.tar.xz" ]; then
+    if [ "$deno" = "$work/deno" ]; then needs_pack "npm.tar.xz of .cache/gpu"; fi
+    say "no packages are packed: those of this machine's own Deno serve"
+    return
+  fi
   export DENO_DIR=$work/deno_dir
   mkdir -p "$DENO_DIR"
   unpack_xz "$pack/npm.tar.xz" | tar -C "$DENO_DIR" -xf -
 }
 
-find_loader() {
-  if ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; then return; fi
-  dpkg -x "$pack"/libvulkan1_*_amd64.deb "$work/vulkan"
-  LD_LIBRARY_PATH=$work/vulkan/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  export LD_LIBRARY_PATH
+# The first of these libraries that the linker finds by itself.
+linked_library() {
+  local name
+  for name in "$@"; do
+    ldconfig -p 2>/dev/null | sed -n "s|.*=> \\(.*/${name//./\\.}\\)\$|\\1|p" | head -n 1
+  done | head -n 1 || true
 }
 
+add_library_folder() { export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; }
+
+find_loader() {
+  local packages
+  if [ -n "$(linked_library libvulkan.so.1)" ]; then return; fi
+  packages=("$pack"/libvulkan1_*_amd64.deb)
+  if [ ! -f "${packages[0]}" ]; then needs_pack "libvulkan.so.1"; fi
+  dpkg -x "${packages[0]}" "$work/vulkan"
+  add_library_folder "$work/vulkan/usr/lib/x86_64-linux-gnu"
+}
+
+# Loaders before 1.3.207 know the second name only.
+use_driver() { export VK_DRIVER_FILES=$1 VK_ICD_FILENAMES=$1; }
+
+# A machine without a display may have EGL's library and not GLX's; both are Vulkan drivers.
 find_driver() {
-  if [ -n "${VK_DRIVER_FILES:-}" ]; then return; fi
-  local file library
-  for file in /usr/share/vulkan/icd.d/nvidia_icd*.json /etc/vulkan/icd.d/nvidia_icd*.json \
-    /usr/local/nvidia/share/vulkan/icd.d/nvidia_icd*.json; do
-    if [ -f "$file" ]; then export VK_DRIVER_FILES=$file; return; fi
-  done
-  library=$(ldconfig -p 2>/dev/null | sed -n 's/.*=> \(.*libGLX_nvidia\.so\.0\)$/\1/p' | head -n 1 || true)
-  for file in "$library" /usr/local/nvidia/lib64/libGLX_nvidia.so.0 /usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0; do
-    if [ -z "$file" ] || [ ! -e "$file" ]; then continue; fi
-    printf '{"file_format_version": "1.0.1", "ICD": {"library_path": "%s", "api_version": "1.3.0"}}\n' "$file" \
-      >"$work/nvidia_icd.json"
-    export VK_DRIVER_FILES=$work/nvidia_icd.json
+  local file folder library linked libraries=(libGLX_nvidia.so.0 libEGL_nvidia.so.0)
+  if [ -n "${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}" ]; then
+    use_driver "${VK_DRIVER_FILES:-$VK_ICD_FILENAMES}"
     return
+  fi
+  linked=$(linked_library "${libraries[@]}")
+  library=$linked
+  for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/x86_64-linux-gnu /usr/lib64; do
+    for file in "${libraries[@]}"; do
+      if [ -z "$library" ] && [ -e "$system$folder/$file" ]; then library=$system$folder/$file; fi
+    done
   done
-  say "no NVIDIA Vulkan driver (nvidia_icd.json, libGLX_nvidia.so.0) was found"
+  # The driver loads its other libraries by name from beside this one.
+  if [ -n "$library" ] && [ -z "$linked" ]; then add_library_folder "$(dirname "$library")"; fi
+  for folder in /usr/share/vulkan /etc/vulkan /usr/local/nvidia/share/vulkan; do
+    for file in "$system$folder"/icd.d/nvidia_icd*.json; do
+      if [ -f "$file" ]; then use_driver "$file"; return; fi
+    done
+  done
+  if [ -n "$library" ]; then
+    printf '{"file_format_version": "1.0.1", "ICD": {"library_path": "%s", "api_version": "1.3.0"}}\n' "$library" \
+      >"$work/nvidia_icd.json"
+    use_driver "$work/nvidia_icd.json"
+    return
+  fi
+  say "no NVIDIA Vulkan driver (nvidia_icd.json, ${libraries[*]}) was found"
 }
 
 set_up() {
   find_deno
+  find_packages
   find_loader
   find_driver
   export REQUIRE_GPU=1 DENO_WEBGPU_BACKEND=vulkan DENO_NO_UPDATE_CHECK=1 XDG_RUNTIME_DIR=$work/runtime

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Fills .cache/gpu/ with what scripts/gpu_check.sh needs on a bare x86-64 Linux machine without a network:
 # Deno, the Vulkan loader, and the npm packages of deno.lock. Needs npm, apt-get, xz and the pinned Deno.
+#
+# Exit: 0 packed; 1 something is missing, or the working tree or all that travels with it is over its limit.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pack=$root/.cache/gpu
 version=$(cat "$root/.deno-version")
-max_bytes=$((64 * 1024 * 1024))
+max_tree_bytes=$((28 * 1024 * 1024)) # tracked files, and untracked ones that git does not ignore
+max_bytes=$((64 * 1024 * 1024))      # these and .cache/gpu/
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -40,6 +43,20 @@ DENO_DIR=$work/deno_dir "$deno" install --frozen --quiet
 DENO_DIR=$work/deno_dir "$deno" cache --frozen --quiet "${entries[@]}"
 tar -C "$work/deno_dir" -cJf "$pack/npm.tar.xz" npm
 
-bytes=$(du -sb "$pack" | cut -f1)
-say "$((bytes / 1024)) KiB in .cache/gpu"
-if [ "$bytes" -gt "$max_bytes" ]; then say "Cannot carry more than $((max_bytes / 1024)) KiB"; exit 1; fi
+kib() { printf '%s KiB' $(($1 / 1024)); }
+failed=0
+hold() { # bytes, limit, what
+  say "$3: $(kib "$1") of $(kib "$2")"
+  if [ "$1" -gt "$2" ]; then
+    say "Cannot carry $3: $(kib $(($1 - $2))) too much"
+    failed=1
+  fi
+}
+
+# Files that are deleted and not committed do not travel.
+tree_bytes=$(git ls-files -z --cached --others --exclude-standard | (du -cb --files0-from=- 2>/dev/null || true) |
+  tail -n 1 | cut -f1)
+pack_bytes=$(du -sb "$pack" | cut -f1)
+hold "$tree_bytes" "$max_tree_bytes" "the working tree"
+hold $((tree_bytes + pack_bytes)) "$max_bytes" "the working tree and .cache/gpu"
+exit "$failed"

@@ -1,0 +1,234 @@
+/** Runs the GPU scripts in a folder of their own, where Deno, the linker and the packers are scripts. */
+
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const SANITIZE = { sanitizeOps: true, sanitizeResources: true, ignore: Deno.build.os !== "linux" };
+const MIB = 1 << 20;
+const version = (await Deno.readTextFile(`${ROOT}.deno-version`)).trim();
+
+/** Tells its version, prints an adapter, and prints what it would run and what it was given. */
+const fakeDeno = (is: string) =>
+  `#!/bin/sh
+case $1 in
+  --version) echo "deno ${is} (stable)" ;;
+  eval) echo '{"device":"Fake GPU"}' ;;
+  install | cache) mkdir -p "$DENO_DIR/npm"; echo package >"$DENO_DIR/npm/package" ;;
+  *) echo "ran: $0 $1"; cat "$DENO_DIR/npm/package"
+     if [ -f "$VK_DRIVER_FILES" ]; then cat "$VK_DRIVER_FILES"; fi
+     env | grep -E '^(VK_DRIVER_FILES|VK_ICD_FILENAMES|LD_LIBRARY_PATH|REQUIRE_GPU)=' | sort ;;
+esac
+`;
+/** What `ldconfig -p` prints of libraries. */
+const ldconfig = (...paths: string[]) =>
+  paths.map((path) => `echo '	${path.split("/").at(-1)} (libc6,x86-64) => ${path}'`).join("\n") || ":";
+const VULKAN = "/usr/lib/libvulkan.so.1";
+
+interface Machine {
+  /** Scripts by name. */
+  tools?: Record<string, string>;
+  /** Files by path below the folder; a number is a size. */
+  files?: Record<string, string | number>;
+  env?: Record<string, string>;
+}
+
+interface Outcome {
+  code: number;
+  out: string;
+}
+
+/** Runs one of the scripts on such a machine; paths below the folder are printed as `<root>`, fresh ones as `<work>`. */
+async function runScript(
+  script: "gpu_check.sh" | "gpu_pack.sh",
+  args: string[],
+  { tools = {}, files = {}, env = {} }: Machine,
+): Promise<Outcome> {
+  const root = await Deno.realPath(await Deno.makeTempDir());
+  try {
+    for (const name of ["bin", "scripts", "tmp", "kernels", "trainer", "tests", "out"]) {
+      await Deno.mkdir(`${root}/${name}`);
+    }
+    await Deno.copyFile(`${ROOT}scripts/${script}`, `${root}/scripts/${script}`);
+    await Deno.copyFile(`${ROOT}.deno-version`, `${root}/.deno-version`);
+    await Deno.writeTextFile(`${root}/kernels/a_test.ts`, "");
+    for (const [path, content] of Object.entries(files)) {
+      const at = `${root}/${path}`;
+      await Deno.mkdir(at.slice(0, at.lastIndexOf("/")), { recursive: true });
+      await Deno.writeTextFile(at, typeof content === "string" ? content : "");
+      if (typeof content === "number") await Deno.truncate(at, content);
+    }
+    // Packed files are not packed here: what unpacks them passes them on.
+    const all = { xz: 'for last; do :; done; cat "$last"', "nvidia-smi": "echo Fake GPU", ...tools };
+    for (const [name, text] of Object.entries(all)) {
+      const content = text.startsWith("#!") ? text : `#!/bin/sh\n${text}\n`;
+      await Deno.writeTextFile(`${root}/bin/${name}`, content, { mode: 0o755 });
+    }
+    const { code, stdout, stderr } = await new Deno.Command("bash", {
+      args: [`${root}/scripts/${script}`, ...args],
+      clearEnv: true,
+      env: {
+        PATH: `${root}/bin:/usr/bin:/bin`,
+        TMPDIR: `${root}/tmp`,
+        OUT: `${root}/out`,
+        SYSTEM_ROOT: `${root}/system`,
+        ...env,
+      },
+    }).output();
+    assert.deepEqual([...Deno.readDirSync(`${root}/tmp`)], [], "what was unpacked is removed");
+    const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+    return {
+      code,
+      out: text.replaceAll(/<?\S*\/tmp\/tmp\.\w+/g, (at) => at.replace(/\/\S*/, "<work>")).replaceAll(
+        root,
+        "<root>",
+      ),
+    };
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+/** The packages as a tar file whose one file says where they come from. */
+async function packages(): Promise<string> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.mkdir(`${folder}/npm`);
+    await Deno.writeTextFile(`${folder}/npm/package`, "packed package\n");
+    const { stdout } = await new Deno.Command("tar", { args: ["-C", folder, "-cf", "-", "npm"] }).output();
+    return new TextDecoder().decode(stdout);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+const PACK = { ".cache/gpu/npm.tar.xz": await packages() };
+const check = (machine: Machine) => runScript("gpu_check.sh", ["tests"], machine);
+const line = (out: string, name: string) => new RegExp(`^${name}=(.*)$`, "m").exec(out)?.[1];
+
+Deno.test({
+  name: "gpu_check: the packed packages are unpacked for the Deno that is there, and for the packed one",
+  ...SANITIZE,
+  async fn() {
+    const tools = { deno: fakeDeno(version), ldconfig: ldconfig(VULKAN) };
+    const own = await check({ tools, files: PACK });
+    assert.equal(own.code, 0, own.out);
+    assert.match(own.out, /ran: <root>\/bin\/deno test\npacked package\n/);
+    assert.equal(line(own.out, "REQUIRE_GPU"), "1");
+    const files = { ...PACK, [`.cache/gpu/deno-${version}.xz`]: fakeDeno(version) };
+    const packed = await check({ tools: { ...tools, deno: fakeDeno("1.0.0") }, files });
+    assert.match(packed.out, /ran: <work>\/deno test\npacked package\n/);
+  },
+});
+
+Deno.test({
+  name: "gpu_check: what is not packed is named, and a Deno with packages of its own goes on",
+  ...SANITIZE,
+  async fn() {
+    const tools = { deno: fakeDeno(version), ldconfig: ldconfig(VULKAN) };
+    const own = { DENO_DIR: "/nowhere" };
+    const going = await check({ tools, env: own });
+    assert.equal(going.code, 0, going.out);
+    assert.match(going.out, /no packages are packed/);
+    const old = { ...tools, deno: fakeDeno("1.0.0") };
+    const none = await check({ tools: old });
+    assert.equal(none.code, 1);
+    assert.match(
+      none.out,
+      new RegExp(`Cannot go on: Deno ${version} is not here; run scripts/gpu_pack\\.sh`),
+    );
+    const files = { [`.cache/gpu/deno-${version}.xz`]: fakeDeno(version) };
+    assert.match((await check({ tools: old, files })).out, /Cannot go on: npm\.tar\.xz of \.cache\/gpu/);
+    const bare = await check({ tools: { ...tools, ldconfig: ":" }, files: PACK });
+    assert.deepEqual([bare.code, /Cannot go on: libvulkan\.so\.1/.test(bare.out)], [1, true]);
+  },
+});
+
+Deno.test({
+  name: "gpu_check: the packed loader is unpacked where the linker finds none",
+  ...SANITIZE,
+  async fn() {
+    const dpkg = '[ "$1" = -x ] && mkdir -p "$3/usr/lib/x86_64-linux-gnu"';
+    const { code, out } = await check({
+      tools: { deno: fakeDeno(version), ldconfig: "exit 1", dpkg },
+      files: { ...PACK, ".cache/gpu/libvulkan1_1.3_amd64.deb": "" },
+    });
+    assert.equal(code, 0, out);
+    assert.equal(line(out, "LD_LIBRARY_PATH"), "<work>/vulkan/usr/lib/x86_64-linux-gnu");
+  },
+});
+
+Deno.test({
+  name:
+    "gpu_check: the driver is what the caller says, a file of the system, or one for the library that is there",
+  ...SANITIZE,
+  async fn() {
+    const glx = "libGLX_nvidia.so.0", egl = "libEGL_nvidia.so.0", nvidia = "system/usr/local/nvidia";
+    const icd = `${nvidia}/share/vulkan/icd.d/nvidia_icd.json`;
+    const cases: { name: string; machine: Machine; linked?: string[]; driver?: string; library?: string }[] =
+      [
+        { name: "VK_DRIVER_FILES", machine: { env: { VK_DRIVER_FILES: "/a.json" } }, driver: "/a.json" },
+        { name: "VK_ICD_FILENAMES", machine: { env: { VK_ICD_FILENAMES: "/b.json" } }, driver: "/b.json" },
+        { name: "a file of the system", machine: { files: { [icd]: "icd\n" } }, driver: `<root>/${icd}` },
+        {
+          name: "a file whose libraries the linker does not find",
+          machine: { files: { [icd]: "icd\n", [`${nvidia}/lib64/${glx}`]: "" } },
+          ...{ driver: `<root>/${icd}`, library: `<root>/${nvidia}/lib64` },
+        },
+        {
+          name: "GLX's library",
+          machine: {},
+          linked: [`/usr/lib/${egl}`, `/usr/lib/${glx}`],
+          driver: `/usr/lib/${glx}`,
+        },
+        { name: "EGL's library alone", machine: {}, linked: [`/usr/lib/${egl}`], driver: `/usr/lib/${egl}` },
+        {
+          name: "EGL's library where the linker does not look",
+          machine: { files: { [`${nvidia}/lib64/${egl}`]: "" } },
+          ...{ driver: `<root>/${nvidia}/lib64/${egl}`, library: `<root>/${nvidia}/lib64` },
+        },
+        { name: "none", machine: {} },
+      ];
+    for (const { name, machine, linked = [], driver, library } of cases) {
+      const tools = { deno: fakeDeno(version), ldconfig: ldconfig(VULKAN, ...linked) };
+      const { code, out } = await check({ ...machine, tools, files: { ...PACK, ...machine.files } });
+      assert.equal(code, 0, out);
+      assert.equal(line(out, "VK_ICD_FILENAMES"), line(out, "VK_DRIVER_FILES"), name);
+      assert.equal(line(out, "LD_LIBRARY_PATH"), library, name);
+      if (!driver) assert.match(out, /no NVIDIA Vulkan driver/);
+      else if (driver.endsWith(".json")) assert.equal(line(out, "VK_DRIVER_FILES"), driver, name);
+      else {
+        assert.equal(line(out, "VK_DRIVER_FILES"), "<work>/nvidia_icd.json", name);
+        assert.ok(out.includes(`"library_path": "${driver}"`), `${name}: ${out}`);
+      }
+    }
+  },
+});
+
+Deno.test({
+  name: "gpu_pack: the working tree and all that travels are held to their limits, and both are said",
+  ...SANITIZE,
+  async fn() {
+    const pack = (tree: number, loader: number) =>
+      runScript("gpu_pack.sh", [], {
+        tools: {
+          deno: fakeDeno(version),
+          git: `case "$*" in *-z*) printf 'big\\0gone\\0' ;; *) printf 'kernels/a_test.ts\\n' ;; esac`,
+          npm: "mkdir package; : >package/deno; : >deno-linux-x64-glibc-1.tgz",
+          tar: '[ "$1" = xzf ] || : >"$4"',
+          "apt-get": `truncate -s ${loader} libvulkan1_1_amd64.deb`,
+        },
+        files: { big: tree },
+      });
+    const fits = await pack(28 * MIB, 4 * MIB);
+    assert.equal(fits.code, 0, fits.out);
+    assert.match(fits.out, /the working tree: 28672 KiB of 28672 KiB\n/);
+    assert.match(fits.out, /the working tree and \.cache\/gpu: 32\d{3} KiB of 65536 KiB\n/);
+    const tree = await pack(28 * MIB + 1024, 0);
+    assert.deepEqual([tree.code, /Cannot carry the working tree: 1 KiB too much/.test(tree.out)], [1, true]);
+    const all = await pack(20 * MIB, 44 * MIB);
+    assert.equal(all.code, 1);
+    assert.match(all.out, /Cannot carry the working tree and \.cache\/gpu: \d KiB too much/);
+    assert.doesNotMatch(all.out, /Cannot carry the working tree:/);
+  },
+});

@@ -62,12 +62,50 @@ export type GoldenLora = Record<Kind, GoldenLosses> & {
   masked_tokens: number;
 };
 
+/** What `policy_golden.py` writes. Lists of numbers are by trained token, in the order of each sample's mask. */
+export interface GoldenPolicy {
+  rank: number;
+  alpha: number;
+  normalizer: number;
+  samples: {
+    tokens: number[];
+    loss_mask: number[];
+    prefix_group: number;
+    prefix_length: number;
+    trajectory: number;
+    advantages: number[];
+    weights: number[];
+    logprobs: number[];
+    reference_logprobs: number[];
+  }[];
+  cases: Record<string, GoldenPolicyCase>;
+}
+
+export interface GoldenPolicyCase {
+  level: "token" | "sequence";
+  clip_low: number;
+  clip_high: number;
+  /** The coefficient of the KL term. */
+  kl: number;
+  weighted: boolean;
+  loss: number;
+  gradient_l2: number;
+  /** By sample, as are the next two. */
+  old_logprobs: number[][];
+  ratios: number[][];
+  clipped: number[][];
+}
+
 export async function readGolden(): Promise<Golden> {
   return await readFixtureJson("models/tiny-agent/golden.json");
 }
 
 export async function readGoldenLora(): Promise<GoldenLora> {
   return await readFixtureJson("models/tiny-agent/golden-lora.json");
+}
+
+export async function readGoldenPolicy(): Promise<GoldenPolicy> {
+  return await readFixtureJson("models/tiny-agent/golden-policy.json");
 }
 
 /** The parts of an engine without its protocol. */
@@ -82,12 +120,12 @@ export interface LoadedParts {
 export async function loadParts(
   gpu: Gpu,
   kind: Kind,
-  options: { compute?: "f32" | "f16"; micro_batch_tokens?: number } = {},
+  options: { compute?: "f32" | "f16"; micro_batch_tokens?: number; loss_chunk_rows?: number } = {},
 ): Promise<LoadedParts> {
-  const { compute = "f32", micro_batch_tokens = 1024 } = options;
+  const { compute = "f32", micro_batch_tokens = 1024, loss_chunk_rows = 512 } = options;
   const path = await fixturePath(`models/tiny-agent-${kind}.gguf`);
   const { model, allocator } = await loadModel(gpu, path, { compute, max_context: 1024 });
-  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows: 512, kv: compute });
+  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows, kv: compute });
   return {
     model,
     allocator,
@@ -99,9 +137,12 @@ export async function loadParts(
   };
 }
 
-/** The golden adapter on the device. */
-export async function goldenAdapter({ model, allocator }: LoadedParts): Promise<DeviceAdapter> {
-  const tensors = await readAdapter(await fixturePath(GOLDEN_ADAPTER));
+/** A golden adapter on the device. */
+export async function goldenAdapter(
+  { model, allocator }: LoadedParts,
+  name = GOLDEN_ADAPTER,
+): Promise<DeviceAdapter> {
+  const tensors = await readAdapter(await fixturePath(name));
   const { rank, alpha, targets } = tensors;
   const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, { rank, alpha, targets }));
   adapter.write(packAdapter(adapter.layout, tensors));

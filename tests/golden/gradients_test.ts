@@ -1,11 +1,7 @@
-import { deepEqual, equal, ok } from "node:assert/strict";
+import { equal, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/testing.ts";
-import { ggufName } from "../../trainer/formats/lora.ts";
-import type { LoraTarget } from "../../trainer/engine/protocol.ts";
-import { readSafetensors } from "../../trainer/formats/safetensors.ts";
-import { type DeviceAdapter, unpackAdapter } from "../../trainer/model/device_adapter.ts";
-import { fixturePath } from "../fixture.ts";
+import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import {
   expectNear,
   goldenAdapter,
@@ -15,19 +11,10 @@ import {
   loadParts,
   readGolden,
   readGoldenLora,
-  relativeL2,
   sample,
   TOLERANCE,
 } from "./golden.ts";
-
-/**
- * The goldens' README: single elements of float32 arithmetic are 1.4e-4 of the tensor's root mean square off. With
- * operands in half precision they may be off by as much more as whole tensors are.
- */
-const ELEMENT_TOLERANCE = {
-  f32: 3 * 1.4e-4,
-  f16: 3 * 1.4e-4 * TOLERANCE.f16.gradient / TOLERANCE.f32.gradient,
-};
+import { compareGradients, ELEMENT_TOLERANCE, readGradientFile, readGradients } from "./gradients.ts";
 
 const golden = await readGolden(), lora = await readGoldenLora();
 const batch = lora.batch.map(({ ids, mask }, i) => sample(ids, i, { loss_mask: mask }));
@@ -51,47 +38,6 @@ async function withParts(
   }
 }
 
-/** The gradients that the last step left, by `blk.<layer>.<projection>.<A|B>`. */
-async function readGradients(
-  { trainer, model }: LoadedParts,
-  adapter: DeviceAdapter,
-): Promise<Map<string, Float32Array>> {
-  const flat = unpackAdapter(adapter.layout, model.shape, await trainer.readGradient(adapter));
-  const out = new Map<string, Float32Array>();
-  for (const [key, { a, b }] of flat.tensors) {
-    const [block, layer, target] = key.split(".");
-    const name = `${block}.${layer}.${ggufName(target as LoraTarget)}`;
-    out.set(`${name}.A`, a).set(`${name}.B`, b);
-  }
-  return out;
-}
-
-async function goldenGradients(kind: Kind): Promise<Map<string, Float32Array>> {
-  const path = await fixturePath(`models/tiny-agent/golden-lora/gradients-${kind}.safetensors`);
-  const { tensors } = await readSafetensors(path);
-  return new Map(
-    [...tensors].map(([name, { data }]) => [name, new Float32Array(data.slice().buffer)]),
-  );
-}
-
-/** The largest relative error of a tensor, and the largest of an element relative to its tensor's rms. */
-function compareGradients(
-  found: Map<string, Float32Array>,
-  expected: Map<string, Float32Array>,
-): { tensor: number; element: number } {
-  equal(expected.size, 56);
-  deepEqual([...found.keys()].sort(), [...expected.keys()].sort());
-  const worst = { tensor: 0, element: 0 };
-  for (const [name, values] of expected) {
-    const actual = found.get(name)!;
-    equal(actual.length, values.length, name);
-    const rms = Math.hypot(...values) / Math.sqrt(values.length);
-    values.forEach((value, i) => worst.element = Math.max(worst.element, Math.abs(value - actual[i]!) / rms));
-    worst.tensor = Math.max(worst.tensor, relativeL2(actual, values));
-  }
-  return worst;
-}
-
 const meanLoss = (logprobs: readonly Float32Array[]): number => {
   const all = logprobs.flatMap((row) => [...row]);
   return -all.reduce((a, b) => a + b) / all.length;
@@ -109,7 +55,11 @@ for (const kind of KINDS) {
           expectNear(first.loss, { expected: expected.loss, tolerance: tolerance.loss, name: "the loss" });
           const norm = first.grad_norm / expected.gradient_l2;
           expectNear(norm, { expected: 1, tolerance: tolerance.gradient, name: "the norm's ratio" });
-          const worst = compareGradients(await readGradients(parts, adapter), await goldenGradients(kind));
+          const known_gradients = await readGradientFile(
+            `models/tiny-agent/golden-lora/gradients-${kind}.safetensors`,
+          );
+          equal(known_gradients.size, 56);
+          const worst = compareGradients(await readGradients(parts, adapter), known_gradients);
           console.log(
             `${kind}, ${compute}: the loss is off by ${
               (first.loss - expected.loss).toExponential(1)

@@ -148,25 +148,93 @@ Deno.test("several steps: groups are split whole, rescored before the first step
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
 });
 
-Deno.test("old log-probabilities are those of the policy that sampled, at every step", async () => {
-  const { run, trained, observed } = await grpo({ scenarios_per_update: 4, optimizer_steps_per_update: 2 });
-  await run(1);
-  for (const { samples } of trained()) {
-    for (const sample of samples) {
-      const group = observed[0]!.groups.find(({ group }) => group === sample.prefix_group)!;
-      const fragment = group.members.map(({ fragments }) => fragments[0]!)
-        .find(({ tokens }) => tokens.join(" ") === name(sample))!;
-      const old = atMask(sample, sample.old_logprobs!);
-      old.forEach((value, i) => assert.ok(Math.abs(value - fragment.sampled.sampler_logprobs[i]!) < 1e-6));
+/** The sampler's log-probabilities of a sample's trained tokens. */
+function sampledOf(groups: readonly Group[], sample: TrainingSample): number[] {
+  const group = groups.find(({ group }) => group === sample.prefix_group)!;
+  const { tokens, sampled } = group.members.map(({ fragments }) => fragments[0]!)
+    .find(({ tokens }) => tokens.join(" ") === name(sample))!;
+  equalLists(tokens, sample.tokens, 0);
+  return sampled.sampler_logprobs;
+}
+
+/** Both lists are the same within a tolerance, and not empty. */
+function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
+  assert.ok(expected.length > 0 && actual.length === expected.length);
+  Array.from(expected).forEach((value, i) =>
+    assert.ok(Math.abs(actual[i]! - value) <= tolerance, `${i}: ${actual[i]} is not ${value}`)
+  );
+}
+
+for (const [what, change] of [["alone", {}], ["beside a KL term", { kl_coefficient: 0.1 }]] as const) {
+  Deno.test(`old log-probabilities are those of the policy that sampled, at every step, ${what}`, async () => {
+    const { run, trained, observed } = await grpo({
+      ...{ scenarios_per_update: 4, optimizer_steps_per_update: 2, epochs_per_update: 2 },
+      ...change,
+    });
+    // After the first update policy and reference differ, so that one cannot pass for the other.
+    await run(1);
+    const first = trained().length;
+    await run(2);
+    const requests = trained().slice(first);
+    assert.equal(requests.length, 4);
+    for (const { samples } of requests) {
+      for (const sample of samples) {
+        equalLists(
+          atMask(sample, sample.old_logprobs!),
+          sampledOf(observed.at(-1)!.groups, sample),
+          1e-6,
+        );
+      }
     }
+  });
+}
+
+Deno.test("reference log-probabilities are the base model's, at every step of every epoch", async () => {
+  const { run, trained, engine } = await grpo({
+    ...{ scenarios_per_update: 4, optimizer_steps_per_update: 2, epochs_per_update: 2 },
+    kl_coefficient: 0.1,
+  });
+  await run(1);
+  await run(2);
+  const requests = trained().slice();
+  assert.equal(requests.length, 8);
+  for (const { samples } of requests) {
+    const { logprobs } = await engine.call("score", { adapter: null, samples });
+    samples.forEach((sample, i) => equalLists(atMask(sample, sample.reference_logprobs!), logprobs[i]!, 0));
   }
+  const last = requests.at(-1)!.samples[0]!;
+  assert.ok(
+    atMask(last, last.old_logprobs!).some((old, k) =>
+      Math.abs(old - atMask(last, last.reference_logprobs!)[k]!) > 1e-3
+    ),
+    "the policy has left its reference",
+  );
 });
 
-Deno.test('old_logprobs = "sampler" takes them as they were drawn, and scores nothing', async () => {
-  const { run, trained, scored } = await grpo({ old_logprobs: "sampler", epochs_per_update: 2 });
+for (const epochs_per_update of [1, 2]) {
+  Deno.test(`old_logprobs = "sampler" takes them as they were drawn, without a pass of its own: ${epochs_per_update} steps`, async () => {
+    const { run, trained, order, observed } = await grpo({ old_logprobs: "sampler", epochs_per_update });
+    const { steps } = await run(1);
+    assert.equal(order()[0], "train_step");
+    assert.equal(trained().length, epochs_per_update);
+    for (const { samples } of trained()) {
+      assert.ok(samples.length > 0);
+      for (const sample of samples) {
+        const drawn = Float32Array.from(sampledOf(observed[0]!.groups, sample));
+        assert.ok(drawn.every((logprob) => logprob < 0));
+        equalLists(atMask(sample, sample.old_logprobs!), drawn, 0);
+      }
+    }
+    assert.ok(Math.abs(steps[0]!.values["ratio/mean"]! - 1) < 1e-6, "no step has moved the policy yet");
+  });
+}
+
+Deno.test("every key of the optimiser reaches the engine", async () => {
+  const { run, trained, config } = await grpo();
+  const keys = { beta1: 0.81, beta2: 0.93, eps: 3e-7, weight_decay: 0.02, max_grad_norm: 0.7 };
+  Object.assign(config.training, keys);
   await run(1);
-  assert.equal(scored().length, 0);
-  assert.ok(trained().every(({ samples }) => samples.every((sample) => sample.old_logprobs !== null)));
+  assert.deepEqual(trained()[0]!.optimizer, { learning_rate: 0.1, ...keys });
 });
 
 Deno.test("the KL term's reference is the base model, or the adapter that training began with", async () => {

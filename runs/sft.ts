@@ -87,16 +87,17 @@ export class Sft implements Algorithm {
     const { heldout, engine } = this.#options;
     assert(heldout, "an evaluation without held-out rows");
     let sum = 0, tokens = 0;
-    const by_example: Record<string, number> = {};
+    const rows = new Map<number, { sum: number; tokens: number }>();
     const sequences = heldout.sequences.slice(0, limit);
     for (const batch of batches(sequences, SCORED_TOKENS)) {
       signal.throwIfAborted();
       const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
       for (const [i, { line, trained_tokens }] of batch.entries()) {
-        const row = -logprobs[i]!.reduce((total, logprob) => total + logprob, 0);
-        sum += row;
+        const loss = -logprobs[i]!.reduce((total, logprob) => total + logprob, 0);
+        const row = rows.get(line) ?? { sum: 0, tokens: 0 };
+        rows.set(line, { sum: row.sum + loss, tokens: row.tokens + trained_tokens });
+        sum += loss;
         tokens += trained_tokens;
-        by_example[line] = row / trained_tokens;
       }
     }
     const loss = sum / tokens;
@@ -109,7 +110,7 @@ export class Sft implements Algorithm {
       failed: {},
       failure: null,
       scenarios: [],
-      by_example,
+      by_example: Object.fromEntries([...rows].map(([line, row]) => [line, row.sum / row.tokens])),
       deterministic: true,
     };
   }

@@ -101,6 +101,10 @@ Deno.test("an evaluation says of how many rows it is, and how many of these were
   // The third row has two sequences, as where a template changes earlier turns.
   data.sequences.push(sequence(20, 4, 3));
   const { sft } = await sftOn(data, data);
+  const { by_example, loss } = await sft.evaluate({ adapter: "policy", signal });
+  const tokens = { 1: 3, 2: 9, 3: 9 + 4 } as Record<string, number>;
+  const total = Object.entries(by_example).reduce((sum, [line, mean]) => sum + mean * tokens[line]!, 0);
+  assert.ok(Math.abs(total / 25 - loss!) < 1e-9, "each row's mean is over its own tokens");
   const rows = async (limit?: number) =>
     (await sft.evaluate({ adapter: "policy", signal, ...(limit !== undefined && { limit }) })).rows;
   assert.deepEqual([await rows(), await rows(2), await rows(1)], [
@@ -108,6 +112,14 @@ Deno.test("an evaluation says of how many rows it is, and how many of these were
     { n: 2, truncated: 1 },
     { n: 1, truncated: 0 },
   ]);
+});
+
+Deno.test("every key of the optimiser reaches the engine", async () => {
+  const { sft, requests, config } = await sftOn(dataOf(sequence(20, 3, 1)), null);
+  const keys = { beta1: 0.81, beta2: 0.93, eps: 3e-7, weight_decay: 0.02, max_grad_norm: 0.7 };
+  Object.assign(config.training, keys);
+  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  assert.deepEqual(requests[0]!.optimizer, { learning_rate: 0.5, ...keys });
 });
 
 Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {

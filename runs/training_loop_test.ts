@@ -4,6 +4,7 @@ import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
 import { eventsOf, ofKind, superviseInstead, type TestRunOptions, withFolder } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
+import { POLICY } from "./training_loop.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -139,6 +140,25 @@ Deno.test(
     });
   },
 );
+
+Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
+  await withFolder(async (root) => {
+    // Whatever scores or draws names its adapter. Supervised runs draw nothing, and agents' runs score nothing here.
+    for (const [method, change] of [["score", superviseInstead], ["sequence_open", undefined]] as const) {
+      const asked: unknown[] = [];
+      const run = await start({
+        root: `${root}/${method}`,
+        ...(change && { change }),
+        refuse: (called, request) => {
+          if (called === method) asked.push((request as { adapter: unknown }).adapter);
+        },
+      });
+      const events = await eventsOf(run);
+      assert.ok(ofKind(events, "evaluation").length >= 2);
+      assert.ok(asked.length > 0 && asked.every((adapter) => adapter === POLICY), method);
+    }
+  });
+});
 
 Deno.test("the schedule runs over all steps of all updates", strict, async () => {
   await withFolder(async (root) => {

@@ -149,6 +149,39 @@ export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
   });
 }
 
+/** Two steps in different directions under each change of a key, against two under the usual ones. */
+export async function checkOptimizer(engine: TestedEngine): Promise<void> {
+  const tokens = someTokens(2, 20), from = 8, loss: LossRequest = { type: "sft", normalizer: 12 };
+  const other = [...tokens.slice(0, from), ...tokens.slice(from).reverse()];
+  const samples = [sample(tokens, from)], steps = [samples, [sample(other, from)]];
+  const afterTwo = async (change: Partial<OptimizerRequest>): Promise<number[]> => {
+    let scored: number[] = [];
+    await withAdapter(engine, async (adapter) => {
+      const optimizer = { ...OPTIMIZER, ...change };
+      for (const samples of steps) await step(engine, { adapter, samples, loss, optimizer });
+      scored = (await score(engine, adapter, samples)).flat();
+    });
+    return scored;
+  };
+  const usual = await afterTwo({});
+  deepEqual(await afterTwo({}), usual, "the same keys give the same bits");
+  const changes: Partial<OptimizerRequest>[] = [
+    { learning_rate: 0.02 },
+    { beta1: 0.5 },
+    { beta2: 0.5 },
+    { eps: 1e-2 },
+    { weight_decay: 5 },
+    // Far below eps: what is left of the gradient no longer decides the step's size.
+    { max_grad_norm: 1e-8 },
+  ];
+  deepEqual(changes.flatMap((change) => Object.keys(change)), Object.keys(OPTIMIZER), "no key is forgotten");
+  for (const change of changes) {
+    const changed = await afterTwo(change);
+    const most = Math.max(...changed.map((logprob, i) => Math.abs(logprob - usual[i]!)));
+    ok(most > 10 * engine.logprob_tolerance, `${JSON.stringify(change)} moves a log-probability by ${most}`);
+  }
+}
+
 /** Advantages and old log-probabilities chosen so that every case of the clip occurs. */
 export async function checkPolicyLoss(engine: TestedEngine): Promise<void> {
   await withAdapter(engine, async (adapter) => {

@@ -1,6 +1,7 @@
 import { deepEqual, equal, notDeepEqual, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { adamwReference, type AdamwState } from "../../kernels/adamw/adamw_reference.ts";
+import { expectClose, gpuTest } from "../../kernels/testing.ts";
 import { loadParts, readGolden, sample } from "../../tests/golden/golden.ts";
 import type { LoraShape, TrainingSample } from "../engine/protocol.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
@@ -20,6 +21,8 @@ const ids = (await readGolden()).prompts[7]!.ids;
 
 interface Bench {
   trainer: Trainer;
+  /** Parameters and moments of an adapter that has been trained. */
+  read: (adapter: DeviceAdapter) => Promise<AdamwState>;
   adapter: (lora?: LoraShape) => DeviceAdapter;
 }
 
@@ -30,6 +33,11 @@ async function withTrainer(gpu: Gpu, use: (bench: Bench) => Promise<void>): Prom
   try {
     await use({
       trainer,
+      async read({ params, training: { m, v } }) {
+        const arrays = await model.recorder.submitAndRead([params, m, v]);
+        const [p, first, second] = arrays.map((bytes) => Float64Array.from(new Float32Array(bytes)));
+        return { p: p!, m: first!, v: second! };
+      },
       adapter(lora = LORA) {
         const made = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
         made.write(initialParameters(made.layout, 3));
@@ -148,6 +156,31 @@ gpuTest("a step that is not finite changes nothing and says so", async (gpu) => 
     deepEqual(await trainer.score(policy, [good]), before);
     const next = await trainer.step(policy, [good], request);
     deepEqual([next.skipped, next.step], [false, 2]);
+  });
+});
+
+gpuTest("steps are AdamW's with every key of the request: those of its float64 twin", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer, adapter, read }) => {
+    // None is usual, and each is felt: decay and clipping in every step, beta1, beta2 and eps from the second on.
+    const keys = { beta1: 0.7, beta2: 0.9, eps: 1e-6, weight_decay: 0.3, max_grad_norm: 1e-3 };
+    const policy = adapter(), samples = [sample(ids.slice(0, 40), 0)];
+    const twin = await read(policy);
+    for (const [i, lr] of [0.02, 0.01, 0.005].entries()) {
+      const request = {
+        loss: { type: "sft", normalizer: 39 } as const,
+        optimizer: { ...keys, learning_rate: lr },
+      };
+      const { grad_norm, step } = await trainer.step(policy, samples, request);
+      const gradient = Float64Array.from(await trainer.readGradient(policy));
+      ok(grad_norm > 2 * keys.max_grad_norm, `the gradient of ${grad_norm} is clipped`);
+      equal(step, i + 1);
+      adamwReference(twin, gradient, { ...keys, lr, step });
+      const found = await read(policy);
+      // Each step rounds p, m and v to single precision, and the norm's square is a sum in it.
+      expectClose(found.p, twin.p, { relative: 1e-5, absolute: 1e-6 }, "p");
+      expectClose(found.m, twin.m, { relative: 1e-5, absolute: 1e-9 }, "m");
+      expectClose(found.v, twin.v, { relative: 1e-5, absolute: 1e-14 }, "v");
+    }
   });
 });
 

@@ -3,14 +3,23 @@ import { RandomStream, streamKey } from "../../core/random.ts";
 import { gpuTest } from "../../kernels/testing.ts";
 import type { LoraTarget } from "../../trainer/engine/protocol.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
-import { loadParts, readGolden, sample } from "./golden.ts";
+import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 
 const TARGETS: LoraTarget[] = ["k_proj", "o_proj", "up_proj"];
 const RANK = 3;
-/** Length of a step along a direction: the f32 loss is good to 1e-7, and the third derivative is felt at 1e-1. */
-const STEP = 0.02;
+/**
+ * Lengths of a step. The scored loss is good to 1e-7 and the third derivative is felt: along and near the gradient at
+ * 0.1, for single elements and random directions, along which the loss hardly bends, later.
+ */
+const STEP = 0.02, ELEMENT_STEP = 0.05, RANDOM_STEP = 0.1;
+/**
+ * How far a difference may be from the derivative, relative to it, or across the gradient to the gradient's length:
+ * five to seven times what these steps leave. A random direction sees 1/sqrt(n) of an error in n elements, here some 3000.
+ */
+const BOUND = { along: 5e-3, element: 1e-2, turned: 1.5e-4, random: 5e-5 };
 
 type Part = { target: LoraTarget; half: "a" | "b" };
+const PARTS = TARGETS.flatMap((target): Part[] => [{ target, half: "a" }, { target, half: "b" }]);
 
 /** Where the elements of one half of a target's pairs lie in the flat array; without the padding of the rank. */
 function elementsOf({ layout }: DeviceAdapter, { target, half }: Part): number[] {
@@ -25,68 +34,129 @@ function elementsOf({ layout }: DeviceAdapter, { target, half }: Part): number[]
   return out;
 }
 
-/** Half the gradient's own direction, half a random one: an error of the gradient shows in the second. */
-function direction(gradient: Float32Array, places: number[], seed: number): Float64Array {
+/** Random numbers at some places of the flat array. */
+function randomAt(places: readonly number[], seed: number): (at: number) => number {
   const stream = new RandomStream(streamKey(seed, "direction"));
-  const random = places.map(() => stream.normal()), own = places.map((at) => gradient[at]!);
-  const [random_norm, own_norm] = [Math.hypot(...random), Math.hypot(...own)];
-  ok(own_norm > 1e-3, "there is a gradient");
-  const out = new Float64Array(gradient.length);
-  places.forEach((at, i) => out[at] = (own[i]! / own_norm + random[i]! / random_norm) / Math.SQRT2);
-  return out;
+  const values = new Map(places.map((at) => [at, stream.normal()]));
+  return (at) => values.get(at)!;
+}
+
+/** The direction of length 1 that has some values at some places of an array of so many elements. */
+function unit(
+  { elements, places }: { elements: number; places: readonly number[] },
+  value: (at: number) => number,
+): Float64Array {
+  const out = new Float64Array(elements);
+  for (const at of places) out[at] = value(at);
+  const norm = Math.hypot(...places.map((at) => out[at]!));
+  return out.map((x) => x / norm);
+}
+
+/** A direction less its share of the gradient, of length 1: along it the loss stands still. */
+function orthogonal(gradient: Float32Array, direction: Float64Array, places: readonly number[]) {
+  const at = (sum: (at: number) => number) => places.reduce((total, place) => total + sum(place), 0);
+  const share = at((i) => direction[i]! * gradient[i]!) / at((i) => gradient[i]! ** 2);
+  return unit({ elements: direction.length, places }, (i) => direction[i]! - share * gradient[i]!);
+}
+
+/** A small adapter with values everywhere, and what a step on two samples says of it. */
+async function differentiated({ trainer, allocator, model }: LoadedParts) {
+  const lora = { rank: RANK, alpha: 6, targets: TARGETS };
+  const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
+  const values = new Float32Array(adapter.layout.elements);
+  const stream = new RandomStream(streamKey(4, "values"));
+  for (const part of PARTS) {
+    for (const at of elementsOf(adapter, part)) values[at] = 0.1 * stream.normal();
+  }
+  adapter.write(values);
+  const { prompts } = await readGolden();
+  const samples = [0, 1].map((i) => sample(prompts[8 * i]!.ids.slice(-30), i));
+  const normalizer = samples.reduce((sum, { loss_mask }) => sum + loss_mask.reduce((a, b) => a + b, 0), 0);
+  const { grad_norm } = await trainer.step(adapter, samples, {
+    loss: { type: "sft", normalizer },
+    optimizer: {
+      ...{ learning_rate: 0, beta1: 0.9, beta2: 0.999, eps: 1e-8 },
+      ...{ weight_decay: 0, max_grad_norm: 0 },
+    },
+  });
+  const gradient = await trainer.readGradient(adapter);
+  const loss = async (along: Float64Array, step: number) => {
+    adapter.write(values.map((value, i) => value + step * along[i]!));
+    const logprobs = await trainer.score(adapter, samples);
+    return -logprobs.flatMap((row) => [...row]).reduce((a, b) => a + b) / normalizer;
+  };
+  /** The loss's derivative along a direction, by central differences. */
+  const derivative = async (along: Float64Array, step: number) =>
+    (await loss(along, step) - await loss(along, -step)) / (2 * step);
+  return { adapter, gradient, grad_norm, derivative };
 }
 
 gpuTest("rank 3 on some targets: gradients are the central differences of the scored loss", async (gpu) => {
-  const parts = await loadParts(gpu, "f16", { micro_batch_tokens: 128 }),
-    { trainer, allocator, model } = parts;
+  const parts = await loadParts(gpu, "f16", { micro_batch_tokens: 128 });
   try {
-    const lora = { rank: RANK, alpha: 6, targets: TARGETS };
-    const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
-    const parts_of = TARGETS.flatMap((target): Part[] => [{ target, half: "a" }, { target, half: "b" }]);
-    const values = new Float32Array(adapter.layout.elements);
-    const stream = new RandomStream(streamKey(4, "values"));
-    for (const part of parts_of) {
-      for (const at of elementsOf(adapter, part)) values[at] = 0.1 * stream.normal();
-    }
-    adapter.write(values);
-
-    const { prompts } = await readGolden();
-    const samples = [0, 1].map((i) => sample(prompts[8 * i]!.ids.slice(-30), i));
-    const count = samples.reduce((sum, { loss_mask }) => sum + loss_mask.reduce((a, b) => a + b, 0), 0);
-    const optimizer = {
-      learning_rate: 0,
-      beta1: 0.9,
-      beta2: 0.999,
-      eps: 1e-8,
-      weight_decay: 0,
-      max_grad_norm: 0,
-    };
-    const { grad_norm } = await trainer.step(adapter, samples, {
-      loss: { type: "sft", normalizer: count },
-      optimizer,
-    });
-    const gradient = await trainer.readGradient(adapter);
-    const used = new Set(parts_of.flatMap((part) => elementsOf(adapter, part)));
+    const { adapter, gradient, grad_norm, derivative } = await differentiated(parts);
+    const used = new Set(PARTS.flatMap((part) => elementsOf(adapter, part)));
     equal(used.size, adapter.layout.parameters);
     ok(gradient.every((g, at) => used.has(at) || g === 0), "the padding of the rank has no gradient");
     ok(Math.abs(Math.hypot(...gradient) / grad_norm - 1) < 1e-5);
-
-    const loss = async (at: Float64Array, step: number) => {
-      adapter.write(values.map((value, i) => value + step * at[i]!));
-      const logprobs = await trainer.score(adapter, samples);
-      return -logprobs.flatMap((row) => [...row]).reduce((a, b) => a + b) / count;
+    const worst = { along: 0, element: 0, turned: 0, random: 0 }, elements = gradient.length;
+    const judge = (kind: keyof typeof worst, error: number, where: string) => {
+      ok(Math.abs(error) <= BOUND[kind], `${where}, ${kind}: a relative error of ${error}`);
+      worst[kind] = Math.max(worst[kind], Math.abs(error));
     };
-    let worst = 0;
-    for (const [seed, part] of parts_of.entries()) {
-      const along = direction(gradient, elementsOf(adapter, part), seed);
-      const expected = along.reduce((sum, d, i) => sum + d * gradient[i]!, 0);
-      const numeric = (await loss(along, STEP) - await loss(along, -STEP)) / (2 * STEP);
-      const error = Math.abs(numeric / expected - 1);
-      ok(error < 1e-2, `${part.target}, ${part.half}: ${expected}, by differences ${numeric}`);
-      worst = Math.max(worst, error);
+    for (const [seed, part] of PARTS.entries()) {
+      const places = elementsOf(adapter, part), where = `${part.target}, ${part.half}`;
+      const norm = Math.hypot(...places.map((at) => gradient[at]!));
+      ok(norm > 0.1, "there is a gradient");
+      const along = unit({ elements, places }, (at) => gradient[at]!);
+      judge("along", await derivative(along, STEP) / norm - 1, where);
+      const { turned, random } = directionsAcross(adapter, { gradient, places, part, seed });
+      for (const direction of turned) judge("turned", await derivative(direction, STEP) / norm, where);
+      judge("random", await derivative(random, RANDOM_STEP) / norm, where);
+      for (const at of someElements(gradient, places)) {
+        const alone = unit({ elements, places: [at] }, () => 1);
+        judge(
+          "element",
+          await derivative(alone, ELEMENT_STEP) / gradient[at]! - 1,
+          `${where}, element ${at}`,
+        );
+      }
     }
-    console.log(`central differences and gradients differ by at most a relative ${worst.toExponential(1)}`);
+    const told = Object.entries(worst).map(([kind, error]) => `${kind} ${error.toExponential(1)}`).join(", ");
+    console.log(`central differences and gradients differ by at most a relative ${told}`);
   } finally {
     parts.close();
   }
 });
+
+/**
+ * Directions across a part's gradient, where an error hides from the gradient's own: `turned` are its values with
+ * another sign in every second layer, and moved by one element; `random` is any other.
+ */
+function directionsAcross(
+  { layout }: DeviceAdapter,
+  { gradient, places, part: { target, half }, seed }: {
+    gradient: Float32Array;
+    places: readonly number[];
+    part: Part;
+    seed: number;
+  },
+): { turned: Float64Array[]; random: Float64Array } {
+  const layerOf = (at: number) => layout.pairs.findLastIndex((pairs) => pairs[target]![half].offset <= at);
+  const moved = new Map(places.map((at, i) => [at, gradient[places[(i + 1) % places.length]!]!]));
+  const across = (value: (at: number) => number) =>
+    orthogonal(gradient, unit({ elements: gradient.length, places }, value), places);
+  return {
+    turned: [
+      across((at) => gradient[at]! * (layerOf(at) % 2 === 0 ? 1 : -1)),
+      across((at) => moved.get(at)!),
+    ],
+    random: across(randomAt(places, seed)),
+  };
+}
+
+/** Places of the largest element and of one that a quarter of them exceeds. */
+function someElements(gradient: Float32Array, places: readonly number[]): number[] {
+  const order = [...places].sort((a, b) => Math.abs(gradient[b]!) - Math.abs(gradient[a]!));
+  return [order[0]!, order[places.length >> 2]!];
+}

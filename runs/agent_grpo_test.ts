@@ -3,12 +3,13 @@ import type { Group } from "../agent/rollout/group.ts";
 import { testScenarios } from "../agent/rollout/testing.ts";
 import type { ResolvedAgent } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
-import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods, LossRequest, TrainingSample } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import type { AgentHost } from "./agent_host.ts";
 import { AgentGrpo, REFERENCE } from "./agent_grpo.ts";
 import { atMask, meanKl, type Metrics } from "./step_metrics.ts";
 import { testConfig } from "./testing.ts";
-import { testAgentHost, type TestRunOptions } from "./testing_run.ts";
+import { skipSteps, testAgentHost, type TestRunOptions } from "./testing_run.ts";
 
 type TrainRequest = EngineMethods["train_step"]["request"];
 type ScoreRequest = EngineMethods["score"]["request"];
@@ -16,22 +17,33 @@ type ScoreRequest = EngineMethods["score"]["request"];
 const signal = new AbortController().signal;
 const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
 
-async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions["verify"]) {
+/** @param change Keys of `[agent]`; rolled_out: sees an update's groups as they come from the rollouts. */
+async function grpo(
+  change: Partial<ResolvedAgent> = {},
+  verify?: TestRunOptions["verify"],
+  rolled_out: (groups: Group[]) => void = () => {},
+) {
   const config = testConfig("/nowhere");
   // The bound has tests of its own; it scores again after every update.
   Object.assign(config.agent!, { max_update_kl: 0 }, change);
   const requests: { method: EngineMethod; request: unknown }[] = [];
   const engine = new ScriptedEngine({
     refuse: (method, request) => {
-      if (["train_step", "score"].includes(method)) requests.push({ method, request });
+      if (["train_step", "score", "sequence_generate"].includes(method)) requests.push({ method, request });
     },
   }).client;
   await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
   const clock = new ManualClock();
   const observed: { update: number; groups: readonly Group[]; metrics: Metrics }[] = [];
+  const host = testAgentHost({ config, engine, clock, verify });
+  const rollout: AgentHost["rollout"] = async (...request) => {
+    const groups = await host.rollout(...request);
+    rolled_out(groups);
+    return groups;
+  };
   const algorithm = new AgentGrpo({
     config,
-    agent: testAgentHost({ config, engine, clock, verify }),
+    agent: { ...host, rollout },
     engine,
     adapter: "policy",
     scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
@@ -50,8 +62,17 @@ async function grpo(change: Partial<ResolvedAgent> = {}, verify?: TestRunOptions
     observed,
     trained: () => of<TrainRequest>("train_step"),
     scored: () => of<ScoreRequest>("score"),
-    order: () => requests.map(({ method }) => method),
+    drawn: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
+    order: () => requests.map(({ method }) => method).filter((method) => method !== "sequence_generate"),
   };
+}
+
+/** Both lists are the same within a tolerance, and not empty. */
+function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
+  assert.ok(expected.length > 0 && actual.length === expected.length);
+  Array.from(expected).forEach((value, i) =>
+    assert.ok(Math.abs(actual[i]! - value) <= tolerance, `${i}: ${actual[i]} is not ${value}`)
+  );
 }
 
 /** What tells one sample from another. */
@@ -146,6 +167,40 @@ Deno.test("several steps: groups are split whole, rescored before the first step
   assert.deepEqual(result.steps.map(({ step }) => step), [1, 2, 3, 4]);
   const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
+  // Every token is measured by the policy that sampled it, those of the second part too.
+  const kept = observed[0]!.groups.filter(({ status }) => status === "kept");
+  for (const { sampled } of kept.flatMap(({ members }) => members.map(({ fragments }) => fragments[0]!))) {
+    equalLists(sampled.trainer_logprobs as number[], sampled.sampler_logprobs, 1e-6);
+  }
+  assert.ok(result.values["kl/sample_train_max"]! < 1e-6);
+});
+
+Deno.test("the loss is the configured one", async () => {
+  const clip = { clip_low: 3e-4, clip_high: 4e-4 };
+  const settings = { importance_sampling_level: "sequence" as const, ...clip, kl_coefficient: 0.05 };
+  const { run, trained, config } = await grpo(settings);
+  await run(1);
+  const { type, normalizer, ...rest } = trained()[0]!.loss as Extract<LossRequest, { type: "policy" }>;
+  assert.deepEqual([type, rest], ["policy", settings]);
+  assert.equal(normalizer, 2 * 4 * config.agent!.max_trajectory_tokens);
+});
+
+Deno.test("an update's groups are in the order of the file, whatever the draw", async () => {
+  const draws: string[] = [];
+  const { run, observed } = await grpo({ scenarios_per_update: 3 });
+  for (let update = 1; update <= 5; update++) {
+    await run(update);
+    const lines = observed.at(-1)!.groups.map(({ line }) => line);
+    assert.deepEqual(lines, lines.toSorted());
+    draws.push(lines.join());
+  }
+  assert.ok(new Set(draws).size > 1);
+});
+
+Deno.test("one attempt that no seed repeats makes the update such a one", async () => {
+  assert.ok((await (await grpo()).run(1)).deterministic);
+  const broken = await grpo({}, undefined, ([group]) => group!.members[1]!.deterministic = false);
+  assert.ok(!(await broken.run(1)).deterministic);
 });
 
 /** The sampler's log-probabilities of a sample's trained tokens. */
@@ -155,14 +210,6 @@ function sampledOf(groups: readonly Group[], sample: TrainingSample): number[] {
     .find(({ tokens }) => tokens.join(" ") === name(sample))!;
   equalLists(tokens, sample.tokens, 0);
   return sampled.sampler_logprobs;
-}
-
-/** Both lists are the same within a tolerance, and not empty. */
-function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
-  assert.ok(expected.length > 0 && actual.length === expected.length);
-  Array.from(expected).forEach((value, i) =>
-    assert.ok(Math.abs(actual[i]! - value) <= tolerance, `${i}: ${actual[i]} is not ${value}`)
-  );
 }
 
 for (const [what, change] of [["alone", {}], ["beside a KL term", { kl_coefficient: 0.1 }]] as const) {
@@ -308,6 +355,29 @@ Deno.test("an update is a function of its number and of what was drawn before", 
   assert.deepEqual(tokens(once), tokens(again));
   await once.run(2);
   assert.notDeepEqual(tokens(once), tokens(again));
+});
+
+Deno.test("what is drawn depends on the run's seed and on the update", async () => {
+  const streams: string[][] = [];
+  for (const [seed, update] of [[7, 1], [7, 1], [8, 1], [7, 2]] as const) {
+    // Every scenario is tried, whatever the seed and the update.
+    const { run, drawn, config } = await grpo({ scenarios_per_update: 5 });
+    config.run.seed = seed;
+    await run(update);
+    streams.push(drawn().map(({ sampling }) => sampling.stream.join()).toSorted());
+  }
+  const [once, again, other_seed, other_update] = streams;
+  assert.equal(once!.length, 5 * 4);
+  assert.deepEqual(again, once);
+  for (const other of [other_seed!, other_update!]) {
+    assert.deepEqual(other.filter((s) => once!.includes(s)), []);
+  }
+});
+
+Deno.test("a step that was skipped ends the update", async () => {
+  const { run, engine } = await grpo();
+  skipSteps(engine);
+  await assert.rejects(run(1), { code: "loss_not_finite" });
 });
 
 Deno.test("every epoch of every update splits its groups anew", async () => {

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { BATCH_SEQUENCES } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
 import type { EngineMethods } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { planSteps, Sft } from "./sft.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 import { testConfig } from "./testing.ts";
+import { skipSteps } from "./testing_run.ts";
 
 const sequence = (length: number, trained: number, first = 1): SftSequence => ({
   tokens: Uint32Array.from({ length }, (_, i) => (first + 5 * i) % 64),
@@ -47,6 +49,12 @@ Deno.test("without packing a row counts as ctx, whatever its length", () => {
     training: { epochs: 1, batch_tokens: 200, ctx: 64 },
   });
   assert.deepEqual(steps.map((step) => step.length), [3, 3, 1]);
+});
+
+Deno.test("without batch_tokens a step holds as many rows of ctx tokens as the reference says", () => {
+  const rows = Array.from({ length: 3 * BATCH_SEQUENCES }, () => sequence(64, 1));
+  const steps = planSteps(rows, { seed: 1, packing: true, training: { epochs: 1, ctx: 64 } });
+  assert.deepEqual(steps.map((step) => step.length), [BATCH_SEQUENCES, BATCH_SEQUENCES, BATCH_SEQUENCES]);
 });
 
 Deno.test("updates end the plan before the epochs do", () => {
@@ -120,6 +128,14 @@ Deno.test("every key of the optimiser reaches the engine", async () => {
   Object.assign(config.training, keys);
   await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
   assert.deepEqual(requests[0]!.optimizer, { learning_rate: 0.5, ...keys });
+});
+
+Deno.test("a step that was skipped ends the update", async () => {
+  const { sft, engine } = await sftOn(dataOf(sequence(20, 3, 1)), null);
+  skipSteps(engine);
+  await assert.rejects(sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal }), {
+    code: "loss_not_finite",
+  });
 });
 
 Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {

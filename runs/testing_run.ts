@@ -146,6 +146,15 @@ function prepared(config: ResolvedConfig): PreparedRun {
   };
 }
 
+/** Lets every optimiser step answer that it was skipped, as one does whose loss is not finite. */
+export function skipSteps(engine: EngineClient): void {
+  const call = engine.call.bind(engine);
+  engine.call = async (method, request, ...rest) => {
+    const answer = await call(method, request, ...rest);
+    return method === "train_step" ? { ...answer, skipped: true } : answer;
+  };
+}
+
 /** Turns a configuration into one of supervised training, five updates of one row. */
 export function superviseInstead(config: ResolvedConfig): void {
   config.run.algorithm = "sft";

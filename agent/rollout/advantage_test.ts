@@ -32,6 +32,23 @@ Deno.test("mean and mean_std", () => {
   deepEqual(tiny, [[5e-4], [-5e-4]], "a deviation of 5e-4 divides nothing");
 });
 
+Deno.test("mean_std divides by the deviation of the total rewards", () => {
+  // Totals 1 and 3, whose deviation is 1; of the terminal parts 0 and 3 it would be 1.5.
+  const scaled = advantages(
+    [{ step_rewards: [1], terminal: 0 }, { step_rewards: [0], terminal: 3 }],
+    "mean_std",
+  );
+  near(scaled[0]![0]!, -1 / (1 + 1e-4));
+  near(scaled[1]![0]!, 1 / (1 + 1e-4));
+});
+
+Deno.test("mean_std divides above a deviation of 1e-3, and not below", () => {
+  const of = (high: number) => advantages([{ terminal: high }, { terminal: 0 }], "mean_std")[0]![0]!;
+  // Two rewards deviate by half of their difference, and so are their distances from the mean.
+  near(of(2 * 1.01e-3), 1.01e-3 / (1.01e-3 + 1e-4));
+  near(of(2 * 0.99e-3), 0.99e-3);
+});
+
 Deno.test("with a terminal reward only, turn-index leave-one-out is ordinary leave-one-out to the last bit", () => {
   const rewards = [0.1, 0.7, 0.2, 1 / 3, 0.9];
   const lengths = [1, 4, 2, 3, 1];

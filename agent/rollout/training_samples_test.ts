@@ -1,4 +1,4 @@
-import { deepEqual, equal, throws } from "node:assert/strict";
+import { deepEqual, equal, notDeepEqual, throws } from "node:assert/strict";
 import { RandomStream } from "../../core/random.ts";
 import { assignAdvantages } from "./advantage.ts";
 import { FragmentRecorder } from "./fragments.ts";
@@ -187,6 +187,40 @@ Deno.test("measures come back into the tokens that were trained", () => {
   equal(tokenRows(groups[0]!.members[1]!.fragments[0]!)[3]!.trainer_logprob, -8, "a recorded one stays");
 });
 
+Deno.test("where only a later turn is trained, every column is that turn's", () => {
+  // Returns are equal in the first turn and differ in the second.
+  const groups = settled(testGroup([
+    { step_rewards: [1, 0], turn_tokens: [1, 2] },
+    { step_rewards: [0, 1], turn_tokens: [1, 2] },
+  ]));
+  const batch = trainingSamples(groups, SETTINGS);
+  deepEqual(batch.samples.map(({ loss_mask }) => loss_mask.join("")), ["0000011", "0000011"]);
+  deepEqual([...batch.samples[0]!.advantages!], [0, 0, 0, 0, 0, -1, -1]);
+  deepEqual(samplerLogprobs(batch, groups).map((row) => [...row]), [
+    [-10 / 8, -11 / 8],
+    [-10 / 8, -11 / 8],
+  ]);
+  const measure = {
+    logprobs: Float32Array.of(-1, -2),
+    entropies: Float32Array.of(0.5, 0.25),
+    ratios: Float32Array.of(1.5, 0.75),
+    clipped: Int8Array.of(0, -1),
+  };
+  recordTrainerLogprobs(batch, groups, [[-3, -4], [-5, -6]]);
+  recordMeasures(batch, groups, [measure, measure]);
+  const { sampled } = groups[0]!.members[0]!.fragments[0]!;
+  deepEqual({ ...sampled, turns: null, sampler_logprobs: null }, {
+    turns: null,
+    sampler_logprobs: null,
+    trainer_logprobs: [null, -3, -4],
+    advantages: [0, -1, -1],
+    ratios: [null, 1.5, 0.75],
+    clipped: [null, 0, -1],
+    entropies: [null, 0.5, 0.25],
+    trained: [false, true, true],
+  });
+});
+
 const row = (id: number, origin: "prompt" | "tool" | "model") => ({
   id,
   origin,
@@ -209,6 +243,8 @@ Deno.test("groups are split whole, each once, in the same way for the same strea
   const parts = split(3);
   deepEqual(parts.map((part) => part.length), [3, 2, 2]);
   deepEqual(parts.flat().toSorted(), [0, 1, 2, 3, 4, 5, 6]);
+  deepEqual(parts, parts.map((part) => part.toSorted()), "each in the order of its groups");
+  notDeepEqual(parts[0], [0, 3, 6], "which are shuffled between the parts");
   deepEqual(split(3), parts);
   equal(split(20).length, 7);
 });

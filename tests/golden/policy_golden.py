@@ -181,17 +181,18 @@ def make_adapter(model, normal):
 # --- the samples ---
 
 def make_samples(prompts):
-    """Two groups with shared prompts, then a trajectory of two fragments. Turns are (tokens, advantage), results (tokens, None)."""
+    """Two groups with shared prompts between the fragments of one trajectory. Turns are (tokens, advantage), results
+    (tokens, None)."""
     drawn = [p["f16"]["greedy"]["ids"] for p in prompts]
     ids = [p["ids"] for p in prompts]
     first, second, result = ids[0][-30:], ids[3][-22:], ids[4][-40:]
     rows = [
+        (2, ids[7][:9], 5, [(drawn[7][:18], -0.8)]),
         (0, first, 0, [(drawn[0][:40], 0.75)]),
         (0, first, 1, [(drawn[1][:20], -0.5), (result[:8], None), (drawn[2][:24], 0.25)]),
         (0, first, 2, [(drawn[3][:36], -1.0)]),
         (1, second, 3, [(drawn[4][:30], 1.25)]),
         (1, second, 4, [(drawn[5][:16], -1.25), (result[8:14], None), (drawn[6][:20], 0.0)]),
-        (2, ids[7][:9], 5, [(drawn[7][:18], -0.8)]),
         (3, ids[8][:11], 5, [(drawn[8][:25], 0.6)]),
     ]
     out = []

@@ -6,7 +6,8 @@ import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { EXIT, exitCodeOf } from "./cli/exit_codes.ts";
 import { serve } from "./cli/serve.ts";
 import { processTerminal } from "./cli/terminal.ts";
-import { ServiceError } from "./core/errors.ts";
+import { errorText } from "./core/errors.ts";
+import { indented, printable } from "./core/text.ts";
 import { VERSION } from "./core/version.ts";
 
 const USAGE = `Usage: svc-server [server.toml]
@@ -30,8 +31,7 @@ async function main(args: readonly string[]): Promise<number> {
     await serve(first ?? null, { entry_url: import.meta.url, terminal });
     return EXIT.done;
   } catch (error) {
-    const known = error instanceof ServiceError;
-    terminal.error(`svc-server: ${known ? error.message : (error as Error).stack ?? String(error)}`);
+    terminal.error(printable(indented(`svc-server: ${errorText(error)}`)));
     return exitCodeOf(error);
   }
 }

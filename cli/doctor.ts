@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { ServiceError } from "../core/errors.ts";
+import { jsonText } from "../core/text.ts";
 import { VERSION } from "../core/version.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 import type { CliContext } from "./context.ts";
@@ -95,7 +96,7 @@ export function addDoctorCommand(program: Command, { terminal, setExitCode }: Cl
       const rows = [...(facts ? deviceRows(facts) : []), ...await machineRows()];
       if (json) {
         return terminal.line(
-          JSON.stringify({ device: facts, install, facts: Object.fromEntries(rows) }, null, 2),
+          jsonText({ device: facts, install, facts: Object.fromEntries(rows) }, 2),
         );
       }
       printRows(terminal, rows);

@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
+import { jsonText } from "../core/text.ts";
 import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
@@ -89,7 +90,7 @@ async function evaluate(path: string, options: EvalOptions, context: CliContext)
   });
   try {
     const result = await context.evaluate({ loaded, adapter: options.adapter ?? null, signal });
-    const report = JSON.stringify({
+    const report = jsonText({
       model: loaded.config.model.path,
       adapter: options.adapter ?? null,
       ...result,

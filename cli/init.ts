@@ -6,6 +6,7 @@ import { type ConfigKey, type ConfigSection, describeConfig } from "../config/de
 import { isNotBuilt } from "../config/not_built.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
+import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 
 const STARTER_ALGORITHMS = ["agent_grpo", "sft"] as const;
@@ -99,6 +100,7 @@ export function addInitCommand(program: Command, { terminal }: CliContext): void
     )
     .action(async (path: string, options: { algorithm: StarterAlgorithm }) => {
       await writeStarterConfig(path, options.algorithm);
-      terminal.line(`wrote ${path}: set model.path and the files of your data, then \`svc train ${path}\``);
+      const shown = inline(path);
+      terminal.line(`wrote ${shown}: set model.path and the files of your data, then \`svc train ${shown}\``);
     });
 }

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { ServiceError } from "../core/errors.ts";
+import { jsonText } from "../core/text.ts";
 import { LORA_TARGETS, type LoraTarget } from "../trainer/engine/protocol.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
 import { isDecodedType } from "../trainer/formats/ggml_types.ts";
@@ -225,7 +226,7 @@ export function addInspectCommand(program: Command, { terminal }: CliContext): v
       for (const [i, path] of paths.entries()) {
         const found = await inspectFile(path);
         if (options.json) {
-          terminal.line(JSON.stringify(found, null, 2));
+          terminal.line(jsonText(found, 2));
           continue;
         }
         if (i > 0) terminal.line("");

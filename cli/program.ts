@@ -1,7 +1,8 @@
 /** The command line: commands, their arguments, and what their errors mean. */
 
 import { Command, CommanderError } from "commander";
-import { ServiceError } from "../core/errors.ts";
+import { errorText } from "../core/errors.ts";
+import { indented, printable } from "../core/text.ts";
 import { VERSION } from "../core/version.ts";
 import { addConfigCommand } from "./config.ts";
 import type { CliContext } from "./context.ts";
@@ -22,7 +23,7 @@ export function buildProgram(context: CliContext): Command {
     .exitOverride()
     .configureOutput({
       writeOut: (text) => terminal.write(text),
-      writeErr: (text) => terminal.error(text.trimEnd()),
+      writeErr: (text) => terminal.error(printable(text.trimEnd())),
       getOutHasColors: () => terminal.color,
       getErrHasColors: () => terminal.color,
     })
@@ -52,9 +53,8 @@ export async function runCli(
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    // A bug shows its stack; what is the reader's to mend shows its message alone.
-    const text = error instanceof ServiceError ? error.message : (error as Error).stack ?? String(error);
-    context.terminal.error(`svc: ${text}`);
+    // Files and models are quoted: what they hold neither steers the terminal nor begins a line of its own.
+    context.terminal.error(printable(indented(`svc: ${errorText(error)}`)));
     return exitCodeOf(error);
   }
 }

@@ -48,8 +48,8 @@ Deno.test("a wrong configuration lists every problem with file, line and the nea
     assert.equal(code, EXIT.usage);
     const lines = err.trimEnd().split("\n");
     assert.equal(lines[0], `svc: Cannot load ${path}: 4 problems`);
-    assert.ok(lines.includes(`${path}:3: modle: is no known section; did you mean "model"?`), err);
-    assert.ok(lines.includes(`${path}:5: lora.rnak: is no known key; did you mean "lora.rank"?`), err);
+    assert.ok(lines.includes(`  ${path}:3: modle: is no known section; did you mean "model"?`), err);
+    assert.ok(lines.includes(`  ${path}:5: lora.rnak: is no known key; did you mean "lora.rank"?`), err);
   } finally {
     await Deno.remove(path);
   }

@@ -1,6 +1,7 @@
 /** A run's events as a person reads them. */
 
 import type { Clock } from "../core/clock.ts";
+import { indented, inline, printable } from "../core/text.ts";
 import type {
   EndEvaluation,
   EndEvent,
@@ -11,7 +12,7 @@ import type {
   UpdateEvent,
 } from "../runs/event.ts";
 import { failedText, rowsText, updateTroubles } from "../runs/event_text.ts";
-import { printable, type Style, styled, type Terminal } from "./terminal.ts";
+import { type Style, styled, type Terminal } from "./terminal.ts";
 
 /** `1:05`, `1:00:05`. */
 export function formatDuration(seconds: number): string {
@@ -93,9 +94,9 @@ function endText(event: EndEvent): string[] {
   const lines: string[] = [];
   if (event.plot) lines.push("", event.plot);
   if (event.evaluation) lines.push("", ...endEvaluationText(event.evaluation));
-  if (event.adapter) lines.push("", ...adapterText(event));
+  if (event.adapter) lines.push("", ...adapterText(event).map(inline));
   const reason = event.detail ?? event.reason;
-  lines.push(`run ${event.state} after update ${event.update}${reason ? `: ${reason}` : ""}`);
+  lines.push(indented(`run ${event.state} after update ${event.update}${reason ? `: ${reason}` : ""}`));
   return lines;
 }
 
@@ -121,10 +122,12 @@ export class ProgressPrinter {
       case "checkpoint":
         return this.#line(`checkpoint ${event.name} (${formatBytes(event.size_bytes)})`);
       case "warning":
-        return this.#line(`warning: ${event.message}`, "yellow");
+        return this.#line(indented(`warning: ${event.message}`), "yellow");
       case "log":
         if (event.level === "debug") return;
-        return this.#line(event.level === "info" ? event.message : `${event.level}: ${event.message}`);
+        return this.#line(
+          indented(event.level === "info" ? event.message : `${event.level}: ${event.message}`),
+        );
       case "end":
         for (const line of endText(event)) this.#line(line);
         return;
@@ -161,7 +164,7 @@ export class ProgressPrinter {
 
   #draw(): void {
     const seconds = (this.clock.monotonic_ms() - this.#since_ms) / 1000;
-    const text = printable(`${this.#status} · ${formatDuration(seconds)}`);
+    const text = inline(`${this.#status} · ${formatDuration(seconds)}`);
     this.#erase();
     this.terminal.write(styled(this.terminal, "dim", text.slice(0, this.terminal.columns - 1)));
     this.#has_status_line = true;

@@ -2,6 +2,7 @@
 
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
+import { jsonText } from "../core/text.ts";
 import { listen } from "../server/listen.ts";
 import { probeDevices } from "./device_probe.ts";
 import type { Terminal } from "./terminal.ts";
@@ -40,7 +41,7 @@ export async function serve(path: string | null, { entry_url, terminal }: ServeO
   const config = await configOf(path);
   const server = await listen(config, {
     probeDevices: () => probeDevices(entry_url),
-    log: (line) => terminal.error(JSON.stringify({ time: new Date().toISOString(), ...line })),
+    log: (line) => terminal.error(jsonText({ time: new Date().toISOString(), ...line })),
   });
   terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
   await stopSignal();

@@ -1,5 +1,7 @@
 /** Where a command writes, and what it may assume of the reader. */
 
+import { indented, printable } from "../core/text.ts";
+
 export interface Terminal {
   /** Writes to standard output, as it is. */
   write(text: string): void;
@@ -54,16 +56,10 @@ export function styled(terminal: Terminal, style: Style, text: string): string {
   return terminal.color ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
 }
 
-/** Text of others with its control characters made visible, so that it cannot steer the terminal. */
-export function printable(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "�");
-}
-
 export type Row = readonly [name: string, value: string];
 
 /** Prints names and values in two columns. */
 export function printRows(terminal: Terminal, rows: readonly Row[]): void {
   const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  for (const [name, value] of rows) terminal.line(printable(`${name.padEnd(width)}${value}`));
+  for (const [name, value] of rows) terminal.line(printable(indented(`${name.padEnd(width)}${value}`)));
 }

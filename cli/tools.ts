@@ -3,8 +3,9 @@
 import type { Command } from "commander";
 import { listTools, type ToolListing } from "../agent/tools/toolset.ts";
 import { loadRunConfig } from "../config/load.ts";
+import { indented, jsonText, printable } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
-import { printable, styled, type Terminal } from "./terminal.ts";
+import { styled, type Terminal } from "./terminal.ts";
 
 function parameterNames(parameters: Record<string, unknown>): string {
   const names = Object.keys((parameters.properties ?? {}) as Record<string, unknown>);
@@ -19,7 +20,7 @@ function printListing(
   const title = `toolset ${toolset}, version ${version}${is_default ? " (default)" : ""}`;
   terminal.line(styled(terminal, "bold", printable(title)));
   for (const { function: { name, description, parameters } } of tools) {
-    terminal.line(printable(`  ${name}(${parameterNames(parameters)})  ${description}`));
+    terminal.line(printable(indented(`  ${name}(${parameterNames(parameters)})  ${description}`)));
   }
 }
 
@@ -32,7 +33,7 @@ export function addToolsCommand(program: Command, { terminal }: CliContext): voi
     .action(async (path: string, { json }: { json?: true }) => {
       const { config } = await loadRunConfig(path, { check_paths: false });
       const listing = listTools(config.agent?.environment);
-      if (json) return terminal.line(JSON.stringify(listing, null, 2));
+      if (json) return terminal.line(jsonText(listing, 2));
       if (listing.length === 0) terminal.line("this configuration exposes no tools");
       for (const toolset of listing) printListing(terminal, toolset);
     });

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
+import { jsonText } from "../core/text.ts";
 import type { EndEvent, RunEvent } from "../runs/event.ts";
 import type { CliContext, LiveRun, StartRunOptions } from "./context.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
@@ -40,7 +41,7 @@ async function follow(
   json: boolean,
 ): Promise<EndEvent | null> {
   const printer = new ProgressPrinter(terminal, clock);
-  const show = (event: RunEvent) => json ? terminal.line(JSON.stringify(event)) : printer.handle(event);
+  const show = (event: RunEvent) => json ? terminal.line(jsonText(event)) : printer.handle(event);
   const timer = json || !terminal.interactive ? undefined : setInterval(() => printer.tick(), TICK_MS);
   let end: EndEvent | null = null;
   try {

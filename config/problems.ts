@@ -1,6 +1,7 @@
 /** What is wrong with a configuration, as a list. */
 
 import { ServiceError } from "../core/errors.ts";
+import { inline } from "../core/text.ts";
 
 /**
  * `syntax`: not TOML; `missing_field`; `unknown_field`; `invalid_value`: wrong type, wrong choice or wrong beside
@@ -41,7 +42,7 @@ export function formatProblems(problems: readonly ConfigProblem[]): string {
   return problems.map((problem) => {
     const place = `${problem.file}:${problem.line}${problem.column ? `:${problem.column}` : ""}`;
     const key = problem.key && !problem.message.startsWith("Cannot ") ? `${problem.key}: ` : "";
-    return `${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`;
+    return inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
   }).join("\n");
 }
 

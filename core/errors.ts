@@ -1,5 +1,7 @@
 /** The one error type of operating failures, and the closed list of its codes. */
 
+import { systemRefusal } from "./system_errors.ts";
+
 /**
  * What went wrong, in a word that a program can test.
  * `config_invalid`: a configuration or an argument; `data_invalid`: what a named file holds; `format_invalid`: a
@@ -59,8 +61,7 @@ export function errorRecord(error: unknown): ErrorRecord {
   if (error instanceof ServiceError) {
     return { code: error.code, message: error.message, details: error.details };
   }
-  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return { code: "internal", message, details: {} };
+  return { code: "internal", message: errorText(error), details: {} };
 }
 
 /** The inverse of {@link errorRecord}. */
@@ -71,4 +72,36 @@ export function errorFromRecord(record: ErrorRecord): ServiceError {
 /** Asserts what only a programmer's mistake can break. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`Assertion failed: ${message}`);
+}
+
+/**
+ * A refusal of the operating system as "Cannot <what>: <reason>; <fix>". Any other error is given back as it is.
+ *
+ * @param what Names the place.
+ * @param code Of a refusal that another path or mode would mend; one on the machine's side is `internal`.
+ */
+export function systemError(what: string, error: unknown, code: ErrorCode = "path_not_found"): unknown {
+  const refusal = systemRefusal(error);
+  if (!refusal) return error;
+  const { reason, fix, is_machine } = refusal;
+  const message = `Cannot ${what}: ${reason}${fix === undefined ? "" : `; ${fix}`}`;
+  return new ServiceError(is_machine ? "internal" : code, message, {}, { cause: error });
+}
+
+/** Runs something with files; what the operating system refuses becomes a {@link systemError}. */
+export async function doing<T>(what: string, run: () => T | Promise<T>, code?: ErrorCode): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw systemError(what, error, code);
+  }
+}
+
+/** Any error as one message: a refusal tells its reason, a bug shows its stack. */
+export function errorText(error: unknown): string {
+  if (error instanceof ServiceError) return error.message;
+  const told = systemError("go on", error);
+  // Whoever met it did not name the place: the operating system's own words do.
+  if (told instanceof ServiceError) return `${told.message} (${(error as Error).message})`;
+  return error instanceof Error ? error.stack ?? error.message : String(error);
 }

@@ -1,6 +1,8 @@
 /** Files that appear under their final name only when they are whole. */
 
 import { dirname } from "node:path";
+import { doing } from "./errors.ts";
+import { reasonOf } from "./system_errors.ts";
 
 /** Flushes a directory's entries, so that a rename in it survives a power cut. */
 export async function syncDirectory(path: string): Promise<void> {
@@ -13,14 +15,25 @@ export async function syncDirectory(path: string): Promise<void> {
  * file is removed and the error goes on; what stood under `path` before stays.
  *
  * @param verify Reads the whole partial file back before the rename; what it throws fails the write.
+ * @throws {ServiceError} `path_not_found` for a path that cannot be written, `internal` for a full disk.
  */
-export async function writeFileAtomic(
+export function writeFileAtomic(
   path: string,
-  pieces: Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  pieces: FilePieces,
+  verify?: (partial_path: string) => Promise<void>,
+): Promise<void> {
+  const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
+  return doing(`write ${path}`, () => writeWhole(path, whole, verify));
+}
+
+type FilePieces = Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+async function writeWhole(
+  path: string,
+  whole: Exclude<FilePieces, string>,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
   const partial = `${path}.partial`;
-  const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
   await Deno.mkdir(dirname(path), { recursive: true });
   try {
     {
@@ -59,7 +72,7 @@ export async function whyNotWritable(path: string, kind: "file" | "folder"): Pro
     await Deno.remove(await Deno.makeTempFile({ dir: folder, prefix: ".svc-writable-" }));
     return null;
   } catch (error) {
-    return `nothing can be written in ${folder} (${(error as Error).message})`;
+    return `nothing can be written in ${folder} (${reasonOf(error)})`;
   }
 }
 

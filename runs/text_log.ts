@@ -1,11 +1,12 @@
 /** `log.txt`: what a person would want to read of a run's events, a line each. */
 
+import { indented, printable } from "../core/text.ts";
 import type { RunEvent } from "./event.ts";
 
 /** The line of an event, without a line end; null for events that are numbers. */
 export function logLine(event: RunEvent): string | null {
   const text = textOf(event);
-  return text === null ? null : `${event.time} ${text.replaceAll("\n", "\n  ")}`;
+  return text === null ? null : `${event.time} ${printable(indented(text))}`;
 }
 
 function textOf(event: RunEvent): string | null {

@@ -1,13 +1,13 @@
 /** `svc inspect`: what a model file or an adapter holds. */
 
 import type { Command } from "commander";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError } from "../core/errors.ts";
 import { jsonText } from "../core/text.ts";
 import { LORA_TARGETS, type LoraTarget } from "../trainer/engine/protocol.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
 import { isDecodedType } from "../trainer/formats/ggml_types.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
-import { ggufName } from "../trainer/formats/lora.ts";
+import { linearShape, readTrainableShape } from "../trainer/model/model_shape.ts";
 import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
@@ -36,6 +36,9 @@ export interface ModelInspection {
   chat_template: boolean;
   /** Null without a template, or when the tokenizer cannot be read. */
   template_probe: TemplateProbe | null;
+  /** Why this build cannot train the model; null: it can. */
+  not_trainable: string | null;
+  /** None where it cannot be trained. */
   lora_targets: LoraTarget[];
   /** Of an adapter of rank 8 on all of them. */
   lora_parameters: number;
@@ -68,22 +71,25 @@ function tensorTypes(file: GgufFile): ModelInspection["tensor_types"] {
   return types;
 }
 
-/** The targets that every layer has, and the parameters of an adapter on them. */
+/** Whether a run could train the model, and the parameters of an adapter on all of its targets. */
 function loraFacts(
   file: GgufFile,
-  layers: number,
-): Pick<ModelInspection, "lora_targets" | "lora_parameters"> {
-  // A count of layers above that of tensors is made up.
-  const has_layers = layers > 0 && layers <= file.tensors.size;
-  const weights = (target: LoraTarget) =>
-    Array.from({ length: layers }, (_, layer) => file.tensors.get(`blk.${layer}.${ggufName(target)}.weight`));
-  const lora_targets = LORA_TARGETS.filter((target) =>
-    has_layers && weights(target).every((weight) => weight)
+  tokenizer_problem: string | null,
+): Pick<ModelInspection, "not_trainable" | "lora_targets" | "lora_parameters"> {
+  const problems = tokenizer_problem === null ? [] : [tokenizer_problem];
+  const shape = attempt(problems, () => readTrainableShape(file));
+  if (!shape || problems.length > 0) {
+    return { not_trainable: problems.at(-1)!, lora_targets: [], lora_parameters: 0 };
+  }
+  const sides = LORA_TARGETS.map((target) => linearShape(shape, target)).reduce(
+    (sum, { in_width, out_width }) => sum + in_width + out_width,
+    0,
   );
-  const sizes = lora_targets.flatMap(weights).map((weight) =>
-    weight!.shape.reduce((sum, size) => sum + size, 0)
-  );
-  return { lora_targets, lora_parameters: SHOWN_RANK * sizes.reduce((sum, size) => sum + size, 0) };
+  return {
+    not_trainable: null,
+    lora_targets: [...LORA_TARGETS],
+    lora_parameters: SHOWN_RANK * shape.layers * sides,
+  };
 }
 
 /** Runs a part of the inspection whose failure is itself a fact about the file. */
@@ -98,7 +104,7 @@ function attempt<T>(problems: string[], run: () => T): T | null {
 }
 
 async function sizeOf(path: string): Promise<number> {
-  return (await Deno.stat(path)).size;
+  return (await doing(`read ${path}`, () => Deno.stat(path))).size;
 }
 
 function inspectModel(file: GgufFile, size_bytes: number): ModelInspection {
@@ -132,7 +138,7 @@ function inspectModel(file: GgufFile, size_bytes: number): ModelInspection {
     tensor_types: tensorTypes(file),
     chat_template,
     template_probe,
-    ...loraFacts(file, layers),
+    ...loraFacts(file, tokenizer ? null : problems[0] ?? `Cannot read ${file.path}: it holds no tokenizer`),
     problems,
   };
 }
@@ -181,6 +187,16 @@ function probeRows(probe: TemplateProbe): Row[] {
   ];
 }
 
+function targetRows({ not_trainable, lora_targets, lora_parameters }: ModelInspection): Row[] {
+  if (not_trainable !== null) {
+    return [["LoRA targets", `none: this model cannot be trained. ${not_trainable}`]];
+  }
+  return [
+    ["LoRA targets", lora_targets.join(", ")],
+    ["", `${count(lora_parameters)} parameters at rank ${SHOWN_RANK} on all of them`],
+  ];
+}
+
 function modelRows(found: ModelInspection): Row[] {
   const types = Object.entries(found.tensor_types).map(([type, { tensors, bytes, readable }]) =>
     `${tensors} ${type} (${formatBytes(bytes)}${readable ? "" : ", not readable by this build"})`
@@ -195,8 +211,7 @@ function modelRows(found: ModelInspection): Row[] {
     ["tensors", types.join(", ") || "none"],
     ["chat template", found.chat_template ? "yes" : "no: set model.chat_template"],
     ...(found.template_probe ? probeRows(found.template_probe) : []),
-    ["LoRA targets", found.lora_targets.join(", ") || "none"],
-    ["", `${count(found.lora_parameters)} parameters at rank ${SHOWN_RANK} on all of them`],
+    ...targetRows(found),
     ...found.problems.map((problem): Row => ["problem", problem]),
   ];
 }

@@ -26,6 +26,57 @@ Deno.test("a model's header facts are those of its documentation", async () => {
   assert.equal(found.tokenizer, "gpt2 qwen2");
   assert.deepEqual(found.lora_targets, TARGETS);
   assert.equal(found.lora_parameters, 4 * 8 * SIDES);
+  assert.equal(found.not_trainable, null);
+});
+
+/** The f16 model with its bytes changed. */
+async function withChanged(change: (bytes: Uint8Array) => void, body: (path: string) => Promise<void>) {
+  const path = await Deno.makeTempFile({ suffix: ".gguf" });
+  try {
+    const bytes = await Deno.readFile(F16);
+    change(bytes);
+    await Deno.writeFile(path, bytes);
+    await body(path);
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+/** Where a text stands in the header; every place of it. */
+function placesOf(bytes: Uint8Array, text: string): number[] {
+  const header = new TextDecoder("latin1").decode(bytes.subarray(0, 1 << 16));
+  return [...header.matchAll(RegExp(text.replaceAll(".", "\\."), "g"))].map(({ index }) => index);
+}
+
+Deno.test("a model that cannot be trained has no LoRA targets but a reason", async () => {
+  const cases: [change: (bytes: Uint8Array) => void, reason: RegExp][] = [
+    [
+      (bytes) => placesOf(bytes, "qwen3").forEach((at) => bytes.set(new TextEncoder().encode("llama"), at)),
+      /the architecture llama is not in this build, which has qwen3/,
+    ],
+    [
+      // Behind the name: the number of dimensions, two of them, and the type; 2 is Q4_0, which takes less room.
+      (bytes) =>
+        bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 2,
+      /blk\.1\.ffn_up\.weight is of type Q4_0; only .* can be read. Convert the model/,
+    ],
+    [
+      (bytes) => placesOf(bytes, "tokenizer.ggml.tokens").forEach((at) => bytes[at] = 88),
+      /it holds no tokenizer/,
+    ],
+  ];
+  for (const [change, reason] of cases) {
+    await withChanged(change, async (path) => {
+      const found = await inspectFile(path);
+      assert.ok(found.kind === "model");
+      assert.match(found.not_trainable!, reason);
+      assert.deepEqual([found.lora_targets, found.lora_parameters], [[], 0]);
+      const { code, out } = await runCommand("inspect", path);
+      assert.equal(code, 0);
+      assert.match(out, /\nLoRA targets {2,}none: this model cannot be trained\. Cannot /);
+      assert.doesNotMatch(out, /q_proj|parameters at rank/);
+    });
+  }
 });
 
 Deno.test("its template is probed", async () => {
@@ -87,6 +138,7 @@ Deno.test("a made-up count of layers costs nothing", async () => {
     const found = await inspectFile(path);
     assert.ok(found.kind === "model");
     assert.deepEqual([found.layers, found.lora_targets, found.chat_template], [4_294_967_295, [], false]);
+    assert.match(found.not_trainable!, /qwen3\.embedding_length is missing/);
   } finally {
     await Deno.remove(path);
   }

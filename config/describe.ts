@@ -119,9 +119,11 @@ export function describeConfig(): ConfigSection[] {
   return [...sectionsOf(runConfigSchema, "", "")];
 }
 
+let keys: readonly ConfigKey[] | null = null;
+
 /** All keys, in the order of the schema. */
-export function describeKeys(): ConfigKey[] {
-  return describeConfig().flatMap((section) => section.keys);
+export function describeKeys(): readonly ConfigKey[] {
+  return keys ??= describeConfig().flatMap((section) => section.keys);
 }
 
 /** The names that a table at `path` may hold; null when any name may, or when there is no such table. */

@@ -2,6 +2,7 @@
 
 import { dirname, resolve } from "node:path";
 import { ServiceError } from "../core/errors.ts";
+import { reasonOf } from "../core/system_errors.ts";
 import { describeKeys } from "./describe.ts";
 import { type Finding, findingsOf, showValue } from "./issues.ts";
 import { LIMITS } from "./limits.ts";
@@ -89,7 +90,7 @@ async function readConfigText(path: string): Promise<string> {
     new ServiceError(code, `Cannot load ${path}: ${reason}`, { path });
   const info = await Deno.stat(path).catch((error: Error) => {
     throw refuse(
-      error instanceof Deno.errors.NotFound ? "there is no such file" : error.message,
+      error instanceof Deno.errors.NotFound ? "there is no such file" : reasonOf(error),
       "path_not_found",
     );
   });
@@ -98,7 +99,7 @@ async function readConfigText(path: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
   } catch (error) {
-    throw refuse(error instanceof TypeError ? "it is not UTF-8" : (error as Error).message);
+    throw refuse(error instanceof TypeError ? "it is not UTF-8" : reasonOf(error));
   }
 }
 
@@ -114,12 +115,19 @@ async function pathProblems(text: string, path: string): Promise<ConfigProblem[]
     if (kind !== "input" || typeof value !== "string" || value === "") continue;
     if (unusable.some((prefix) => isPrefix(prefix, at))) continue;
     const file = resolve(dirname(path), value);
-    const info = await Deno.stat(file).catch(() => null);
-    if (info?.isFile) continue;
-    const message = info ? `${file} is not a regular file` : `there is no file ${file}`;
+    const info = await Deno.stat(file).catch((error: unknown) => ({ isFile: false, error }));
+    if (info.isFile) continue;
+    const message = noFileText(file, "error" in info ? info.error : null);
     findings.push({ path: at, code: "path_not_found", message });
   }
   return placeFindings(findings, { text, path });
+}
+
+/** @param error What kept it from being looked at; null: nothing did, it is something else. */
+function noFileText(file: string, error: unknown): string {
+  if (error === null) return `${file} is not a regular file`;
+  if (error instanceof Deno.errors.NotFound) return `there is no file ${file}`;
+  return `${file} cannot be read: ${reasonOf(error)}`;
 }
 
 /** Findings with the lines of their keys. */

@@ -1,5 +1,8 @@
 /** Lines of keys in a TOML text, which the parser does not tell. */
 
+/** Parts of a dotted key or header that are told apart; what lies deeper has the line of the last of them. */
+const MAX_PARTS = 128;
+
 /** Finds the line of a dotted key; see {@link locateKeys}. */
 export class KeyLines {
   readonly #lines = new Map<string, number>();
@@ -11,7 +14,7 @@ export class KeyLines {
 
   /** The line of the key itself, or of the longest part of its path that stands in the text; 1 when none does. */
   lineOf(path: readonly (string | number)[]): number {
-    for (let length = path.length; length > 0; length--) {
+    for (let length = Math.min(path.length, 2 * MAX_PARTS); length > 0; length--) {
       const line = this.#lines.get(JSON.stringify(path.slice(0, length).map(String)));
       if (line !== undefined) return line;
     }
@@ -76,7 +79,7 @@ class Locator {
     const parts = this.#dottedKey("]");
     if (is_array) this.#step();
     const path: string[] = [];
-    for (const [i, part] of parts.entries()) {
+    for (const [i, part] of parts.slice(0, MAX_PARTS).entries()) {
       path.push(part);
       this.#keys.set(path, line);
       const key = JSON.stringify(path);
@@ -93,7 +96,7 @@ class Locator {
   }
 
   #record(table: readonly string[], parts: readonly string[], line: number): void {
-    for (let length = 1; length <= parts.length; length++) {
+    for (let length = 1; length <= Math.min(parts.length, MAX_PARTS); length++) {
       this.#keys.set([...table, ...parts.slice(0, length)], line);
     }
   }

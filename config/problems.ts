@@ -37,13 +37,22 @@ export function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[
   );
 }
 
-/** One line a problem: `<file>:<line>: <key>: <message>; <hint>`. */
+/** Most problems that a message lists. */
+export const MAX_LISTED_PROBLEMS = 200;
+
+/** Most characters of one of its lines. */
+export const MAX_PROBLEM_CHARS = 2000;
+
+/** One line a problem: `<file>:<line>: <key>: <message>; <hint>`, up to {@link MAX_LISTED_PROBLEMS}. */
 export function formatProblems(problems: readonly ConfigProblem[]): string {
-  return problems.map((problem) => {
+  const more = problems.length - MAX_LISTED_PROBLEMS;
+  const lines = problems.slice(0, MAX_LISTED_PROBLEMS).map((problem) => {
     const place = `${problem.file}:${problem.line}${problem.column ? `:${problem.column}` : ""}`;
     const key = problem.key && !problem.message.startsWith("Cannot ") ? `${problem.key}: ` : "";
-    return inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
-  }).join("\n");
+    const line = inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
+    return line.length > MAX_PROBLEM_CHARS ? `${line.slice(0, MAX_PROBLEM_CHARS)}…` : line;
+  });
+  return [...lines, ...(more > 0 ? [`and ${more} more`] : [])].join("\n");
 }
 
 /** The error that carries every problem as `details.problems`. */

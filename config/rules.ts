@@ -58,6 +58,17 @@ const RULES: readonly Rule[] = [
     },
   },
   {
+    keys: ["lora.targets"],
+    check: ({ lora: { targets } }) =>
+      targets === "all"
+        ? null
+        : targets.flatMap((target, i) =>
+          targets.indexOf(target) < i
+            ? [{ key: `lora.targets.${i}`, message: `names "${target}" again`, hint: "name each layer once" }]
+            : []
+        ),
+  },
+  {
     keys: ["training.ctx", "training.micro_batch_tokens"],
     check: ({ training: { ctx, micro_batch_tokens } }) =>
       ctx !== undefined && micro_batch_tokens !== undefined && micro_batch_tokens < ctx &&

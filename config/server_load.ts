@@ -3,6 +3,7 @@
 import { dirname, resolve } from "node:path";
 import type { z } from "zod";
 import { ServiceError } from "../core/errors.ts";
+import { reasonOf } from "../core/system_errors.ts";
 import { showValue } from "./issues.ts";
 import { locateKeys } from "./locate.ts";
 import { nearestName } from "./nearest.ts";
@@ -96,7 +97,7 @@ export async function loadServerConfig(path: string): Promise<ServerConfig> {
     content = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
   } catch (error) {
     const code = error instanceof Deno.errors.NotFound ? "path_not_found" : "config_invalid";
-    const reason = error instanceof Deno.errors.NotFound ? "there is no such file" : (error as Error).message;
+    const reason = error instanceof Deno.errors.NotFound ? "there is no such file" : reasonOf(error);
     throw new ServiceError(code, `Cannot load ${path}: ${reason}`, { path });
   }
   return parseServerConfig(content, { path });

@@ -1,11 +1,19 @@
 /** A TOML text as plain data. */
 
 import { parse, TomlError } from "smol-toml";
+import { locateKeys } from "./locate.ts";
 
-/** Position and reason of a syntax error, from 1. */
+/** Most tables, lists and dotted parts that may lie in each other. */
+export const MAX_TOML_DEPTH = 64;
+
+/** Most tables, lists and values of a file. */
+export const MAX_TOML_VALUES = 10_000;
+
+/** Position, from 1, and reason of what cannot be read. */
 export interface TomlSyntaxError {
   line: number;
-  column: number;
+  /** Of what the parser refuses only. */
+  column?: number;
   message: string;
 }
 
@@ -16,18 +24,40 @@ export interface TomlTree {
   floats: ReadonlySet<string>;
 }
 
-/** Parses TOML; a text that is none gives the first place that does not parse. */
+const TOO_DEEP = `is nested more than ${MAX_TOML_DEPTH} levels deep`;
+
+/** Parses TOML; a text that is none, or above the limits, gives the first place that cannot be read. */
 export function parseToml(text: string): TomlTree | TomlSyntaxError {
   let raw: unknown;
   try {
-    raw = parse(text, { integersAsBigInt: true });
+    raw = parse(text, { integersAsBigInt: true, maxDepth: MAX_TOML_DEPTH });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
+    const { line, column } = error;
     const reason = error.message.split("\n")[0]!.replace(/^Invalid TOML document: /, "");
-    return { line: error.line, column: error.column, message: `is not TOML: ${reason}` };
+    const message = reason.includes("excessively nested") ? TOO_DEEP : `is not TOML: ${reason}`;
+    return { line, column, message };
   }
+  const beyond = beyondLimits(raw);
+  if (beyond) return { line: locateKeys(text).lineOf(beyond.path), message: beyond.message };
   const floats = new Set<string>();
   return { tree: plain(raw, [], floats) as Record<string, unknown>, floats };
+}
+
+/** The first value beyond the limits; found without recursion, because it can be too deep for that. */
+function beyondLimits(root: unknown): { path: string[]; message: string } | null {
+  const waiting: { value: unknown; path: string[] }[] = [{ value: root, path: [] }];
+  let seen = 0;
+  while (waiting.length > 0) {
+    const { value, path } = waiting.pop()!;
+    if (++seen > MAX_TOML_VALUES) {
+      return { path, message: `the file has more than ${MAX_TOML_VALUES} values` };
+    }
+    if (value === null || typeof value !== "object" || value instanceof Date) continue;
+    if (path.length >= MAX_TOML_DEPTH) return { path, message: TOO_DEEP };
+    for (const [key, item] of Object.entries(value)) waiting.push({ value: item, path: [...path, key] });
+  }
+  return null;
 }
 
 function plain(value: unknown, path: readonly (string | number)[], floats: Set<string>): unknown {

@@ -8,6 +8,7 @@ import { describeIssue } from "../config/data_issues.ts";
 import { number } from "../config/fields.ts";
 import type { ErrorRecord } from "../core/errors.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
+import { parseJson } from "../core/json.ts";
 import type { CommandEvent } from "./event.ts";
 import { refusal, type RunFacts, type RunState } from "./run.ts";
 
@@ -108,7 +109,7 @@ export class Controller {
     const { port, state, facts, record } = this.#options;
     let id: string | number | null = null;
     try {
-      const value = parseJson(line);
+      const value = parseLine(line);
       const given = (value as { id?: unknown } | null)?.id;
       if (typeof given === "string" || typeof given === "number") id = given;
       const command = parseCommand(value);
@@ -176,9 +177,9 @@ const isQuestion = (command: ControlCommand): command is EvaluateCommand | Gener
 
 const isKill = (command: ControlCommand) => command.command === "cancel" && command.at === "now";
 
-function parseJson(line: string): unknown {
+function parseLine(line: string): unknown {
   try {
-    return JSON.parse(line);
+    return parseJson(line);
   } catch (error) {
     throw new ServiceError(
       "config_invalid",

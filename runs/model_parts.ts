@@ -7,6 +7,7 @@ import type { ResolvedAgent, ResolvedConfig } from "../config/derive.ts";
 import type { RunConfig } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
+import { reasonOf } from "../core/system_errors.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../trainer/tokenizer/renderer.ts";
@@ -73,7 +74,7 @@ async function readTemplate(path: string | undefined): Promise<string | undefine
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
   } catch (error) {
-    throw refuse(error instanceof TypeError ? "it is not UTF-8" : (error as Error).message);
+    throw refuse(error instanceof TypeError ? "it is not UTF-8" : reasonOf(error));
   }
   if (text.trim() === "") throw refuse("the file is empty; leave the key out to take the model's own");
   return text;

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { type JsonLine, parseObject, readLines } from "../agent/scenario/jsonl.ts";
 import { describeIssue } from "../config/data_issues.ts";
 import { ServiceError } from "../core/errors.ts";
+import { parseJson } from "../core/json.ts";
 import { renderCompletion, renderConversation, renderPlainText } from "../trainer/tokenizer/conversation.ts";
 import type { RenderedSequence, TrainOn } from "../trainer/tokenizer/conversation.ts";
 import { type ChatMessage, openAiTool, ROLES, type ToolDefinition } from "../trainer/tokenizer/messages.ts";
@@ -147,7 +148,7 @@ function renderLine(path: string, line: JsonLine, options: SftRowsOptions): Rend
 function withParsedTools(value: Record<string, unknown>): Record<string, unknown> {
   if (typeof value.tools !== "string") return value;
   try {
-    return { ...value, tools: JSON.parse(value.tools) };
+    return { ...value, tools: parseJson(value.tools) };
   } catch {
     return value;
   }

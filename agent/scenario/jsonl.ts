@@ -1,6 +1,8 @@
 /** Lines of a JSONL file, one at a time, each with its number: UTF-8, with or without a byte order mark. */
 
-import { ServiceError } from "../../core/errors.ts";
+import { doing, ServiceError } from "../../core/errors.ts";
+import { parseJson } from "../../core/json.ts";
+import { reasonOf } from "../../core/system_errors.ts";
 
 /** Longest line in bytes; a longer one is refused by its number before it is held whole. */
 export const MAX_LINE_BYTES = 16 << 20;
@@ -109,19 +111,20 @@ async function openRegularFile(path: string): Promise<Deno.FsFile> {
   try {
     info = await Deno.stat(path);
   } catch (cause) {
-    throw new ServiceError("path_not_found", `Cannot read ${path}: no such file`, { path }, { cause });
+    const reason = cause instanceof Deno.errors.NotFound ? "no such file" : reasonOf(cause);
+    throw new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path }, { cause });
   }
   if (!info.isFile) {
     throw new ServiceError("path_not_found", `Cannot read ${path}: not a regular file`, { path });
   }
-  return await Deno.open(path);
+  return await doing(`read ${path}`, () => Deno.open(path));
 }
 
 /** The object of one line. @throws {ServiceError} `data_invalid` with file and line. */
 export function parseObject(path: string, { line, text }: JsonLine): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (error) {
     const reason = `not JSON (${(error as Error).message})`;
     throw new ServiceError("data_invalid", `Cannot read ${path}:${line}: ${reason}`, { path, line });

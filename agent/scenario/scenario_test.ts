@@ -145,6 +145,15 @@ Deno.test("what is no regular file is refused", async () => {
   await rejects(readScenarios("/tmp"), { code: "path_not_found" });
 });
 
+Deno.test("JSON that nests without end, and paths that lead nowhere, are refused with their reasons", async () => {
+  const deep = `{"id":"a","user":"u","metadata":{"x":${"[".repeat(50_000)}${"]".repeat(50_000)}}}`;
+  ok(/tasks\.jsonl:1: not JSON \(nested more than 64 levels deep\)/.test((await failure(deep)).message));
+  await withFile("{}", async (path) => {
+    const message = /Cannot read .*: a part of the path is a file, not a folder$/;
+    await rejects(readScenarios(`${path}/x.jsonl`), { code: "path_not_found", message });
+  });
+});
+
 Deno.test("held-out scenarios that nothing can verify are refused with their lines", () => {
   const scenarios = ["a", "b", "c"].map((id, i) =>
     parseScenario({ id, user: "u", metadata: { rubric: "r" } }, { path: "x", line: i + 1 })

@@ -1,6 +1,7 @@
 /** Opening and refusing files of values. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { reasonOf } from "../../core/system_errors.ts";
 
 /** The error of a malformed file: names the file, the place and the reason. */
 export function formatError(
@@ -21,8 +22,8 @@ export async function openRegularFile(path: string): Promise<Deno.FsFile> {
     const found = await Deno.stat(path);
     if (found.isFile) return await Deno.open(path, { read: true });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path }, { cause: error });
+    const message = `Cannot read ${path}: ${reasonOf(error)}`;
+    throw new ServiceError("path_not_found", message, { path }, { cause: error });
   }
   throw formatError(path, "it is not a regular file");
 }

@@ -7,7 +7,7 @@ import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { type GgufFile, openGguf } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
-import { type ModelShape, readModelShape } from "./model_shape.ts";
+import { type ModelShape, readTrainableShape } from "./model_shape.ts";
 import type { Model } from "./transformer.ts";
 import { loadWeights } from "./weights.ts";
 
@@ -33,7 +33,7 @@ export async function loadModel(
   options: { compute: "auto" | "f32" | "f16"; max_context: number },
 ): Promise<LoadedModel> {
   using file = await openGguf(path);
-  const shape = readModelShape(file);
+  const shape = readTrainableShape(file);
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");
   const uploaded = await upload(allocator, file, { shape, positions: options.max_context }).catch((error) =>

@@ -82,6 +82,10 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
   const refuse = (reason: string) => {
     throw new ServiceError("format_invalid", `Cannot load ${file.path}: ${reason}`, { path: file.path });
   };
+  // Before anything is listed layer by layer: a made-up count could be of any size.
+  if (layers > file.tensors.size) {
+    refuse(`block_count is ${layers}, but the file has ${file.tensors.size} tensors: it lacks its layers`);
+  }
   if (!(shape.norm_eps > 0)) refuse(`the norm's epsilon is ${shape.norm_eps}`);
   if (!(shape.rope_base > 0)) refuse(`the base of rotations is ${shape.rope_base}`);
   if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
@@ -102,6 +106,17 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
       refuse(`the tensor ${name} is [${found}], where the metadata asks for [${expected}]`);
     }
   }
+}
+
+/**
+ * Reads the shape of a model that can be loaded whole: every tensor has its place, and a type that is read.
+ *
+ * @throws {ServiceError} As {@link readModelShape}; `format_invalid` also for tensors of other types.
+ */
+export function readTrainableShape(file: GgufFile): ModelShape {
+  const shape = readModelShape(file);
+  for (const name of tensorShapes(shape).keys()) file.tensorType(name);
+  return shape;
 }
 
 /** Every tensor that the model needs, with its row-major shape. */

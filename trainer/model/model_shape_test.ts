@@ -76,6 +76,17 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a count of layers above that of the tensors is refused before anything is listed",
+  ...STRICT,
+  fn: () =>
+    refused(
+      shapeOf(SMALL, (metadata) => metadata.set("qwen3.block_count", uint(2 ** 31))),
+      "format_invalid",
+      /block_count is 2147483648, but the file has \d+ tensors/,
+    ),
+});
+
+Deno.test({
   name: "what a file leaves out has the format's defaults, and a missing output matrix is the embedding",
   ...STRICT,
   async fn() {

@@ -1,6 +1,7 @@
 /** Conversations and tools as plain data, in the OpenAI form, and as templates want them. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { parseJson } from "../../core/json.ts";
 
 export const ROLES = ["system", "user", "assistant", "tool"] as const;
 export type Role = typeof ROLES[number];
@@ -98,7 +99,7 @@ function argumentsObject(called: MessageToolCall["function"], message: number): 
   let value: unknown = called.arguments;
   if (typeof value === "string") {
     try {
-      value = value.trim() === "" ? {} : JSON.parse(value);
+      value = value.trim() === "" ? {} : parseJson(value);
     } catch {
       value = null;
     }

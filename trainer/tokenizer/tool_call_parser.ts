@@ -1,5 +1,7 @@
 /** Reads the tool calls that a model wrote in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
 
+import { parseJson } from "../../core/json.ts";
+
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
 const THINK_OPEN = "<think>";
@@ -87,7 +89,7 @@ function readCall(text: string, turn: ParsedTurn): void {
   }
   let call: unknown;
   try {
-    call = JSON.parse(text);
+    call = parseJson(text);
   } catch (error) {
     return refuse(turn, text, `the call is not valid JSON: ${(error as Error).message}`);
   }

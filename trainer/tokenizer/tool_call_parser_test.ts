@@ -103,3 +103,15 @@ Deno.test("no text makes the parser throw", () => {
     assert.ok(calls.length + malformed.length <= text.length / 11);
   }));
 });
+
+Deno.test("a call whose arguments nest without end is malformed, and nothing else breaks", () => {
+  const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+  const turn = (depth: number) => `<tool_call>{"name":"f","arguments":{"x":${nested(depth)}}}</tool_call>`;
+  // The call and its arguments are two levels.
+  assert.equal(parseToolCalls(turn(62)).calls.length, 1);
+  for (const depth of [63, 100_000]) {
+    const { calls, malformed } = parseToolCalls(turn(depth));
+    assert.equal(calls.length, 0);
+    assert.match(malformed[0]!.reason, /nested more than 64 levels deep/);
+  }
+});

@@ -6,9 +6,10 @@
 
 import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, timestamp } from "../core/clock.ts";
-import { ServiceError } from "../core/errors.ts";
+import { ServiceError, systemError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { newId } from "../core/ids.ts";
+import { DirectoryLock } from "./directory_lock.ts";
 import { configToml, type Identity, identityHash } from "./config_identity.ts";
 import {
   checkParent,
@@ -37,12 +38,13 @@ export interface OpenDirectoryOptions {
 export class RunDirectory {
   readonly path: string;
   readonly #config: ResolvedConfig;
-  readonly #lock: Deno.FsFile;
+  readonly #lock: DirectoryLock;
   readonly #identity: Identity;
   #record: RunRecord;
+  #is_discarded = false;
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor({ config, identity }: OpenDirectoryOptions, lock: Deno.FsFile, record: RunRecord) {
+  private constructor({ config, identity }: OpenDirectoryOptions, lock: DirectoryLock, record: RunRecord) {
     this.path = config.run.directory;
     this.#config = config;
     this.#identity = identity;
@@ -62,8 +64,7 @@ export class RunDirectory {
     const path = config.run.directory;
     await checkPlaces(config);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
-    await Deno.mkdir(path, { recursive: true });
-    const lock = await takeLock(path);
+    const lock = await DirectoryLock.take(path);
     try {
       await restoreReplaced(path);
       const found = mode === "resume" || !force ? await readRunRecord(path) : null;
@@ -80,7 +81,7 @@ export class RunDirectory {
       await directory.writeConfig();
       return directory;
     } catch (error) {
-      lock.close();
+      lock.closeUnused();
       throw error;
     }
   }
@@ -113,8 +114,12 @@ export class RunDirectory {
     await removeReplaced(this.#config);
   }
 
-  /** The run never began: what it left goes, and what `--force` would have replaced comes back. */
+  /**
+   * The run never began: what it left goes, and what `--force` would have replaced comes back. Where nothing was
+   * before, nothing is left after {@link close}.
+   */
   async discard(): Promise<void> {
+    this.#is_discarded = true;
     await removeOwnEntries(this.path);
     await restoreReplaced(this.path);
   }
@@ -128,7 +133,8 @@ export class RunDirectory {
 
   /** Gives the lock back. */
   close(): void {
-    this.#lock.close();
+    if (this.#is_discarded) this.#lock.closeUnused();
+    else this.#lock.close();
   }
 
   async #takeUp(): Promise<void> {
@@ -141,16 +147,6 @@ export class RunDirectory {
   }
 }
 
-async function takeLock(directory: string): Promise<Deno.FsFile> {
-  const lock = await Deno.open(`${directory}/lock`, { read: true, write: true, create: true });
-  if (await lock.tryLock(true)) return lock;
-  lock.close();
-  throw new ServiceError(
-    "conflict",
-    `Cannot use ${directory}: another process is working in it; wait for it, or name another [run].directory`,
-  );
-}
-
 /** The record of a run directory; null when it holds no run. @throws {ServiceError} `format_invalid`. */
 export async function readRunRecord(directory: string): Promise<RunRecord | null> {
   const path = `${directory}/run.json`;
@@ -159,12 +155,12 @@ export async function readRunRecord(directory: string): Promise<RunRecord | null
     text = await Deno.readTextFile(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
+    throw systemError(`read ${path}`, error);
   }
   try {
     const record = JSON.parse(text);
     if (record?.format_version === 1 && typeof record.id === "string") return record;
-  } catch { /* reported below */ }
+  } catch { /* told below */ }
   throw new ServiceError(
     "format_invalid",
     `Cannot read ${path}: it is no record of a run; replace it with --force`,

@@ -53,6 +53,66 @@ Deno.test("two processes never have one directory", strict, async () => {
   });
 });
 
+Deno.test("what was made for a run that never began goes, and what was there stays", strict, async () => {
+  await withDirectory(async (root) => {
+    const names = async (path: string) =>
+      (await Array.fromAsync(Deno.readDir(path))).map(({ name }) => name).sort();
+    const { directory } = testConfig(root).run;
+    const discarded = await open(root);
+    assert.ok((await names(directory)).includes("lock"));
+    await discarded.discard();
+    discarded.close();
+    assert.deepEqual(await names(root), []);
+    // A folder of somebody, in which a run is refused at once, keeps what it has and gets nothing.
+    await Deno.mkdir(`${directory}/checkpoints/mine`, { recursive: true });
+    await assert.rejects(open(root), { code: "already_exists" });
+    assert.deepEqual(await names(directory), ["checkpoints"]);
+    await Deno.remove(`${directory}/checkpoints`, { recursive: true });
+    (await open(root)).close();
+    await assert.rejects(open(root), { code: "already_exists" });
+    assert.deepEqual(await names(directory), ["config.toml", "lock", "run.json"]);
+    const resumed = await open(root, { mode: "resume" });
+    await assert.rejects(open(root), { code: "conflict" });
+    resumed.close();
+  });
+});
+
+Deno.test("a lock that was removed while it was opened is not taken for one", strict, async () => {
+  await withDirectory(async (root) => {
+    const { tryLock } = Deno.FsFile.prototype;
+    let removed = 0;
+    // Between the opening and the lock, whoever held it before removes it.
+    Deno.FsFile.prototype.tryLock = async function (exclusive) {
+      if (removed++ === 0) await Deno.remove(`${testConfig(root).run.directory}/lock`);
+      return await tryLock.call(this, exclusive);
+    };
+    try {
+      const first = await open(root);
+      await assert.rejects(open(root, { mode: "resume" }), { code: "conflict" });
+      first.close();
+    } finally {
+      Deno.FsFile.prototype.tryLock = tryLock;
+    }
+  });
+});
+
+Deno.test("a run directory that cannot be made is refused with the reason", strict, async () => {
+  await withDirectory(async (root) => {
+    const config = testConfig(root);
+    const refused = (message: RegExp) =>
+      assert.rejects(open(root, { config }), { name: "ServiceError", code: "config_invalid", message });
+    await Deno.writeTextFile(`${root}/file`, "");
+    config.run.directory = `${root}/file/runs`;
+    await refused(/^Cannot use the run directory .*: a part of the path is a file, not a folder$/);
+    await Deno.symlink("loop", `${root}/loop`);
+    config.run.directory = `${root}/loop/runs`;
+    await refused(/: its symbolic links lead in a circle$/);
+    config.run.directory = `${root}/new/${"a".repeat(300)}`;
+    await refused(/: the name is too long$/);
+    await assert.rejects(Deno.stat(`${root}/new`), Deno.errors.NotFound);
+  });
+});
+
 Deno.test("existing output is refused without --resume or --force, and stays", strict, async () => {
   await withDirectory(async (root) => {
     const first = await open(root);

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { type Clock, timestamp } from "../core/clock.ts";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError, systemError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import type { Group } from "./rollout/group.ts";
 import { earnedReward, survivors } from "./rollout/reward.ts";
@@ -74,7 +74,10 @@ export class ObserveWriter {
 
   /** Goes on where an earlier process stopped. */
   static async open(options: ObserveOptions): Promise<ObserveWriter> {
-    await Deno.mkdir(options.directory, { recursive: true });
+    await doing(
+      `make the folder ${options.directory}`,
+      () => Deno.mkdir(options.directory, { recursive: true }),
+    );
     const { updates } = await readIndex(options.directory);
     return new ObserveWriter(options, updates.at(-1) ?? null);
   }
@@ -102,7 +105,8 @@ export class ObserveWriter {
   async #store(entry: ObservedUpdate, lines: ObservedGroup[]): Promise<void> {
     const { directory } = this.options;
     await writeFileAtomic(join(directory, updateFile(entry.update)), jsonLines(lines));
-    await appendLine(join(directory, INDEX), JSON.stringify({ ...entry, file: updateFile(entry.update) }));
+    const index = join(directory, INDEX), line = JSON.stringify({ ...entry, file: updateFile(entry.update) });
+    await doing(`write ${index}`, () => appendLine(index, line));
   }
 }
 
@@ -183,7 +187,7 @@ export async function readIndex(
     read = await readJsonLines(join(directory, INDEX));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return { updates: [], skipped_lines: 0 };
-    throw error;
+    throw systemError(`read ${join(directory, INDEX)}`, error);
   }
   const latest = new Map<number, ObservedUpdate>();
   for (const entry of read.values) {
@@ -206,7 +210,7 @@ export async function readUpdate(
     const { values, skipped_lines } = await readJsonLines<ObservedGroup>(path);
     return { groups: values, skipped_lines };
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw systemError(`read ${path}`, error);
     throw new ServiceError("path_not_found", `Cannot read the trajectories of update ${update}: no ${path}`, {
       path,
     });

@@ -62,21 +62,11 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
   if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
 }
 
-const unwritable = (path: string, reason: string) =>
-  new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
-
 /** A result that took hours must not be lost to a path. */
 async function checkOut(path: string): Promise<void> {
   const reason = await whyNotWritable(path, "file");
-  if (reason !== null) throw unwritable(path, reason);
-}
-
-async function writeOut(path: string, text: string): Promise<void> {
-  try {
-    await writeFileAtomic(path, text);
-  } catch (error) {
-    throw unwritable(path, (error as Error).message);
-  }
+  if (reason === null) return;
+  throw new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
 }
 
 async function evaluate(path: string, options: EvalOptions, context: CliContext): Promise<void> {
@@ -97,7 +87,14 @@ async function evaluate(path: string, options: EvalOptions, context: CliContext)
     });
     if (options.json) terminal.line(report);
     else printResult(terminal, result);
-    if (options.out !== undefined) await writeOut(options.out, `${report}\n`);
+    if (options.out === undefined) return;
+    try {
+      await writeFileAtomic(options.out, `${report}\n`);
+    } catch (error) {
+      // What took hours is not lost to a disk that filled up meanwhile.
+      if (!options.json) terminal.line(report);
+      throw error;
+    }
   } catch (error) {
     // Whatever was under way when it was given up fails with words of its own.
     throw signal.aborted ? signal.reason : error;

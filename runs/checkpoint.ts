@@ -5,8 +5,9 @@
 
 import { createHash } from "node:crypto";
 import { basename, resolve } from "node:path";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError, systemError } from "../core/errors.ts";
 import { sha256OfFile } from "../core/files.ts";
+import { reasonOf } from "../core/system_errors.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
 import type { Identity } from "./config_identity.ts";
 import type { EvaluationRecord } from "./evaluation_record.ts";
@@ -140,7 +141,7 @@ export async function saveCheckpoint(options: SaveCheckpointOptions): Promise<Ch
     return await loadCheckpoint(final);
   } catch (error) {
     await repairCheckpoints(root).catch(() => {});
-    throw error;
+    throw systemError(`write checkpoint ${final}`, error);
   }
 }
 
@@ -164,7 +165,11 @@ async function isPresent(path: string): Promise<boolean> {
 }
 
 /** Clears what a crash left: unfinished folders go, and one that was about to be replaced comes back. */
-export async function repairCheckpoints(root: string): Promise<void> {
+export function repairCheckpoints(root: string): Promise<void> {
+  return doing(`clear the unfinished checkpoints in ${root}`, () => repair(root));
+}
+
+async function repair(root: string): Promise<void> {
   for (const name of await readNames(root)) {
     const left = /^\.(update_\d+)\.(partial|replaced)$/.exec(name);
     if (!left) continue;
@@ -179,7 +184,7 @@ async function readNames(root: string): Promise<string[]> {
   try {
     for await (const entry of Deno.readDir(root)) names.push(entry.name);
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw systemError(`read the folder ${root}`, error);
   }
   return names.sort();
 }
@@ -198,9 +203,12 @@ export async function listCheckpoints(root: string): Promise<string[]> {
 export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
   const refuse = (reason: string, code: "format_invalid" | "path_not_found" = "format_invalid") =>
     new ServiceError(code, `Cannot use checkpoint ${directory}: ${reason}`, { path: directory });
-  if (!await isPresent(directory)) throw refuse("there is no such folder", "path_not_found");
+  await Deno.stat(directory).catch((error: Error) => {
+    const is_absent = error instanceof Deno.errors.NotFound;
+    throw refuse(is_absent ? "there is no such folder" : reasonOf(error), "path_not_found");
+  });
   const text = await Deno.readTextFile(`${directory}/${STATE_FILE}`).catch((error: Error) => {
-    throw refuse(`${STATE_FILE} cannot be read (${error.message})`);
+    throw refuse(`${STATE_FILE} cannot be read: ${reasonOf(error)}`);
   });
   const record = parseRecord(text);
   if (!record) throw refuse(`${STATE_FILE} is damaged`);
@@ -260,8 +268,10 @@ export async function pruneCheckpoints(
   const removed = names.slice(0, Math.max(0, names.length - keep)).filter((name) => name !== best);
   for (const name of removed) {
     const gone = `${root}/.${name}.partial`;
-    await Deno.rename(`${root}/${name}`, gone);
-    await Deno.remove(gone, { recursive: true });
+    await doing(`remove checkpoint ${root}/${name}`, async () => {
+      await Deno.rename(`${root}/${name}`, gone);
+      await Deno.remove(gone, { recursive: true });
+    });
   }
   return removed;
 }

@@ -5,7 +5,7 @@ import { stringify } from "smol-toml";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { describeKeys } from "../config/describe.ts";
 import { checkRunConfig } from "../config/load.ts";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError } from "../core/errors.ts";
 
 type Table = Record<string, unknown>;
 
@@ -85,7 +85,8 @@ export async function inputFingerprints(config: ResolvedConfig): Promise<Record<
   const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
   for (const { key, path } of describeKeys()) {
     const value = leaves.get(key);
-    if (path === "input" && typeof value === "string") fingerprints[key] = await fingerprint(value);
+    if (path !== "input" || typeof value !== "string") continue;
+    fingerprints[key] = await doing(`read ${value}`, () => fingerprint(value));
   }
   return fingerprints;
 }

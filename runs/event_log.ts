@@ -1,7 +1,7 @@
 /** `events.jsonl`: appended by one process, made durable in batches, followed by any number of readers. */
 
 import { type Clock, timestamp } from "../core/clock.ts";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError, systemError } from "../core/errors.ts";
 import { syncDirectory } from "../core/files.ts";
 import { dirname } from "node:path";
 import type { EventData, RunEvent } from "./event.ts";
@@ -22,6 +22,7 @@ export interface EventLogOptions {
 
 export class EventLog {
   readonly #file: Deno.FsFile;
+  readonly #path: string;
   readonly #options: EventLogOptions;
   #last_seq: number;
   #batch: RunEvent[] = [];
@@ -29,8 +30,13 @@ export class EventLog {
   #writing: Promise<void> = Promise.resolve();
   #failure: unknown = null;
 
-  private constructor(file: Deno.FsFile, last_seq: number, options: EventLogOptions) {
+  private constructor(
+    { file, path }: { file: Deno.FsFile; path: string },
+    last_seq: number,
+    options: EventLogOptions,
+  ) {
     this.#file = file;
+    this.#path = path;
     this.#last_seq = last_seq;
     this.#options = options;
   }
@@ -41,12 +47,14 @@ export class EventLog {
    * @throws {ServiceError} `format_invalid` when a line that is not the last is broken or out of order.
    */
   static async open(path: string, options: EventLogOptions): Promise<EventLog> {
-    const { last_seq, whole_bytes } = await inspect(path);
-    const file = await Deno.open(path, { write: true, create: true });
-    await file.truncate(whole_bytes);
-    await file.seek(0, Deno.SeekMode.End);
-    await syncDirectory(dirname(path));
-    return new EventLog(file, last_seq, options);
+    return await doing(`open the event log ${path}`, async () => {
+      const { last_seq, whole_bytes } = await inspect(path);
+      const file = await Deno.open(path, { write: true, create: true });
+      await file.truncate(whole_bytes);
+      await file.seek(0, Deno.SeekMode.End);
+      await syncDirectory(dirname(path));
+      return new EventLog({ file, path }, last_seq, options);
+    });
   }
 
   /** The number of the newest event, durable or not; 0 when there is none. */
@@ -97,8 +105,8 @@ export class EventLog {
       for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
       await this.#file.syncData();
     } catch (error) {
-      this.#failure = error;
-      throw error;
+      this.#failure = systemError(`write the event log ${this.#path}`, error);
+      throw this.#failure;
     }
     this.#options.on_durable?.(batch);
   }

@@ -3,7 +3,7 @@
 import { killLeftovers } from "../agent/environment/leftovers.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { ServiceError } from "../core/errors.ts";
+import { doing, ServiceError } from "../core/errors.ts";
 import { AsyncQueue } from "./async_queue.ts";
 import { type Checkpoint, loadCheckpoint, newestCheckpoint, repairCheckpoints } from "./checkpoint.ts";
 import { checkFork, refuseChanges } from "./config_identity.ts";
@@ -14,6 +14,7 @@ import { endEvent } from "./end_event.ts";
 import { EventLog, readEvents } from "./event_log.ts";
 import { forkOf, keptRate } from "./fork.ts";
 import { LiveRun } from "./live_run.ts";
+import { writeMetricsCsv } from "./metrics_csv.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
 import { openWorkerSession, type Session } from "./session.ts";
@@ -63,7 +64,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
     openSession: async () => {
       await killLeftovers(workspaces);
       await Deno.remove(workspaces, { recursive: true }).catch(() => {});
-      await Deno.mkdir(workspaces, { recursive: true });
+      await doing(`make the folder ${workspaces}`, () => Deno.mkdir(workspaces, { recursive: true }));
       return openWorkerSession({ config, entry_url, workspaces, readable });
     },
   });
@@ -114,12 +115,22 @@ export async function startPrepared(
     }
     const supervisor = await begin(run, prepared, options);
     await directory.commit();
-    const ended = supervisor.train().finally(release);
+    const ended = supervisor.train().then(
+      async (state) => {
+        await release();
+        return state;
+      },
+      async (error) => {
+        // What failed first is what is told: a full disk takes the log along.
+        await release().catch(() => {});
+        throw error;
+      },
+    );
     ended.then(() => events.close(), (error) => events.fail(error));
     return { events, stop: () => supervisor.stop(), ended };
   } catch (error) {
     if (is_new) await directory.discard();
-    await release();
+    await release().catch(() => {});
     throw error;
   }
 }
@@ -143,17 +154,21 @@ async function begin(
   }
 }
 
-/** Nothing is left to do: the end of the log is told again, and nothing is written. */
+/** Nothing is left to do: the end of the log is told again, and nothing but an absent metrics file is written. */
 async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<RunEvent>): Promise<RunState> {
+  const { csv } = run.config.metrics;
   const newest = await newestCheckpoint(run.checkpointRoot, () => {});
   if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  if (csv !== undefined && !await Deno.stat(csv).then(() => true, () => false)) {
+    await writeMetricsCsv(run.directory.eventsPath, csv);
+  }
   let end: RunEvent | null = null;
   for await (const event of readEvents(run.directory.eventsPath)) if (event.kind === "end") end = event;
   if (end?.kind === "end" && end.state === "completed") {
     events.push(end);
     return "completed";
   }
-  // The process died between the record and its last event.
+  // The process died, or the disk was full, between the record and its last event.
   run.goOnFrom(newest);
   run.emit(endEvent(run, "completed"));
   await run.flush();

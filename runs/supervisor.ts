@@ -222,20 +222,23 @@ export class Supervisor {
 
   async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
     const run = this.#run;
-    const { config } = run;
+    const { csv } = run.config.metrics;
     const error = end === null ? errorRecord(failure) : null;
     const reason = error && failureReason(error.code);
     const detail = error?.message ?? null;
     const ended: RunState = end ?? "failed";
-    await run.enter(ended, { reason, detail });
-    const last = endEvent(run, ended, { reason, detail });
-    const fall = fallWarning(last);
-    if (fall) run.warn(fall);
-    run.emit(last);
-    if (config.metrics.csv !== undefined) {
+    try {
+      await run.enter(ended, { reason, detail });
+      const last = endEvent(run, ended, { reason, detail });
+      const fall = fallWarning(last);
+      if (fall) run.warn(fall);
+      run.emit(last);
       await run.flush();
-      await writeMetricsCsv(run.directory.eventsPath, config.metrics.csv);
+    } catch (unwritten) {
+      // A full disk takes the log along: what failed first is told.
+      throw failure instanceof ServiceError ? failure : unwritten;
     }
+    if (csv !== undefined) await writeMetricsCsv(run.directory.eventsPath, csv);
     return ended;
   }
 }

@@ -1,0 +1,137 @@
+/** What a disk that fills up costs a run: the update under way, and never what is on it. */
+
+import assert from "node:assert/strict";
+import { ObserveWriter, readIndex } from "../agent/observe.ts";
+import { testGroup } from "../agent/rollout/test_groups.ts";
+import { systemClock } from "../core/clock.ts";
+import { ServiceError } from "../core/errors.ts";
+import { MORE, startTestRun, type TestRunOptions, withFolder } from "../runs/testing_run.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+
+/** Inside the namespace: where a small disk is mounted. */
+const DISK = Deno.env.get("SVC_TEST_DISK");
+const FILLER = `${DISK}/filler`;
+
+/** Why no disk can be mounted here; null: it can. */
+async function obstacle(): Promise<string | null> {
+  if (Deno.build.os !== "linux" || Deno.uid() !== 0) return "mounting a small disk needs root on Linux";
+  const mount = ["-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"];
+  const tried = await new Deno.Command("unshare", { args: mount, stdout: "null", stderr: "null" }).output()
+    .catch(() => null);
+  return tried?.success ? null : "unshare -m cannot mount a disk here";
+}
+
+function fill(): void {
+  const piece = new Uint8Array(4096);
+  try {
+    using file = Deno.openSync(FILLER, { write: true, create: true });
+    while (true) file.writeSync(piece);
+  } catch { /* it is full */ }
+}
+
+const start = (options: Omit<TestRunOptions, "newEngine">) =>
+  startTestRun({
+    clock: systemClock,
+    ...options,
+    newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
+  });
+
+/** Fills the disk before the n-th request of a method. */
+function fillAt(method: string, n: number): (called: string) => void {
+  let count = 0;
+  return (called) => {
+    if (called === method && ++count === n) fill();
+  };
+}
+
+const FULL = /^Cannot [^\n]*: no space is left on the disk; free some space/;
+
+/** The words that a run which meets a full disk leaves, in its end or as the error of its process. */
+async function failure(options: Omit<TestRunOptions, "newEngine">): Promise<string> {
+  const run = await start(options);
+  const drained = Array.fromAsync(run.events).catch(() => {});
+  const words = await run.ended.then(async (state) => {
+    const { error } = JSON.parse(await Deno.readTextFile(`${options.root}/runs/test/run.json`));
+    assert.equal(state, "failed");
+    return error.detail as string;
+  }, (error: ServiceError) => {
+    assert.ok(error instanceof ServiceError, String(error));
+    return error.message;
+  });
+  await drained;
+  return words;
+}
+
+const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
+
+if (DISK === undefined) {
+  const reason = await obstacle();
+  Deno.test({
+    name: `a run on a disk that fills up${reason === null ? "" : ` (skipped: ${reason})`}`,
+    ignore: reason !== null,
+    fn: () =>
+      withFolder(async (disk) => {
+        const test = [Deno.execPath(), "test", "-A", "--no-check", new URL(import.meta.url).pathname];
+        const script = 'mount -t tmpfs -o size=1m none "$SVC_TEST_DISK" && exec "$@"';
+        const { success, stdout, stderr } = await new Deno.Command("unshare", {
+          args: ["-m", "sh", "-c", script, "sh", ...test],
+          env: { SVC_TEST_DISK: disk },
+        }).output();
+        const text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("\n");
+        assert.ok(success, text);
+        assert.match(text, /\b3 passed/);
+      }),
+  });
+} else {
+  Deno.test("the run fails with the place and the reason, and goes on to the same adapter", () =>
+    withFolder(async (elsewhere) => {
+      assert.equal(await (await start({ root: elsewhere })).ended, "completed");
+      const adapter = await adapterOf(elsewhere);
+      for (const [method, n] of [["train_step", 2], ["checkpoint_save", 2], ["adapter_save", 1]] as const) {
+        const root: string = `${DISK}/${method}`;
+        assert.match(await failure({ root, refuse: fillAt(method, n) }), FULL, method);
+        await Deno.remove(FILLER);
+        const resumed = await start({ root, start: { mode: "resume" } });
+        assert.equal(await resumed.ended, "completed", method);
+        assert.equal(await adapterOf(root), adapter, method);
+        await Deno.remove(root, { recursive: true });
+      }
+    }));
+
+  Deno.test("metrics that found no room are written when the run is told again", () =>
+    withFolder(async (root) => {
+      const csv = `${DISK}/metrics.csv`, more = MORE;
+      const change: TestRunOptions["change"] = (config) => config.metrics.csv = csv;
+      const run = await start({ root, more, change, refuse: fillAt("adapter_save", 1) });
+      const message =
+        /metrics\.csv: no space is left.*The metrics are in .*events\.jsonl; svc train --resume writes/;
+      const drained = assert.rejects(Array.fromAsync(run.events), { code: "internal", message });
+      await assert.rejects(run.ended, message);
+      await drained;
+      await assert.rejects(Deno.stat(csv), Deno.errors.NotFound);
+      await Deno.remove(FILLER);
+      assert.equal(await (await start({ root, more, change, start: { mode: "resume" } })).ended, "completed");
+      assert.match(await Deno.readTextFile(csv), /^seq,time,update,step,name,value\n/);
+    }));
+
+  Deno.test("an update that found no room in the observe directory is written later", async () => {
+    const directory = `${DISK}/trajectories`;
+    const options = {
+      directory,
+      every: 1,
+      updates: 2,
+      max_text_chars: 0,
+      clock: systemClock,
+      tokenText: String,
+    };
+    const writer = await ObserveWriter.open(options);
+    const group = () => ({ ...testGroup([{ terminal: 1 }, { terminal: 0 }]), update: 1 });
+    await writer.write(1, [group()], {});
+    fill();
+    await assert.rejects(writer.write(2, [group()], {}), { name: "ServiceError", message: FULL });
+    await Deno.remove(FILLER);
+    await (await ObserveWriter.open(options)).write(2, [group()], {});
+    const { updates, skipped_lines } = await readIndex(directory);
+    assert.deepEqual([updates.map(({ update }) => update), skipped_lines], [[1, 2], 0]);
+  });
+}

@@ -7,6 +7,7 @@ import type { EvaluationResult } from "../runs/algorithm.ts";
 import { prepareRun } from "../runs/prepare.ts";
 import { loadRequest, openWorkerSession, type Session } from "../runs/session.ts";
 import type { EvaluateOptions } from "./context.ts";
+import { openScratchFolder } from "./scratch_folder.ts";
 
 /** The engine's name of the adapter that is tried. */
 const EVALUATED = "evaluated";
@@ -32,9 +33,9 @@ export async function evaluateAlone(
   const prepared = await prepareRun(loaded);
   const { config } = prepared;
   const path = adapter === null ? config.lora.init_adapter ?? null : resolve(adapter);
-  const workspaces = await Deno.makeTempDir({ prefix: "svc-eval-" });
+  const scratch = await openScratchFolder();
   try {
-    const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
+    const session = openSession({ config, workspaces: scratch.path, readable: path === null ? [] : [path] });
     try {
       const { engine } = session;
       await engine.call("load", loadRequest(config));
@@ -48,7 +49,7 @@ export async function evaluateAlone(
       await session.close();
     }
   } finally {
-    await Deno.remove(workspaces, { recursive: true });
+    await scratch.close();
   }
 }
 

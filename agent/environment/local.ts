@@ -2,7 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
-import { ServiceError } from "../../core/errors.ts";
+import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../scenario/scenario.ts";
 import { runFilesTool } from "../tools/builtin/files.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
@@ -17,7 +17,7 @@ import type {
   VerifyAnswer,
 } from "./environment.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
-import { Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
+import { removeFolder, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
 export interface LocalEnvironmentOptions extends ToolsetChoice {
@@ -74,10 +74,8 @@ class LocalEnvironment implements Environment {
     },
   ): Promise<LocalEnvironment> {
     const { directory } = options;
-    const made = await Deno.makeTempDir({
-      prefix: WORKSPACE_PREFIX,
-      ...(directory ? { dir: directory } : {}),
-    });
+    const place = { prefix: WORKSPACE_PREFIX, ...(directory ? { dir: directory } : {}) };
+    const made = await doing("make a workspace", () => Deno.makeTempDir(place), "environment_failed");
     const workspace = new Workspace(await Deno.realPath(made));
     const environment = new LocalEnvironment(workspace, scenario.env ?? NO_ENV, options);
     try {
@@ -140,10 +138,7 @@ class LocalEnvironment implements Environment {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await Deno.remove(this.workspace.root, { recursive: true }).catch(async () => {
-      await makeRemovable(this.workspace.root).catch(() => {});
-      await Deno.remove(this.workspace.root, { recursive: true }).catch(() => {});
-    });
+    await removeFolder(this.workspace.root).catch(() => {});
   }
 
   /** How a command ended, and the end of what it wrote. */
@@ -181,12 +176,4 @@ function toldNothing({ ended, code }: CommandResult): boolean {
 function ending(result: CommandResult): string {
   if (result.ended === "timeout") return "ran past exec_timeout_secs";
   return result.ended === "exited" ? `ended with ${result.code}` : "was killed";
-}
-
-/** Gives folders back the rights that a task took from them. */
-async function makeRemovable(folder: string): Promise<void> {
-  await Deno.chmod(folder, 0o700);
-  for await (const entry of Deno.readDir(folder)) {
-    if (entry.isDirectory) await makeRemovable(join(folder, entry.name));
-  }
 }

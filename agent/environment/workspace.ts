@@ -92,3 +92,18 @@ function tooLarge(what: string, size: string): ServiceError {
     `Cannot ${what}: ${size}, above the limit of ${MAX_RESULT_BYTES} (MAX_RESULT_BYTES)`,
   );
 }
+
+/** Removes a folder with everything in it, also what a task took the rights from. */
+export async function removeFolder(folder: string): Promise<void> {
+  await Deno.remove(folder, { recursive: true }).catch(async () => {
+    await makeRemovable(folder).catch(() => {});
+    await Deno.remove(folder, { recursive: true });
+  });
+}
+
+async function makeRemovable(folder: string): Promise<void> {
+  await Deno.chmod(folder, 0o700);
+  for await (const entry of Deno.readDir(folder)) {
+    if (entry.isDirectory) await makeRemovable(join(folder, entry.name));
+  }
+}

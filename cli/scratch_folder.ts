@@ -1,0 +1,59 @@
+/** A folder of one process among the temporary files, and what is done about those of killed ones. */
+
+import { dirname } from "node:path";
+import { killLeftovers } from "../agent/environment/leftovers.ts";
+import { removeFolder } from "../agent/environment/workspace.ts";
+import { doing } from "../core/errors.ts";
+
+const PREFIX = "svc-eval-";
+
+/** Held as long as the process lives: however that ends, the system lets it go. */
+const LOCK = "lock";
+
+export interface ScratchFolder {
+  path: string;
+  /** Removes it with everything in it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes a folder, after those were removed whose process is dead: the ones of this user whose lock nobody holds, with
+ * the processes that commands of theirs left.
+ *
+ * @param parent Left out: the system's folder of temporary files.
+ * @throws {ServiceError} `config_invalid` where none can be made.
+ */
+export async function openScratchFolder(parent?: string): Promise<ScratchFolder> {
+  const options = { prefix: PREFIX, ...(parent === undefined ? {} : { dir: parent }) };
+  return await doing("make a temporary folder (TMPDIR names where)", async () => {
+    while (true) {
+      const path = await Deno.makeTempDir(options);
+      const lock = await Deno.open(`${path}/${LOCK}`, { write: true, createNew: true });
+      await lock.lock(true);
+      // Whoever swept in between took it for a dead one's.
+      const is_there = await Deno.lstat(`${path}/${LOCK}`).then(() => true, () => false);
+      if (!is_there) {
+        lock.close();
+        continue;
+      }
+      await sweep(dirname(path));
+      return { path, close: () => removeFolder(path).finally(() => lock.close()) };
+    }
+  }, "config_invalid");
+}
+
+async function sweep(parent: string): Promise<void> {
+  for await (const { name, isDirectory } of Deno.readDir(parent)) {
+    if (isDirectory && name.startsWith(PREFIX)) await removeDead(`${parent}/${name}`).catch(() => {});
+  }
+}
+
+/** One that another process is just making has no lock yet, and stays. */
+async function removeDead(path: string): Promise<void> {
+  const { uid } = await Deno.lstat(path);
+  if (Deno.build.os !== "windows" && uid !== Deno.uid()) return;
+  using lock = await Deno.open(`${path}/${LOCK}`, { read: true, write: true });
+  if (!await lock.tryLock(true)) return;
+  await killLeftovers(path);
+  await removeFolder(path);
+}

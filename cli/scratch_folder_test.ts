@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { openScratchFolder } from "./scratch_folder.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+async function withParent(body: (parent: string) => Promise<void>) {
+  const parent = await Deno.makeTempDir();
+  try {
+    await body(parent);
+  } finally {
+    await Deno.remove(parent, { recursive: true });
+  }
+}
+
+const names = async (path: string) =>
+  (await Array.fromAsync(Deno.readDir(path))).map(({ name }) => name).sort();
+
+const MODULE = new URL("./scratch_folder.ts", import.meta.url).href;
+const CONFIG = new URL("../deno.json", import.meta.url).pathname;
+
+/** A process that holds a folder with a workspace in it, and a command of that which outlives it. */
+async function holder(parent: string) {
+  const code = `
+    const { openScratchFolder } = await import(${JSON.stringify(MODULE)});
+    const { path } = await openScratchFolder(${JSON.stringify(parent)});
+    await Deno.mkdir(path + "/svc-workspace-x");
+    await Deno.writeTextFile(path + "/svc-workspace-x/file", "");
+    const child = new Deno.Command("sleep", {
+      args: ["1000"], env: { HOME: path + "/svc-workspace-x" }, stdin: "null", stdout: "null", stderr: "null",
+    }).spawn();
+    console.log(path + " " + child.pid);
+    setInterval(() => {}, 1000);`;
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--config", CONFIG, code],
+    stdout: "piped",
+  }).spawn();
+  const reader = process.stdout.getReader();
+  const [path, child] = new TextDecoder().decode((await reader.read()).value).trim().split(" ");
+  await reader.cancel();
+  const kill = async () => {
+    process.kill("SIGKILL");
+    await process.status;
+  };
+  return { path: path!, child: Number(child), kill };
+}
+
+/** A killed process that nobody has waited for yet is dead. */
+async function isAlive(pid: number): Promise<boolean> {
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => null);
+  return stat !== null && !/\) [ZX] /.test(stat);
+}
+
+Deno.test("a folder goes when it is closed", strict, () =>
+  withParent(async (parent) => {
+    const scratch = await openScratchFolder(parent);
+    await Deno.writeTextFile(`${scratch.path}/file`, "");
+    await scratch.close();
+    assert.deepEqual(await names(parent), []);
+  }));
+
+Deno.test(
+  "what a killed process left goes at the next start, and what a living one uses stays",
+  strict,
+  () =>
+    withParent(async (parent) => {
+      await Deno.mkdir(`${parent}/svc-eval-being-made`);
+      await Deno.mkdir(`${parent}/somebody-elses`);
+      await Deno.writeTextFile(`${parent}/somebody-elses/lock`, "");
+      const [dead, living] = [await holder(parent), await holder(parent)];
+      await dead.kill();
+      const mine = await openScratchFolder(parent);
+      const other = await openScratchFolder(parent);
+      const left = [living.path, mine.path, other.path].map((path) => path.split("/").at(-1)!);
+      assert.deepEqual(await names(parent), [...left, "somebody-elses", "svc-eval-being-made"].sort());
+      if (Deno.build.os === "linux") {
+        assert.deepEqual([await isAlive(dead.child), await isAlive(living.child)], [false, true]);
+      }
+      await living.kill();
+      Deno.kill(living.child, "SIGKILL");
+      await other.close();
+      await mine.close();
+    }),
+);
+
+Deno.test("where no folder can be made, the reason is told", strict, () =>
+  withParent(async (parent) => {
+    await assert.rejects(openScratchFolder(`${parent}/none`), {
+      name: "ServiceError",
+      code: "config_invalid",
+      message: "Cannot make a temporary folder (TMPDIR names where): there is no such file or folder",
+    });
+  }));

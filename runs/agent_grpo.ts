@@ -89,7 +89,7 @@ export class AgentGrpo implements Algorithm {
     const rollout_seconds = (rolled_out_ms - started_ms) / 1000;
     let learned: Learned, values: Metrics;
     try {
-      finishGroups(groups, this.#settings);
+      finishGroups(groups, { ...this.#settings, ctx: this.#options.config.training.ctx });
       learned = await this.#learn(groups, request);
       const train_seconds = (clock.monotonic_ms() - rolled_out_ms) / 1000;
       values = {

@@ -64,6 +64,8 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
 export const covers = (keys: readonly string[], key: string) =>
   keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
 
+const isForkable = (key: string) => covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key);
+
 /** The keys that decide what is learned, by their dotted names; a file counts by what it holds, not by its path. */
 export type Identity = Record<string, unknown>;
 
@@ -128,12 +130,13 @@ export function changedKeys(before: Identity, after: Identity): string[] {
 export function refuseChanges(before: Identity, after: Identity, directory: string): void {
   const changed = changedKeys(before, after);
   if (changed.length === 0) return;
+  const other = changed.every(isForkable)
+    ? "start a fork of a checkpoint with --fork and another [run].directory"
+    : "start a new run with another [run].directory";
   throw new ServiceError(
     "conflict",
-    `Cannot resume the run in ${directory}: ${
-      changed.join(", ")
-    } changed, or what the file holds; change it back, ` +
-      "or start a fork of a checkpoint with --fork",
+    `Cannot resume the run in ${directory}: ${changed.join(", ")} changed, or what the file holds; ` +
+      `change it back, or ${other}`,
     { changed },
   );
 }
@@ -145,7 +148,7 @@ export function refuseChanges(before: Identity, after: Identity, directory: stri
  */
 export function checkFork(before: Identity, after: Identity): string[] {
   const changed = changedKeys(before, after);
-  const forbidden = changed.filter((key) => !covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key));
+  const forbidden = changed.filter((key) => !isForkable(key));
   if (forbidden.length > 0) {
     throw new ServiceError(
       "conflict",

@@ -42,6 +42,41 @@ Deno.test("places and names do not change a run's identity, training does", () =
   assert.throws(() => refuseChanges(identity(config), identity(other), "/d"), /training\.lr.*--fork/);
 });
 
+Deno.test("a resume proposes a fork where a fork would be taken, else a new run", () => {
+  const before = testConfig("/somewhere");
+  const refusal = (change: (config: ReturnType<typeof testConfig>) => void) => {
+    const after = structuredClone(before);
+    change(after);
+    const [from, to] = [identityOf(before, {}), identityOf(after, {})];
+    const proposes_fork = (() => {
+      try {
+        return refuseChanges(from, to, "/d") ?? "";
+      } catch (error) {
+        return (error as Error).message;
+      }
+    })();
+    const is_taken = (() => {
+      try {
+        return checkFork(from, to) !== null;
+      } catch {
+        return false;
+      }
+    })();
+    assert.equal(/--fork/.test(proposes_fork), is_taken, proposes_fork);
+    if (!is_taken) assert.match(proposes_fork, /change it back, or start a new run/);
+    return is_taken;
+  };
+  assert.ok(refusal((config) => config.agent!.updates = 9));
+  assert.ok(refusal((config) => config.agent!.clip_high = 0.5));
+  assert.ok(!refusal((config) => config.agent!.group_size = 6));
+  assert.ok(
+    !refusal((config) => {
+      config.training.lr = 1;
+      config.lora.rank = 2;
+    }),
+  );
+});
+
 Deno.test("a fork may change what the contract allows, key by key", () => {
   const before = testConfig("/somewhere");
   const fork = (change: (config: ReturnType<typeof testConfig>) => void) => {

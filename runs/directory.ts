@@ -9,6 +9,7 @@ import { type Clock, timestamp } from "../core/clock.ts";
 import { ServiceError, systemError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { newId } from "../core/ids.ts";
+import { listCheckpoints } from "./checkpoint.ts";
 import { DirectoryLock } from "./directory_lock.ts";
 import { configToml, type Identity, identityHash } from "./config_identity.ts";
 import {
@@ -140,9 +141,14 @@ export class RunDirectory {
   async #takeUp(): Promise<void> {
     if (isLive(this.#record.state)) await this.update({ state: "interrupted", state_reason: null });
     if (this.#record.state !== "cancelled") return;
+    const root = this.#config.checkpoint?.directory ?? `${this.path}/checkpoints`;
+    const has_checkpoint = (await listCheckpoints(root)).length > 0;
     throw new ServiceError(
       "conflict",
-      `Cannot resume the run in ${this.path}: it was cancelled; start a fork of a checkpoint with --fork`,
+      `Cannot resume the run in ${this.path}: it was cancelled; ` +
+        (has_checkpoint
+          ? "start a fork of a checkpoint with --fork and another [run].directory"
+          : "it has no checkpoint to fork: start a new run with another [run].directory"),
     );
   }
 }

@@ -175,7 +175,15 @@ Deno.test("a cancelled run is not resumed, a damaged record is named", strict, a
     const directory = await open(root);
     await directory.update({ state: "cancelled" });
     directory.close();
-    await assert.rejects(open(root, { mode: "resume" }), /it was cancelled/);
+    await assert.rejects(
+      open(root, { mode: "resume" }),
+      /it was cancelled; it has no checkpoint to fork: start a new run/,
+    );
+    await Deno.mkdir(`${directory.path}/checkpoints/update_000001`, { recursive: true });
+    await assert.rejects(
+      open(root, { mode: "resume" }),
+      /it was cancelled; start a fork of a checkpoint with --fork/,
+    );
     await Deno.writeTextFile(`${directory.path}/run.json`, "{");
     await assert.rejects(open(root, { mode: "resume" }), { code: "format_invalid" });
   });

@@ -8,6 +8,9 @@ import { checkLost, settleRewards } from "./reward.ts";
 export interface GradingSettings {
   truncation: "drop" | "min_reward";
   max_dropped_fraction: number;
+  /** `agent.max_trajectory_tokens` and `training.ctx`, for advice; left out: not known to be equal. */
+  max_trajectory_tokens?: number;
+  ctx?: number;
   advantage: AdvantageKind;
 }
 
@@ -21,5 +24,5 @@ export function finishGroups(groups: readonly Group[], settings: GradingSettings
     settleRewards(group, settings.truncation);
     if (group.status === "kept") assignAdvantages(group, settings.advantage);
   }
-  checkLost(groups, settings.max_dropped_fraction);
+  checkLost(groups, settings);
 }

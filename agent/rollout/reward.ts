@@ -62,12 +62,20 @@ export function lostFraction(groups: readonly Group[]): number {
   return members.length === 0 ? 0 : lostMembers(groups).length / members.length;
 }
 
+/** Keys that decide what is lost and what can be done about it. */
+export interface LossLimits {
+  max_dropped_fraction: number;
+  max_trajectory_tokens?: number;
+  ctx?: number;
+}
+
 /**
  * Stops a run that loses more than `max_dropped_fraction` of an update's trajectories.
  *
  * @throws {ServiceError} `max_dropped_fraction`, with the count of each reason ({@link lostReasons}).
  */
-export function checkLost(groups: readonly Group[], max_dropped_fraction: number): void {
+export function checkLost(groups: readonly Group[], limits: LossLimits): void {
+  const { max_dropped_fraction } = limits;
   const fraction = lostFraction(groups);
   if (fraction <= max_dropped_fraction) return;
   const members = groups.flatMap((group) => group.members);
@@ -76,8 +84,7 @@ export function checkLost(groups: readonly Group[], max_dropped_fraction: number
     "max_dropped_fraction",
     `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${
       reasonsText(reasons)
-    }), more than ` +
-      `agent.max_dropped_fraction = ${max_dropped_fraction}${advice(lost)}` +
+    }), more than agent.max_dropped_fraction = ${max_dropped_fraction}${advice(lost, limits)}` +
       (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : ""),
     { update: groups[0]?.update ?? null, lost: lost.length, trajectories: members.length, reasons },
   );
@@ -91,10 +98,17 @@ const LIMIT_KEYS: Partial<Record<StopReason, string>> = {
   timeout: "agent.max_rollout_secs",
 };
 
-/** What to change for the limits that were hit; nothing where none was, as when an environment broke. */
-function advice(lost: readonly Trajectory[]): string {
-  const hit = new Set(lost.map(({ stop_reason }) => LIMIT_KEYS[stop_reason]));
+/**
+ * What to change for the limits that were hit; nothing where none was, as when an environment broke. A trajectory that
+ * its group took along was within them.
+ */
+function advice(lost: readonly Trajectory[], { max_trajectory_tokens, ctx }: LossLimits): string {
+  const truncated = lost.filter(({ status }) => status === "dropped");
+  const hit = new Set(truncated.map(({ stop_reason }) => LIMIT_KEYS[stop_reason]));
   hit.delete(undefined);
+  if (ctx !== undefined && max_trajectory_tokens === ctx && hit.delete(LIMIT_KEYS.max_trajectory_tokens)) {
+    hit.add("training.ctx (agent.max_trajectory_tokens can be no larger)");
+  }
   return hit.size === 0 ? "" : `; raise ${[...hit].join(", ")} or set agent.truncation = "min_reward"`;
 }
 

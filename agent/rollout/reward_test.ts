@@ -1,4 +1,4 @@
-import { deepEqual, equal, throws } from "node:assert/strict";
+import { deepEqual, equal, ok, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { checkLost, earnedReward, lostFraction, passed, settleRewards } from "./reward.ts";
@@ -59,7 +59,7 @@ Deno.test("losing more than max_dropped_fraction stops the run and says why", ()
   }]);
   const groups = [lossy, rewardedGroup([1, 0, 0, 1], 1)];
   finishGroups(groups, { ...settings, max_dropped_fraction: 0.25 });
-  throws(() => checkLost(groups, 0.249), (error: unknown) => {
+  throws(() => checkLost(groups, { max_dropped_fraction: 0.249 }), (error: unknown) => {
     if (!(error instanceof ServiceError)) return false;
     equal(error.code, "max_dropped_fraction");
     equal(
@@ -82,7 +82,7 @@ Deno.test("where no limit was hit, no limit is to be raised", () => {
   const failed: TestMember = { stop_reason: "environment_failed", step_rewards: [] };
   const broken = testGroup([{ terminal: 1 }, failed, failed]);
   finishGroups([broken], { ...settings, max_dropped_fraction: 1 });
-  throws(() => checkLost([broken], 0.5), (error: ServiceError) => {
+  throws(() => checkLost([broken], { max_dropped_fraction: 0.5 }), (error: ServiceError) => {
     equal(
       error.message,
       "Cannot learn from the update: 3 of 3 trajectories are lost (1 group_dropped, 2 environment_failed), more than " +
@@ -101,6 +101,38 @@ Deno.test("min_reward compares a truncated attempt by the lowest reward, and it 
   deepEqual(group.members.map(({ total_reward }) => total_reward), [1, 1, 1]);
   deepEqual(group.members.map(passed), [true, true, false]);
   deepEqual(group.members.map(earnedReward), [1, 1, 0.25]);
+});
+
+Deno.test("the advice names the key that binds, and nothing that would change nothing", () => {
+  const message = (
+    truncation: "drop" | "min_reward",
+    limits: { max_trajectory_tokens?: number; ctx?: number },
+  ) => {
+    const group = testGroup([{ terminal: 1 }, { stop_reason: "max_trajectory_tokens" }, {
+      stop_reason: "environment_failed",
+    }]);
+    // What is truncated stays with min_reward; without the third there is one member too few.
+    const groups = truncation === "drop" ? [group] : [testGroup([
+      { stop_reason: "max_trajectory_tokens" },
+      { stop_reason: "environment_failed" },
+    ])];
+    finishGroups(groups, { ...settings, truncation, max_dropped_fraction: 1 });
+    try {
+      checkLost(groups, { max_dropped_fraction: 0, ...limits });
+    } catch (error) {
+      return (error as ServiceError).message;
+    }
+    throw new Error("nothing was lost");
+  };
+  ok(
+    /; raise agent\.max_trajectory_tokens or set/.test(
+      message("drop", { max_trajectory_tokens: 512, ctx: 1024 }),
+    ),
+  );
+  ok(/; raise training\.ctx \(agent\.max_trajectory_tokens can be no larger\) or set/.test(
+    message("drop", { max_trajectory_tokens: 1024, ctx: 1024 }),
+  ));
+  ok(!/raise|truncation/.test(message("min_reward", { max_trajectory_tokens: 1024, ctx: 1024 })));
 });
 
 Deno.test("an attempt passes with a total above 0", () => {

@@ -11,6 +11,7 @@ import { Batcher, type DrawnBlock } from "../sampler/batcher.ts";
 import { Sampler } from "../sampler/sampler.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
+import { outOfMemory, withAdvice } from "./memory_advice.ts";
 import type {
   EngineCounters,
   EngineMessage,
@@ -84,7 +85,7 @@ export class Engine {
       this.#pump();
       port.postMessage({ id, answer: await answer });
     } catch (error) {
-      port.postMessage({ id, error: errorRecord(this.#lost ?? error) });
+      port.postMessage({ id, error: errorRecord(this.#lost ?? withAdvice(error)) });
     }
   }
 
@@ -183,7 +184,7 @@ export class Engine {
       return await this.#loaded.batcher.step();
     } catch (error) {
       this.#loaded.model.recorder.discard();
-      this.#loaded.batcher.fail(this.#lost ?? error);
+      this.#loaded.batcher.fail(this.#lost ?? withAdvice(error));
       return false;
     }
   }
@@ -217,8 +218,7 @@ export class Engine {
     gpu.device.addEventListener("uncapturederror", (event) => {
       const { error } = event as GPUUncapturedErrorEvent;
       if (error instanceof GPUOutOfMemoryError) {
-        const advice = "Lower training.micro_batch_tokens, training.ctx or agent.concurrent_rollouts";
-        lose(new ServiceError("out_of_memory", `Cannot go on: the device has no more memory. ${advice}`));
+        lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
       } else {lose(
           new ServiceError("internal", `Cannot go on: the device refuses a command: ${error.message}`),
         );}
@@ -236,8 +236,10 @@ export class Engine {
     const max_prefill = Math.min(request.micro_batch_tokens, 512);
     const pages = ceilDiv(kv_tokens, PAGE_TOKENS);
     const sizes = { max_sequences, max_prefill, slots, slot_pages, pages, kv, block_steps };
+    gpu.device.pushErrorScope("out-of-memory");
+    let failed: GPUError | null = null;
     try {
-      this.#loaded = {
+      const built = {
         ...loaded,
         request,
         adapters: new Adapters(allocator, model, loaded.name),
@@ -247,7 +249,11 @@ export class Engine {
           failed: (sequence, error) => this.#failed(sequence, error),
         }),
       };
+      failed = await gpu.device.popErrorScope();
+      if (failed) throw outOfMemory(`load ${request.path}`, allocator.bytes);
+      this.#loaded = built;
     } catch (error) {
+      if (!failed) await gpu.device.popErrorScope();
       model.recorder.destroy();
       allocator.destroy();
       throw error;

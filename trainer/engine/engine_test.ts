@@ -4,14 +4,17 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { EngineClient } from "./client.ts";
 import { Engine, type ServedPort } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
+import type { LoadRequest, TrainingSample } from "./protocol.ts";
 import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./tested_engine.ts";
-import type { TrainingSample } from "./protocol.ts";
 
-async function openEngine(): Promise<TestedEngine> {
+function newEngine(): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();
   new Engine().serve(port1 as unknown as ServedPort);
-  const client = new EngineClient(port2);
-  await client.call("load", {
+  return { client: new EngineClient(port2), port1 };
+}
+
+async function tinyAgent(changes: Partial<LoadRequest> = {}): Promise<LoadRequest> {
+  return {
     path: await fixturePath("models/tiny-agent-f16.gguf"),
     device: { device: "auto", webgpu: "auto" },
     compute: "f32",
@@ -21,7 +24,13 @@ async function openEngine(): Promise<TestedEngine> {
     kv_tokens: 16 * 512,
     micro_batch_tokens: 512,
     loss_chunk_rows: 256,
-  });
+    ...changes,
+  };
+}
+
+async function openEngine(): Promise<TestedEngine> {
+  const { client, port1 } = newEngine();
+  await client.call("load", await tinyAgent());
   return {
     client,
     logprob_tolerance: 1e-5,
@@ -31,6 +40,34 @@ async function openEngine(): Promise<TestedEngine> {
     },
   };
 }
+
+gpuTest(
+  "a cache that the device cannot hold names the keys that make it smaller, and the engine goes on",
+  async () => {
+    const { client, port1 } = newEngine(), { popErrorScope } = GPUDevice.prototype;
+    const keys = /kv.*training\.ctx.*agent\.concurrent_rollouts.*agent\.max_trajectory_tokens/;
+    try {
+      const huge = await tinyAgent({ kv_tokens: 2 ** 26 });
+      await assert.rejects(client.call("load", huge), { code: "out_of_memory", message: keys });
+      let scopes = 0;
+      // The second scope of a load is that of the cache and the trainer; the device says that it is full.
+      GPUDevice.prototype.popErrorScope = async function () {
+        const error = await popErrorScope.call(this);
+        return ++scopes === 2 ? new GPUOutOfMemoryError("full") : error;
+      };
+      await assert.rejects(client.call("load", await tinyAgent()), {
+        code: "out_of_memory",
+        message: /^Cannot load .*: the device has no more memory \(\w+ \d+\.\d\d GiB, .*\. For /,
+      });
+      GPUDevice.prototype.popErrorScope = popErrorScope;
+      assert.equal((await client.call("load", await tinyAgent())).layers, 4);
+    } finally {
+      GPUDevice.prototype.popErrorScope = popErrorScope;
+      await client.close();
+      port1.close();
+    }
+  },
+);
 
 testEngine("engine on the device", openEngine);
 

@@ -41,7 +41,10 @@ export async function loadModel(
   );
   const failed = await gpu.device.popErrorScope();
   if (failed || uploaded instanceof Error) allocator.destroy();
-  if (failed) throw new ServiceError("out_of_memory", `Cannot load ${path}: ${failed.message}`, { path });
+  if (failed) {
+    const reason = `the device has no more memory for its weights (${failed.message})`;
+    throw new ServiceError("out_of_memory", `Cannot load ${path}: ${reason}`, { path, component: "weights" });
+  }
   if (uploaded instanceof Error) throw uploaded;
   const tensors = [...file.tensors.values()];
   return {

@@ -109,7 +109,7 @@ export class SequenceStore {
     throw new ServiceError(
       "out_of_memory",
       `Cannot hold ${needed} more pages of ${PAGE_TOKENS} tokens for sequence ${sequence.id}: ${this.pages.available} of ` +
-        `${this.pages.size} are free. Run fewer sequences at a time`,
+        `${this.pages.size} are free. Lower agent.concurrent_rollouts`,
       { pages: this.pages.size },
     );
   }

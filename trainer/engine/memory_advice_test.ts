@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { outOfMemory, withAdvice } from "./memory_advice.ts";
+
+Deno.test("a device without memory names its largest posts, and for each the keys that make it smaller", () => {
+  const { code, message } = outOfMemory("go on", {
+    loss: 2 ** 28,
+    kv: 3 * 2 ** 30,
+    weights: 2 ** 30,
+    adapters: 0,
+  });
+  assert.equal(code, "out_of_memory");
+  assert.equal(
+    message,
+    "Cannot go on: the device has no more memory (kv 3.00 GiB, weights 1.00 GiB, loss 0.25 GiB). " +
+      "For kv: lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens, " +
+      'or set model.kv = "f16". For weights: take a smaller model, or a file with smaller weights such as Q8_0',
+  );
+  assert.equal(outOfMemory("go on", {}).message, "Cannot go on: the device has no more memory");
+});
+
+Deno.test("a refused allocation names the keys of its component, once", () => {
+  const refused = (component: string) =>
+    new ServiceError("out_of_memory", `Cannot allocate 9 bytes for ${component}: too many`, { component });
+  const keys: Record<string, RegExp> = {
+    kv: /training\.ctx.*agent\.concurrent_rollouts.*agent\.max_trajectory_tokens/,
+    sampler: /training\.ctx.*agent\.concurrent_rollouts/,
+    activations: /training\.micro_batch_tokens.*training\.ctx/,
+    loss: /training\.loss_chunk_rows/,
+    optimizer: /lora\.rank.*lora\.targets/,
+    adapters: /lora\.rank.*lora\.targets/,
+    weights: /Q8_0/,
+  };
+  for (const [component, expected] of Object.entries(keys)) {
+    const advised = withAdvice(refused(component)) as ServiceError;
+    assert.match(advised.message, /^Cannot allocate 9 bytes for \w+: too many; /);
+    assert.match(advised.message, expected);
+    assert.equal(withAdvice(advised), advised);
+  }
+  for (const other of [refused("unknown"), new ServiceError("conflict", "Cannot"), new Error("x")]) {
+    assert.equal(withAdvice(other), other);
+  }
+});

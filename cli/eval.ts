@@ -4,14 +4,14 @@ import type { Command } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
-import { jsonText } from "../core/text.ts";
+import { jsonText, printable } from "../core/text.ts";
 import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor } from "./options.ts";
 import { formatRate } from "./progress.ts";
-import { printable, type Terminal } from "./terminal.ts";
+import type { Terminal } from "./terminal.ts";
 
 interface EvalOptions {
   adapter?: string;

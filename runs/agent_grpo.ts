@@ -23,6 +23,7 @@ import { assert } from "../core/errors.ts";
 import { RandomStream, streamKey } from "../core/random.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { LossRequest } from "../trainer/engine/protocol.ts";
+import { followRollouts } from "./activity.ts";
 import type { AgentHost } from "./agent_host.ts";
 import type {
   Algorithm,
@@ -82,9 +83,10 @@ export class AgentGrpo implements Algorithm {
 
   async runUpdate(request: UpdateRequest): Promise<UpdateResult> {
     const { clock, observe } = this.#options;
-    const { update, signal } = request;
+    const { update, activity } = request;
     const started_ms = clock.monotonic_ms();
-    const groups = await this.#rollout(update, this.#draw(request.drawn), signal);
+    const groups = await this.#rollout(this.#draw(request.drawn), request);
+    activity?.show({ phase: "training", update, updates: this.updates });
     const rolled_out_ms = clock.monotonic_ms();
     const rollout_seconds = (rolled_out_ms - started_ms) / 1000;
     let learned: Learned, values: Metrics;
@@ -123,11 +125,16 @@ export class AgentGrpo implements Algorithm {
     return this.#draws.next().sort((a, b) => a - b).map((i) => scenarios[i]!);
   }
 
-  #rollout(update: number, scenarios: Scenario[], signal: AbortSignal): Promise<Group[]> {
+  #rollout(scenarios: Scenario[], { update, signal, activity }: UpdateRequest): Promise<Group[]> {
     const { agent, adapter, config } = this.#options;
     const { group_size, concurrent_rollouts, temperature } = this.#settings;
     const sampling = { domain: "train" as const, seed: config.run.seed, temperature };
-    return agent.rollout({ update, scenarios, group_size, concurrent_rollouts, sampling, adapter }, signal);
+    const progress = { phase: "rollouts" as const, update, updates: this.updates };
+    const total = scenarios.length * group_size;
+    return followRollouts(
+      agent.rollout({ update, scenarios, group_size, concurrent_rollouts, sampling, adapter }, signal),
+      (done) => activity?.show({ ...progress, done, total }),
+    );
   }
 
   /** Every optimiser step of the update. */

@@ -36,8 +36,8 @@ async function grpo(
   const clock = new ManualClock();
   const observed: { update: number; groups: readonly Group[]; metrics: Metrics }[] = [];
   const host = testAgentHost({ config, engine, clock, verify });
-  const rollout: AgentHost["rollout"] = async (...request) => {
-    const groups = await host.rollout(...request);
+  const rollout: AgentHost["rollout"] = async function* (...request) {
+    const groups = yield* host.rollout(...request);
     rolled_out(groups);
     return groups;
   };

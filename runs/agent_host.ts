@@ -4,7 +4,7 @@ import type { ChatFormat } from "../agent/rollout/chat_format.ts";
 import type { EnvironmentFactory } from "../agent/environment/environment.ts";
 import type { Group } from "../agent/rollout/group.ts";
 import type { RolloutSampling, RolloutSettings } from "../agent/rollout/rollout_options.ts";
-import { rolloutGroups } from "../agent/rollout/scheduler.ts";
+import { rolloutNews } from "../agent/rollout/scheduler.ts";
 import type { Message } from "../agent/rollout/trajectory.ts";
 import { generateTurn } from "../agent/rollout/turn_generation.ts";
 import type { Scenario } from "../agent/scenario/scenario.ts";
@@ -45,8 +45,8 @@ export interface GenerateAnswer {
 }
 
 export interface AgentHost {
-  /** The groups of all scenarios, in their order, with the environments' rewards. */
-  rollout(request: RolloutRequest, signal: AbortSignal): Promise<Group[]>;
+  /** Returns the groups of all scenarios, in their order, with the environments' rewards; yields how many attempts ended. */
+  rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
   /** One assistant turn, without executing its calls. */
   generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
 }
@@ -80,14 +80,18 @@ export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
 
 export function createAgentHost(options: AgentHostOptions): AgentHost {
   return {
-    async rollout(request, signal) {
+    async *rollout(request, signal) {
       const { settings, engine, chat, environment, clock } = options;
       if (!environment || !settings) {
         throw new ServiceError("conflict", "Cannot roll out: the run has no [agent.environment]");
       }
-      return await Array.fromAsync(
-        rolloutGroups({ ...request, settings, engine, chat, environment, clock, signal }),
-      );
+      const groups: Group[] = [];
+      const news = rolloutNews({ ...request, settings, engine, chat, environment, clock, signal });
+      for await (const item of news) {
+        if ("group" in item) groups.push(item.group);
+        else yield item.ended;
+      }
+      return groups;
     },
     generate: (request, signal) => generate(options, request, signal),
   };

@@ -20,7 +20,9 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
   // A model file that cannot be read fails every call, not the worker.
   host.catch(() => {});
   const methods: AgentHost = {
-    rollout: async (request, signal) => await (await host).rollout(request, signal),
+    async *rollout(request, signal) {
+      return yield* (await host).rollout(request, signal);
+    },
     generate: async (request, signal) => await (await host).generate(request, signal),
   };
   serveRpc(port, { ...methods });
@@ -43,7 +45,7 @@ async function openHost({ config, workspaces }: AgentStart, engine: EngineClient
 export function agentClient(port: RpcPort): { host: AgentHost; client: RpcClient<AgentMethods> } {
   const client = new RpcClient<AgentMethods>(port);
   const host: AgentHost = {
-    rollout: (request, signal) => client.call("rollout", request, signal),
+    rollout: (request, signal) => client.stream("rollout", request, signal),
     generate: (request, signal) => client.call("generate", request, signal),
   };
   return { host, client };

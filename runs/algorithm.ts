@@ -2,6 +2,7 @@
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../agent/rollout/lost.ts";
+import type { ActivityFeed } from "./activity.ts";
 import type { HistoryEntry } from "./checkpoint.ts";
 import type { EvaluationRecord } from "./evaluation_record.ts";
 import type { GroupSummary, Rate, RowCounts } from "./event.ts";
@@ -16,6 +17,8 @@ export interface UpdateRequest {
   learningRate(step: number): number;
   /** Aborts when the update is to be thrown away. */
   signal: AbortSignal;
+  /** Where the update shows how far it is; left out: nobody watches. */
+  activity?: ActivityFeed;
 }
 
 export interface StepRecord {
@@ -51,6 +54,8 @@ export interface EvaluationRequest {
   /** Attempts at once; left out: as many as rollouts. */
   concurrent_rollouts?: number;
   signal: AbortSignal;
+  /** Where the evaluation shows how far it is; left out: nobody watches. */
+  activity?: ActivityFeed;
 }
 
 export interface EvaluationResult {

@@ -6,6 +6,7 @@ import { reasonsText } from "../agent/rollout/lost.ts";
 import type { Scenario } from "../agent/scenario/scenario.ts";
 import type { ResolvedEvaluation } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { followRollouts } from "./activity.ts";
 import type { AgentHost } from "./agent_host.ts";
 import type { EvaluationRequest, EvaluationResult } from "./algorithm.ts";
 import type { Rate } from "./event.ts";
@@ -20,16 +21,20 @@ export interface EvaluateScenariosOptions extends EvaluationRequest {
 
 /** Tries held-out scenarios; the same seed draws the same numbers whichever adapter is tried. */
 export async function evaluateScenarios(options: EvaluateScenariosOptions): Promise<EvaluationResult> {
-  const { agent, scenarios, evaluation, adapter, limit, signal, concurrent_rollouts } = options;
+  const { agent, evaluation, adapter, limit, signal, concurrent_rollouts, activity } = options;
   const { samples_per_scenario, seed, temperature, max_examples } = evaluation;
-  const groups = await agent.rollout({
+  const scenarios = options.scenarios.slice(0, Math.min(limit ?? Infinity, max_examples ?? Infinity));
+  const total = scenarios.length * samples_per_scenario;
+  const rollouts = agent.rollout({
     update: 0,
-    scenarios: scenarios.slice(0, Math.min(limit ?? Infinity, max_examples ?? Infinity)),
+    scenarios,
     group_size: samples_per_scenario,
     concurrent_rollouts,
     sampling: { domain: "evaluation", seed, temperature },
     adapter,
   }, signal);
+  const show = (done: number) => activity?.show({ phase: "evaluation", done, total });
+  const groups = await followRollouts(rollouts, show);
   return evaluationOf(groups);
 }
 

@@ -5,6 +5,7 @@ import { type Clock, timestamp } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { CHECKPOINT_ADAPTER } from "../trainer/engine/protocol.ts";
+import { ActivityFeed } from "./activity.ts";
 import {
   type Checkpoint,
   checkpointName,
@@ -36,6 +37,8 @@ export interface LiveRunOptions {
 export class LiveRun {
   readonly config: ResolvedConfig;
   readonly clock: Clock;
+  /** What it is doing between two events. */
+  readonly activity = new ActivityFeed();
   /** What a checkpoint holds; the loop moves it on. */
   state: TrainingState = initialState();
   /** Metrics of the last update and of evaluations since. */

@@ -4,6 +4,7 @@ import { killLeftovers } from "../agent/environment/leftovers.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { doing, ServiceError } from "../core/errors.ts";
+import type { Activity } from "./activity.ts";
 import { AsyncQueue } from "./async_queue.ts";
 import { type Checkpoint, loadCheckpoint, newestCheckpoint, repairCheckpoints } from "./checkpoint.ts";
 import { checkFork, refuseChanges } from "./config_identity.ts";
@@ -39,6 +40,8 @@ export interface StartRunOptions {
 export interface StartedRun {
   /** Every event that this process writes, once it is on the disk; the last is an `end`. */
   events: AsyncIterable<RunEvent>;
+  /** What happens between the events, for one reader; it ends with the run. */
+  activity: AsyncIterable<Activity>;
   /** Finishes the update, writes a checkpoint when one is configured, and ends. */
   stop(): void;
   /** The state in which the process leaves the run. */
@@ -111,11 +114,12 @@ export async function startPrepared(
       const ended = await tellEnd(run, prepared, events);
       await release();
       events.close();
-      return { events, stop: () => {}, ended: Promise.resolve(ended) };
+      run.activity.close();
+      return { events, activity: run.activity, stop: () => {}, ended: Promise.resolve(ended) };
     }
     const supervisor = await begin(run, prepared, options);
     await directory.commit();
-    const ended = supervisor.train().then(
+    const ended = supervisor.train().finally(() => run.activity.close()).then(
       async (state) => {
         await release();
         return state;
@@ -127,7 +131,7 @@ export async function startPrepared(
       },
     );
     ended.then(() => events.close(), (error) => events.fail(error));
-    return { events, stop: () => supervisor.stop(), ended };
+    return { events, activity: run.activity, stop: () => supervisor.stop(), ended };
   } catch (error) {
     if (is_new) await directory.discard();
     await release().catch(() => {});

@@ -14,7 +14,19 @@ const methods = {
       if (signal.aborted) end();
       signal.addEventListener("abort", end);
     }),
+  /** Counts up to the request, then fails where that is negative, and ends with its aborts. */
+  count: async function* (n: number, signal: AbortSignal): AsyncGenerator<number, string, void> {
+    for (let i = 1; i <= Math.abs(n); i++) yield i;
+    if (n < 0) throw new ServiceError("data_invalid", "Cannot count on");
+    if (n > 3) {
+      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    }
+    given_up.push(signal.aborted);
+    return "done";
+  },
 };
+
+const given_up: boolean[] = [];
 
 async function withClient(body: (client: RpcClient<typeof methods>) => Promise<void>) {
   const { port1, port2 } = new MessageChannel();
@@ -52,5 +64,40 @@ Deno.test("when the other end is gone every call fails", strict, async () => {
     client.fail(new ServiceError("internal", "Cannot go on: the worker is gone"));
     await assert.rejects(hanging, /worker is gone/);
     await assert.rejects(client.call("double", 1), /worker is gone/);
+  });
+});
+
+Deno.test("what a method yields comes before its answer or error", strict, async () => {
+  await withClient(async (client) => {
+    const { signal } = new AbortController();
+    const items: number[] = [];
+    const stream = client.stream("count", 3, signal);
+    let next = await stream.next();
+    for (; !next.done; next = await stream.next()) items.push(next.value);
+    assert.deepEqual([items, next.value], [[1, 2, 3], "done"]);
+    assert.equal(await client.call("count", 2), "done");
+    const failing = client.stream("count", -1, signal);
+    assert.equal((await failing.next()).value, 1);
+    await assert.rejects(failing.next(), { code: "data_invalid", message: "Cannot count on" });
+  });
+});
+
+Deno.test("a stream that is left is given up at the other end", strict, async () => {
+  await withClient(async (client) => {
+    const before = given_up.length;
+    for await (const item of client.stream("count", 4, new AbortController().signal)) {
+      if (item === 4) break;
+    }
+    const stop = new AbortController();
+    const stream = client.stream("count", 4, stop.signal);
+    for (let i = 0; i < 4; i++) await stream.next();
+    const last = stream.next();
+    stop.abort(new ServiceError("cancelled", "Cannot go on: enough"));
+    await assert.rejects(last, { code: "cancelled", message: "Cannot go on: enough" });
+    assert.equal(given_up.length, before, "neither came to its end");
+    const hanging = client.stream("count", 4, new AbortController().signal);
+    await hanging.next();
+    client.fail(new ServiceError("internal", "Cannot go on: the worker is gone"));
+    await assert.rejects(Array.fromAsync(hanging), /worker is gone/);
   });
 });

@@ -37,7 +37,7 @@ Deno.test("an engine that dies ends the rollouts that wait for it", async () => 
       readable: [],
     });
     const rollout = session.agent.rollout({} as RolloutRequest, new AbortController().signal);
-    await assert.rejects(rollout, /the engine worker failed/);
+    await assert.rejects(rollout.next(), /the engine worker failed/);
     await assert.rejects(session.engine.call("counters", null), /the engine worker failed/);
     await session.close();
   } finally {

@@ -50,8 +50,9 @@ export class Sft implements Algorithm {
     this.objective = heldout && { metric: "eval/loss", higher_is_better: false };
   }
 
-  async runUpdate({ update, drawn, learningRate }: UpdateRequest): Promise<UpdateResult> {
+  async runUpdate({ update, drawn, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
+    activity?.show({ phase: "training", update, updates: this.updates });
     const rows = this.#plan[update - 1]!;
     const samples = rows.map((row, i) => trainingSample(data.sequences[row]!, i));
     const normalizer = rows.reduce((sum, row) => sum + data.sequences[row]!.trained_tokens, 0);
@@ -83,14 +84,16 @@ export class Sft implements Algorithm {
   }
 
   /** loss = Σ −log π / Σ mask over the held-out rows; perplexity = e^loss. */
-  async evaluate({ adapter, limit, signal }: EvaluationRequest): Promise<EvaluationResult> {
+  async evaluate({ adapter, limit, signal, activity }: EvaluationRequest): Promise<EvaluationResult> {
     const { heldout, engine } = this.#options;
     assert(heldout, "an evaluation without held-out rows");
-    let sum = 0, tokens = 0;
+    let sum = 0, tokens = 0, done = 0;
     const rows = new Map<number, { sum: number; tokens: number }>();
     const sequences = heldout.sequences.slice(0, limit);
     for (const batch of batches(sequences, SCORED_TOKENS)) {
       signal.throwIfAborted();
+      activity?.show({ phase: "evaluation", done, total: sequences.length });
+      done += batch.length;
       const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
       for (const [i, { line, trained_tokens }] of batch.entries()) {
         const loss = -logprobs[i]!.reduce((total, logprob) => total + logprob, 0);

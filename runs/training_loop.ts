@@ -79,8 +79,10 @@ export class TrainingLoop {
   }
 
   async #checkpoint(): Promise<void> {
-    const { run, engine } = this.#options;
-    if (run.saved_update === run.state.update) return;
+    const { run, engine, algorithm } = this.#options;
+    const { update } = run.state;
+    if (run.saved_update === update) return;
+    run.activity.show({ phase: "checkpoint", update, updates: algorithm.updates });
     await run.saveCheckpoint(async (directory) => {
       await engine.call("checkpoint_save", { adapter: POLICY, directory });
     });
@@ -129,6 +131,7 @@ export class TrainingLoop {
         drawn: state.drawn,
         learningRate: (step) => this.#learningRate((update - 1) * algorithm.steps_per_update + step),
         signal: now,
+        activity: run.activity,
       });
       this.#record(update, result);
     } catch (error) {
@@ -192,10 +195,10 @@ export class TrainingLoop {
   }
 
   async #evaluate(): Promise<void> {
-    const { algorithm, signal, now } = this.#options;
+    const { run: { activity }, algorithm, signal, now } = this.#options;
     const both = AbortSignal.any([signal, now]);
     try {
-      const result = await algorithm.evaluate({ adapter: POLICY, signal: both });
+      const result = await algorithm.evaluate({ adapter: POLICY, signal: both, activity });
       await this.#recordEvaluation(result);
     } catch (error) {
       if (isCancelled(error, both)) return;

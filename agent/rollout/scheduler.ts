@@ -18,26 +18,42 @@ interface GroupInProgress {
   whole: PromiseWithResolvers<Group>;
 }
 
+/** Something that a rollout has come to: how many episodes have ended so far, or a whole group. */
+export type RolloutNews = { ended: number } | { group: Group };
+
 /**
  * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,
- * member), and yields the groups in the scenarios' order, each as soon as it and all before it are whole. Statuses
- * of groups and advantages are not yet known. Leaving the loop early or aborting the signal cancels every episode;
- * its sequences and environments are closed before this returns.
+ * member). Yields the groups in the scenarios' order, each as soon as it and all before it are whole, and in between
+ * how many episodes have ended, whenever that has grown. Statuses of groups and advantages are not yet known. Leaving
+ * the loop early or aborting the signal cancels every episode; its sequences and environments are closed before this
+ * returns.
  *
  * @throws {ServiceError} `cancelled`; what the engine or the template failed with; `data_invalid` for a scenario
  * whose toolset is not offered.
  */
-export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
+export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<RolloutNews, void> {
   const scheduler = new Scheduler(options);
   const running = scheduler.run();
   running.catch(() => {});
+  let told = 0;
   try {
-    for (const group of scheduler.groups) yield await Promise.race([group.whole.promise, scheduler.failed]);
+    for (const { whole } of scheduler.groups) {
+      for (let group: Group | void = undefined; !group;) {
+        group = await Promise.race([whole.promise, scheduler.endedMoreThan(told), scheduler.failed]);
+        if (scheduler.ended > told) yield { ended: told = scheduler.ended };
+        if (group) yield { group };
+      }
+    }
     await running;
   } finally {
     scheduler.stop();
     await running.catch(() => {});
   }
+}
+
+/** The groups of {@link rolloutNews} alone. */
+export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
+  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
 }
 
 class Scheduler {
@@ -47,6 +63,8 @@ class Scheduler {
   readonly #failure = Promise.withResolvers<never>();
   readonly #started_ms: number;
   #next = 0;
+  #ended = 0;
+  #more = Promise.withResolvers<void>();
 
   constructor(options: RolloutOptions) {
     const { signal, scenarios, group_size, clock } = options;
@@ -70,6 +88,16 @@ class Scheduler {
   /** Rejects with the first error of any episode. */
   get failed(): Promise<never> {
     return this.#failure.promise;
+  }
+
+  /** Episodes that have ended. */
+  get ended(): number {
+    return this.#ended;
+  }
+
+  /** Resolves as soon as more episodes have ended than `count`. */
+  async endedMoreThan(count: number): Promise<void> {
+    while (this.#ended <= count) await this.#more.promise;
   }
 
   stop(): void {
@@ -103,6 +131,9 @@ class Scheduler {
     const prompt = await group.prompt;
     const { scenario } = group;
     group.members[member] = await runEpisode({ scenario, member, prompt, queue_ms, rollout: this.#options });
+    this.#ended++;
+    this.#more.resolve();
+    this.#more = Promise.withResolvers();
     if (--group.left > 0) return;
     await this.#closePrompt(group);
     if (!this.#abort.signal.aborted) group.whole.resolve(this.#whole(group, prompt));

@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
 import type { Group } from "./group.ts";
-import { promptMessages, rolloutGroups } from "./scheduler.ts";
+import { promptMessages, rolloutGroups, rolloutNews } from "./scheduler.ts";
 import { callText, testEnvironments, testRollout, testScenarios, TextChat, turnTokens } from "./testing.ts";
 
 const END_TURN = turnTokens(callText("end"));
@@ -103,6 +103,33 @@ Deno.test("groups come in the scenarios' order, each as soon as it is whole", as
   deepEqual([third.scenario, third.graded_by, third.status], ["c", "environment", "kept"]);
   deepEqual(third.toolset, { name: "test", version: "1" });
   equal((await groups.next()).done, true);
+});
+
+Deno.test("episodes are counted as they end, whichever group they are of", async () => {
+  const slow = Promise.withResolvers<number>();
+  const engine = new ScriptedEngine({ script: () => END_TURN });
+  let first = true;
+  const environment = testEnvironments({
+    verify: () => {
+      if (!first) return 1;
+      first = false;
+      return slow.promise;
+    },
+  });
+  const scenarios = testScenarios("a", "b");
+  const news = rolloutNews(testRollout(engine.client, { environment, scenarios, group_size: 2 }));
+  let ended = 0;
+  while (ended < 3) {
+    const { value } = await news.next();
+    ok(
+      value && "ended" in value && value.ended > ended,
+      "it grows, and no group comes before the first is whole",
+    );
+    ended = value.ended;
+  }
+  slow.resolve(1);
+  const rest = await Array.fromAsync(news);
+  deepEqual(rest.map((item) => "ended" in item ? item.ended : item.group.scenario), [4, "a", "b"]);
 });
 
 /** Runs one member whose first turn is drawn by `script`, and lets `seconds` pass when nothing else happens. */

@@ -1,6 +1,6 @@
-/** Numbers of the command line, held to the limits of the keys that they stand for. */
+/** What several commands take from the command line. */
 
-import { InvalidArgumentError } from "commander";
+import { Argument, InvalidArgumentError } from "commander";
 import { describeKeys } from "../config/describe.ts";
 import { LIMITS, type NumericKey, type Range } from "../config/limits.ts";
 
@@ -14,4 +14,10 @@ export function numberFor(key: NumericKey): (text: string) => number {
     if (is_inside && (!type.startsWith("integer") || Number.isInteger(value))) return value;
     throw new InvalidArgumentError(`It must be: ${type}.`);
   };
+}
+
+/** The argument of every command that loads a run configuration. */
+export function overridesArgument(): Argument {
+  const description = "other values for keys of the configuration, such as training.lr=1e-4";
+  return new Argument("[key=value...]", description);
 }

@@ -5,6 +5,7 @@ import { listTools, type ToolListing } from "../agent/tools/toolset.ts";
 import { loadRunConfig } from "../config/load.ts";
 import { indented, jsonText, printable } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
+import { overridesArgument } from "./options.ts";
 import { styled, type Terminal } from "./terminal.ts";
 
 function parameterNames(parameters: Record<string, unknown>): string {
@@ -28,10 +29,10 @@ function printListing(
 export function addToolsCommand(program: Command, { terminal }: CliContext): void {
   const tools = program.command("tools").description("about the tools of a configuration");
   tools.command("list").description("list the tools that a configuration exposes")
-    .argument("<config>", "run configuration (TOML)")
+    .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
     .option("--json", "print the exact catalogue")
-    .action(async (path: string, { json }: { json?: true }) => {
-      const { config } = await loadRunConfig(path, { check_paths: false });
+    .action(async (path: string, overrides: string[], { json }: { json?: true }) => {
+      const { config } = await loadRunConfig(path, { check_paths: false, overrides });
       const listing = listTools(config.agent?.environment);
       if (json) return terminal.line(jsonText(listing, 2));
       if (listing.length === 0) terminal.line("this configuration exposes no tools");

@@ -103,7 +103,8 @@ function* sectionsOf(schema: z.ZodObject, path: string, description: string): Ge
   yield* nested_sections;
 }
 
-function tableWithin(schema: z.ZodType): { schema: z.ZodObject; suffix: string } | null {
+/** The table that a schema is, or that each of its entries is, with what then stands behind the key; null: neither. */
+export function tableWithin(schema: z.ZodType): { schema: z.ZodObject; suffix: string } | null {
   if (schema instanceof z.ZodObject) return { schema, suffix: "" };
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
     return { schema: schema.element, suffix: "[]" };
@@ -126,8 +127,8 @@ export function describeKeys(): readonly ConfigKey[] {
   return keys ??= describeConfig().flatMap((section) => section.keys);
 }
 
-/** The names that a table at `path` may hold; null when any name may, or when there is no such table. */
-export function namesAt(path: readonly (string | number)[]): string[] | null {
+/** The schema at `path`; null when the configuration has no such place. */
+export function schemaAt(path: readonly (string | number)[]): z.ZodType | null {
   let schema: z.ZodType = runConfigSchema;
   for (const part of path) {
     const { schema: inner } = unwrap(schema);
@@ -137,7 +138,13 @@ export function namesAt(path: readonly (string | number)[]): string[] | null {
       schema = inner.shape[part] as z.ZodType;
     } else return null;
   }
-  const { schema: inner } = unwrap(schema);
+  return schema;
+}
+
+/** The names that a table at `path` may hold; null when any name may, or when there is no such table. */
+export function namesAt(path: readonly (string | number)[]): string[] | null {
+  const schema = schemaAt(path);
+  const inner = schema && unwrap(schema).schema;
   return inner instanceof z.ZodObject ? Object.keys(inner.shape) : null;
 }
 

@@ -8,22 +8,29 @@ import { type Finding, findingsOf, showValue } from "./issues.ts";
 import { LIMITS } from "./limits.ts";
 import { locateKeys } from "./locate.ts";
 import { findNotBuilt } from "./not_built.ts";
+import { applyOverrides, type Override, overrideAt, readOverrides } from "./overrides.ts";
 import { configError, type ConfigProblem, sortProblems } from "./problems.ts";
 import { checkRules } from "./rules.ts";
 import { type RunConfig, runConfigSchema } from "./schema.ts";
-import { parseToml, valueAt } from "./toml_tree.ts";
+import { parseToml, type TomlSyntaxError, type TomlTree, valueAt } from "./toml_tree.ts";
 
 /** Largest configuration file. */
 export const MAX_CONFIG_BYTES = 1 << 20;
 
 type Path = (string | number)[];
 
-export interface LoadedConfig {
-  config: RunConfig;
+/** What a configuration is made of. */
+export interface ConfigSource {
   /** The file as it was named. */
   path: string;
   /** Its text as read. */
   text: string;
+  /** What takes the place of its values. */
+  overrides: readonly Override[];
+}
+
+export interface LoadedConfig extends ConfigSource {
+  config: RunConfig;
 }
 
 export interface CheckedConfig {
@@ -33,11 +40,24 @@ export interface CheckedConfig {
   problems: ConfigProblem[];
 }
 
+/** The file's values with the overrides in their place. */
+export function sourceTree({ text, overrides }: ConfigSource): TomlTree | TomlSyntaxError {
+  const toml = parseToml(text);
+  return "message" in toml ? toml : applyOverrides(toml, overrides);
+}
+
+/** Where a text is from, and what takes the place of its values. */
+interface TextOptions {
+  path: string;
+  overrides?: readonly Override[];
+}
+
 /**
  * Checks a configuration text. Paths in it resolve against the folder of `path`; whether they exist is not looked at.
  */
-export function checkRunConfig(text: string, { path }: { path: string }): CheckedConfig {
-  const toml = parseToml(text);
+export function checkRunConfig(text: string, { path, overrides = [] }: TextOptions): CheckedConfig {
+  const source = { text, path, overrides };
+  const toml = sourceTree(source);
   if ("message" in toml) {
     return { config: null, problems: [{ file: path, key: "", code: "syntax", ...toml }] };
   }
@@ -57,7 +77,7 @@ export function checkRunConfig(text: string, { path }: { path: string }): Checke
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
     ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),
   ];
-  if (findings.length > 0) return { config: null, problems: placeFindings(findings, { text, path }) };
+  if (findings.length > 0) return { config: null, problems: placeFindings(findings, source) };
   return { config: resolveInputPaths(parsed.data!, path), problems: [] };
 }
 
@@ -65,24 +85,28 @@ export function checkRunConfig(text: string, { path }: { path: string }): Checke
 export function parseRunConfig(text: string, { path }: { path: string }): LoadedConfig {
   const { config, problems } = checkRunConfig(text, { path });
   if (!config) throw configError(path, problems);
-  return { config, path, text };
+  return { config, path, text, overrides: [] };
 }
 
 /**
  * Reads and checks a configuration file and, unless `check_paths` is false, that the files that it names are there.
  *
+ * @param overrides `key=value` texts, see {@link readOverrides}.
  * @throws {ServiceError} `path_not_found` or `config_invalid` with every problem as `details.problems`.
  */
 export async function loadRunConfig(
   path: string,
-  { check_paths = true }: { check_paths?: boolean } = {},
+  { check_paths = true, overrides: texts = [] }: { check_paths?: boolean; overrides?: readonly string[] } =
+    {},
 ): Promise<LoadedConfig> {
   const text = await readConfigText(path);
-  const checked = checkRunConfig(text, { path });
-  const paths = check_paths ? await pathProblems(text, path) : [];
-  const problems = sortProblems([...checked.problems, ...paths]);
+  const { overrides, problems: unread } = readOverrides(texts, path);
+  const source = { text, path, overrides };
+  const checked = checkRunConfig(text, source);
+  const paths = check_paths ? await pathProblems(source) : [];
+  const problems = sortProblems([...unread, ...checked.problems, ...paths]);
   if (!checked.config || problems.length > 0) throw configError(path, problems);
-  return { config: checked.config, path, text };
+  return { config: checked.config, ...source };
 }
 
 async function readConfigText(path: string): Promise<string> {
@@ -104,8 +128,8 @@ async function readConfigText(path: string): Promise<string> {
 }
 
 /** Paths of the file that do not hold what they should. */
-async function pathProblems(text: string, path: string): Promise<ConfigProblem[]> {
-  const toml = parseToml(text);
+async function pathProblems(source: ConfigSource): Promise<ConfigProblem[]> {
+  const toml = sourceTree(source);
   if ("message" in toml) return [];
   const unusable = findNotBuilt(toml.tree).map((found) => found.path);
   const findings: Finding[] = [];
@@ -114,13 +138,13 @@ async function pathProblems(text: string, path: string): Promise<ConfigProblem[]
     const value = valueAt(toml.tree, at);
     if (kind !== "input" || typeof value !== "string" || value === "") continue;
     if (unusable.some((prefix) => isPrefix(prefix, at))) continue;
-    const file = resolve(dirname(path), value);
+    const file = resolve(dirname(source.path), value);
     const info = await Deno.stat(file).catch((error: unknown) => ({ isFile: false, error }));
     if (info.isFile) continue;
     const message = noFileText(file, "error" in info ? info.error : null);
     findings.push({ path: at, code: "path_not_found", message });
   }
-  return placeFindings(findings, { text, path });
+  return placeFindings(findings, source);
 }
 
 /** @param error What kept it from being looked at; null: nothing did, it is something else. */
@@ -130,18 +154,17 @@ function noFileText(file: string, error: unknown): string {
   return `${file} cannot be read: ${reasonOf(error)}`;
 }
 
-/** Findings with the lines of their keys. */
+/** Findings with the lines of their keys, or with the overrides that are to blame. */
 export function placeFindings(
   findings: readonly Finding[],
-  { text, path }: { text: string; path: string },
+  { text, path, overrides }: ConfigSource,
 ): ConfigProblem[] {
   const lines = locateKeys(text);
-  return sortProblems(findings.map(({ path: at, ...finding }) => ({
-    file: path,
-    line: lines.lineOf(at),
-    key: at.join("."),
-    ...finding,
-  })));
+  return sortProblems(findings.map(({ path: at, ...finding }) => {
+    const override = overrideAt(at, overrides, lines)?.text;
+    const place = override === undefined ? { line: lines.lineOf(at) } : { line: 0, override };
+    return { file: path, ...place, key: at.join("."), ...finding };
+  }));
 }
 
 /** One finding a key: a number can break two bounds at once. */

@@ -3,22 +3,26 @@
 /** Parts of a dotted key or header that are told apart; what lies deeper has the line of the last of them. */
 const MAX_PARTS = 128;
 
+const key = (path: readonly (string | number)[]) => JSON.stringify(path.map(String));
+
 /** Finds the line of a dotted key; see {@link locateKeys}. */
 export class KeyLines {
   readonly #lines = new Map<string, number>();
 
   set(path: readonly string[], line: number): void {
-    const key = JSON.stringify(path);
-    if (!this.#lines.has(key)) this.#lines.set(key, line);
+    if (!this.#lines.has(key(path))) this.#lines.set(key(path), line);
   }
 
   /** The line of the key itself, or of the longest part of its path that stands in the text; 1 when none does. */
   lineOf(path: readonly (string | number)[]): number {
-    for (let length = Math.min(path.length, 2 * MAX_PARTS); length > 0; length--) {
-      const line = this.#lines.get(JSON.stringify(path.slice(0, length).map(String)));
-      if (line !== undefined) return line;
-    }
-    return 1;
+    return this.#lines.get(key(path.slice(0, this.depthOf(path)))) ?? 1;
+  }
+
+  /** How many parts of a path, from the first on, stand in the text; parts beyond {@link MAX_PARTS} do not. */
+  depthOf(path: readonly (string | number)[]): number {
+    let length = Math.min(path.length, 2 * MAX_PARTS);
+    while (length > 0 && !this.#lines.has(key(path.slice(0, length)))) length--;
+    return length;
   }
 }
 

@@ -18,8 +18,10 @@ export type ConfigProblemCode =
 
 export interface ConfigProblem {
   file: string;
-  /** From 1; where the key stands, or where its section begins when it is missing. */
+  /** From 1; where the key stands, or where its section begins when it is missing. 0 where an override is to blame. */
   line: number;
+  /** The `key=value` of the command line that is to blame in place of a line. */
+  override?: string;
   /** From 1; of syntax errors only. */
   column?: number;
   /** Dotted, such as `agent.mcp_servers.0.name`; empty for the whole file. */
@@ -43,12 +45,18 @@ export const MAX_LISTED_PROBLEMS = 200;
 /** Most characters of one of its lines. */
 export const MAX_PROBLEM_CHARS = 2000;
 
-/** One line a problem: `<file>:<line>: <key>: <message>; <hint>`, up to {@link MAX_LISTED_PROBLEMS}. */
+/**
+ * One line a problem: `<file>:<line>: <key>: <message>; <hint>`, or the override in place of file and line, up to
+ * {@link MAX_LISTED_PROBLEMS}.
+ */
 export function formatProblems(problems: readonly ConfigProblem[]): string {
   const more = problems.length - MAX_LISTED_PROBLEMS;
   const lines = problems.slice(0, MAX_LISTED_PROBLEMS).map((problem) => {
-    const place = `${problem.file}:${problem.line}${problem.column ? `:${problem.column}` : ""}`;
-    const key = problem.key && !problem.message.startsWith("Cannot ") ? `${problem.key}: ` : "";
+    const { override, column } = problem;
+    const place = override ?? `${problem.file}:${problem.line}${column ? `:${column}` : ""}`;
+    // An override names its own key.
+    const is_named = override?.split("=", 1)[0] === problem.key || problem.message.startsWith("Cannot ");
+    const key = problem.key && !is_named ? `${problem.key}: ` : "";
     const line = inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
     return line.length > MAX_PROBLEM_CHARS ? `${line.slice(0, MAX_PROBLEM_CHARS)}…` : line;
   });

@@ -2,18 +2,18 @@
 
 import { type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
 import type { Finding } from "./issues.ts";
-import { type LoadedConfig, placeFindings } from "./load.ts";
+import { type LoadedConfig, placeFindings, sourceTree } from "./load.ts";
 import { LORA_TARGET_NAMES } from "./lora.ts";
 import { configError } from "./problems.ts";
 import { checkRules } from "./rules.ts";
-import { parseToml, valueAt } from "./toml_tree.ts";
+import { valueAt } from "./toml_tree.ts";
 
 /** Tells where the context comes from when the file does not say. */
 const DERIVED_CTX = "training.ctx is not set: it is the smaller of 4096 and the model's context";
 
 /** Keys of `[lora]` that the file sets to something else than what the adapter to start from has. */
-function adapterFindings({ config: { lora }, text }: LoadedConfig, { init_adapter }: ConfigFacts): Finding[] {
-  const toml = parseToml(text);
+function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): Finding[] {
+  const toml = sourceTree(loaded), { lora } = loaded.config;
   if (!init_adapter || "message" in toml) return [];
   const targets = (value: typeof lora.targets) =>
     value === "all" ? [...LORA_TARGET_NAMES].sort().join() : [...new Set(value)].sort().join();
@@ -34,7 +34,7 @@ function adapterFindings({ config: { lora }, text }: LoadedConfig, { init_adapte
 
 /** @throws {ServiceError} `config_invalid`: a rule that the derived values break, at the key that the file has. */
 export function resolveLoaded(loaded: LoadedConfig, facts: ConfigFacts): ResolvedConfig {
-  const { config, path, text } = loaded;
+  const { config, path } = loaded;
   const resolved = resolveConfig(config, facts);
   const findings = checkRules(resolved).map((finding) =>
     config.training.ctx === undefined && finding.message.includes("training.ctx")
@@ -42,6 +42,6 @@ export function resolveLoaded(loaded: LoadedConfig, facts: ConfigFacts): Resolve
       : finding
   );
   findings.push(...adapterFindings(loaded, facts));
-  if (findings.length > 0) throw configError(path, placeFindings(findings, { text, path }));
+  if (findings.length > 0) throw configError(path, placeFindings(findings, loaded));
   return resolved;
 }

@@ -2,6 +2,7 @@
 
 import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Activity, ActivityFeed } from "../runs/activity.ts";
 import type { RunEvent } from "../runs/event.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { Terminal } from "./terminal.ts";
@@ -22,6 +23,8 @@ export interface StartRunOptions {
 export interface LiveRun {
   /** Every event from the run's first on; the last is an `end`. */
   events: AsyncIterable<RunEvent>;
+  /** What happens between the events, for one reader. */
+  activity: AsyncIterable<Activity>;
   /** Finishes the update, writes a checkpoint when one is configured, and ends. */
   stop(): void;
 }
@@ -33,6 +36,10 @@ export interface EvaluateOptions {
   adapter: string | null;
   /** Aborts when the evaluation is to be given up; what it made is then removed. */
   signal: AbortSignal;
+  /** Where the evaluation shows how far it is. */
+  activity: ActivityFeed;
+  /** Attempts whose conversations are wanted. */
+  transcripts: number;
 }
 
 export interface CliContext {

@@ -1,17 +1,19 @@
 /** `svc eval`: how a model does on held-out data. */
 
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { jsonText, printable } from "../core/text.ts";
+import { ActivityFeed } from "../runs/activity.ts";
 import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
-import { numberFor } from "./options.ts";
-import { formatRate } from "./progress.ts";
+import { numberFor, overridesArgument } from "./options.ts";
+import { formatRate, ProgressPrinter, TICK_MS } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
+import { printTranscript } from "./transcript.ts";
 
 interface EvalOptions {
   adapter?: string;
@@ -19,6 +21,7 @@ interface EvalOptions {
   temperature?: number;
   limit?: number;
   seed?: number;
+  show?: number | true;
   json?: true;
   out?: string;
 }
@@ -32,6 +35,12 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
       `Cannot evaluate: ${loaded.path} has no [evaluation]; name held-out data in [evaluation] data`,
     );
   }
+  if (options.show !== undefined && loaded.config.run.algorithm === "sft") {
+    throw new ServiceError(
+      "config_invalid",
+      "Cannot show conversations: sft scores held-out rows, without attempts",
+    );
+  }
   const { samples, temperature, limit, seed } = options;
   const numbers = {
     ...(samples === undefined ? {} : { samples_per_scenario: samples }),
@@ -43,6 +52,7 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
 }
 
 function printResult(terminal: Terminal, result: EvaluationResult): void {
+  for (const transcript of result.transcripts ?? []) printTranscript(terminal, transcript);
   if (result.pass_rate) {
     terminal.line(`pass rate ${formatRate(result.pass_rate)}`);
     const passed = result.scenarios.filter(({ passes }) => passes > 0).length;
@@ -69,22 +79,50 @@ async function checkOut(path: string): Promise<void> {
   throw new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
 }
 
-async function evaluate(path: string, options: EvalOptions, context: CliContext): Promise<void> {
+/** Attempts that `--show` shows when it names no number. */
+const SHOWN_ATTEMPTS = 3;
+
+/** A number of attempts. */
+function attempts(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value > 0) return value;
+  throw new InvalidArgumentError("It must be: integer, at least 1.");
+}
+
+/** Shows on an interactive terminal how far an evaluation is, until the feed is closed. */
+async function follow(activity: ActivityFeed, { terminal, clock }: CliContext): Promise<void> {
+  const printer = new ProgressPrinter(terminal, clock);
+  const timer = terminal.interactive ? setInterval(() => printer.tick(), TICK_MS) : undefined;
+  try {
+    for await (const item of activity) printer.show(item);
+  } finally {
+    clearInterval(timer);
+    printer.close();
+  }
+}
+
+async function evaluate(
+  path: string,
+  overrides: string[],
+  { options, context }: { options: EvalOptions; context: CliContext },
+): Promise<void> {
   const { terminal } = context;
-  const loaded = withOptions(await loadRunConfig(path), options);
+  const loaded = withOptions(await loadRunConfig(path, { overrides }), options);
   if (options.out !== undefined) await checkOut(options.out);
   const giving_up = new AbortController(), { signal } = giving_up;
   const release = context.onInterrupt(() => {
     if (signal.aborted) return context.exit(EXIT.interrupted);
     giving_up.abort(new ServiceError("cancelled", "Cannot finish the evaluation: interrupted"));
   });
+  const activity = new ActivityFeed();
+  const followed = options.json ? Promise.resolve() : follow(activity, context);
   try {
-    const result = await context.evaluate({ loaded, adapter: options.adapter ?? null, signal });
-    const report = jsonText({
-      model: loaded.config.model.path,
-      adapter: options.adapter ?? null,
-      ...result,
-    });
+    const adapter = options.adapter ?? null;
+    const transcripts = options.show === true ? SHOWN_ATTEMPTS : options.show ?? 0;
+    const result = await context.evaluate({ loaded, adapter, signal, activity, transcripts });
+    activity.close();
+    await followed;
+    const report = jsonText({ model: loaded.config.model.path, adapter, ...result });
     if (options.json) terminal.line(report);
     else printResult(terminal, result);
     if (options.out === undefined) return;
@@ -99,6 +137,8 @@ async function evaluate(path: string, options: EvalOptions, context: CliContext)
     // Whatever was under way when it was given up fails with words of its own.
     throw signal.aborted ? signal.reason : error;
   } finally {
+    activity.close();
+    await followed;
     release();
   }
 }
@@ -106,13 +146,20 @@ async function evaluate(path: string, options: EvalOptions, context: CliContext)
 /** Adds the command. */
 export function addEvalCommand(program: Command, context: CliContext): void {
   program.command("eval").description("try a model on a configuration's held-out data")
-    .argument("<config>", "run configuration (TOML) with [evaluation]")
+    .argument("<config>", "run configuration (TOML) with [evaluation]").addArgument(overridesArgument())
     .option("--adapter <file>", "an adapter to try; without it the model as training would begin")
     .option("--samples <n>", "attempts at each scenario", numberFor("evaluation.samples_per_scenario"))
     .option("--temperature <t>", "sampling temperature; 0 is greedy", numberFor("evaluation.temperature"))
     .option("--limit <n>", "only the first scenarios", numberFor("evaluation.max_examples"))
     .option("--seed <n>", "seed of the samples", numberFor("evaluation.seed"))
+    .option(
+      "--show [n]",
+      `also print the conversations of n attempts (${SHOWN_ATTEMPTS}), failed ones first`,
+      attempts,
+    )
     .option("--json", "print the result with every scenario as JSON")
     .option("--out <file>", "also write it to a file")
-    .action((path: string, options: EvalOptions) => evaluate(path, options, context));
+    .action((path: string, overrides: string[], options: EvalOptions) =>
+      evaluate(path, overrides, { options, context })
+    );
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
+import type { Transcript } from "../agent/transcript.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
 import { runCommand, testContext, testTerminal } from "./testing.ts";
@@ -24,20 +25,41 @@ const RESULT: EvaluationResult = {
   deterministic: true,
 };
 
+const TRANSCRIPT: Transcript = {
+  scenario: "b",
+  attempt: 1,
+  attempts: 2,
+  passed: false,
+  reward: 0,
+  stop_reason: "max_turns",
+  failure: null,
+  verification: { ended: "exited", code: 1, output: "no such\x07 file", capped: false },
+  prompt: [{ role: "system", content: "Use tools." }, { role: "user", content: "Write\nit." }],
+  turns: [{
+    text: 'I write.\n{"name": "write_file"}',
+    calls: [
+      { name: "write_file", arguments: { path: "a" }, text: null, result: "ok\x1b[2J" },
+      { name: "", arguments: null, text: "{", result: null },
+    ],
+  }],
+};
+
 async function evaluate(...args: string[]) {
   return await evaluated(RESULT, ...args);
 }
 
 async function evaluated(result: EvaluationResult, ...args: string[]) {
-  const terminal = testTerminal();
+  const terminal = testTerminal({ interactive: args.includes("interactive") });
   let asked: EvaluateOptions | null = null;
   const code = await runCli(
-    ["eval", ...args],
+    ["eval", ...args.filter((arg) => arg !== "interactive")],
     testContext({
       terminal,
       evaluate(options) {
         asked = options;
-        return Promise.resolve(result);
+        options.activity.show({ phase: "evaluation", done: 40, total: 200 });
+        const transcripts = options.transcripts > 0 ? { transcripts: [TRANSCRIPT] } : {};
+        return Promise.resolve({ ...result, ...transcripts });
       },
     }),
   );
@@ -156,4 +178,58 @@ Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async
   );
   assert.deepEqual([code, exits], [130, [130]]);
   assert.equal(terminal.err, "svc: Cannot finish the evaluation: interrupted\n");
+});
+
+Deno.test("a terminal shows how far the evaluation is, a file does not", async () => {
+  const { out } = await evaluate(GRPO, "interactive");
+  assert.ok(out.startsWith("held-out 40/200 · 0:00\r\x1b[2Kpass rate"), out);
+  assert.match((await evaluate(GRPO)).out, /^pass rate/);
+  assert.match((await evaluate(GRPO, "interactive", "--json")).out, /^\{/);
+});
+
+Deno.test("conversations are printed where they are asked for", async () => {
+  const { out, asked } = await evaluate(GRPO, "--show", "5");
+  assert.equal(asked!.transcripts, 5);
+  assert.equal(
+    out.slice(0, out.indexOf("pass rate")),
+    `b, attempt 1 of 2: failed, reward 0
+system: Use tools.
+user: Write
+  it.
+assistant: I write.
+  {"name": "write_file"}
+tool write_file: ok�[2J
+malformed call: (no result)
+end: max_turns; verification exited with 1: no such� file
+
+`,
+  );
+  assert.equal((await evaluate(GRPO, "--show")).asked!.transcripts, 3);
+  assert.equal((await evaluate(GRPO)).asked!.transcripts, 0);
+  const json = await evaluate(GRPO, "--show", "1", "--json");
+  assert.deepEqual(JSON.parse(json.out).transcripts, [TRANSCRIPT]);
+  for (const wrong of ["0", "1.5", "x"]) {
+    const { code, err } = await evaluate(GRPO, "--show", wrong);
+    assert.equal(code, 2);
+    assert.match(err, /It must be: integer, at least 1/);
+  }
+});
+
+Deno.test("what has no conversations refuses to show them", async () => {
+  const args = ["evaluation.data=examples/tiny_agent_sft.toml", "--show"];
+  const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`, ...args);
+  assert.equal(code, 2);
+  assert.match(err, /^svc: Cannot show conversations: sft scores held-out rows, without attempts/);
+});
+
+Deno.test("overrides reach the configuration, and options go before them", async () => {
+  const { asked } = await evaluate(
+    GRPO,
+    "evaluation.samples_per_scenario=5",
+    "evaluation.seed=9",
+    "--seed",
+    "7",
+  );
+  const { samples_per_scenario, seed } = asked!.loaded.config.evaluation!;
+  assert.deepEqual([samples_per_scenario, seed], [5, 7]);
 });

@@ -27,7 +27,7 @@ export interface EvaluationSession {
  * @throws {ServiceError} What the data, the model, the adapter or the machine refuse, or the signal's reason.
  */
 export async function evaluateAlone(
-  { loaded, adapter, signal }: EvaluateOptions,
+  { loaded, adapter, signal, activity, transcripts }: EvaluateOptions,
   openSession: (options: EvaluationSession) => Session,
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded);
@@ -44,7 +44,12 @@ export async function evaluateAlone(
       }
       const algorithm = prepared.createAlgorithm(session, systemClock);
       signal.throwIfAborted();
-      return await algorithm.evaluate({ adapter: path === null ? null : EVALUATED, signal });
+      return await algorithm.evaluate({
+        adapter: path === null ? null : EVALUATED,
+        signal,
+        activity,
+        transcripts,
+      });
     } finally {
       await session.close();
     }

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { indented, inline, printable } from "../core/text.ts";
+import type { Activity } from "../runs/activity.ts";
 import type {
   EndEvaluation,
   EndEvent,
@@ -13,6 +14,9 @@ import type {
 } from "../runs/event.ts";
 import { failedText, rowsText, updateTroubles } from "../runs/event_text.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
+
+/** How often the line of an interactive terminal shows that time passes. */
+export const TICK_MS = 1000;
 
 /** `1:05`, `1:00:05`. */
 export function formatDuration(seconds: number): string {
@@ -36,8 +40,20 @@ export function formatRate({ rate, low, high, n, attempts }: Rate): string {
   return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${n} scenarios${tried})`;
 }
 
+/** What happens inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */
+export function activityText(activity: Activity): string {
+  const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
+  if (activity.phase === "evaluation") return `held-out${count}`;
+  return `update ${activity.update}/${activity.updates} · ${activity.phase}${count}`;
+}
+
 function updateText(event: UpdateEvent): string {
-  const parts = [`update ${event.update}${event.updates === null ? "" : `/${event.updates}`}`];
+  const update = `update ${event.update}${event.updates === null ? "" : `/${event.updates}`}`;
+  return `${update}, ${updateFacts(event)}`;
+}
+
+function updateFacts(event: UpdateEvent): string {
+  const parts: string[] = [];
   if (event.reward_mean !== null) parts.push(`reward ${event.reward_mean.toFixed(3)}`);
   if (event.reward_mean === null && event.loss !== null) parts.push(`loss ${event.loss.toFixed(4)}`);
   parts.push(...updateTroubles(event));
@@ -95,28 +111,42 @@ function endText(event: EndEvent): string[] {
   if (event.plot) lines.push("", event.plot);
   if (event.evaluation) lines.push("", ...endEvaluationText(event.evaluation));
   if (event.adapter) lines.push("", ...adapterText(event).map(inline));
-  const reason = event.detail ?? event.reason;
+  // The reason of a failure goes to standard error.
+  const reason = event.state === "failed" ? event.reason : event.detail;
   lines.push(indented(`run ${event.state} after update ${event.update}${reason ? `: ${reason}` : ""}`));
   return lines;
 }
 
-/** Prints a run. Between updates of an interactive terminal the last line is written over. */
+/** Whether an event tells that this is over. */
+function isOver(activity: Activity, event: RunEvent): boolean {
+  if (activity.phase === "evaluation") return event.kind === "evaluation";
+  if (activity.phase === "checkpoint") return event.kind === "checkpoint";
+  return event.kind === "update" && event.update === activity.update;
+}
+
+/** Prints a run. On an interactive terminal the last line is written over, and says what is under way. */
 export class ProgressPrinter {
-  /** What the last line shows before the time that is passing. */
-  #status = "";
+  #state = "";
+  #activity: Activity | null = null;
+  #last_update: UpdateEvent | null = null;
+  /** When the state or the kind of work last changed. */
   #since_ms: number;
   #has_status_line = false;
+  #is_closed = false;
 
   constructor(readonly terminal: Terminal, readonly clock: Clock) {
     this.#since_ms = clock.monotonic_ms();
   }
 
   handle(event: RunEvent): void {
+    if (this.#activity && isOver(this.#activity, event)) this.#activity = null;
     switch (event.kind) {
       case "state":
-        return this.#setStatus(event.checkpoint ? `${event.state} from ${event.checkpoint}` : event.state);
+        this.#state = event.checkpoint ? `${event.state} from ${event.checkpoint}` : event.state;
+        return this.#restart();
       case "update":
-        return this.terminal.interactive ? this.#setStatus(updateText(event)) : this.#line(updateText(event));
+        this.#last_update = event;
+        return this.terminal.interactive ? this.#restart() : this.#line(updateText(event));
       case "evaluation":
         return this.#line(evaluationText(event));
       case "checkpoint":
@@ -129,6 +159,7 @@ export class ProgressPrinter {
           indented(event.level === "info" ? event.message : `${event.level}: ${event.message}`),
         );
       case "end":
+        this.close();
         for (const line of endText(event)) this.#line(line);
         return;
       case "metrics":
@@ -138,33 +169,56 @@ export class ProgressPrinter {
     }
   }
 
-  /** Shows that time passes; call it about once a second. */
-  tick(): void {
-    if (this.terminal.interactive && this.#status) this.#draw();
+  /** Shows what is under way; only an interactive terminal does. */
+  show(activity: Activity): void {
+    const before = this.#activity;
+    this.#activity = activity;
+    if (before?.phase !== activity.phase) this.#restart();
+    else this.#draw();
   }
 
-  /** Takes the status line away. */
+  /** Shows that time passes; call it every {@link TICK_MS}. */
+  tick(): void {
+    this.#draw();
+  }
+
+  /** A line on standard error. */
+  note(text: string): void {
+    this.#erase();
+    this.terminal.error(printable(text));
+    this.#draw();
+  }
+
+  /** Takes the status line away for good. */
   close(): void {
     this.#erase();
-    this.#status = "";
+    this.#is_closed = true;
   }
 
-  #setStatus(status: string): void {
-    this.#status = status;
+  #restart(): void {
     this.#since_ms = this.clock.monotonic_ms();
-    if (this.terminal.interactive) this.#draw();
+    this.#draw();
   }
 
   #line(text: string, style?: Style): void {
     const shown = printable(text);
     this.#erase();
     this.terminal.line(style ? styled(this.terminal, style, shown) : shown);
-    if (this.terminal.interactive && this.#status) this.#draw();
+    this.#draw();
+  }
+
+  #status(): string {
+    const activity = this.#activity && activityText(this.#activity), last = this.#last_update;
+    const facts = last && (activity ? updateFacts(last) : updateText(last));
+    const state = this.#state.startsWith("running") && (activity || last) ? "" : this.#state;
+    return [state, activity, facts].filter(Boolean).join(" · ");
   }
 
   #draw(): void {
+    const status = this.#status();
+    if (!this.terminal.interactive || this.#is_closed || !status) return;
     const seconds = (this.clock.monotonic_ms() - this.#since_ms) / 1000;
-    const text = inline(`${this.#status} · ${formatDuration(seconds)}`);
+    const text = inline(`${status} · ${formatDuration(seconds)}`);
     this.#erase();
     this.terminal.write(styled(this.terminal, "dim", text.slice(0, this.terminal.columns - 1)));
     this.#has_status_line = true;

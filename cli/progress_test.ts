@@ -62,6 +62,58 @@ Deno.test("on a terminal one line is written over, and other lines stand above i
   assert.equal(terminal.out, "\r\x1b[2K");
 });
 
+Deno.test("the line says what happens inside an update, and what the last one came to", async () => {
+  const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
+  const shown = () => {
+    const line = terminal.out.replaceAll("\r\x1b[2K", "");
+    terminal.out = "";
+    return line;
+  };
+  handle({ kind: "state", state: "starting", reason: null, detail: null, update: 0, checkpoint: null });
+  assert.equal(shown(), "starting · 0:00");
+  handle({ kind: "state", state: "running", reason: null, detail: null, update: 0, checkpoint: null });
+  assert.equal(shown(), "running · 0:00");
+  progress.show({ phase: "evaluation", done: 40, total: 200 });
+  assert.equal(shown(), "held-out 40/200 · 0:00");
+  progress.show({ phase: "rollouts", update: 4, updates: 8, done: 11, total: 32 });
+  shown();
+  await clock.advance(5000);
+  progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
+  assert.equal(shown(), "update 4/8 · rollouts 12/32 · 0:05");
+  // The event of the update before may come later than what follows it.
+  handle(UPDATE);
+  const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
+  assert.equal(shown(), `update 4/8 · rollouts 12/32 · ${facts} · 0:00`);
+  progress.show({ phase: "training", update: 4, updates: 8 });
+  assert.equal(shown(), `update 4/8 · training · ${facts} · 0:00`);
+  handle({ kind: "state", state: "pausing", reason: null, detail: null, update: 3, checkpoint: null });
+  assert.equal(shown(), `pausing · update 4/8 · training · ${facts} · 0:00`.slice(0, 79));
+  handle({ ...UPDATE, update: 4 });
+  assert.equal(shown(), `pausing · update 4/8, ${facts} · 0:00`);
+});
+
+Deno.test("a note stands above the line, on standard error", () => {
+  const { terminal, printer: progress } = printer({ interactive: true });
+  progress.show({ phase: "training", update: 1, updates: 2 });
+  terminal.out = "";
+  progress.note("svc: leaving\x07");
+  assert.deepEqual([terminal.out, terminal.err], [
+    "\r\x1b[2Kupdate 1/2 · training · 0:00",
+    "svc: leaving�\n",
+  ]);
+  progress.close();
+  terminal.out = "";
+  progress.show({ phase: "training", update: 2, updates: 2 });
+  assert.equal(terminal.out, "");
+});
+
+Deno.test("away from a terminal nothing is said between the events", () => {
+  const { terminal, printer: progress } = printer();
+  progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
+  progress.tick();
+  assert.equal(terminal.out, "");
+});
+
 Deno.test("the line never wraps", () => {
   const { terminal, handle } = printer({ interactive: true, columns: 20 });
   handle(UPDATE);
@@ -136,7 +188,7 @@ run completed after update 8
     other_adapter: null,
   } as const;
   handle({ ...end, reason: "max_dropped_fraction", detail: "17 of 32 were lost", deterministic: true });
-  assert.equal(terminal.out, "run failed after update 2: 17 of 32 were lost\n");
+  assert.equal(terminal.out, "run failed after update 2: max_dropped_fraction\n");
 });
 
 Deno.test("an update's line says what was lost and why, and what taught nothing", () => {

@@ -2,12 +2,15 @@
 
 import type { Command } from "commander";
 import { loadRunConfig } from "../config/load.ts";
+import type { RunConfig } from "../config/schema.ts";
 import { ServiceError } from "../core/errors.ts";
-import { jsonText } from "../core/text.ts";
+import { jsonText, printable } from "../core/text.ts";
 import type { EndEvent, RunEvent } from "../runs/event.ts";
 import type { CliContext, LiveRun, StartRunOptions } from "./context.ts";
+import { interruptionText, type TrainCommand } from "./continuation.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
-import { ProgressPrinter } from "./progress.ts";
+import { overridesArgument } from "./options.ts";
+import { ProgressPrinter, TICK_MS } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 
 interface TrainOptions {
@@ -17,9 +20,6 @@ interface TrainOptions {
   json?: true;
   control?: true;
 }
-
-/** How often the line of an interactive terminal shows that time passes. */
-const TICK_MS = 1000;
 
 function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
   if (resume && fork !== undefined) {
@@ -35,25 +35,51 @@ function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions,
 }
 
 /** Prints every event as it comes; the last one tells how the run ended. */
-async function follow(
-  run: LiveRun,
-  { terminal, clock }: CliContext,
-  json: boolean,
-): Promise<EndEvent | null> {
-  const printer = new ProgressPrinter(terminal, clock);
-  const show = (event: RunEvent) => json ? terminal.line(jsonText(event)) : printer.handle(event);
-  const timer = json || !terminal.interactive ? undefined : setInterval(() => printer.tick(), TICK_MS);
-  let end: EndEvent | null = null;
-  try {
-    for await (const event of run.events) {
-      if (event.kind === "end") end = event;
-      show(event);
-    }
-  } finally {
-    clearInterval(timer);
-    printer.close();
+class Follower {
+  readonly printer: ProgressPrinter;
+  /** Whether a checkpoint of the run is there. */
+  has_checkpoint = false;
+  readonly #terminal: Terminal;
+  readonly #json: boolean;
+  readonly #is_fork: boolean;
+
+  constructor({ terminal, clock }: CliContext, { json, fork }: TrainOptions) {
+    this.#terminal = terminal;
+    this.#json = json === true;
+    this.#is_fork = fork !== undefined;
+    this.printer = new ProgressPrinter(terminal, clock);
   }
-  return end;
+
+  async follow(run: LiveRun): Promise<EndEvent | null> {
+    const { printer } = this;
+    const is_watched = !this.#json && this.#terminal.interactive;
+    const timer = is_watched ? setInterval(() => printer.tick(), TICK_MS) : undefined;
+    let end: EndEvent | null = null;
+    try {
+      // Not waited for: the events say when the run has ended.
+      if (is_watched) this.#watch(run);
+      for await (const event of run.events) {
+        this.#take(event);
+        if (event.kind === "end") end = event;
+      }
+    } finally {
+      clearInterval(timer);
+      printer.close();
+    }
+    return end;
+  }
+
+  async #watch({ activity }: LiveRun): Promise<void> {
+    for await (const item of activity) this.printer.show(item);
+  }
+
+  #take(event: RunEvent): void {
+    // A fork goes on from a checkpoint of its parent.
+    const goes_on = event.kind === "state" && event.checkpoint !== null && !this.#is_fork;
+    if (event.kind === "checkpoint" || goes_on) this.has_checkpoint = true;
+    if (this.#json) this.#terminal.line(jsonText(event));
+    else this.printer.handle(event);
+  }
 }
 
 /** Standard output belongs to the control pipe's answers: everything else goes to standard error. */
@@ -78,23 +104,53 @@ function exitCode(end: EndEvent | null, interrupts: number): ExitCode {
   return state === "interrupted" ? EXIT.interrupted : EXIT.failed;
 }
 
-async function train(path: string, options: TrainOptions, given: CliContext): Promise<void> {
+/** What was asked for, as an interruption tells how to ask for it again. */
+function commandOf(path: string, overrides: readonly string[], { fork, config }: {
+  fork: string | null;
+  config: RunConfig;
+}): TrainCommand {
+  const has_checkpoint_section = config.checkpoint !== undefined;
+  const updates = config.agent?.updates ?? config.training.updates;
+  return { path, overrides, fork, has_checkpoint_section, updates };
+}
+
+async function train(
+  path: string,
+  overrides: string[],
+  { options, given }: { options: TrainOptions; given: CliContext },
+): Promise<void> {
   const control = options.control === true;
   const context = control ? { ...given, terminal: besideControl(given.terminal) } : given;
+  const { terminal } = context;
   const start = startMode(options);
-  const loaded = await loadRunConfig(path);
+  const loaded = await loadRunConfig(path, { overrides });
+  const command = commandOf(path, overrides, { fork: start.checkpoint, config: loaded.config });
+  const follower = new Follower(context, options);
   let run: LiveRun | null = null;
   let interrupts = 0;
   const release = context.onInterrupt(() => {
     interrupts++;
     // Before the run has begun there is nothing to finish.
-    if (interrupts > 1 || !run) return context.exit(EXIT.interrupted);
-    context.terminal.error("svc: finishing the update; Ctrl-C again leaves at once");
-    run.stop();
+    if (!run) return context.exit(EXIT.interrupted);
+    if (interrupts === 1) {
+      follower.printer.note("svc: finishing the update; Ctrl-C again leaves at once");
+      return run.stop();
+    }
+    follower.printer.close();
+    if (!control) {
+      const kept = follower.has_checkpoint ? "up_to_checkpoint" : null;
+      terminal.error(printable(`svc: ${interruptionText(command, kept)}`));
+    }
+    context.exit(EXIT.interrupted);
   });
   try {
     run = await context.startRun({ loaded, ...start, force: options.force === true, control });
-    const end = await follow(run, context, options.json === true);
+    const end = await follower.follow(run);
+    if (end?.state === "failed") terminal.error(printable(`svc: ${end.detail ?? end.reason}`));
+    if (end?.state === "interrupted" && !control) {
+      const kept = !follower.has_checkpoint ? null : loaded.config.checkpoint ? "all" : "up_to_checkpoint";
+      terminal.error(printable(`svc: ${interruptionText(command, kept)}`));
+    }
     context.setExitCode(exitCode(end, interrupts));
   } finally {
     release();
@@ -104,11 +160,13 @@ async function train(path: string, options: TrainOptions, given: CliContext): Pr
 /** Adds the command. */
 export function addTrainCommand(program: Command, context: CliContext): void {
   program.command("train").description("train as a configuration says")
-    .argument("<config>", "run configuration (TOML)")
+    .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
     .option("--resume", "go on from the newest checkpoint")
     .option("--fork <checkpoint>", "begin with the state of a checkpoint")
     .option("--force", "replace what an earlier run left")
     .option("--json", "print the events as JSON lines")
     .option("--control", "obey commands on standard input (JSON lines) and answer them on standard output")
-    .action((path: string, options: TrainOptions) => train(path, options, context));
+    .action((path: string, overrides: string[], options: TrainOptions) =>
+      train(path, overrides, { options, given: context })
+    );
 }

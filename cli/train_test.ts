@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import { ActivityFeed } from "../runs/activity.ts";
 import type { EndEvent, EventData, RunEvent } from "../runs/event.ts";
 import type { StartRunOptions } from "./context.ts";
 import { runCli } from "./program.ts";
@@ -30,7 +31,8 @@ class ScriptedRun {
   started: StartRunOptions | null = null;
   interrupt = () => {};
   released = 0;
-  readonly terminal = testTerminal();
+  terminal = testTerminal();
+  readonly activity = new ActivityFeed();
 
   constructor(readonly script: (run: ScriptedRun) => AsyncGenerator<EventData>) {}
 
@@ -50,7 +52,7 @@ class ScriptedRun {
       terminal: this.terminal,
       startRun: (options) => {
         this.started = options;
-        return Promise.resolve({ events: this.#events(), stop: () => this.stops++ });
+        return Promise.resolve({ events: this.#events(), activity: this.activity, stop: () => this.stops++ });
       },
       onInterrupt: (callback) => {
         this.interrupt = callback;
@@ -150,4 +152,119 @@ Deno.test("with --control standard output is left to the answers, and commands' 
     yield { ...END, state: "interrupted" };
   });
   assert.equal(await orphan.train(EXAMPLE, "--control"), 130);
+});
+
+Deno.test("on a terminal the line follows what is under way", async () => {
+  const run = new ScriptedRun(async function* (run) {
+    yield LOG;
+    run.activity.show({ phase: "rollouts", update: 2, updates: 6, done: 12, total: 32 });
+    while (!run.terminal.out.includes("rollouts")) await new Promise((resolve) => setTimeout(resolve));
+    yield END;
+    run.activity.close();
+  });
+  run.terminal = testTerminal({ interactive: true });
+  assert.equal(await run.train(EXAMPLE), 0);
+  const lines = "hello\nupdate 2/6 · rollouts 12/32 · 0:00\r\x1b[2Krun completed after update 1\n";
+  assert.equal(run.terminal.out, lines);
+});
+
+Deno.test("the reason of a failure goes to standard error, wherever the rest goes", async () => {
+  const detail = "Cannot go on: 17 of 32 attempts were lost\x1b[2J";
+  const failing = () =>
+    new ScriptedRun(async function* () {
+      yield { ...END, state: "failed", reason: "max_dropped_fraction", detail };
+    });
+  for (const args of [[], ["--json"], ["--control"]]) {
+    const run = failing();
+    assert.equal(await run.train(EXAMPLE, ...args), 1);
+    assert.match(run.terminal.err, /^svc: Cannot go on: 17 of 32 attempts were lost�\[2J$/m);
+  }
+});
+
+Deno.test("overrides reach the configuration of the run", async () => {
+  const run = new ScriptedRun(completing);
+  assert.equal(await run.train(EXAMPLE, "training.lr=1e-3", "run.name=other"), 0);
+  const { training, run: { name } } = run.started!.loaded.config;
+  assert.deepEqual([training.lr, name], [1e-3, "other"]);
+  const wrong = new ScriptedRun(completing);
+  assert.equal(await wrong.train(EXAMPLE, "training.lr=fast"), 2);
+  assert.match(wrong.terminal.err, /: 1 problem\ntraining\.lr=fast: must be a number/);
+  assert.equal(wrong.started, null);
+});
+
+const CHECKPOINT: EventData = {
+  kind: "checkpoint",
+  name: "update_000001",
+  update: 1,
+  step: 1,
+  size_bytes: 1,
+  metrics: {},
+  best: false,
+};
+
+/** What an interrupted run says last, with or without a checkpoint written. */
+async function interrupted(args: string[], events: EventData[], at_once = false): Promise<string> {
+  const run = new ScriptedRun(async function* (run) {
+    run.interrupt();
+    yield* events;
+    if (at_once) run.interrupt();
+    yield { ...END, state: "interrupted" };
+  });
+  assert.equal(await run.train(...args), 130);
+  const said = run.terminal.err.split("\n").slice(1);
+  // The double of `exit` comes back; the real one does not.
+  return (at_once ? said.slice(0, said.length / 2) : said).join("\n").trimEnd();
+}
+
+Deno.test("an interrupted run prints the command that goes on", async () => {
+  const saved = "checkpoint.every_updates=1";
+  assert.equal(
+    await interrupted([EXAMPLE, "--force", "training.lr=1e-3", "agent.system_suffix=a b", saved], [
+      CHECKPOINT,
+    ]),
+    `svc: go on with: svc train ${EXAMPLE} --resume training.lr=1e-3 'agent.system_suffix=a b' ${saved}`,
+  );
+  assert.equal(
+    await interrupted([EXAMPLE, saved], [CHECKPOINT], true),
+    `svc: what came after the newest checkpoint is lost; go on with: svc train ${EXAMPLE} --resume ${saved}`,
+  );
+  assert.equal(
+    await interrupted([EXAMPLE, saved], [], true),
+    "svc: what was learned since the start is lost: no checkpoint was written yet; start again with: " +
+      `svc train ${EXAMPLE} --resume ${saved}`,
+  );
+  const resumed: EventData = {
+    kind: "state",
+    state: "running",
+    reason: null,
+    detail: null,
+    update: 1,
+    checkpoint: "update_000001",
+  };
+  assert.match(await interrupted([EXAMPLE, saved, "--resume"], [resumed]), /^svc: go on with/);
+});
+
+Deno.test("without [checkpoint] an interrupted run says what is lost and which lines prevent it", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const path = `${folder}/run.toml`;
+    const text = (await Deno.readTextFile(EXAMPLE)).replaceAll(
+      '"../',
+      `"${new URL("..", import.meta.url).pathname}`,
+    );
+    await Deno.writeTextFile(path, text.replace(/\[checkpoint\]\n([^[].*\n)*/, ""));
+    assert.equal(
+      await interrupted([path, "agent.updates=60"], []),
+      `svc: what was learned since the start is lost: ${path} has no [checkpoint]. With these lines it is kept:
+[checkpoint]
+every_updates = 6
+start again with: svc train ${path} --resume agent.updates=60`,
+    );
+    assert.match(
+      await interrupted([path, "--fork", "runs/x/update_4"], []),
+      /start again with: svc train \S+ --fork runs\/x\/update_4 --force$/,
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

@@ -2,6 +2,7 @@
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../agent/rollout/lost.ts";
+import type { Transcript } from "../agent/transcript.ts";
 import type { ActivityFeed } from "./activity.ts";
 import type { HistoryEntry } from "./checkpoint.ts";
 import type { EvaluationRecord } from "./evaluation_record.ts";
@@ -53,6 +54,8 @@ export interface EvaluationRequest {
   limit?: number;
   /** Attempts at once; left out: as many as rollouts. */
   concurrent_rollouts?: number;
+  /** Attempts whose conversations are wanted; left out: none. */
+  transcripts?: number;
   signal: AbortSignal;
   /** Where the evaluation shows how far it is; left out: nobody watches. */
   activity?: ActivityFeed;
@@ -71,6 +74,8 @@ export interface EvaluationResult {
   scenarios: ScenarioOutcome[];
   /** What the value is the mean of, to be compared pair by pair: see {@link EvaluationRecord}. */
   by_example: Record<string, number>;
+  /** Only where they were asked for: no event holds them. */
+  transcripts?: Transcript[];
   deterministic: boolean;
 }
 

@@ -3,6 +3,7 @@
 import { type ScenarioOutcome, summarizeEvaluation } from "../agent/evaluate.ts";
 import type { Group } from "../agent/rollout/group.ts";
 import { reasonsText } from "../agent/rollout/lost.ts";
+import { chooseTranscripts } from "../agent/transcript.ts";
 import type { Scenario } from "../agent/scenario/scenario.ts";
 import type { ResolvedEvaluation } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
@@ -35,7 +36,10 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
   }, signal);
   const show = (done: number) => activity?.show({ phase: "evaluation", done, total });
   const groups = await followRollouts(rollouts, show);
-  return evaluationOf(groups);
+  const result = evaluationOf(groups);
+  const count = options.transcripts ?? 0;
+  if (count === 0) return result;
+  return { ...result, transcripts: chooseTranscripts(groups, result.scenarios, count) };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What a configuration should make its author think of, though it is no error. */
 
-import type { ResolvedConfig } from "../config/derive.ts";
+import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../config/derive.ts";
 import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 
 /** What a plan can warn of: a closed list. */
@@ -50,6 +50,17 @@ const LARGE_SEQUENCE_CLIP = 0.01;
 /** Below this a member's baseline is the reward of very few others. */
 const SMALL_GROUP = 4;
 
+export const CHECKPOINT_SECTION = "[checkpoint]";
+
+/** Of a run that is cut short, about this share is done again. */
+const LOST_SHARE = 0.1;
+
+/** The lines of a configuration that keep what is learned: ten checkpoints a run, or one every ten updates. */
+export function suggestedCheckpoint(updates?: number): string {
+  const every = Math.min(DEFAULT_CHECKPOINT_EVERY, Math.ceil((updates ?? Infinity) * LOST_SHARE));
+  return `${CHECKPOINT_SECTION}\nevery_updates = ${every}`;
+}
+
 /** Warnings that follow from the configuration and the model's header. */
 export function configWarnings(
   config: ResolvedConfig,
@@ -69,7 +80,8 @@ export function configWarnings(
     warn(
       "no_checkpoint",
       "checkpoint",
-      "without [checkpoint] an interrupted run starts again at its first update",
+      `without ${CHECKPOINT_SECTION} an interruption loses everything that was learned: the run starts again at its ` +
+        `first update. These lines of the configuration prevent it:\n${suggestedCheckpoint(agent?.updates)}`,
     );
   }
   const { chat_template } = config.model;

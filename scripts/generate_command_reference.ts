@@ -26,9 +26,25 @@ line resolve against the current folder, paths in a configuration against the co
 | 3 | no usable device: the one command that is missing is printed |
 | 130 | interrupted |
 
-On a terminal a run shows one line that is written over, with update, reward, tokens per second and the time that is
-left; elsewhere a line per update; with \`--json\` its events, one JSON object a line. \`NO_COLOR\` is honoured. The first
-Ctrl-C finishes the update, writes a checkpoint when \`[checkpoint]\` is configured and leaves; the second leaves at once.
+## The terminal
+
+On a terminal a run shows one line that is written over: what happens inside the update (\`update 2/6 · rollouts 12/32\`,
+then \`training\`) or the evaluation (\`held-out 40/200\`), reward and tokens per second of the last update, and the time
+that is left. Elsewhere it prints a line per update; with \`--json\` its events, one JSON object a line. \`NO_COLOR\` is
+honoured. Errors are told on standard error with the prefix \`svc:\`, the reason of a run's failure too.
+
+The first Ctrl-C finishes the update, writes a checkpoint when \`[checkpoint]\` is configured and leaves; the second
+leaves at once. Either prints the command that goes on, with the same overrides, or says what is lost and which lines
+of the configuration prevent that.
+
+## Overrides
+
+Commands that load a run configuration take \`key=value\` behind it: \`svc train run.toml training.lr=1e-4\`. The value
+takes the place of the file's, and is part of the resolved configuration (\`config.toml\` in the run's folder) and of what
+a resumed run is held to: resume with the same overrides. It is a TOML value; where the key is a string, quotes may be
+left out. A section that the file lacks begins with its first key (\`checkpoint.every_updates=1\`). Keys in lists of tables
+(\`[[agent.mcp_servers]]\`) cannot be overridden. What is wrong with an override is told with the override in place of
+file and line.
 `;
 
 /** The commands that do something, with their full names. */

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { summarizeEvaluation } from "./evaluate.ts";
+import { rolloutGroups } from "./rollout/scheduler.ts";
+import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "./rollout/testing.ts";
+import { chooseTranscripts } from "./transcript.ts";
+
+const SAY = callText("say", { text: "hi" });
+
+Deno.test("failures come first, and every scenario once before any twice", async () => {
+  let attempt = 0;
+  const rewards = [1, 0, 0, 0, 1, 1];
+  const environment = testEnvironments({ verify: () => rewards[attempt++]! });
+  const engine = new ScriptedEngine({
+    script: ({ turn }) => turnTokens(turn === 0 ? SAY : callText("end")),
+  });
+  const scenarios = testScenarios("a", "b", "c");
+  // One at a time, so that the rewards go to known attempts: a 1 0, b 0 0, c 1 1.
+  const options = testRollout(engine.client, {
+    environment,
+    scenarios,
+    group_size: 2,
+    concurrent_rollouts: 1,
+  });
+  const groups = await Array.fromAsync(rolloutGroups(options));
+  const { scenarios: outcomes } = summarizeEvaluation(groups);
+  const chosen = chooseTranscripts(groups, outcomes, 5);
+  const names = chosen.map(({ scenario, attempt, passed, reward }) => [scenario, attempt, passed, reward]);
+  assert.deepEqual(names, [
+    ["b", 1, false, 0],
+    ["a", 2, false, 0],
+    ["b", 2, false, 0],
+    ["a", 1, true, 1],
+    ["c", 1, true, 1],
+  ]);
+  const [{ prompt, turns, stop_reason, attempts }] = chosen as [typeof chosen[number]];
+  assert.deepEqual([prompt, attempts, stop_reason], [[{ role: "user", content: "b" }], 2, "completed"]);
+  assert.equal(turns.length, 2);
+  assert.equal(turns[0]!.text, SAY);
+  assert.deepEqual(turns[0]!.calls, [{ name: "say", arguments: { text: "hi" }, text: null, result: "ok" }]);
+});

@@ -14,6 +14,7 @@ import { readAdapter } from "../trainer/formats/adapter.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { type Identity, identityOf, inputFingerprints } from "./config_identity.ts";
+import { heldoutWarnings } from "./heldout_warnings.ts";
 import { environmentsOf, loadModelParts, type ModelParts } from "./model_parts.ts";
 import type { Session } from "./session.ts";
 import { Sft } from "./sft.ts";
@@ -47,7 +48,11 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   return {
     config,
     identity: identityOf(config, await inputFingerprints(config)),
-    warnings: [...configWarnings(config, parts), ...dataWarnings(data)],
+    warnings: [
+      ...configWarnings(config, parts),
+      ...dataWarnings(data),
+      ...await heldoutWarnings(config),
+    ],
     createAlgorithm: (session, clock) => createAlgorithm(config, data, { session, clock, parts }),
   };
 }

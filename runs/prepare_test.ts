@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { parseRunConfig } from "../config/load.ts";
+import { loadRunConfig, parseRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { fixturePath } from "../tests/fixture.ts";
+import { configToml } from "./config_identity.ts";
 import { prepareRun } from "./prepare.ts";
 
 const model = await fixturePath("models/tiny-agent-q8_0.gguf");
@@ -137,6 +138,7 @@ max_examples = 7
   assert.deepEqual(warnings.map(({ code, field }) => [code, field]), [
     ["rows_truncated", "training.ctx"],
     ["rows_truncated", "training.ctx"],
+    ["heldout_is_training", "evaluation.data"],
   ]);
   const golden = (await Deno.readTextFile(traces)).trimEnd().split("\n").length;
   assert.match(
@@ -144,4 +146,43 @@ max_examples = 7
     new RegExp(`^\\d+ of ${golden} rows of \\[sft\\] .*, the first in line \\d+$`),
   );
   assert.match(warnings[1]!.message, /^\d+ of 7 rows of \[evaluation\] .*, the first in line \d+$/);
+});
+
+Deno.test("held-out data that is the training data is warned about, by path, link or content", async () => {
+  const train = [task("a"), task("b")];
+  const warned = async (heldout: string[], more?: string) =>
+    (await prepare({ train, heldout }, more)).warnings.filter(({ code }) => code === "heldout_is_training");
+  assert.deepEqual(await warned([task("a"), task("c")]), []);
+  const [warning] = await warned(train);
+  assert.equal(warning!.field, "evaluation.data");
+  assert.match(warning!.message, /the same as agent\.scenarios/);
+  const root = await Deno.makeTempDir();
+  try {
+    const data = `${root}/traces.jsonl`, link = `${root}/link.jsonl`;
+    await Deno.copyFile(traces, data);
+    await Deno.symlink(data, link);
+    const overrides = [`sft.data=${data}`, `model.path=${model}`, "training.ctx=512"];
+    const example = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+    for (const heldout of [data, link]) {
+      const loaded = await loadRunConfig(example, {
+        overrides: [...overrides, `evaluation.data=${heldout}`],
+      });
+      const { warnings } = await prepareRun(loaded);
+      assert.equal(warnings.filter(({ code }) => code === "heldout_is_training").length, 1, heldout);
+    }
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});
+
+Deno.test("an override is part of the resolved configuration and of what a run is held to", async () => {
+  const example = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
+  const plain = await prepareRun(await loadRunConfig(example));
+  const other = await prepareRun(await loadRunConfig(example, { overrides: ["training.lr=3e-6"] }));
+  assert.equal(other.config.training.lr, 3e-6);
+  assert.match(configToml(other.config), /^lr = 0\.000003$/m);
+  const { "training.lr": lr, ...rest } = other.identity;
+  const { "training.lr": before, ...same } = plain.identity;
+  assert.deepEqual([lr, rest], [3e-6, same]);
+  assert.notEqual(lr, before);
 });

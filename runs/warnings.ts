@@ -13,6 +13,7 @@ export const WARNING_CODES = [
   "mutable_image_tag",
   "kl_reference_is_base",
   "no_heldout",
+  "heldout_is_training",
   "no_checkpoint",
   "software_device",
   "vram_unknown",

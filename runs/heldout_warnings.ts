@@ -1,0 +1,30 @@
+/** Warns where a run is measured on what it trains on. */
+
+import type { ResolvedConfig } from "../config/derive.ts";
+import { sha256OfFile } from "../core/files.ts";
+import type { PlanWarning } from "./warnings.ts";
+
+/** Of the files that the configuration names; both are there. */
+export async function heldoutWarnings(
+  { run, agent, sft, evaluation }: ResolvedConfig,
+): Promise<PlanWarning[]> {
+  const [key, training] = run.algorithm === "sft"
+    ? ["sft.data", sft?.data] as const
+    : ["agent.scenarios", agent?.scenarios] as const;
+  if (!evaluation || training === undefined || !await isSameFile(training, evaluation.data)) return [];
+  return [{
+    code: "heldout_is_training",
+    field: "evaluation.data",
+    message:
+      `evaluation.data holds the same as ${key}: evaluations measure the tasks that are trained on, and say ` +
+      "nothing about others; name data that the run does not train on",
+  }];
+}
+
+/** Whether two paths lead to one file, or to files with the same bytes. */
+async function isSameFile(a: string, b: string): Promise<boolean> {
+  const [real_a, real_b] = await Promise.all([a, b].map((path) => Deno.realPath(path)));
+  if (real_a === real_b) return true;
+  const [size_a, size_b] = await Promise.all([a, b].map(async (path) => (await Deno.stat(path)).size));
+  return size_a === size_b && await sha256OfFile(a) === await sha256OfFile(b);
+}

@@ -2,9 +2,15 @@
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
+import {
+  DEFAULT_CHECKPOINT_EVERY,
+  DEFAULT_CLIPS,
+  DEFAULT_CTX_CAP,
+  DEFAULT_LEARNING_RATES,
+} from "../config/derive.ts";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
 import { isNotBuilt } from "../config/not_built.ts";
-import { ServiceError } from "../core/errors.ts";
+import { assert, ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
@@ -24,59 +30,86 @@ function starterValues(algorithm: StarterAlgorithm): Record<string, unknown> {
     "agent.environment.allow_unsandboxed": true,
     "agent.environment.scenario_toolsets": ["files"],
     "evaluation.data": "heldout.jsonl",
+    "evaluation.every_updates": 5,
   };
 }
 
-/** Sections that the other algorithm alone uses. */
+/** Sections and keys that the other algorithm alone uses. */
 const OTHERS: Record<StarterAlgorithm, string[]> = {
-  agent_grpo: ["sft"],
+  agent_grpo: ["sft", "training.epochs", "training.updates", "training.max_minutes", "training.batch_tokens"],
   sft: ["agent", "evaluation", "observe"],
 };
 
-/** Sections that are on when they stand in the file. */
-const SWITCHED_ON: Record<StarterAlgorithm, string[]> = {
-  agent_grpo: ["checkpoint", "observe"],
-  sft: ["checkpoint"],
+/** Values that fit keys whose own value is found by a rule. */
+const EXAMPLES: Record<string, unknown> = {
+  "run.name": "my_run",
+  "run.directory": "runs/my_run",
+  "model.chat_template": "template.jinja",
+  "output.path": "adapter.gguf",
+  "output.peft_dir": "adapter_peft",
+  "lora.seed": 42,
+  "lora.init_adapter": "start.gguf",
+  "training.ctx": DEFAULT_CTX_CAP,
+  "training.updates": 1000,
+  "training.max_minutes": 60,
+  "training.batch_tokens": 4 * DEFAULT_CTX_CAP,
+  "training.micro_batch_tokens": DEFAULT_CTX_CAP,
+  "training.loss_chunk_rows": 512,
+  "training.gradient_checkpointing": false,
+  "agent.max_trajectory_tokens": DEFAULT_CTX_CAP,
+  "agent.system_suffix": " Be brief.",
+  "agent.concurrent_rollouts": 32,
+  "agent.clip_low": DEFAULT_CLIPS.token.low,
+  "agent.clip_high": DEFAULT_CLIPS.token.high,
+  "agent.overlong_penalty": 0,
+  "agent.environment.protect": ["tests/**"],
+  "agent.environment.tools.default": "files",
+  "evaluation.max_examples": 100,
+  "evaluation.temperature": 1,
+  "evaluation.seed": 42,
+  "evaluation.patience": 3,
+  "evaluation.min_delta": 0.01,
+  "checkpoint.directory": "checkpoints",
+  "checkpoint.every_updates": DEFAULT_CHECKPOINT_EVERY,
+  "observe.directory": "trajectories",
+  "observe.every": 1,
+  "metrics.csv": "metrics.csv",
 };
 
-function isPart(
-  section: string,
-  { key, algorithm }: { key?: ConfigKey; algorithm: StarterAlgorithm },
-): boolean {
-  if (OTHERS[algorithm].some((other) => section === other || section.startsWith(`${other}.`))) return false;
-  return !section.includes("[]") && !section.includes("<") && !(key && isNotBuilt(key.key));
+function isPart({ key, section }: ConfigKey, algorithm: StarterAlgorithm): boolean {
+  if (OTHERS[algorithm].some((other) => key === other || key.startsWith(`${other}.`))) return false;
+  return !section.includes("[]") && !section.includes("<") && !isNotBuilt(key);
 }
 
 function tomlValue(value: unknown): string {
+  if (JSON.stringify(value) === "{}") return "{}";
   return stringify({ v: value }).trim().slice("v = ".length);
 }
 
-function keyLines(key: ConfigKey, values: Record<string, unknown>): string[] {
+function keyLines(key: ConfigKey, algorithm: StarterAlgorithm): string[] {
   const name = key.key.slice(key.section.length + 1);
+  const values = starterValues(algorithm);
   if (Object.hasOwn(values, key.key)) {
     return [`# ${key.description}`, `${name} = ${tomlValue(values[key.key])}`];
   }
-  if (key.rule !== undefined) return [`# ${key.description}`, `# ${name}: ${key.rule}`];
-  const value = JSON.stringify(key.default) === "{}" ? "{}" : tomlValue(key.default);
-  return [`# ${key.description}`, `# ${name} = ${value}`];
+  if (key.rule === undefined) return [`# ${key.description}`, `# ${name} = ${tomlValue(key.default)}`];
+  const examples: Record<string, unknown> = { ...EXAMPLES, "training.lr": DEFAULT_LEARNING_RATES[algorithm] };
+  assert(Object.hasOwn(examples, key.key), `${key.key} has an example`);
+  return [`# ${key.description} Left out: ${key.rule}.`, `# ${name} = ${tomlValue(examples[key.key])}`];
 }
 
-function sectionText(section: ConfigSection, algorithm: StarterAlgorithm): string | null {
-  const values = starterValues(algorithm);
-  const keys = section.keys.filter((key) => isPart(section.section, { key, algorithm }));
-  const required = keys.filter((key) => key.required && !Object.hasOwn(values, key.key));
-  if (keys.length === 0 || required.length > 0) return null;
-  const is_on = SWITCHED_ON[algorithm].includes(section.section) ||
-    keys.some((key) => Object.hasOwn(values, key.key));
-  const header = is_on ? `[${section.section}]` : `# [${section.section}]`;
-  return [`# ${section.description}`, header, ...keys.flatMap((key) => keyLines(key, values))].join("\n");
+function sectionText({ section, description, keys: all }: ConfigSection, algorithm: StarterAlgorithm) {
+  const keys = all.filter((key) => isPart(key, algorithm));
+  if (keys.length === 0) return null;
+  return [`# ${description}`, `[${section}]`, ...keys.flatMap((key) => keyLines(key, algorithm))].join("\n");
 }
 
 /** A configuration that loads as soon as the files that it names are there. */
 export function starterConfig(algorithm: StarterAlgorithm): string {
   const sections = describeConfig().map((section) => sectionText(section, algorithm));
   const introduction = `# A run of svc: svc train <this file>
-# Lines that begin with '#' show what holds without them. Paths resolve against this file's folder.`;
+# A line "# key = value" is valid without its "# ". It shows what holds when the key is left out, or, where the line
+# above tells how the value is found then, an example. Paths resolve against this file's folder.`;
   return [introduction, ...sections.filter((text) => text !== null)].join("\n\n") + "\n";
 }
 

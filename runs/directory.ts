@@ -16,6 +16,7 @@ import {
   checkParent,
   checkPlaces,
   existingOutput,
+  ignoreInGit,
   moveAside,
   occupied,
   removeOwnEntries,
@@ -110,9 +111,10 @@ export class RunDirectory {
     return written;
   }
 
-  /** The run has begun: what `--force` replaces goes for good. */
+  /** The run has begun: what `--force` replaces goes for good, and git leaves the run's own folder alone. */
   async commit(): Promise<void> {
     await removeReplaced(this.#config);
+    await ignoreInGit(this.#config);
   }
 
   /**

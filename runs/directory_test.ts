@@ -279,3 +279,42 @@ Deno.test("a fork does not replace the directory that its parent lies in", stric
     assert.ok((await Deno.stat(checkpoint)).isDirectory);
   });
 });
+
+const has_git = await new Deno.Command("git", { args: ["--version"] }).output().then(() => true, () => false);
+
+Deno.test({
+  name: `git ignores a run's folder wherever it lies${has_git ? "" : " (skipped: needs git)"}`,
+  ignore: !has_git,
+  ...strict,
+  fn: () =>
+    withDirectory(async (root) => {
+      const git = async (...args: string[]) => {
+        const { code, stdout } = await new Deno.Command("git", { args, cwd: root, stderr: "null" }).output();
+        assert.equal(code, 0);
+        return new TextDecoder().decode(stdout);
+      };
+      await git("init");
+      const directory = await open(root);
+      await Deno.mkdir(`${directory.path}/workspaces`);
+      await directory.commit();
+      await Deno.writeTextFile(`${directory.path}/adapter.gguf`, "a");
+      assert.equal(await git("status", "--porcelain", "--untracked-files=all"), "");
+      directory.close();
+      const resumed = await open(root, { mode: "resume" });
+      await resumed.commit();
+      resumed.close();
+      assert.equal(await Deno.readTextFile(`${directory.path}/.gitignore`), "*\n");
+    }),
+});
+
+Deno.test("a folder that holds other things is never hidden from git", strict, async () => {
+  await withDirectory(async (root) => {
+    await Deno.writeTextFile(`${root}/notes.md`, "mine");
+    const config = testConfig(root);
+    config.run.directory = root;
+    const directory = await open(root, { config });
+    await directory.commit();
+    directory.close();
+    await assert.rejects(Deno.stat(`${root}/.gitignore`), Deno.errors.NotFound);
+  });
+});

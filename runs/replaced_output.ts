@@ -1,6 +1,6 @@
 /** What stands where a run would write: what refuses it, what `--force` puts aside, and what goes for good. */
 
-import { resolve, sep } from "node:path";
+import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
 import { siblingAdapter } from "./kept_adapters.ts";
@@ -14,6 +14,9 @@ export const OWN_ENTRIES = [
   "checkpoints",
   "trajectories",
 ];
+
+/** What else lies in it while a run works there. */
+const WORKING_ENTRIES = ["lock", "workspaces"];
 
 /** Where they wait while the run that replaces them has not begun. */
 const REPLACED = ".replaced";
@@ -168,4 +171,14 @@ async function removeOwnFiles(directory: string): Promise<void> {
   for (const { name } of entries) {
     if (OWN_FILE.test(name)) await Deno.remove(`${directory}/${name}`, { recursive: true });
   }
+}
+
+/**
+ * Lets git ignore a folder that holds a run and nothing else: with other things in it, such as the project itself, it
+ * is left as it is.
+ */
+export async function ignoreInGit({ run: { directory }, output }: ResolvedConfig): Promise<void> {
+  const own = new Set([...OWN_ENTRIES, ...WORKING_ENTRIES, relative(directory, output.path)]);
+  for await (const { name } of Deno.readDir(directory)) if (!own.has(name)) return;
+  await Deno.writeTextFile(`${directory}/.gitignore`, "*\n", { createNew: true });
 }

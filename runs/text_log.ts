@@ -1,7 +1,7 @@
 /** `log.txt`: what a person would want to read of a run's events, a line each. */
 
 import { indented, printable } from "../core/text.ts";
-import type { RunEvent } from "./event.ts";
+import type { EvaluationEvent, RunEvent, UpdateEvent } from "./event.ts";
 
 /** The line of an event, without a line end; null for events that are numbers. */
 export function logLine(event: RunEvent): string | null {
@@ -25,14 +25,47 @@ function textOf(event: RunEvent): string | null {
     case "artifact":
       return `artifact ${event.name}: ${event.path}, ${event.size_bytes} bytes`;
     case "update":
-      return `update ${event.update}${event.updates === null ? "" : ` of ${event.updates}`}`;
+      return updateText(event);
     case "evaluation":
-      return `evaluation ${event.n} after update ${event.update}`;
+      return evaluationText(event);
     case "end":
       return `end ${event.state} after update ${event.update}`;
     case "metrics":
       return null;
   }
+}
+
+function updateText({ update, updates, reward_mean, loss, tokens_per_second }: UpdateEvent): string {
+  const values = [
+    ...valued("reward", reward_mean),
+    ...valued("loss", loss),
+    `${Math.round(tokens_per_second)} tokens/s`,
+  ];
+  return `update ${update}${updates === null ? "" : ` of ${updates}`}: ${values.join(", ")}`;
+}
+
+function evaluationText(event: EvaluationEvent): string {
+  const { pass_rate, reward_mean, loss, perplexity } = event;
+  const values = [
+    ...valued(
+      "pass rate",
+      pass_rate?.rate ?? null,
+      pass_rate ? ` (${short(pass_rate.low)} to ${short(pass_rate.high)})` : "",
+    ),
+    ...valued("reward", reward_mean),
+    ...valued("loss", loss),
+    ...valued("perplexity", perplexity),
+  ];
+  return `evaluation ${event.n} after update ${event.update}: ${values.join(", ")}`;
+}
+
+function valued(name: string, value: number | null, more = ""): string[] {
+  return value === null ? [] : [`${name} ${short(value)}${more}`];
+}
+
+/** Four digits are what a person compares; the events have them all. */
+function short(value: number): string {
+  return String(Number(value.toPrecision(4)));
 }
 
 /** Appends events to a text log. It is for people only, so a write that fails is not the run's concern. */

@@ -22,3 +22,39 @@ Deno.test("a line says what happened", () => {
   );
   assert.equal(line({ kind: "metrics", update: 1, step: 1, values: {} }), null);
 });
+
+Deno.test("updates have their reward or loss, evaluations their rates", () => {
+  const update = {
+    kind: "update",
+    update: 3,
+    updates: 8,
+    step: 3,
+    reward_mean: 0.53125,
+    loss: 0.1,
+    tokens_per_second: 311.6,
+    eta_seconds: 80,
+    groups: [],
+  } as const;
+  assert.equal(line({ ...update, groups: [] }), "T update 3 of 8: reward 0.5313, loss 0.1, 312 tokens/s");
+  assert.equal(
+    line({ ...update, groups: [], updates: null, reward_mean: null }),
+    "T update 3: loss 0.1, 312 tokens/s",
+  );
+  const evaluation = { kind: "evaluation", n: 2, update: 4, scenarios: [] } as const;
+  assert.equal(
+    line({
+      ...evaluation,
+      scenarios: [],
+      pass_rate: { rate: 0.62, low: 0.58, high: 0.66123 },
+      reward_mean: 0.7,
+      loss: null,
+      perplexity: null,
+    }),
+    "T evaluation 2 after update 4: pass rate 0.62 (0.58 to 0.6612), reward 0.7",
+  );
+  const rows = { pass_rate: null, reward_mean: null, loss: 1.23456789, perplexity: 3.4 };
+  assert.equal(
+    line({ ...evaluation, scenarios: [], ...rows }),
+    "T evaluation 2 after update 4: loss 1.235, perplexity 3.4",
+  );
+});

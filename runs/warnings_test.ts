@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { testConfig } from "./testing.ts";
-import { configWarnings } from "./warnings.ts";
+import { configWarnings, suggestedCheckpoint } from "./warnings.ts";
 
 const probe = { tool_loop_stable: true, turn_end: "<|im_end|>", problems: [] as string[] } as Parameters<
   typeof configWarnings
@@ -41,4 +41,14 @@ Deno.test("warnings of the template", () => {
   assert.deepEqual(codes(() => {}, { turn_end: null }), ["no_end_signal"]);
   const unknown = { tool_loop_stable: false, turn_end: null, problems: ["no system role"] };
   assert.deepEqual(codes(() => {}, unknown), ["template_not_prefix_stable"]);
+});
+
+Deno.test("a run without [checkpoint] is told what an interruption costs, and which lines prevent it", () => {
+  const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
+  config.agent!.updates = 30;
+  const [warning] = configWarnings(config, { context_length: 256, probe });
+  assert.match(warning!.message, /an interruption loses everything.*\n\[checkpoint\]\nevery_updates = 3$/);
+  const every = (updates?: number) => Number(suggestedCheckpoint(updates).split(" = ")[1]);
+  // A tenth of the run, at least one update and at most the default.
+  assert.deepEqual([1, 6, 10, 11, 100, 101, undefined].map(every), [1, 1, 1, 2, 10, 10, 10]);
 });

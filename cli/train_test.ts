@@ -202,6 +202,16 @@ const CHECKPOINT: EventData = {
   best: false,
 };
 
+/** The run goes on from a checkpoint: of its own, or, of a fork, of its parent. */
+const RUNNING: EventData = {
+  kind: "state",
+  state: "running",
+  reason: null,
+  detail: null,
+  update: 1,
+  checkpoint: "update_000001",
+};
+
 /** What an interrupted run says last, with or without a checkpoint written. */
 async function interrupted(args: string[], events: EventData[], at_once = false): Promise<string> {
   const run = new ScriptedRun(async function* (run) {
@@ -233,15 +243,9 @@ Deno.test("an interrupted run prints the command that goes on", async () => {
     "svc: what was learned since the start is lost: no checkpoint was written yet; start again with: " +
       `svc train ${EXAMPLE} --resume ${saved}`,
   );
-  const resumed: EventData = {
-    kind: "state",
-    state: "running",
-    reason: null,
-    detail: null,
-    update: 1,
-    checkpoint: "update_000001",
-  };
-  assert.match(await interrupted([EXAMPLE, saved, "--resume"], [resumed]), /^svc: go on with/);
+  assert.match(await interrupted([EXAMPLE, saved, "--resume"], [RUNNING]), /^svc: go on with/);
+  // A service has no shell.
+  assert.doesNotMatch(await interrupted([EXAMPLE, saved, "--control"], [CHECKPOINT]), /go on with/);
 });
 
 Deno.test("without [checkpoint] an interrupted run says what is lost and which lines prevent it", async () => {
@@ -261,7 +265,7 @@ every_updates = 6
 start again with: svc train ${path} --resume agent.updates=60`,
     );
     assert.match(
-      await interrupted([path, "--fork", "runs/x/update_4"], []),
+      await interrupted([path, "--fork", "runs/x/update_4"], [RUNNING]),
       /start again with: svc train \S+ --fork runs\/x\/update_4 --force$/,
     );
   } finally {

@@ -113,6 +113,7 @@ Deno.test("an error names the override in place of a line", async () => {
 Deno.test("what is wrong in the file may be mended, what is wrong beside an override stays", async () => {
   const text = TEXT.replace("updates = 2", 'updates = "x"');
   assert.equal((await load(["agent.updates=5"], text)).config.agent!.updates, 5);
+  assert.equal((await load(["lora.rank=8"], TEXT.replace("rank = 4", "rank = 4.0"))).config.lora.rank, 8);
   assert.deepEqual(await problems(["run.seed=1"], text), [
     'run.toml:10: agent.updates: must be an integer, not "x"',
   ]);

@@ -11,7 +11,7 @@ export async function heldoutWarnings(
   const [key, training] = run.algorithm === "sft"
     ? ["sft.data", sft?.data] as const
     : ["agent.scenarios", agent?.scenarios] as const;
-  if (!evaluation || training === undefined || !await isSameFile(training, evaluation.data)) return [];
+  if (!evaluation || training === undefined || !await isSameData(training, evaluation.data)) return [];
   return [{
     code: "heldout_is_training",
     field: "evaluation.data",
@@ -21,10 +21,8 @@ export async function heldoutWarnings(
   }];
 }
 
-/** Whether two paths lead to one file, or to files with the same bytes. */
-async function isSameFile(a: string, b: string): Promise<boolean> {
-  const [real_a, real_b] = await Promise.all([a, b].map((path) => Deno.realPath(path)));
-  if (real_a === real_b) return true;
+/** Whether two paths lead to the same bytes: to one file, or to two. */
+async function isSameData(a: string, b: string): Promise<boolean> {
   const [size_a, size_b] = await Promise.all([a, b].map(async (path) => (await Deno.stat(path)).size));
   return size_a === size_b && await sha256OfFile(a) === await sha256OfFile(b);
 }

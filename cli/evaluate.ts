@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "../core/clock.ts";
 import type { ResolvedConfig } from "../config/derive.ts";
+import { realPathOf } from "../core/real_path.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import { prepareRun } from "../runs/prepare.ts";
 import { loadRequest, openWorkerSession, type Session } from "../runs/session.ts";
@@ -32,10 +33,12 @@ export async function evaluateAlone(
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded);
   const { config } = prepared;
-  const path = adapter === null ? config.lora.init_adapter ?? null : resolve(adapter);
+  const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));
   const scratch = await openScratchFolder();
   try {
-    const session = openSession({ config, workspaces: scratch.path, readable: path === null ? [] : [path] });
+    // The folder of temporary files can be a link, and the workers may write to the real one only.
+    const workspaces = await Deno.realPath(scratch.path);
+    const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
     try {
       const { engine } = session;
       await engine.call("load", loadRequest(config));

@@ -1,9 +1,12 @@
 /** A run from its configuration to its end, in this process: `svc train`, and a child of the server, alike. */
 
+import { resolve } from "node:path";
 import { killLeftovers } from "../agent/environment/leftovers.ts";
+import { removeWorkspaces } from "../agent/environment/workspace.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { doing, ServiceError } from "../core/errors.ts";
+import { realPathOf } from "../core/real_path.ts";
 import type { Activity } from "./activity.ts";
 import { AsyncQueue } from "./async_queue.ts";
 import { type Checkpoint, loadCheckpoint, newestCheckpoint, repairCheckpoints } from "./checkpoint.ts";
@@ -55,20 +58,27 @@ export interface StartedRun {
  * first update; nothing is then left of a new run.
  */
 export async function startRun(options: StartRunOptions): Promise<StartedRun> {
-  const prepared = await prepareRun(options.loaded);
+  const parent = options.checkpoint;
+  const prepared = await prepareRun(
+    options.loaded,
+    parent === null ? [] : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }],
+  );
   const { config } = prepared;
   await checkWritable(config);
-  const workspaces = `${config.run.directory}/workspaces`;
-  const readable = options.checkpoint ? [options.checkpoint] : [];
+  const checkpoint = parent && await realPathOf(resolve(parent));
   const { entry_url } = options;
   return await startPrepared(prepared, {
     ...options,
+    checkpoint,
     clock: systemClock,
     openSession: async () => {
-      await killLeftovers(workspaces);
-      await Deno.remove(workspaces, { recursive: true }).catch(() => {});
-      await doing(`make the folder ${workspaces}`, () => Deno.mkdir(workspaces, { recursive: true }));
-      return openWorkerSession({ config, entry_url, workspaces, readable });
+      const folder = workspacesOf(config.run.directory);
+      await killLeftovers(folder);
+      await removeWorkspaces(folder);
+      await doing(`make the folder ${folder}`, () => Deno.mkdir(folder, { recursive: true }));
+      // Workers may write to the real folder, and to nothing else.
+      const workspaces = await Deno.realPath(folder);
+      return openWorkerSession({ config, entry_url, workspaces, readable: checkpoint ? [checkpoint] : [] });
     },
   });
 }
@@ -92,7 +102,7 @@ export async function startPrepared(
   const events = new AsyncQueue<RunEvent>();
   let log: EventLog | null = null;
   const release = async () => {
-    await Deno.remove(`${directory.path}/workspaces`, { recursive: true }).catch(() => {});
+    await removeWorkspaces(workspacesOf(directory.path));
     try {
       await log?.close();
     } finally {
@@ -138,6 +148,9 @@ export async function startPrepared(
     throw error;
   }
 }
+
+/** The folder of a run in which its workspaces are made. */
+const workspacesOf = (directory: string) => `${directory}/workspaces`;
 
 async function begin(
   run: LiveRun,

@@ -21,8 +21,15 @@ const WORKING_ENTRIES = ["lock", "workspaces"];
 /** Where they wait while the run that replaces them has not begun. */
 const REPLACED = ".replaced";
 
-/** What runs write into a folder that a key names. */
-const OWN_FILE = /^(\.?update_\d{6,}(\.jsonl)?(\.partial|\.replaced)?|index\.jsonl)$/;
+/** Every name that a run takes in its directory. */
+export const RUN_NAMES =
+  /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced)$/;
+
+/** Every name that a run takes in the folder of its checkpoints. */
+export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
+
+/** Every name that a run takes in the observe directory. */
+export const OBSERVE_NAMES = /^(update_\d{6,}\.jsonl(\.partial)?|index\.jsonl)$/;
 
 /**
  * Only a regular file is ever replaced by the adapter, and only folders are written into.
@@ -169,7 +176,9 @@ async function returnStrangers(from: string, to: string): Promise<void> {
 async function removeOwnFiles(directory: string): Promise<void> {
   const entries = await Array.fromAsync(Deno.readDir(directory)).catch(() => []);
   for (const { name } of entries) {
-    if (OWN_FILE.test(name)) await Deno.remove(`${directory}/${name}`, { recursive: true });
+    if (CHECKPOINT_NAMES.test(name) || OBSERVE_NAMES.test(name)) {
+      await Deno.remove(`${directory}/${name}`, { recursive: true });
+    }
   }
 }
 

@@ -13,6 +13,17 @@ export const MAX_LINKS = 40;
 /** How the names of workspaces begin. */
 export const WORKSPACE_PREFIX = "svc-workspace-";
 
+/** Removes the workspaces in a folder, as far as that goes, and the folder when nothing else lies in it. */
+export async function removeWorkspaces(folder: string): Promise<void> {
+  for (const { name } of await Array.fromAsync(Deno.readDir(folder)).catch(() => [])) {
+    if (!name.startsWith(WORKSPACE_PREFIX)) continue;
+    await Deno.remove(join(folder, name), { recursive: true }).catch(() => {});
+  }
+  const there = await Deno.lstat(folder).catch(() => null);
+  // A link to a folder is somebody's wish, not a leftover.
+  if (there?.isDirectory) await Deno.remove(folder).catch(() => {});
+}
+
 export class Workspace implements WorkspaceFiles {
   /** @param root Absolute, without links. */
   constructor(readonly root: string) {}
@@ -65,7 +76,12 @@ export class Workspace implements WorkspaceFiles {
     try {
       await Deno.mkdir(dirname(full), { recursive: true });
       await Deno.writeTextFile(full, content);
-    } catch {
+    } catch (cause) {
+      // The model can do nothing about a workspace that this process may not write to.
+      if (cause instanceof Deno.errors.NotCapable) {
+        const message = `Cannot write to the workspace ${this.root}: ${cause.message}`;
+        throw new ServiceError("environment_failed", message, { path: this.root }, { cause });
+      }
       throw new WorkspaceRefusal("unusable");
     }
   }

@@ -1,5 +1,6 @@
 /** `svc eval`: how a model does on held-out data. */
 
+import { resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
@@ -8,6 +9,8 @@ import { jsonText, printable } from "../core/text.ts";
 import { ActivityFeed } from "../runs/activity.ts";
 import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
+import { type Place, refuseCollisions } from "../runs/places.ts";
+import { beginsWith } from "../runs/strangers.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor, overridesArgument } from "./options.ts";
@@ -72,11 +75,28 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
   if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
 }
 
-/** A result that took hours must not be lost to a path. */
-async function checkOut(path: string): Promise<void> {
+const unwritable = (path: string, reason: string) =>
+  new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
+
+/** How a report begins. */
+const REPORT = '{"model":';
+
+/** Only an earlier report is replaced, or an empty file. */
+async function refuseOccupied(path: string): Promise<void> {
+  const info = await Deno.lstat(path).catch(() => null);
+  if (info?.isSymlink) throw unwritable(path, "it is a link; name a file");
+  if (await beginsWith(path, REPORT)) return;
+  throw unwritable(path, "it exists and holds no report of an evaluation; name another file");
+}
+
+/** A result that took hours must not be lost to a path, nor cost what the evaluation reads. */
+async function checkOut(path: string, loaded: LoadedConfig, adapter: string | undefined): Promise<void> {
+  const places: Place[] = [{ key: "--out", path: resolve(path), kind: "file" }];
+  if (adapter !== undefined) places.push({ key: "--adapter", path: resolve(adapter), kind: "input_file" });
+  await refuseCollisions(loaded, places);
   const reason = await whyNotWritable(path, "file");
-  if (reason === null) return;
-  throw new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
+  if (reason !== null) throw unwritable(path, reason);
+  await refuseOccupied(path);
 }
 
 /** Attempts that `--show` shows when it names no number. */
@@ -108,7 +128,7 @@ async function evaluate(
 ): Promise<void> {
   const { terminal } = context;
   const loaded = withOptions(await loadRunConfig(path, { overrides }), options);
-  if (options.out !== undefined) await checkOut(options.out);
+  if (options.out !== undefined) await checkOut(options.out, loaded, options.adapter);
   const giving_up = new AbortController(), { signal } = giving_up;
   const release = context.onInterrupt(() => {
     if (signal.aborted) return context.exit(EXIT.interrupted);
@@ -127,6 +147,7 @@ async function evaluate(
     else printResult(terminal, result);
     if (options.out === undefined) return;
     try {
+      await refuseOccupied(options.out);
       await writeFileAtomic(options.out, `${report}\n`);
     } catch (error) {
       // What took hours is not lost to a disk that filled up meanwhile.

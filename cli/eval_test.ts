@@ -148,6 +148,48 @@ Deno.test("a place that cannot be written is refused before anything is tried", 
   }
 });
 
+Deno.test("a report replaces a report, and nothing that the evaluation reads or that is no report", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const model = `${folder}/model.gguf`, out = `${folder}/report.json`, config = `${folder}/run.toml`;
+    for (const name of ["model.gguf", "held.jsonl", "train.jsonl", "adapter.gguf", "notes.json"]) {
+      await Deno.writeTextFile(`${folder}/${name}`, name);
+    }
+    await Deno.symlink("model.gguf", `${folder}/link.json`);
+    await Deno.symlink("notes.json", `${folder}/other.json`);
+    const text = (await Deno.readTextFile(GRPO)).replace(/^path = .*$/m, 'path = "model.gguf"')
+      .replace(/^scenarios = .*$/m, 'scenarios = "train.jsonl"').replace(
+        /^data = .*$/m,
+        'data = "held.jsonl"',
+      );
+    await Deno.writeTextFile(config, text);
+    const refused: [string, RegExp][] = [
+      ["model.gguf", /--out and model\.path are the same file/],
+      ["link.json", /--out and model\.path are the same file/],
+      ["held.jsonl", /--out and evaluation\.data are the same file/],
+      ["adapter.gguf", /--out and --adapter are the same file/],
+      ["run.toml", /--out and the configuration are the same file/],
+      ["runs/run/adapter.gguf", /--out and output\.path are the same file/],
+      ["runs/run/run.json", /--out lies in run\.directory/],
+      ["notes.json", /holds no report/],
+      ["other.json", /is a link/],
+    ];
+    for (const [name, reason] of refused) {
+      const args = ["--out", `${folder}/${name}`, "--adapter", `${folder}/adapter.gguf`];
+      const { code, err, asked } = await evaluate(config, ...args);
+      assert.deepEqual([code, asked], [2, null], name);
+      assert.match(err, reason, name);
+    }
+    for (const limit of ["1", "2"]) {
+      assert.equal((await evaluate(config, "--out", out, "--limit", limit)).code, 0);
+    }
+    assert.equal(JSON.parse(await Deno.readTextFile(out)).model, model);
+    assert.equal(await Deno.readTextFile(`${folder}/notes.json`), "notes.json");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a configuration without held-out data is refused", async () => {
   const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`);
   assert.equal(code, 2);

@@ -24,6 +24,7 @@ import {
   restoreReplaced,
 } from "./replaced_output.ts";
 import { isLive, type RunRecord } from "./run.ts";
+import { refuseStrangeAdapter, refuseStrangers } from "./strangers.ts";
 
 export interface OpenDirectoryOptions {
   config: ResolvedConfig;
@@ -58,13 +59,14 @@ export class RunDirectory {
    * Locks the directory and begins or takes up its run; `run.json` is then on the disk.
    *
    * @throws {ServiceError} `conflict` when another process has it or its run cannot be resumed; `already_exists`
-   * when output is there and may not be replaced; `config_invalid` when a key names what is never replaced;
+   * when output is there and may not be replaced, or no run wrote it; `config_invalid` when a key names what is never replaced;
    * `format_invalid` when `run.json` is damaged and is not to be replaced.
    */
   static async open(options: OpenDirectoryOptions): Promise<RunDirectory> {
     const { config, mode, force, checkpoint } = options;
     const path = config.run.directory;
     await checkPlaces(config);
+    await refuseStrangers(config);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
     const lock = await DirectoryLock.take(path);
     try {
@@ -113,6 +115,7 @@ export class RunDirectory {
 
   /** The run has begun: what `--force` replaces goes for good, and git leaves the run's own folder alone. */
   async commit(): Promise<void> {
+    await refuseStrangeAdapter(this.#config);
     await removeReplaced(this.#config);
     await ignoreInGit(this.#config);
   }

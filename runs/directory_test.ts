@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import { type OpenDirectoryOptions, RunDirectory } from "./directory.ts";
-import { testConfig } from "./testing.ts";
+import { adapterFile, testConfig } from "./testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 const clock = new ManualClock();
@@ -155,11 +155,12 @@ Deno.test(
     await withDirectory(async (root) => {
       const config = testConfig(root);
       await Deno.mkdir(config.run.directory, { recursive: true });
-      await Deno.writeTextFile(config.output.path, "adapter");
+      const adapter = adapterFile();
+      await Deno.writeFile(config.output.path, adapter);
       await Deno.writeTextFile(`${config.run.directory}/notes.txt`, "mine");
       await assert.rejects(open(root), { code: "already_exists" });
       const fork = await open(root, { mode: "fork" });
-      assert.equal(await Deno.readTextFile(config.output.path), "adapter");
+      assert.deepEqual(await Deno.readFile(config.output.path), adapter);
       fork.close();
       const forced = await open(root, { force: true });
       await forced.commit();
@@ -242,6 +243,46 @@ Deno.test("--force leaves what no run wrote in folders of a run's names", strict
     forced.close();
     const left = await Array.fromAsync(Deno.readDir(`${directory}/checkpoints`));
     assert.deepEqual(left.map(({ name }) => name), ["update_000001_notes.txt"]);
+  });
+});
+
+Deno.test("a run that was being removed when its process died does not come back", strict, async () => {
+  await withDirectory(async (root) => {
+    const first = await open(root);
+    first.close();
+    await Deno.mkdir(`${first.path}/.removed`);
+    await Deno.writeTextFile(`${first.path}/.removed/events.jsonl`, "old");
+    const again = await open(root, { mode: "resume" });
+    again.close();
+    assert.equal(again.record.id, first.record.id);
+    assert.deepEqual((await Array.fromAsync(Deno.readDir(first.path))).map(({ name }) => name).toSorted(), [
+      "config.toml",
+      "lock",
+      "run.json",
+    ]);
+  });
+});
+
+Deno.test("--force follows a linked folder of checkpoints, and the link stays", strict, async () => {
+  await withDirectory(async (given) => {
+    const root = await Deno.realPath(given), { directory } = testConfig(root).run;
+    await Deno.mkdir(`${root}/big/update_000001`, { recursive: true });
+    await Deno.writeTextFile(`${root}/big/update_000001/state.json`, "{}");
+    await Deno.writeTextFile(`${root}/big/notes.txt`, "mine");
+    await Deno.mkdir(directory, { recursive: true });
+    await Deno.symlink(`${root}/big`, `${directory}/checkpoints`);
+    await assert.rejects(open(root), { code: "already_exists" });
+    const refused = await open(root, { force: true });
+    await refused.discard();
+    refused.close();
+    assert.ok((await Deno.stat(`${directory}/checkpoints/update_000001`)).isDirectory);
+    const forced = await open(root, { force: true });
+    await forced.commit();
+    forced.close();
+    assert.equal(await Deno.readLink(`${directory}/checkpoints`), `${root}/big`);
+    assert.deepEqual((await Array.fromAsync(Deno.readDir(`${root}/big`))).map(({ name }) => name), [
+      "notes.txt",
+    ]);
   });
 });
 

@@ -8,10 +8,13 @@ import { configError } from "../config/problems.ts";
 import { valueAt } from "../config/toml_tree.ts";
 import { ServiceError } from "../core/errors.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../core/real_path.ts";
+import { besidePeft } from "../trainer/formats/peft.ts";
+import { adapterFiles } from "./kept_adapters.ts";
 import { CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
 
 /**
- * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `run`, `checkpoints`,
+ * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `adapter`: as `file`, with those
+ * of the best and the last update beside it; `run`, `checkpoints`,
  * `trajectories`: folders in which the run writes names of its own; `project`: as `run`, but the configuration lies in
  * it, so it is not the run's alone; the others are read.
  */
@@ -19,6 +22,7 @@ export type PlaceKind =
   | "input_file"
   | "input_folder"
   | "file"
+  | "adapter"
   | "folder"
   | "run"
   | "project"
@@ -36,7 +40,7 @@ export interface Place {
 /** Keys of outputs that are no folder written whole. */
 const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
-  "output.path": "file",
+  "output.path": "adapter",
   "metrics.csv": "file",
   "checkpoint.directory": "checkpoints",
   "observe.directory": "trajectories",
@@ -65,7 +69,8 @@ export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedCon
   for (const { key, path, kind } of placesOf(config)) {
     const parts = key.split(".");
     const table = valueAt(copy, parts.slice(0, -1)) as Record<string, unknown>;
-    table[parts.at(-1)!] = await (kind === "file" ? realPlaceOf(path) : realPathOf(path));
+    table[parts.at(-1)!] =
+      await (kind === "file" || kind === "adapter" ? realPlaceOf(path) : realPathOf(path));
   }
   return copy;
 }
@@ -106,17 +111,19 @@ async function claimsOf({ kind, path }: Place): Promise<Claim[]> {
     identity: await fileIdentity(path),
     takes,
   });
-  const beside = (suffixes: string[], takes: Claim["takes"]) =>
-    Promise.all(["", ...suffixes].map((suffix) => claim(path + suffix, takes)));
+  const each = (paths: string[], takes: Claim["takes"]) =>
+    Promise.all(paths.map((path) => claim(path, takes)));
   switch (kind) {
     case "input_file":
       return [await claim(path, itself)];
     case "input_folder":
       return [await claim(path, () => true)];
+    case "adapter":
+      return await each(adapterFiles({ path }).flatMap((file) => [file, `${file}.partial`]), itself);
     case "file":
-      return await beside([".partial"], itself);
+      return await each([path, `${path}.partial`], itself);
     case "folder":
-      return await beside([".partial", ".replaced"], () => true);
+      return await each([path, ...besidePeft(path)], () => true);
     case "run":
     case "project":
       return [
@@ -158,7 +165,7 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
       : isInput(inner)
       ? [outer, inner]
       : [inner, outer];
-    const what = [first, second].some(({ kind }) => kind === "input_file" || kind === "file")
+    const what = [first, second].some(({ kind }) => ["input_file", "file", "adapter"].includes(kind))
       ? "file"
       : "folder";
     const message = `Cannot use ${first.path}: ${first.key} and ${second.key} are the same ${what}`;
@@ -167,6 +174,8 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
   const is_read = isInput(outer);
   const where = outer.kind === "file"
     ? `is where ${outer.key} (${outer.path}) lies until it is whole`
+    : outer.kind === "adapter"
+    ? `is where the run writes beside ${outer.key} (${outer.path})`
     : `lies in ${outer.key} (${outer.path}), where the run ${is_read ? "only reads" : "writes and removes"}`;
   return {
     keys: isInput(inner) ? [outer.key, inner.key] : [inner.key, outer.key],

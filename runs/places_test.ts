@@ -136,7 +136,7 @@ Deno.test(
         ["model.path", "out/peft/model.gguf", "output.peft_dir"],
         ["metrics.csv", "out/peft/metrics.csv", "output.peft_dir"],
         ["run.directory", "out/peft/run", "output.peft_dir"],
-        ["evaluation.data", "out/peft.replaced/x.jsonl", "output.peft_dir"],
+        ["evaluation.data", "out/.peft.replaced/x.jsonl", "output.peft_dir"],
         ["metrics.csv", "out/adapter.gguf.partial", "output.path"],
       ];
       for (const [key, path, other] of refused) {

@@ -3,7 +3,16 @@
 import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
-import { siblingAdapter } from "./kept_adapters.ts";
+import { adapterFiles } from "./kept_adapters.ts";
+
+/** Whether a text is that of `run.json`, or was one before it was damaged. */
+export function isRunRecord(text: string): boolean {
+  try {
+    return typeof JSON.parse(text)?.format_version === "number";
+  } catch {
+    return true;
+  }
+}
 
 /** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
 export const OWN_ENTRIES = [
@@ -19,11 +28,14 @@ export const OWN_ENTRIES = [
 const WORKING_ENTRIES = ["lock", "workspaces"];
 
 /** Where they wait while the run that replaces them has not begun. */
-const REPLACED = ".replaced";
+export const REPLACED = ".replaced";
+
+/** Where they lie while they are removed, when none of them comes back any more. */
+const REMOVED = ".removed";
 
 /** Every name that a run takes in its directory. */
 export const RUN_NAMES =
-  /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced)$/;
+  /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced|\.removed)$/;
 
 /** Every name that a run takes in the folder of its checkpoints. */
 export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
@@ -32,19 +44,24 @@ export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|repla
 export const OBSERVE_NAMES = /^(update_\d{6,}\.jsonl(\.partial)?|index\.jsonl)$/;
 
 /**
- * Only a regular file is ever replaced by the adapter, and only folders are written into.
+ * Only a regular file is ever replaced by the adapter or the metrics, and only folders are written into.
  *
  * @throws {ServiceError} `config_invalid` naming the key.
  */
-export async function checkPlaces({ output, checkpoint, observe }: ResolvedConfig): Promise<void> {
+export async function checkPlaces({ output, checkpoint, observe, metrics }: ResolvedConfig): Promise<void> {
   const refuse = (key: string, path: string, reason: string) =>
     new ServiceError("config_invalid", `Cannot write to ${path}: ${reason}; name another path in ${key}`, {
       path,
     });
-  for (const path of adapterFiles({ output })) {
-    const file = await Deno.lstat(path).catch(() => null);
-    if (!file || file.isFile) continue;
-    throw refuse("[output].path", path, `it is ${file.isDirectory ? "a directory" : "no regular file"}`);
+  const files = [
+    ...adapterFiles(output).map((path) => ["[output].path", path] as const),
+    ["[metrics].csv", metrics.csv] as const,
+  ];
+  for (const [key, path] of files) {
+    const info = path === undefined ? null : await Deno.lstat(path).catch(() => null);
+    if (info && !info.isFile) {
+      throw refuse(key, path!, `it is ${info.isDirectory ? "a directory" : "no regular file"}`);
+    }
   }
   const folders = [
     ["[output].peft_dir", output.peft_dir],
@@ -74,7 +91,7 @@ export async function checkParent(
   }
 }
 
-/** The first thing that a new run would overwrite. A fork may replace the adapter, never another run. */
+/** The first thing that a new run would overwrite. A fork may replace the adapter and metrics of a run, never a run. */
 export async function existingOutput(
   config: ResolvedConfig,
   mode: "new" | "resume" | "fork",
@@ -84,15 +101,11 @@ export async function existingOutput(
   if (config.checkpoint) places.push(config.checkpoint.directory);
   if (config.observe) places.push(config.observe.directory);
   if (mode === "new") {
-    places.push(...adapterFiles(config), ...(config.output.peft_dir ? [config.output.peft_dir] : []));
+    const { output, metrics: { csv } } = config;
+    places.push(...[...adapterFiles(output), output.peft_dir, csv].filter((place) => place !== undefined));
   }
   for (const place of places) if (await holdsSomething(place)) return place;
   return null;
-}
-
-/** The adapter, and those of the best and the last update beside it. */
-function adapterFiles({ output: { path } }: Pick<ResolvedConfig, "output">): string[] {
-  return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
 }
 
 async function holdsSomething(path: string): Promise<boolean> {
@@ -118,11 +131,16 @@ async function removeIfPresent(path: string): Promise<void> {
   if (await isPresent(path)) await Deno.remove(path, { recursive: true });
 }
 
+/** A link in a run directory stays: what runs wrote in the folder that it names is removed there. */
+export async function isLink(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(({ isSymlink }) => isSymlink, () => false);
+}
+
 /** Puts the run that is there out of the way until the new one has begun. */
 export async function moveAside(directory: string): Promise<void> {
   await Deno.mkdir(`${directory}/${REPLACED}`);
   for (const name of OWN_ENTRIES) {
-    if (await isPresent(`${directory}/${name}`)) {
+    if (await isPresent(`${directory}/${name}`) && !await isLink(`${directory}/${name}`)) {
       await Deno.rename(`${directory}/${name}`, `${directory}/${REPLACED}/${name}`);
     }
   }
@@ -131,6 +149,7 @@ export async function moveAside(directory: string): Promise<void> {
 /** A run that was put aside for one that never began comes back. */
 export async function restoreReplaced(directory: string): Promise<void> {
   const aside = `${directory}/${REPLACED}`;
+  await removeIfPresent(`${directory}/${REMOVED}`);
   if (!await isPresent(aside)) return;
   for await (const { name } of Deno.readDir(aside)) {
     await removeIfPresent(`${directory}/${name}`);
@@ -139,9 +158,11 @@ export async function restoreReplaced(directory: string): Promise<void> {
   await Deno.remove(aside);
 }
 
-/** What a run that never began left. */
+/** What a run that never began left; its record goes last, so that whatever is left is known to be a run's. */
 export async function removeOwnEntries(directory: string): Promise<void> {
-  for (const name of OWN_ENTRIES) await removeIfPresent(`${directory}/${name}`);
+  for (const name of OWN_ENTRIES.toReversed()) {
+    if (!await isLink(`${directory}/${name}`)) await removeIfPresent(`${directory}/${name}`);
+  }
 }
 
 /** The new run has begun: what was put aside goes for good, with the adapter and the folders that keys name. */
@@ -149,18 +170,21 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   const aside = `${run.directory}/${REPLACED}`;
   if (!await isPresent(aside)) return;
   // Not recursive: whatever took the adapter's place since it was looked at stays.
-  for (const path of adapterFiles({ output })) {
+  for (const path of adapterFiles(output)) {
     await Deno.remove(path).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
   }
-  for (const place of [checkpoint?.directory, observe?.directory]) {
+  const folders = [`${run.directory}/checkpoints`, `${run.directory}/trajectories`];
+  for (const place of [checkpoint?.directory, observe?.directory, ...folders]) {
     if (place !== undefined) await removeOwnFiles(place);
   }
   for await (const { name, isDirectory } of Deno.readDir(aside)) {
     if (isDirectory) await returnStrangers(`${aside}/${name}`, `${run.directory}/${name}`);
   }
-  await Deno.remove(aside, { recursive: true });
+  // Half of a removed run must not come back.
+  await Deno.rename(aside, `${run.directory}/${REMOVED}`);
+  await Deno.remove(`${run.directory}/${REMOVED}`, { recursive: true });
 }
 
 /** Puts what no run wrote back where it lay. */

@@ -3,6 +3,7 @@
 import type { EngineClient } from "../trainer/engine/client.ts";
 import { keptAdapters } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
+import { refuseStrangeAdapter } from "./strangers.ts";
 import { POLICY } from "./training_loop.ts";
 
 /** The engine's name of the best adapter while it is saved. */
@@ -12,6 +13,7 @@ const BEST = "best";
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
+  await refuseStrangeAdapter(run.config);
   const emit = (name: string, path: string, { bytes, sha256 }: { bytes: number; sha256: string }) =>
     run.emit({ kind: "artifact", name, path, size_bytes: bytes, sha256 });
   const save = async (adapter: string, path: string, peft_dir: string | null) =>

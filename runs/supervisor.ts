@@ -18,6 +18,7 @@ import { answerQuestion, questionSequences } from "./questions.ts";
 import { failureReason, type RunState } from "./run.ts";
 import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "./session.ts";
 import { saveAdapters } from "./save_adapters.ts";
+import { refuseStrangeCsv } from "./strangers.ts";
 import { type LoopEnd, POLICY, TrainingLoop } from "./training_loop.ts";
 
 /** Engines that are replaced in one run after their device was lost. */
@@ -238,7 +239,10 @@ export class Supervisor {
       // A full disk takes the log along: what failed first is told.
       throw failure instanceof ServiceError ? failure : unwritten;
     }
-    if (csv !== undefined) await writeMetricsCsv(run.directory.eventsPath, csv);
+    if (csv !== undefined) {
+      await refuseStrangeCsv(run.config);
+      await writeMetricsCsv(run.directory.eventsPath, csv);
+    }
     return ended;
   }
 }

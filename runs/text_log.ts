@@ -2,6 +2,7 @@
 
 import { indented, printable } from "../core/text.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "./event.ts";
+import { failedText, updateTroubles } from "./event_text.ts";
 
 /** The line of an event, without a line end; null for events that are numbers. */
 export function logLine(event: RunEvent): string | null {
@@ -35,10 +36,12 @@ function textOf(event: RunEvent): string | null {
   }
 }
 
-function updateText({ update, updates, reward_mean, loss, tokens_per_second }: UpdateEvent): string {
+function updateText(event: UpdateEvent): string {
+  const { update, updates, reward_mean, loss, tokens_per_second } = event;
   const values = [
     ...valued("reward", reward_mean),
     ...valued("loss", loss),
+    ...updateTroubles(event),
     `${Math.round(tokens_per_second)} tokens/s`,
   ];
   return `update ${update}${updates === null ? "" : ` of ${updates}`}: ${values.join(", ")}`;
@@ -55,6 +58,7 @@ function evaluationText(event: EvaluationEvent): string {
     ...valued("reward", reward_mean),
     ...valued("loss", loss),
     ...valued("perplexity", perplexity),
+    ...[failedText(event) ?? []].flat(),
   ];
   return `evaluation ${event.n} after update ${event.update}: ${values.join(", ")}`;
 }

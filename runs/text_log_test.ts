@@ -33,6 +33,11 @@ Deno.test("updates have their reward or loss, evaluations their rates", () => {
     loss: 0.1,
     tokens_per_second: 311.6,
     eta_seconds: 80,
+    attempts: 32,
+    lost: {},
+    failure: null,
+    degenerate_groups: 0,
+    optimizer_steps: 1,
     groups: [],
   } as const;
   assert.equal(line({ ...update, groups: [] }), "T update 3 of 8: reward 0.5313, loss 0.1, 312 tokens/s");
@@ -40,12 +45,20 @@ Deno.test("updates have their reward or loss, evaluations their rates", () => {
     line({ ...update, groups: [], updates: null, reward_mean: null }),
     "T update 3: loss 0.1, 312 tokens/s",
   );
-  const evaluation = { kind: "evaluation", n: 2, update: 4, scenarios: [] } as const;
+  const evaluation = {
+    kind: "evaluation",
+    n: 2,
+    update: 4,
+    scenarios: [],
+    rows: null,
+    failed: {},
+    failure: null,
+  } as const;
   assert.equal(
     line({
       ...evaluation,
       scenarios: [],
-      pass_rate: { rate: 0.62, low: 0.58, high: 0.66123 },
+      pass_rate: { rate: 0.62, low: 0.58, high: 0.66123, n: 32, attempts: 64 },
       reward_mean: 0.7,
       loss: null,
       perplexity: null,

@@ -49,3 +49,28 @@ output.peft_dir = "file/peft"`;
     await assert.rejects(start, { code: "config_invalid", message: /output\.peft_dir/ });
     await assert.rejects(Deno.stat(`${root}/run`), "nothing was begun");
   }));
+
+Deno.test("a run whose output is an input, or lies in the fork's parent, is refused and makes nothing", () =>
+  withFolder(async (root) => {
+    await Deno.writeTextFile(`${root}/start.gguf`, "");
+    await Deno.mkdir(`${root}/parent`);
+    const start = async (output: string, more: string) => {
+      const text = `
+run = { algorithm = "sft", directory = "run" }
+model.path = ${JSON.stringify(await fixturePath("models/tiny-agent-q8_0.gguf"))}
+sft.data = ${JSON.stringify(await fixturePath("models/tiny-agent/sft-traces.jsonl"))}
+output.path = ${JSON.stringify(output)}
+${more}`;
+      const loaded = parseRunConfig(text, { path: `${root}/x.toml` });
+      const mode = more === "" ? "fork" as const : "new" as const;
+      const checkpoint = mode === "fork" ? `${root}/parent` : null;
+      return startRun({ loaded, entry_url: "data:,", mode, checkpoint, force: true });
+    };
+    await assert.rejects(start("start.gguf", 'lora.init_adapter = "start.gguf"'), {
+      code: "config_invalid",
+      message:
+        /x\.toml:5: Cannot use .*output\.path and lora\.init_adapter are the same file; name another path$/,
+    });
+    await assert.rejects(start("parent/adapter.gguf", ""), /output\.path lies in --fork/);
+    assert.equal((await Array.fromAsync(Deno.readDir(root))).length, 2, "nothing is made");
+  }));

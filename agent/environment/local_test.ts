@@ -1,4 +1,4 @@
-import { deepEqual, equal, rejects, throws } from "node:assert/strict";
+import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock.ts";
 import { runCommand } from "./command.ts";
@@ -6,7 +6,7 @@ import { scenarioWith, testEnvironments } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
 import { WorkspaceRefusal } from "../tools/builtin/files.ts";
 import { MAX_PROTECTED_BYTES, ProtectedFiles } from "./protected_files.ts";
-import { MAX_LINKS, MAX_RESULT_BYTES, Workspace } from "./workspace.ts";
+import { MAX_LINKS, MAX_RESULT_BYTES, removeWorkspaces, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
 const never = new AbortController().signal;
 
@@ -159,5 +159,35 @@ Deno.test({
     equal((await run(["sh", "-c", "kill -9 $$"])).ended, "killed");
     equal(clock.sleeping, 0, "no timer stays");
     await rejects(run(["./absent"]), { code: "environment_failed" });
+  },
+});
+
+Deno.test("only workspaces are removed from a folder, and it goes when nothing else lies there", async () => {
+  const root = await Deno.makeTempDir();
+  try {
+    const folder = `${root}/workspaces`;
+    await Deno.mkdir(`${folder}/${WORKSPACE_PREFIX}1/deep`, { recursive: true });
+    await removeWorkspaces(folder);
+    deepEqual(await Array.fromAsync(Deno.readDir(root)), []);
+    await Deno.mkdir(`${folder}/${WORKSPACE_PREFIX}1`, { recursive: true });
+    await Deno.writeTextFile(`${folder}/letter.txt`, "mine");
+    await removeWorkspaces(folder);
+    deepEqual((await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name), ["letter.txt"]);
+    await removeWorkspaces(`${root}/nothing`);
+    await Deno.remove(`${folder}/letter.txt`);
+    await Deno.symlink(folder, `${root}/link`);
+    await removeWorkspaces(`${root}/link`);
+    ok((await Deno.lstat(`${root}/link`)).isSymlink);
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});
+
+Deno.test({
+  name: "a workspace that this process may not write to is the environment's failure, not the model's",
+  permissions: { read: true, write: false },
+  async fn() {
+    const written = new Workspace(Deno.cwd()).write("x.txt", "");
+    await rejects(written, { code: "environment_failed", message: /Cannot write to the workspace/ });
   },
 });

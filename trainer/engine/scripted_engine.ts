@@ -132,9 +132,9 @@ export class ScriptedEngine {
     load: (request) => this.#loadModel(request),
     adapter_open: ({ adapter, source }) => this.#openAdapter(adapter, source),
     adapter_save: ({ adapter, path }) => {
-      const text = serializeAdapter(this.#adapter(adapter));
-      Deno.writeTextFileSync(path, text);
-      return { bytes: text.length, sha256: "" };
+      const bytes = serializeAdapter(this.#adapter(adapter));
+      Deno.writeFileSync(path, bytes);
+      return { bytes: bytes.length, sha256: "" };
     },
     adapter_close: ({ adapter }) => {
       this.#adapter(adapter);
@@ -152,12 +152,12 @@ export class ScriptedEngine {
     },
     checkpoint_save: ({ adapter, directory }) => {
       Deno.mkdirSync(directory, { recursive: true });
-      Deno.writeTextFileSync(`${directory}/adapter.gguf`, serializeAdapter(this.#adapter(adapter)));
+      Deno.writeFileSync(`${directory}/adapter.gguf`, serializeAdapter(this.#adapter(adapter)));
       return null;
     },
     checkpoint_load: ({ adapter, directory }) => {
       if (this.#adapters.has(adapter)) this.#refuseLive(adapter);
-      this.#adapters.set(adapter, parseAdapter(Deno.readTextFileSync(`${directory}/adapter.gguf`)));
+      this.#adapters.set(adapter, parseAdapter(Deno.readFileSync(`${directory}/adapter.gguf`)));
       return this.#adapterFacts(adapter);
     },
     sequence_open: (request) => this.#open(request),
@@ -211,7 +211,7 @@ export class ScriptedEngine {
       ? newBigramAdapter()
       : source.type === "copy"
       ? copyBigramAdapter(this.#adapter(source.adapter))
-      : copyBigramAdapter(parseAdapter(Deno.readTextFileSync(source.path)));
+      : copyBigramAdapter(parseAdapter(Deno.readFileSync(source.path)));
     this.#adapters.set(name, adapter);
     return this.#adapterFacts(name);
   }

@@ -6,6 +6,7 @@
 
 import { assert } from "../../core/errors.ts";
 import { pcg4d } from "../../core/random.ts";
+import { encodeGgufMetadata } from "../formats/gguf_writer.ts";
 import type {
   LossRequest,
   OptimizerRequest,
@@ -249,8 +250,23 @@ function adamw(adapter: BigramAdapter, gradient: Rows, o: OptimizerRequest): num
   return norm;
 }
 
-/** Every bit of an adapter as text. */
-export function serializeAdapter(adapter: BigramAdapter): string {
+/** Metadata in which an adapter's numbers stand. */
+const NUMBERS_KEY = "scripted.numbers";
+
+/** Every bit of an adapter, in a GGUF file that says that it is one, without tensors. */
+export function serializeAdapter(adapter: BigramAdapter): Uint8Array {
+  const text = (value: string) => ({ type: "string" as const, value });
+  return encodeGgufMetadata(
+    new Map([
+      ["general.type", text("adapter")],
+      ["general.name", text("adapter")],
+      ["adapter.type", text("lora")],
+      [NUMBERS_KEY, text(numbersOf(adapter))],
+    ]),
+  );
+}
+
+function numbersOf(adapter: BigramAdapter): string {
   return JSON.stringify(
     adapter,
     (_, value) =>
@@ -261,9 +277,10 @@ export function serializeAdapter(adapter: BigramAdapter): string {
 }
 
 /** The inverse of {@link serializeAdapter}. */
-export function parseAdapter(text: string): BigramAdapter {
+export function parseAdapter(bytes: Uint8Array): BigramAdapter {
+  const text = new TextDecoder().decode(bytes);
   return JSON.parse(
-    text,
+    text.slice(text.indexOf("{", text.indexOf(NUMBERS_KEY))),
     (_, value) =>
       value?.rows
         ? new Map(value.rows.map(([k, row]: [number, number[]]) => [k, Float64Array.from(row)]))

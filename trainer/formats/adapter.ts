@@ -19,12 +19,27 @@ import { encodeTensor } from "./quantize.ts";
 
 const TENSOR_NAME = /^blk\.(\d{1,5})\.([a-z_]+)\.weight\.lora_([ab])$/;
 
+/** `general.name` of an adapter that a run writes. */
+const ADAPTER_NAME = "adapter";
+
+/** Whether a file is an adapter as a run writes it, by `general.type`, `adapter.type` and `general.name`. */
+export async function isWrittenAdapter(path: string): Promise<boolean> {
+  try {
+    using file = await openGguf(path);
+    const is = (key: string, value: string) => file.getString(key, "") === value;
+    return is("general.type", "adapter") && is("adapter.type", "lora") && is("general.name", ADAPTER_NAME);
+  } catch (error) {
+    if (error instanceof ServiceError) return false;
+    throw error;
+  }
+}
+
 /**
  * Writes an adapter as a GGUF file of F32 tensors, atomically; it is read back and compared before it gets its name.
  *
  * @source llama.cpp, `llama_adapter_lora_init_impl`: `adapter.lora.alpha`, `<tensor>.lora_a`, `<tensor>.lora_b`.
  */
-export async function writeAdapter(path: string, lora: LoraTensors, name = "adapter"): Promise<void> {
+export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPTER_NAME): Promise<void> {
   assertWholeAdapter(lora);
   const metadata: GgufMetadata = new Map([
     ["general.architecture", { type: "string", value: lora.architecture }],

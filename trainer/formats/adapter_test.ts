@@ -4,7 +4,7 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { LORA_TARGETS } from "../engine/protocol.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
 import { ggufName, loraDifference, loraKey, type LoraTensors, peftModule, targetOfGgufName } from "./lora.ts";
-import { readPeft, writePeft } from "./peft.ts";
+import { isWrittenPeft, readPeft, writePeft } from "./peft.ts";
 
 const GOLDEN = "models/tiny-agent/golden-lora";
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
@@ -131,12 +131,30 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a PEFT folder takes no name beside it that somebody could have used",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const lora = await goldenAdapter(), folder = `${directory}/peft`;
+      const mine = ["old", "partial", "replaced"].map((suffix) => `${folder}.${suffix}/letter.txt`);
+      for (const path of mine) {
+        await Deno.mkdir(path.slice(0, path.lastIndexOf("/")));
+        await Deno.writeTextFile(path, "mine");
+      }
+      for (const adapter of [lora, changed(lora)]) await writePeft(folder, adapter, "tiny-agent");
+      for (const path of mine) assert.equal(await Deno.readTextFile(path), "mine");
+    }),
+});
+
+Deno.test({
   name: "a PEFT folder that cannot be written leaves the old folder",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
       const lora = await goldenAdapter(), folder = `${directory}/peft`;
       await writePeft(folder, lora, "tiny-agent");
+      assert.ok(await isWrittenPeft(folder));
+      assert.ok(!await isWrittenPeft(directory));
       // A name that is too long once the partial suffix of a file stands behind it.
       const deep = `${directory}/${"x".repeat(250)}`;
       await assert.rejects(writePeft(deep, lora, "tiny-agent"));

@@ -40,6 +40,11 @@ export async function writeGguf(
   await writeFileAtomic(path, encodeGguf(content), verify);
 }
 
+/** The bytes of a GGUF file without tensors. */
+export function encodeGgufMetadata(metadata: GgufMetadata): Uint8Array {
+  return concatBytes([...encodeHeader(metadata, [], DEFAULT_ALIGNMENT)]);
+}
+
 /** The bytes of a GGUF file in pieces. */
 export async function* encodeGguf({ metadata, tensors }: GgufContent): AsyncGenerator<Uint8Array, void> {
   const alignment = metadata.get("general.alignment")?.value ?? DEFAULT_ALIGNMENT;

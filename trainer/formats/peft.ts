@@ -1,5 +1,6 @@
 /** Adapters as PEFT folders: `adapter_config.json` and `adapter_model.safetensors`. */
 
+import { basename, dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { LORA_TARGETS } from "../engine/protocol.ts";
@@ -30,6 +31,12 @@ const TENSOR_NAME = /^base_model\.model\.model\.layers\.(\d{1,5})\.([a-z_]+\.[a-
 /** Architectures whose rows of q and k stand in another order in GGUF than in Hugging Face files. */
 const PERMUTED = ["llama"];
 
+/** Where a PEFT folder lies until it is whole, and where the one that it replaces lies until then. */
+export function besidePeft(directory: string): [partial: string, replaced: string] {
+  const hidden = join(dirname(directory), `.${basename(directory)}`);
+  return [`${hidden}.partial`, `${hidden}.replaced`];
+}
+
 /**
  * Writes an adapter as a PEFT folder. The folder is made whole beside its final place, read back and compared, and
  * then takes the place of what stood there.
@@ -40,20 +47,20 @@ const PERMUTED = ["llama"];
 export async function writePeft(directory: string, lora: LoraTensors, base_model: string): Promise<void> {
   assertWholeAdapter(lora);
   refusePermuted(lora.architecture);
-  const partial = `${directory}.partial`, old = `${directory}.old`;
+  const [partial, replaced] = besidePeft(directory);
   try {
     await removeTree(partial);
     await writePeftFiles(partial, lora, base_model);
     assertReadBack(directory, loraDifference(lora, await readPeft(partial, lora.architecture)));
-    await removeTree(old);
-    const had = await renameIfThere(directory, old);
+    await removeTree(replaced);
+    const had = await renameIfThere(directory, replaced);
     try {
       await Deno.rename(partial, directory);
     } catch (error) {
-      if (had) await Deno.rename(old, directory);
+      if (had) await Deno.rename(replaced, directory);
       throw error;
     }
-    await removeTree(old);
+    await removeTree(replaced);
   } catch (error) {
     await removeTree(partial).catch(() => {});
     throw error;
@@ -103,7 +110,12 @@ async function writePeftFiles(directory: string, lora: LoraTensors, base_model: 
     tensors.set(`${base}.lora_B.weight`, floatTensor([out, lora.rank], b));
   }
   await writeSafetensors(`${directory}/${WEIGHTS}`, { metadata: new Map([["format", "pt"]]), tensors });
-  const config = {
+  const config = peftConfig(lora, base_model);
+  await writeFileAtomic(`${directory}/${CONFIG}`, JSON.stringify(config, null, 2) + "\n");
+}
+
+function peftConfig(lora: Pick<LoraTensors, "rank" | "alpha" | "targets">, base_model: string) {
+  return {
     peft_type: "LORA",
     task_type: "CAUSAL_LM",
     base_model_name_or_path: base_model,
@@ -118,7 +130,21 @@ async function writePeftFiles(directory: string, lora: LoraTensors, base_model: 
     modules_to_save: null,
     target_modules: lora.targets,
   };
-  await writeFileAtomic(`${directory}/${CONFIG}`, JSON.stringify(config, null, 2) + "\n");
+}
+
+/** Whether a folder is empty, or holds what {@link writePeft} writes and nothing else. */
+export async function isWrittenPeft(directory: string): Promise<boolean> {
+  const names = (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name);
+  if (names.length === 0) return true;
+  if (!names.every((name) => name === CONFIG || name === WEIGHTS)) return false;
+  const text = await Deno.readTextFile(`${directory}/${CONFIG}`).catch(() => "");
+  try {
+    // Other programs write more keys.
+    const ours = Object.keys(peftConfig({ rank: 0, alpha: 0, targets: [] }, ""));
+    return Object.keys(JSON.parse(text)).every((key) => ours.includes(key));
+  } catch {
+    return false;
+  }
 }
 
 async function readConfig(path: string): Promise<{ rank: number; alpha: number }> {

@@ -9,7 +9,7 @@ import { jsonText, printable } from "../core/text.ts";
 import { ActivityFeed } from "../runs/activity.ts";
 import { failedText, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
-import { type Place, refuseCollisions } from "../runs/places.ts";
+import { type Place, refuseOutput } from "../runs/places.ts";
 import { beginsWith } from "../runs/strangers.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -91,9 +91,10 @@ async function refuseOccupied(path: string): Promise<void> {
 
 /** A result that took hours must not be lost to a path, nor cost what the evaluation reads. */
 async function checkOut(path: string, loaded: LoadedConfig, adapter: string | undefined): Promise<void> {
-  const places: Place[] = [{ key: "--out", path: resolve(path), kind: "file" }];
-  if (adapter !== undefined) places.push({ key: "--adapter", path: resolve(adapter), kind: "input_file" });
-  await refuseCollisions(loaded, places);
+  const read: Place[] = adapter === undefined
+    ? []
+    : [{ key: "--adapter", path: resolve(adapter), kind: "input_file" }];
+  await refuseOutput({ key: "--out", path: resolve(path), kind: "file" }, loaded, read);
   const reason = await whyNotWritable(path, "file");
   if (reason !== null) throw unwritable(path, reason);
   await refuseOccupied(path);

@@ -180,8 +180,9 @@ Deno.test("a report replaces a report, and nothing that the evaluation reads or 
       assert.deepEqual([code, asked], [2, null], name);
       assert.match(err, reason, name);
     }
-    for (const limit of ["1", "2"]) {
-      assert.equal((await evaluate(config, "--out", out, "--limit", limit)).code, 0);
+    // What a run of this configuration would write can be tried, and an earlier report replaced.
+    for (const adapter of [`${folder}/adapter.gguf`, `${folder}/runs/run/adapter.gguf`]) {
+      assert.equal((await evaluate(config, "--out", out, "--adapter", adapter)).code, 0);
     }
     assert.equal(JSON.parse(await Deno.readTextFile(out)).model, model);
     assert.equal(await Deno.readTextFile(`${folder}/notes.json`), "notes.json");

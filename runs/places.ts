@@ -183,33 +183,47 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
   };
 }
 
+/** The places of a configuration and the file itself. */
+async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
+  const path = resolve(loaded.path), config = resolvePaths(loaded.config, path);
+  const run = await fileIdentity(config.run.directory);
+  const is_project = (await pathSteps(await realPathOf(path))).some(({ identity }) => identity === run);
+  const places = placesOf(config).map((place) =>
+    is_project && place.kind === "run" ? { ...place, kind: "project" as const } : place
+  );
+  return [...places, { key: "the configuration", path, kind: "input_file" }];
+}
+
 /**
  * Refuses a run that would write over what it reads, or twice to one place.
  *
- * @param more Places beside those of the configuration, such as of options.
+ * @param read What it reads beside what the configuration names.
  * @throws {ServiceError} `config_invalid`, naming both keys of every such pair.
  */
-export async function refuseCollisions(loaded: LoadedConfig, more: readonly Place[] = []): Promise<void> {
-  const path = resolve(loaded.path);
-  const resolved = resolvePaths(loaded.config, path), run = await fileIdentity(resolved.run.directory);
-  const is_project = (await pathSteps(await realPathOf(path))).some(({ identity }) => identity === run);
-  const collisions = await findCollisions([
-    ...placesOf(resolved).map((place) =>
-      is_project && place.kind === "run" ? { ...place, kind: "project" as const } : place
-    ),
-    { key: "the configuration", path, kind: "input_file" },
-    ...more,
-  ]);
+export async function refuseCollisions(loaded: LoadedConfig, read: readonly Place[] = []): Promise<void> {
+  const collisions = await findCollisions([...await placesOfLoaded(loaded), ...read]);
   if (collisions.length === 0) return;
   const keys = describeKeys().map(({ key }) => key);
   const findings = collisions.map(({ keys: named, message }) => ({
-    path: (named.find((key) => keys.includes(key)) ?? "").split("."),
+    path: named.find((key) => keys.includes(key))!.split("."),
     code: "invalid_value" as const,
     message,
     hint: "name another path",
   }));
-  if (findings.some(({ path }) => path[0] !== "")) {
-    throw configError(loaded.path, placeFindings(findings, loaded));
-  }
-  throw new ServiceError("config_invalid", collisions.map(({ message }) => message).join("\n"));
+  throw configError(loaded.path, placeFindings(findings, loaded));
+}
+
+/**
+ * Refuses to write a file over what is read beside it, or over what the configuration's run would write.
+ *
+ * @throws {ServiceError} `config_invalid`, naming both.
+ */
+export async function refuseOutput(
+  output: Place,
+  loaded: LoadedConfig,
+  read: readonly Place[],
+): Promise<void> {
+  const collisions = await findCollisions([...await placesOfLoaded(loaded), ...read, output]);
+  const found = collisions.find(({ keys }) => keys.includes(output.key));
+  if (found) throw new ServiceError("config_invalid", `${found.message}; name another path`);
 }

@@ -16,7 +16,7 @@ import type { Algorithm } from "./algorithm.ts";
 import { type Identity, identityOf, inputFingerprints } from "./config_identity.ts";
 import { heldoutWarnings } from "./heldout_warnings.ts";
 import { environmentsOf, loadModelParts, type ModelParts } from "./model_parts.ts";
-import { type Place, refuseCollisions, withRealPaths } from "./places.ts";
+import { withRealPaths } from "./places.ts";
 import type { Session } from "./session.ts";
 import { Sft } from "./sft.ts";
 import { readSftRows, type SftData } from "./sft_rows.ts";
@@ -39,11 +39,9 @@ export interface PreparedRun {
 /**
  * Messages name the paths as they were written; the prepared configuration has real ones.
  *
- * @param read Places that the run reads beside those of the configuration.
  * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
  */
-export async function prepareRun(loaded: LoadedConfig, read: readonly Place[] = []): Promise<PreparedRun> {
-  await refuseCollisions(loaded, read);
+export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const parts = await loadModelParts(loaded.config);
   const { init_adapter } = loaded.config.lora;
   const written = resolveLoaded(loaded, {

@@ -19,6 +19,7 @@ import { EventLog, readEvents } from "./event_log.ts";
 import { forkOf, keptRate } from "./fork.ts";
 import { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
+import { type Place, refuseCollisions } from "./places.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
 import { refusal, type RunState } from "./run.ts";
 import { openWorkerSession, type Session } from "./session.ts";
@@ -58,11 +59,12 @@ export interface StartedRun {
  * first update; nothing is then left of a new run.
  */
 export async function startRun(options: StartRunOptions): Promise<StartedRun> {
-  const parent = options.checkpoint;
-  const prepared = await prepareRun(
-    options.loaded,
-    parent === null ? [] : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }],
-  );
+  const { loaded, checkpoint: parent } = options;
+  const read: Place[] = parent === null
+    ? []
+    : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }];
+  await refuseCollisions(loaded, read);
+  const prepared = await prepareRun(loaded);
   const { config } = prepared;
   await checkWritable(config);
   const checkpoint = parent && await realPathOf(resolve(parent));

@@ -1,7 +1,7 @@
 /** The files that a completed run leaves. */
 
 import type { EngineClient } from "../trainer/engine/client.ts";
-import { keptAdapters } from "./kept_adapters.ts";
+import { adapterFiles, keptAdapters } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
 import { refuseStrangeAdapter } from "./strangers.ts";
 import { POLICY } from "./training_loop.ts";
@@ -13,7 +13,9 @@ const BEST = "best";
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
-  await refuseStrangeAdapter(run.config);
+  // The best one is this run's own since it was evaluated.
+  const written = adapterFiles(output).filter((path) => path !== run.bestAdapterPath);
+  await refuseStrangeAdapter(run.config, written);
   const emit = (name: string, path: string, { bytes, sha256 }: { bytes: number; sha256: string }) =>
     run.emit({ kind: "artifact", name, path, size_bytes: bytes, sha256 });
   const save = async (adapter: string, path: string, peft_dir: string | null) =>

@@ -49,10 +49,17 @@ export async function refuseStrangers(config: ResolvedConfig): Promise<void> {
   }
 }
 
-/** As {@link refuseStrangers}, of what the trained adapter replaces. */
-export async function refuseStrangeAdapter({ output }: ResolvedConfig): Promise<void> {
+/**
+ * As {@link refuseStrangers}, of what the trained adapter replaces.
+ *
+ * @param files Left out: every file that may be written for it.
+ */
+export async function refuseStrangeAdapter(
+  { output }: ResolvedConfig,
+  files: readonly string[] = adapterFiles(output),
+): Promise<void> {
   const { peft_dir } = output, key = "output.path";
-  for (const path of adapterFiles(output)) {
+  for (const path of files) {
     if (await isLink(path)) refuse({ key, path, reason: "a link" });
     if (await sizeOf(path) > 0 && !await isWrittenAdapter(path)) {
       refuse({ key, path, reason: "no adapter of a run" });

@@ -59,12 +59,13 @@ async function svc(args: string[], tmp: string): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-/** Copies a fixture; of scenarios only the first, which takes one call of write_file. */
+/** Copies a fixture; of scenarios only one that takes a call of write_file, or one whose workspace has a file. */
 async function copyFixture(name: string, to: string): Promise<void> {
   const from = await fixturePath(name);
   if (!name.includes("scenarios")) return await Deno.copyFile(from, to);
+  const family = name.includes("heldout") ? "-copy-" : "-write-";
   const lines = (await Deno.readTextFile(from)).split("\n");
-  await Deno.writeTextFile(to, lines.find((line) => line.includes("-write-")) + "\n");
+  await Deno.writeTextFile(to, lines.find((line) => line.includes(family)) + "\n");
 }
 
 /** A project without a link: copies of the inputs. */
@@ -75,7 +76,7 @@ async function plainProject(root: string): Promise<void> {
 /** The same with links everywhere: inputs as in the cache of Hugging Face, and folders. Returns its path. */
 async function linkedProject(root: string): Promise<string> {
   const project = join(root, "disk", "project"), snapshot = join(root, "disk", "hub", "snapshots", "main");
-  for (const folder of ["disk/project", "disk/hub/blobs", "disk/hub/snapshots/main", "disk/runs"]) {
+  for (const folder of ["disk/project", "disk/hub/blobs", "disk/hub/snapshots/main", "disk/runs/test"]) {
     await Deno.mkdir(join(root, folder), { recursive: true });
   }
   for (const [i, [name, fixture]] of Object.entries(INPUTS).entries()) {
@@ -84,6 +85,10 @@ async function linkedProject(root: string): Promise<string> {
     await Deno.symlink(`../hub/snapshots/main/${name}`, join(project, name));
   }
   await Deno.symlink("../runs", join(project, "runs"));
+  for (const name of ["checkpoints", "trajectories", "workspaces"]) {
+    await Deno.mkdir(join(root, "disk", `big_${name}`));
+    await Deno.symlink(`../../big_${name}`, join(root, "disk/runs/test", name));
+  }
   await Deno.symlink("disk", join(root, "linked"));
   return join(root, "linked", "project");
 }

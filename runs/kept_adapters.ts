@@ -18,11 +18,6 @@ export function siblingAdapter(path: string, which: AdapterChoice): string {
   return `${dir === "" ? "" : `${dir}/`}${name}_${which}${ext}`;
 }
 
-/** Every file that a run may write for `[output].path`. */
-export function adapterFiles({ path }: { path: string }): string[] {
-  return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
-}
-
 /**
  * The adapter at `[output].path`, as `[output].adapter` chooses it, and the other one beside it; null where the last
  * update is the best evaluated one, or nothing was evaluated.

@@ -9,12 +9,10 @@ import { valueAt } from "../config/toml_tree.ts";
 import { ServiceError } from "../core/errors.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../core/real_path.ts";
 import { besidePeft } from "../trainer/formats/peft.ts";
-import { adapterFiles } from "./kept_adapters.ts";
-import { CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
+import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
 
 /**
- * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `adapter`: as `file`, with those
- * of the best and the last update beside it; `run`, `checkpoints`,
+ * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `run`, `checkpoints`,
  * `trajectories`: folders in which the run writes names of its own; `project`: as `run`, but the configuration lies in
  * it, so it is not the run's alone; the others are read.
  */
@@ -22,7 +20,6 @@ export type PlaceKind =
   | "input_file"
   | "input_folder"
   | "file"
-  | "adapter"
   | "folder"
   | "run"
   | "project"
@@ -40,7 +37,7 @@ export interface Place {
 /** Keys of outputs that are no folder written whole. */
 const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
-  "output.path": "adapter",
+  "output.path": "file",
   "metrics.csv": "file",
   "checkpoint.directory": "checkpoints",
   "observe.directory": "trajectories",
@@ -69,8 +66,7 @@ export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedCon
   for (const { key, path, kind } of placesOf(config)) {
     const parts = key.split(".");
     const table = valueAt(copy, parts.slice(0, -1)) as Record<string, unknown>;
-    table[parts.at(-1)!] =
-      await (kind === "file" || kind === "adapter" ? realPlaceOf(path) : realPathOf(path));
+    table[parts.at(-1)!] = await (kind === "file" ? realPlaceOf(path) : realPathOf(path));
   }
   return copy;
 }
@@ -104,7 +100,13 @@ interface Claim {
 
 type LocatedPlace = Place & { claims: Claim[]; ways: Awaited<ReturnType<typeof pathSteps>>[] };
 
-async function claimsOf({ kind, path }: Place): Promise<Claim[]> {
+/** Names that are taken with a file: while it is not whole, and for the adapter that `output.adapter` did not choose. */
+function besideFile(key: string, path: string): string[] {
+  const files = key === "output.path" ? adapterFiles({ output: { path } }) : [path];
+  return [...files.slice(1), ...files.map((file) => `${file}.partial`)];
+}
+
+async function claimsOf({ key, kind, path }: Place): Promise<Claim[]> {
   const itself = (below: string[]) => below.length === 0;
   const named = (pattern: RegExp) => (below: string[]) => itself(below) || pattern.test(below[0]!);
   const claim = async (path: string, takes: Claim["takes"]) => ({
@@ -118,18 +120,16 @@ async function claimsOf({ kind, path }: Place): Promise<Claim[]> {
       return [await claim(path, itself)];
     case "input_folder":
       return [await claim(path, () => true)];
-    case "adapter":
-      return await each(adapterFiles({ path }).flatMap((file) => [file, `${file}.partial`]), itself);
     case "file":
-      return await each([path, `${path}.partial`], itself);
+      return await each([path, ...besideFile(key, path)], itself);
     case "folder":
       return await each([path, ...besidePeft(path)], () => true);
     case "run":
     case "project":
       return [
-        await claim(path, (below, { key }) => {
-          if (below.length === 1 && below[0] === OWN_FOLDERS[key]) return false;
-          return kind === "run" && key === "lora.init_adapter" || named(RUN_NAMES)(below);
+        await claim(path, (below, other) => {
+          if (below.length === 1 && below[0] === OWN_FOLDERS[other.key]) return false;
+          return kind === "run" && other.key === "lora.init_adapter" || named(RUN_NAMES)(below);
         }),
       ];
     case "checkpoints":
@@ -165,7 +165,7 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
       : isInput(inner)
       ? [outer, inner]
       : [inner, outer];
-    const what = [first, second].some(({ kind }) => ["input_file", "file", "adapter"].includes(kind))
+    const what = [first, second].some(({ kind }) => kind === "input_file" || kind === "file")
       ? "file"
       : "folder";
     const message = `Cannot use ${first.path}: ${first.key} and ${second.key} are the same ${what}`;
@@ -173,9 +173,7 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
   }
   const is_read = isInput(outer);
   const where = outer.kind === "file"
-    ? `is where ${outer.key} (${outer.path}) lies until it is whole`
-    : outer.kind === "adapter"
-    ? `is where the run writes beside ${outer.key} (${outer.path})`
+    ? `has a name that the run takes with ${outer.key} (${outer.path})`
     : `lies in ${outer.key} (${outer.path}), where the run ${is_read ? "only reads" : "writes and removes"}`;
   return {
     keys: isInput(inner) ? [outer.key, inner.key] : [inner.key, outer.key],

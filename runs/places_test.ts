@@ -138,6 +138,8 @@ Deno.test(
         ["run.directory", "out/peft/run", "output.peft_dir"],
         ["evaluation.data", "out/.peft.replaced/x.jsonl", "output.peft_dir"],
         ["metrics.csv", "out/adapter.gguf.partial", "output.path"],
+        ["lora.init_adapter", "out/adapter_best.gguf", "output.path"],
+        ["lora.init_adapter", "out/adapter_last.gguf", "output.path"],
       ];
       for (const [key, path, other] of refused) {
         const message = await refusal(root, { [key]: path });
@@ -147,7 +149,9 @@ Deno.test(
         );
         assert.match(
           message,
-          new RegExp(`${CONFIGURATION}:\\d+: Cannot use .*: ${key} (lies in|is where) ${other}`),
+          new RegExp(
+            `${CONFIGURATION}:\\d+: Cannot use .*: ${key} (lies in|has a name that the run takes with) ${other}`,
+          ),
         );
       }
       const taken: [string, string][] = [

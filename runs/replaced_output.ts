@@ -3,7 +3,7 @@
 import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
-import { adapterFiles } from "./kept_adapters.ts";
+import { siblingAdapter } from "./kept_adapters.ts";
 
 /** Whether a text is that of `run.json`, or was one before it was damaged. */
 export function isRunRecord(text: string): boolean {
@@ -54,7 +54,7 @@ export async function checkPlaces({ output, checkpoint, observe, metrics }: Reso
       path,
     });
   const files = [
-    ...adapterFiles(output).map((path) => ["[output].path", path] as const),
+    ...adapterFiles({ output }).map((path) => ["[output].path", path] as const),
     ["[metrics].csv", metrics.csv] as const,
   ];
   for (const [key, path] of files) {
@@ -102,10 +102,17 @@ export async function existingOutput(
   if (config.observe) places.push(config.observe.directory);
   if (mode === "new") {
     const { output, metrics: { csv } } = config;
-    places.push(...[...adapterFiles(output), output.peft_dir, csv].filter((place) => place !== undefined));
+    places.push(
+      ...[...adapterFiles({ output }), output.peft_dir, csv].filter((place) => place !== undefined),
+    );
   }
   for (const place of places) if (await holdsSomething(place)) return place;
   return null;
+}
+
+/** The adapter, and those of the best and the last update beside it. */
+export function adapterFiles({ output: { path } }: { output: { path: string } }): string[] {
+  return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
 }
 
 async function holdsSomething(path: string): Promise<boolean> {
@@ -170,7 +177,7 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   const aside = `${run.directory}/${REPLACED}`;
   if (!await isPresent(aside)) return;
   // Not recursive: whatever took the adapter's place since it was looked at stays.
-  for (const path of adapterFiles(output)) {
+  for (const path of adapterFiles({ output })) {
     await Deno.remove(path).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });

@@ -1,7 +1,7 @@
 /** The files that a completed run leaves. */
 
 import type { EngineClient } from "../trainer/engine/client.ts";
-import { adapterFiles, keptAdapters } from "./kept_adapters.ts";
+import { keptAdapters } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
 import { refuseStrangeAdapter } from "./strangers.ts";
 import { POLICY } from "./training_loop.ts";
@@ -9,13 +9,15 @@ import { POLICY } from "./training_loop.ts";
 /** The engine's name of the best adapter while it is saved. */
 const BEST = "best";
 
-/** Writes both adapters, whole, under their final names, and tells of them. */
+/**
+ * Writes both adapters, whole, under their final names, and tells of them.
+ *
+ * @throws {ServiceError} `already_exists` where something that no run wrote has taken a place of theirs.
+ */
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
-  // The best one is this run's own since it was evaluated.
-  const written = adapterFiles(output).filter((path) => path !== run.bestAdapterPath);
-  await refuseStrangeAdapter(run.config, written);
+  await refuseStrangeAdapter(run.config);
   const emit = (name: string, path: string, { bytes, sha256 }: { bytes: number; sha256: string }) =>
     run.emit({ kind: "artifact", name, path, size_bytes: bytes, sha256 });
   const save = async (adapter: string, path: string, peft_dir: string | null) =>

@@ -8,9 +8,9 @@ import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
 import { isWrittenAdapter } from "../trainer/formats/adapter.ts";
 import { isWrittenPeft } from "../trainer/formats/peft.ts";
-import { adapterFiles } from "./kept_adapters.ts";
 import { METRICS_CSV_HEADER } from "./metrics_csv.ts";
 import {
+  adapterFiles,
   CHECKPOINT_NAMES,
   isLink,
   isRunRecord,
@@ -49,22 +49,15 @@ export async function refuseStrangers(config: ResolvedConfig): Promise<void> {
   }
 }
 
-/**
- * As {@link refuseStrangers}, of what the trained adapter replaces.
- *
- * @param files Left out: every file that may be written for it.
- */
-export async function refuseStrangeAdapter(
-  { output }: ResolvedConfig,
-  files: readonly string[] = adapterFiles(output),
-): Promise<void> {
-  const { peft_dir } = output, key = "output.path";
-  for (const path of files) {
-    if (await isLink(path)) refuse({ key, path, reason: "a link" });
+/** As {@link refuseStrangers}, of what the trained adapter replaces. */
+export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "output">): Promise<void> {
+  for (const path of adapterFiles({ output })) {
+    if (await isLink(path)) refuse({ key: "output.path", path, reason: "a link" });
     if (await sizeOf(path) > 0 && !await isWrittenAdapter(path)) {
-      refuse({ key, path, reason: "no adapter of a run" });
+      refuse({ key: "output.path", path, reason: "no adapter of a run" });
     }
   }
+  const { peft_dir } = output;
   if (peft_dir === undefined || !await isFolder(peft_dir) || await isWrittenPeft(peft_dir)) return;
   refuse({ key: "output.peft_dir", path: peft_dir, reason: "no PEFT folder of a run, or holds more" });
 }

@@ -68,6 +68,7 @@ Deno.test("everything in the way that no run wrote is refused at its key", stric
   const strangers: [string, string | Uint8Array, string][] = [
     ["a.gguf", "text", "output.path"],
     ["a.gguf", model, "output.path"],
+    ["a_best.gguf", model, "output.path"],
     ["a.gguf", await Deno.readFile(await fixturePath(`${GOLDEN}golden-lora.gguf`)), "output.path"],
     ["a.gguf", adapterFile("of somebody else"), "output.path"],
     ["peft/letter.txt", "mine", "output.peft_dir"],

@@ -7,6 +7,7 @@ import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
 import type { Controller } from "./control.ts";
 import { evaluationRecord } from "./evaluation_record.ts";
 import type { LiveRun } from "./live_run.ts";
+import { refuseStrangeAdapter } from "./strangers.ts";
 import { learningRate } from "./schedule.ts";
 import type { Metrics } from "./step_metrics.ts";
 
@@ -226,6 +227,7 @@ export class TrainingLoop {
     const is_better = gain > run.config.evaluation!.min_delta;
     // On the disk before anything says so.
     if (is_better) {
+      await refuseStrangeAdapter(run.config);
       await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
     }
     state.deterministic &&= deterministic;

@@ -280,7 +280,7 @@ function numbersOf(adapter: BigramAdapter): string {
 export function parseAdapter(bytes: Uint8Array): BigramAdapter {
   const text = new TextDecoder().decode(bytes);
   return JSON.parse(
-    text.slice(text.indexOf("{", text.indexOf(NUMBERS_KEY))),
+    text.slice(text.indexOf('{"version"')),
     (_, value) =>
       value?.rows
         ? new Map(value.rows.map(([k, row]: [number, number[]]) => [k, Float64Array.from(row)]))

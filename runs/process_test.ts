@@ -57,6 +57,7 @@ Deno.test("a run trains to its end and leaves what it promised", strict, async (
     assert.deepEqual(
       (await Array.fromAsync(Deno.readDir(`${root}/runs/test`))).map((entry) => entry.name).toSorted(),
       [
+        ".gitignore",
         "adapter.gguf",
         "adapter_best.gguf",
         "checkpoints",

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { type Clock, timestamp } from "../core/clock.ts";
 import { doing, ServiceError, systemError } from "../core/errors.ts";
-import { writeFileAtomic } from "../core/files.ts";
+import { makeFolder, writeFileAtomic } from "../core/files.ts";
 import type { Group } from "./rollout/group.ts";
 import { earnedReward, survivors } from "./rollout/reward.ts";
 import { capTexts, withoutTexts } from "./observe_texts.ts";
@@ -74,10 +74,7 @@ export class ObserveWriter {
 
   /** Goes on where an earlier process stopped. */
   static async open(options: ObserveOptions): Promise<ObserveWriter> {
-    await doing(
-      `make the folder ${options.directory}`,
-      () => Deno.mkdir(options.directory, { recursive: true }),
-    );
+    await makeFolder(options.directory);
     const { updates } = await readIndex(options.directory);
     return new ObserveWriter(options, updates.at(-1) ?? null);
   }

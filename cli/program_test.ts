@@ -4,7 +4,10 @@ import { ServiceError } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { runCli } from "./program.ts";
-import { runCommand, testContext } from "./testing.ts";
+import { loadServerConfig } from "../config/server_load.ts";
+import { printable } from "../core/text.ts";
+import { writeGguf } from "../trainer/formats/gguf_writer.ts";
+import { runCommand, testContext, testTerminal } from "./testing.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
@@ -84,4 +87,89 @@ Deno.test("errors have the exit codes of the contract", () => {
     1,
   ]);
   assert.equal(exitCodeOf(new Error("bug")), 1);
+});
+
+Deno.test("what files, models and arguments hold neither steers the terminal nor begins a line", async () => {
+  const folder = await Deno.makeTempDir();
+  const steering = "\x1b[2J\x9b1m\u202e\u200b";
+  try {
+    const path = `${folder}/run\nsvc: run completed${steering}.toml`;
+    await Deno.writeTextFile(
+      path,
+      '"\\u001b[2J\\nsvc: done" = 1\n[run]\nalgorithm = "\\u009b2J"\n[model]\npath = "\\u001b\\nx"\n',
+    );
+    for (
+      const args of [
+        ["tools", "list", path],
+        ["train", path],
+        ["inspect", path],
+        ["inspect", `${path}x`],
+        [
+          "init",
+          `${path}/${steering}`,
+        ],
+        [`tr${steering}`],
+        ["tools", "list", path, `--${steering}`],
+        ["server", path],
+      ]
+    ) {
+      const terminal = testTerminal();
+      const startServer = async (path: string | null) => void await loadServerConfig(path!);
+      const code = await runCli(args, testContext({ terminal, startServer }));
+      assert.equal(code, EXIT.usage, terminal.err);
+      assert.equal(terminal.err, printable(terminal.err));
+      if (!terminal.err.startsWith("error:")) {
+        assert.deepEqual(
+          terminal.err.trimEnd().split("\n").filter((line) => !/^(svc: Cannot | {2})/.test(line)),
+          [],
+        );
+      }
+    }
+    await writeGguf(`${folder}/x.gguf`, {
+      metadata: new Map([
+        ["general.architecture", { type: "string", value: `a${steering}\nparameters  1` }],
+        ["general.name", { type: "string", value: steering }],
+      ]),
+      tensors: [],
+    });
+    const { code, out } = await runCommand("inspect", `${folder}/x.gguf`);
+    assert.equal(code, 0);
+    assert.equal(out, printable(out));
+    assert.equal(out.split("\n").filter((line) => line.startsWith("parameters")).length, 1);
+    const json = await runCommand("inspect", `${folder}/x.gguf`, "--json");
+    assert.equal(json.out, printable(json.out));
+    assert.equal(JSON.parse(json.out).name, steering);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("places that the system refuses end a command with the reason and no stack", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(`${folder}/file`, "");
+    await Deno.symlink("loop", `${folder}/loop`);
+    const places: [string, string][] = [
+      [`${folder}/file/x`, "a part of the path is a file, not a folder"],
+      [`${folder}/loop`, "its symbolic links lead in a circle"],
+      [`${folder}/${"a".repeat(300)}`, "the name is too long"],
+    ];
+    for (const [place, reason] of places) {
+      for (const args of [["train", place], ["eval", place], ["tools", "list", place], ["inspect", place]]) {
+        const { code, err } = await runCommand(...args);
+        assert.deepEqual([code, err], [
+          EXIT.usage,
+          `svc: Cannot ${args[0] === "inspect" ? "read" : "load"} ${place}: ${reason}\n`,
+        ]);
+      }
+    }
+    const { code, err } = await runCommand("init", `${folder}/file/x`);
+    assert.deepEqual([code, err], [
+      EXIT.usage,
+      `svc: Cannot make the folder ${folder}/file: a file is there\n`,
+    ]);
+    assert.equal((await runCommand("init", "/dev/full/x")).code, EXIT.usage);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

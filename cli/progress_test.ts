@@ -135,6 +135,16 @@ Deno.test("texts of others cannot steer the terminal", () => {
   assert.equal(terminal.out, "a�[2Jb��\n");
   handle({ kind: "log", level: "debug", message: "unseen" });
   assert.equal(terminal.out, "a�[2Jb��\n");
+  terminal.out = "";
+  const forged = "x\nrun completed after update 9";
+  handle({ kind: "warning", code: "no_heldout", message: forged });
+  handle({ kind: "log", level: "warning", message: forged });
+  handle({
+    ...{ kind: "end", state: "failed", reason: "internal", detail: forged, update: 1, evaluation: null },
+    ...{ plot: null, adapter: forged, deterministic: true },
+  });
+  const begins = terminal.out.split("\n").filter((line) => line.startsWith("run "));
+  assert.deepEqual(begins, ["run failed after update 1: x"]);
 });
 
 const rate = (rate: number, low: number, high: number) => ({ rate, low, high, n: 32, attempts: 64 });

@@ -1,7 +1,7 @@
 /** Files that appear under their final name only when they are whole. */
 
 import { dirname } from "node:path";
-import { doing } from "./errors.ts";
+import { doing, ServiceError } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
 
 /** Flushes a directory's entries, so that a rename in it survives a power cut. */
@@ -26,6 +26,18 @@ export function writeFileAtomic(
   return doing(`write ${path}`, () => writeWhole(path, whole, verify));
 }
 
+/** Makes a folder and what is missing above it. @throws {ServiceError} */
+export async function makeFolder(path: string): Promise<void> {
+  await doing(`make the folder ${path}`, async () => {
+    try {
+      await Deno.mkdir(path, { recursive: true });
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+      throw new ServiceError("path_not_found", `Cannot make the folder ${path}: a file is there`, { path });
+    }
+  });
+}
+
 type FilePieces = Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 async function writeWhole(
@@ -34,7 +46,7 @@ async function writeWhole(
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
   const partial = `${path}.partial`;
-  await Deno.mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   try {
     {
       using file = await Deno.open(partial, { write: true, create: true, truncate: true });

@@ -1,6 +1,6 @@
 /** The file operations that a checkpoint is made of, so that tests can make any of them fail. */
 
-import { syncDirectory } from "../core/files.ts";
+import { makeFolder, syncDirectory } from "../core/files.ts";
 
 export interface FileOperations {
   makeDirectory(path: string): Promise<void>;
@@ -15,7 +15,7 @@ export interface FileOperations {
 }
 
 export const systemFiles: FileOperations = {
-  makeDirectory: (path) => Deno.mkdir(path, { recursive: true }),
+  makeDirectory: makeFolder,
   async writeFile(path, text) {
     using file = await Deno.open(path, { write: true, create: true, truncate: true });
     const bytes = new TextEncoder().encode(text);

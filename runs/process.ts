@@ -5,7 +5,8 @@ import { killLeftovers } from "../agent/environment/leftovers.ts";
 import { removeWorkspaces } from "../agent/environment/workspace.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { doing, ServiceError } from "../core/errors.ts";
+import { ServiceError } from "../core/errors.ts";
+import { makeFolder } from "../core/files.ts";
 import { realPathOf } from "../core/real_path.ts";
 import type { Activity } from "./activity.ts";
 import { AsyncQueue } from "./async_queue.ts";
@@ -77,7 +78,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
       const folder = workspacesOf(config.run.directory);
       await killLeftovers(folder);
       await removeWorkspaces(folder);
-      await doing(`make the folder ${folder}`, () => Deno.mkdir(folder, { recursive: true }));
+      await makeFolder(folder);
       // Workers may write to the real folder, and to nothing else.
       const workspaces = await Deno.realPath(folder);
       return openWorkerSession({ config, entry_url, workspaces, readable: checkpoint ? [checkpoint] : [] });

@@ -45,6 +45,15 @@ a resumed run is held to: resume with the same overrides. It is a TOML value; wh
 left out. A section that the file lacks begins with its first key (\`checkpoint.every_updates=1\`). Keys in lists of tables
 (\`[[agent.mcp_servers]]\`) cannot be overridden. What is wrong with an override is told with the override in place of
 file and line.
+
+## Text of others and limits
+
+What files, models and tools say is shown with \`�\` for control characters, directional overrides and invisible characters,
+and its further lines are set in: it can neither steer the terminal nor pass for a line of \`svc\`. JSON has them escaped
+and stays exact.
+
+A configuration has at most 1 MiB and 10,000 values, nested up to 64 levels; JSON of data and of tool calls nests up to 64
+levels, and a line of data has at most 16 MiB. A message lists up to 200 problems.
 `;
 
 /** The commands that do something, with their full names. */

@@ -27,6 +27,21 @@ Deno.test("what the operating system refuses is told by place, reason and fix, w
       assert.ok(error instanceof ServiceError, reason);
       assert.deepEqual([error.code, error.message], [code, `Cannot read the place: ${reason}`]);
     }
+    for (
+      const [name, code] of [["EACCES", "path_not_found"], ["EROFS", "path_not_found"], [
+        "EDQUOT",
+        "internal",
+      ], ["EIO", "internal"]]
+    ) {
+      // Modes do not hold root back, and disks do not break on demand.
+      const refused = Object.assign(new Error("words of the system"), { code: name });
+      const error = systemError("write the place", refused) as ServiceError;
+      assert.equal(error.code, code);
+      assert.match(error.message, /^Cannot write the place: [a-z -]+(; [a-z ,-]+)?$/);
+      assert.doesNotMatch(error.message, /words of the system/);
+    }
+    const unknown = systemError("write", Object.assign(new Error("odd"), { code: "EODD" })) as ServiceError;
+    assert.equal(unknown.message, "Cannot write: odd");
     const bare = await failureOf(() => Deno.readTextFile(`${folder}/none`));
     assert.equal(errorText(bare), `Cannot go on: there is no such file or folder (${bare.message})`);
     assert.deepEqual(errorRecord(bare), { code: "internal", message: errorText(bare), details: {} });

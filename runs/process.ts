@@ -140,7 +140,7 @@ export async function startPrepared(
       async (error) => {
         // What failed first is what is told: a full disk takes the log along.
         await release().catch(() => {});
-        throw error;
+        throw asFailure(error);
       },
     );
     ended.then(() => events.close(), (error) => events.fail(error));
@@ -154,6 +154,12 @@ export async function startPrepared(
 
 /** The folder of a run in which its workspaces are made. */
 const workspacesOf = (directory: string) => `${directory}/workspaces`;
+
+/** Whatever ends a run that had begun is a failure, not a wrong configuration. */
+function asFailure(error: unknown): unknown {
+  if (!(error instanceof ServiceError)) return error;
+  return new ServiceError("internal", error.message, error.details, { cause: error });
+}
 
 async function begin(
   run: LiveRun,

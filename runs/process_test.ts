@@ -378,3 +378,26 @@ function copyFolder(from: string, to: string): void {
     else Deno.copyFileSync(`${from}/${name}`, `${to}/${name}`);
   }
 }
+
+Deno.test("a run that loses its place on the way fails, with the place and no stack", strict, async () => {
+  await withFolder(async (root) => {
+    const csv = `${root}/places/metrics.csv`;
+    await Deno.mkdir(`${root}/places`);
+    const run = await startTestRun({
+      root,
+      change: (config) => config.metrics.csv = csv,
+      refuse: (method) => {
+        if (method !== "adapter_save") return;
+        Deno.removeSync(`${root}/places`);
+        Deno.writeTextFileSync(`${root}/places`, "another's");
+      },
+    });
+    const message =
+      /^Cannot make the folder .*places: a file is there\. The metrics are in .*events\.jsonl; svc train/;
+    const drained = assert.rejects(eventsOf(run), { code: "internal", message });
+    await assert.rejects(run.ended, { name: "ServiceError", code: "internal", message });
+    await drained;
+    assert.equal((await recordOf(root)).state, "completed");
+    assert.equal(await Deno.readTextFile(`${root}/places`), "another's");
+  });
+});

@@ -1,7 +1,9 @@
 /** What a fork takes over from its parent's checkpoint, and what it begins anew. */
 
+import { ServiceError } from "../core/errors.ts";
 import { type Checkpoint, initialState, type TrainingState } from "./checkpoint.ts";
 import { changedKeys, covers, type Identity } from "./config_identity.ts";
+import type { RunDirectory } from "./directory.ts";
 
 /** Keys that decide what an evaluation measures: its data and draws, and the limits of its attempts. */
 const MEASURED_BY = [
@@ -41,6 +43,20 @@ export function keptRate({ record: { state: { learning_rate }, config } }: Check
   if (learning_rate === null) return null;
   return `the learning rate ${learning_rate}, which a command set in the parent run, goes on: training.lr is ` +
     `${config["training.lr"]} as in the parent; another training.lr would take its place`;
+}
+
+/**
+ * A fork goes on from checkpoints of its own: without one it would begin with an untrained adapter.
+ *
+ * @throws {ServiceError} `conflict`, naming the parent's checkpoint.
+ */
+export function refuseLostParent({ path, record: { parent } }: RunDirectory): void {
+  if (parent === null) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot resume the run in ${path}: it is a fork without a checkpoint of its own; start it again with --force and ` +
+      `--fork, with the checkpoint ${parent.checkpoint} of run ${parent.run}`,
+  );
 }
 
 function noEvaluation(): Partial<TrainingState> {

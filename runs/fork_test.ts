@@ -102,6 +102,27 @@ Deno.test(
   },
 );
 
+Deno.test("a fork that stopped before a checkpoint of its own is not resumed untrained", strict, async () => {
+  await withFolder(async (root) => {
+    const checkpoint = await parent(`${root}/parent`);
+    const leave = Promise.withResolvers<void>();
+    const options = { root: `${root}/fork`, more: "" };
+    const run = await start({
+      ...options,
+      start: { mode: "fork", checkpoint },
+      verify: () => (leave.resolve(), 1),
+    });
+    leave.promise.then(() => run.stop());
+    assert.equal(await run.ended, "interrupted");
+    await assert.rejects(start({ ...options, start: { mode: "resume" } }), {
+      code: "conflict",
+      message: /it is a fork without a checkpoint of its own; .* the checkpoint update_000002 of run run_/,
+    });
+    const again = await start({ ...options, start: { mode: "fork", checkpoint, force: true } });
+    assert.deepEqual(ofKind(await eventsOf(again), "update").map(({ update }) => update), [3]);
+  });
+});
+
 const checkpointOf = (config: Record<string, unknown>): Checkpoint => ({
   name: "update_000005",
   directory: "/x/update_000005",

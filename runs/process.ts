@@ -17,7 +17,7 @@ import { RunDirectory } from "./directory.ts";
 import type { RunEvent } from "./event.ts";
 import { endEvent } from "./end_event.ts";
 import { EventLog, readEvents } from "./event_log.ts";
-import { forkOf, keptRate } from "./fork.ts";
+import { forkOf, keptRate, refuseLostParent } from "./fork.ts";
 import { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
 import { type Place, refuseCollisions } from "./places.ts";
@@ -238,5 +238,6 @@ async function startingPoint(
     throw new ServiceError("conflict", `Cannot resume the run in ${run.directory.path}: ${text}`);
   }
   if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  else refuseLostParent(run.directory);
   return newest;
 }

@@ -43,7 +43,11 @@ export function evaluationDifference(
   const common = Object.keys(earlier.by_example).filter((id) => id in later.by_example);
   if (common.length === 0) return null;
   const values = ({ by_example }: EvaluationRecord) => common.map((id) => by_example[id]!);
-  return pairedBootstrap(values(earlier), values(later), { seed, alpha: SIGNIFICANCE / comparisons });
+  return pairedBootstrap(values(earlier), values(later), {
+    seed,
+    alpha: SIGNIFICANCE / comparisons,
+    ...(later.metric === "eval/pass_rate" && { bound: 1 }),
+  });
 }
 
 /** Whether an evaluation is worse than the best one by more than choosing the best among `evaluations` explains. */

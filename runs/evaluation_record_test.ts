@@ -53,6 +53,15 @@ Deno.test("a fall is told from chance, and from having chosen the best of many",
   assert.equal(isWorseBeyondChance(best, best, { seed: 1, evaluations: 3 }), false);
 });
 
+Deno.test("a difference that is the same everywhere is not certain", () => {
+  const none = evaluated(0, forty(0)), all = evaluated(5, forty(40));
+  const same = evaluationDifference(none, evaluated(5, forty(0)), { seed: 1 })!;
+  assert.ok(same.low < -0.05 && same.high > 0.05);
+  const gained = evaluationDifference(none, all, { seed: 1 })!;
+  assert.ok(gained.low > 0.8 && gained.low < 0.9 && gained.high === 1);
+  assert.equal(isWorseBeyondChance(all, evaluated(10, forty(0)), { seed: 1, evaluations: 3 }), true);
+});
+
 Deno.test("of losses the larger one is worse", () => {
   const best = evaluated(10, forty(20, 1.5, 2), "eval/loss");
   const by = (more: number) =>

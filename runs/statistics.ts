@@ -123,14 +123,30 @@ export interface PairedDifference extends Interval {
   n: number;
 }
 
-/** The mean of the differences after − before, scenario by scenario, with its bootstrap interval over scenarios. */
+/** Differences closer than this are equal: rates of a few attempts differ by far more. */
+const EQUAL_DIFFERENCES = 1e-9;
+
+/**
+ * The mean of the differences after − before, scenario by scenario, with its bootstrap interval over scenarios. Where all
+ * n differences are one d and none can exceed `bound` B, a bootstrap would have zero width: then at most a share
+ * u = 1 − (α/2)^(1/n) of all scenarios differs by something else, and the interval is d − u (B + d) to d + u (B − d).
+ *
+ * @param alpha The chance that the interval misses the mean; left out: 0.05, a 95 % interval.
+ * @param bound 1 for rates; left out: differences have no bound.
+ * @source u: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+ * Biometrika 26, 1934, with no success in n trials.
+ */
 export function pairedBootstrap(
   before: readonly number[],
   after: readonly number[],
-  { seed, alpha }: { seed: number; alpha?: number },
+  { seed, alpha = 0.05, bound }: { seed: number; alpha?: number; bound?: number },
 ): PairedDifference {
   assert(before.length === after.length, `${before.length} scenarios before, ${after.length} after`);
-  const differences = before.map((value, i) => after[i]! - value);
+  const differences = before.map((value, i) => after[i]! - value), [d = 0] = differences;
+  if (bound !== undefined && differences.every((other) => Math.abs(other - d) < EQUAL_DIFFERENCES)) {
+    const n = differences.length, u = 1 - (alpha / 2) ** (1 / n);
+    return { difference: d, low: d - u * (bound + d), high: d + u * (bound - d), n };
+  }
   return { difference: mean(differences), ...bootstrapMean(differences, seed, alpha), n: differences.length };
 }
 

@@ -161,6 +161,21 @@ Deno.test("the paired bootstrap sees differences, not the spread of scenarios", 
   near(paired.high, 0.25, 1e-12);
 });
 
+Deno.test("equal differences of rates have an interval all the same: that of what n scenarios did not show", () => {
+  const paired = ([before, after]: [number, number], n: number, alpha = 0.05) =>
+    pairedBootstrap(Array(n).fill(before), Array(n).fill(after), { seed: 1, alpha, bound: 1 });
+  // No other difference in 32: at most 10.89 % of scenarios have one (Clopper and Pearson).
+  const u = 0.10887;
+  const none = paired([0, 0], 32), all = paired([0, 1], 32), third = paired([1 / 3, 2 / 3], 32);
+  near(none.low, -u, 1e-4);
+  near(none.high, u, 1e-4);
+  assert.deepEqual([all.difference, all.high, all.n], [1, 1, 32]);
+  near(all.low, 1 - 2 * u, 1e-4);
+  near(third.low, 1 / 3 - u * 4 / 3, 1e-4);
+  near(third.high, 1 / 3 + u * 2 / 3, 1e-4);
+  assert.ok(paired([0, 0], 32, 0.005).high > none.high && paired([0, 0], 200).high < none.high);
+});
+
 Deno.test("McNemar's exact p is a binomial tail", () => {
   near(mcnemar(9, 1).p_value, 2 * (1 + 10) / 1024, 1e-12);
   near(mcnemar(0, 6).p_value, 2 / 64, 1e-12);

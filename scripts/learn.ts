@@ -55,7 +55,7 @@ function report(events: readonly RunEvent[]) {
   const families = [...new Set(ids.map(family))];
   const meanOf = (rate: typeof before, of: readonly string[]) =>
     of.reduce((sum, id) => sum + rate.by_scenario.get(id)!, 0) / of.length;
-  const paired = pairedBootstrap(values(before), values(after), { seed: BOOTSTRAP_SEED });
+  const paired = pairedBootstrap(values(before), values(after), { seed: BOOTSTRAP_SEED, bound: 1 });
   return {
     config: name,
     attempts_per_scenario: evaluations[0]!.scenarios[0]!.attempts,

@@ -44,6 +44,7 @@ class Program {
 
   /** Resolves when standard output holds a text, or when the program has ended without it. */
   async seen(text: string): Promise<void> {
+    if (this.out.includes(text)) return;
     const found = new Promise<void>((resolve) => {
       this.#listeners.push(() => this.out.includes(text) && resolve());
     });

@@ -75,10 +75,15 @@ Deno.test({
   ...sanitize,
   async fn() {
     Deno.env.set("DENO_SERVE_ADDRESS", "tcp:127.0.0.2:0");
-    await withServer("", (address) => {
-      assert.match(address, /^127\.0\.0\.1:\d+$/);
-      return Promise.resolve();
-    });
+    try {
+      await withServer("", (address) => {
+        assert.match(address, /^127\.0\.0\.1:\d+$/);
+        return Promise.resolve();
+      });
+    } finally {
+      // The tests of all files share the process's environment.
+      Deno.env.delete("DENO_SERVE_ADDRESS");
+    }
   },
 });
 

@@ -28,11 +28,13 @@ updates = 3
 scenarios_per_update = 2
 group_size = 3
 max_new_tokens_per_turn = 48
+max_rollout_secs = 0
 truncation = "min_reward"
 [agent.environment]
 type = "local"
 allow_unsandboxed = true
 scenario_toolsets = ["files"]
+limits = { exec_timeout_secs = 3600 }
 [checkpoint]
 every_updates = 1
 [observe]

@@ -3,13 +3,30 @@ import type { ManualClock } from "../../core/clock.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
 import type { Group } from "./group.ts";
 import { promptMessages, rolloutGroups, rolloutNews } from "./scheduler.ts";
-import { callText, testEnvironments, testRollout, testScenarios, TextChat, turnTokens } from "./testing.ts";
+import {
+  callText,
+  testEnvironments,
+  testRollout,
+  testScenarios,
+  TextChat,
+  textTokens,
+  turnTokens,
+} from "./testing.ts";
 
 const END_TURN = turnTokens(callText("end"));
 
-/** Lets everything happen that needs no time. */
-async function settle(): Promise<void> {
-  for (let i = 0; i < 50; i++) await new Promise((resolve) => setTimeout(resolve));
+/** Turns of the event loop in which nothing is drawn before nothing more is expected to happen. */
+const QUIET_TURNS = 20;
+
+/** Lets everything happen that needs no time, however long the engine draws. */
+async function settle({ client }: ScriptedEngine): Promise<void> {
+  let steps = -1;
+  for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
+    await new Promise((resolve) => setTimeout(resolve));
+    const { decode_steps } = await client.call("counters", null);
+    if (decode_steps !== steps) quiet = 0;
+    steps = decode_steps;
+  }
 }
 
 function outcomes(groups: Group[]): string[][] {
@@ -42,7 +59,7 @@ Deno.test("a tool that never answers blocks only its own member, and freed slots
     concurrent_rollouts: 2,
   });
   const running = Array.fromAsync(rolloutGroups(options));
-  await settle();
+  await settle(engine);
   deepEqual(events.filter((event) => event.startsWith("begin")), [
     "begin a",
     "begin a",
@@ -95,7 +112,7 @@ Deno.test("groups come in the scenarios' order, each as soon as it is whole", as
   deepEqual([first.scenario, first.group, first.update, first.line], ["a", 0, 7, 1]);
   let second = false;
   const waiting = groups.next().then((next) => (second = true, next));
-  await settle();
+  await settle(engine);
   equal(second, false);
   slow.resolve(0);
   equal(((await waiting).value as Group).scenario, "b");
@@ -143,7 +160,7 @@ async function timed(
   const environment = testEnvironments({ call_timeout_ms: 10_000_000 });
   const options = testRollout(engine.client, { environment, settings: { max_rollout_secs: 60 } });
   const running = Array.fromAsync(rolloutGroups(options));
-  await settle();
+  await settle(engine);
   await pass(options.clock);
   const [group] = await running;
   deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
@@ -166,7 +183,7 @@ Deno.test("the wall time counts from the first token of the prompt", async () =>
   const environment = testEnvironments({ acquire: () => ready.promise });
   const options = testRollout(engine.client, { environment, settings: { max_rollout_secs: 60 } });
   const running = Array.fromAsync(rolloutGroups(options));
-  await settle();
+  await settle(engine);
   await options.clock.advance(1_000_000);
   ready.resolve();
   const [group] = await running;
@@ -188,7 +205,7 @@ Deno.test("an abort closes every sequence and environment", async () => {
       signal: controller.signal,
     });
     const running = rejects(Array.fromAsync(rolloutGroups(options)), { code: "cancelled" });
-    await settle();
+    await settle(engine);
     equal(environment.open, 4);
     controller.abort();
     await running;
@@ -199,9 +216,9 @@ Deno.test("an abort closes every sequence and environment", async () => {
 });
 
 Deno.test("leaving the loop early closes everything too", async () => {
-  const engine = new ScriptedEngine({
-    script: ({ turn, sequence }) => turn === 0 && sequence > 3 ? "hang" : END_TURN,
-  });
+  const [b] = textTokens("b");
+  // The prompt is "u:" and the scenario.
+  const engine = new ScriptedEngine({ script: ({ tokens }) => tokens[2] === b ? "hang" : END_TURN });
   const environment = testEnvironments();
   const options = testRollout(engine.client, {
     environment,
@@ -235,13 +252,14 @@ Deno.test("an environment that is ready after the rollouts were cancelled is clo
   const ready = Promise.withResolvers<void>();
   const controller = new AbortController();
   const environment = testEnvironments({ acquire: () => ready.promise });
-  const options = testRollout(new ScriptedEngine().client, { environment, signal: controller.signal });
+  const engine = new ScriptedEngine();
+  const options = testRollout(engine.client, { environment, signal: controller.signal });
   const running = rejects(Array.fromAsync(rolloutGroups(options)), { code: "cancelled" });
-  await settle();
+  await settle(engine);
   controller.abort();
   await running;
   ready.resolve();
-  await settle();
+  await settle(engine);
   equal(environment.open, 0);
 });
 

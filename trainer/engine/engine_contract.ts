@@ -216,19 +216,22 @@ async function checkRefusals(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   const sequence = await open(engine, [1, 2]);
   const sampling = { temperature: 1, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
-  const drawing = draw(engine, { sequence, max_tokens: 100, sampling });
   const code = (expected: string) => (e: unknown) => e instanceof ServiceError && e.code === expected;
   const unknown = { sequence: 1 << 30 };
   await rejects(client.call("sequence_close", unknown), ServiceError);
   await rejects(client.call("sequence_extend", { ...unknown, tokens: [1] }), ServiceError);
   await rejects(open(engine, [1], { adapter: "nobody" }), ServiceError);
   await rejects(open(engine, []), ServiceError);
-  await rejects(
-    client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: [1] }),
-    code("conflict"),
-  );
-  await rejects(client.call("sequence_extend", { sequence, tokens: [1] }), code("conflict"));
-  await client.call("sequence_cancel", { sequence });
+  // Asked for in one breath, so that the generation is under way whatever its speed.
+  const drawing = draw(engine, { sequence, max_tokens: 100, sampling });
+  await Promise.all([
+    rejects(
+      client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: [1] }),
+      code("conflict"),
+    ),
+    rejects(client.call("sequence_extend", { sequence, tokens: [1] }), code("conflict")),
+    client.call("sequence_cancel", { sequence }),
+  ]);
   equal((await drawing).stop, "cancelled");
   await rejects(client.call("sequence_truncate", { sequence, length: 1 << 20 }), ServiceError);
   await rejects(

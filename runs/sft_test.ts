@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { BATCH_SEQUENCES } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
 import type { EngineMethods } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
@@ -51,10 +50,10 @@ Deno.test("without packing a row counts as ctx, whatever its length", () => {
   assert.deepEqual(steps.map((step) => step.length), [3, 3, 1]);
 });
 
-Deno.test("without batch_tokens a step holds as many rows of ctx tokens as the reference says", () => {
-  const rows = Array.from({ length: 3 * BATCH_SEQUENCES }, () => sequence(64, 1));
+Deno.test("without batch_tokens a step holds four rows of ctx tokens", () => {
+  const rows = Array.from({ length: 12 }, () => sequence(64, 1));
   const steps = planSteps(rows, { seed: 1, packing: true, training: { epochs: 1, ctx: 64 } });
-  assert.deepEqual(steps.map((step) => step.length), [BATCH_SEQUENCES, BATCH_SEQUENCES, BATCH_SEQUENCES]);
+  assert.deepEqual(steps.map((step) => step.length), [4, 4, 4]);
 });
 
 Deno.test("updates end the plan before the epochs do", () => {
@@ -120,6 +119,18 @@ Deno.test("an evaluation says of how many rows it is, and how many of these were
     { n: 2, truncated: 1 },
     { n: 1, truncated: 0 },
   ]);
+});
+
+Deno.test("an epoch of updates learns every row once, and each update its own rows", async () => {
+  const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 5, 3));
+  const { sft, requests, config } = await sftOn(data, null);
+  for (let update = 1; update <= sft.updates; update++) {
+    const { drawn } = await sft.runUpdate({ update, drawn: 0, learningRate: () => 0.5, signal });
+    assert.equal(drawn, requests.at(-1)!.samples.length);
+  }
+  assert.equal(config.training.epochs, 1);
+  const learned = requests.flatMap(({ samples }) => samples.map(({ tokens }) => tokens[0]));
+  assert.deepEqual(learned.toSorted(), [1, 2, 3]);
 });
 
 Deno.test("every key of the optimiser reaches the engine", async () => {

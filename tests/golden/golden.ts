@@ -76,6 +76,7 @@ export interface GoldenPolicy {
     advantages: number[];
     weights: number[];
     logprobs: number[];
+    entropies: number[];
     reference_logprobs: number[];
   }[];
   cases: Record<string, GoldenPolicyCase>;

@@ -144,8 +144,8 @@ class Model:
         first, second = x[..., :half], x[..., half:]
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
-    def logprobs(self, ids):
-        """Log-probability of every token but the first `[t - 1]`."""
+    def scores(self, ids):
+        """Log-probability of every token but the first, and the entropy of what it was drawn from, both `[t - 1]`."""
         ids = torch.tensor(ids)
         x, t = self.w["token_embd"][ids[:-1]], len(ids) - 1
         future = torch.ones(t, t, dtype=torch.bool).triu(1)
@@ -164,7 +164,8 @@ class Model:
             y = self.norm(x, blk + "ffn_norm")
             x = x + self.linear(F.silu(self.linear(y, blk + "ffn_gate")) * self.linear(y, blk + "ffn_up"), blk + "ffn_down")
         logits = self.norm(x, "output_norm") @ self.w["output"].T
-        return logits.log_softmax(-1)[torch.arange(t), ids[1:]]
+        every = logits.log_softmax(-1)
+        return every[torch.arange(t), ids[1:]], -(every.exp() * every).sum(-1)
 
 
 def make_adapter(model, normal):
@@ -208,8 +209,9 @@ def make_samples(prompts):
 
 
 def trained(model, sample):
-    """Log-probabilities of the trained tokens."""
-    return model.logprobs(sample["tokens"])[torch.tensor(sample["loss_mask"][1:], dtype=torch.bool)]
+    """Log-probabilities and entropies of the trained tokens."""
+    mask = torch.tensor(sample["loss_mask"][1:], dtype=torch.bool)
+    return [values[mask] for values in model.scores(sample["tokens"])]
 
 
 # --- the loss ---
@@ -265,18 +267,19 @@ def main():
     model = Model(FOLDER.parent / "tiny-agent-f16.gguf")
     prompts = json.loads(gzip.open(FOLDER / "golden.json.gz").read())["prompts"]
     known = -torch.tensor(prompts[0]["f16"]["nll"], dtype=torch.float64)
-    assert (model.logprobs(prompts[0]["ids"]) - known).abs().max() < 1e-10, "this model is not that of the other goldens"
+    assert (model.scores(prompts[0]["ids"])[0] - known).abs().max() < 1e-10, "this model is not that of the other goldens"
     samples = make_samples(prompts)
     single = lambda rows: [[float(np.float32(v)) for v in row.tolist()] for row in rows]
     with torch.no_grad():
-        reference = [trained(model, sample).float().double() for sample in samples]
+        reference = [trained(model, sample)[0].float().double() for sample in samples]
     lora = model.lora = make_adapter(model, normal)
     parameters = {f"{name}.{half}": x for name, pair in lora.items() for half, x in zip("AB", pair)}
-    logprobs = [trained(model, sample) for sample in samples]
+    logprobs, entropies = zip(*(trained(model, sample) for sample in samples))
     weights = [(2 * uniform(len(lp))).float().double() for lp in logprobs]
     golden = dict(rank=RANK, alpha=ALPHA, normalizer=NORMALIZER, samples=samples, cases={})
-    for sample, lp, r, c in zip(samples, single(logprobs), single(reference), single(weights)):
-        sample.update(logprobs=lp, reference_logprobs=r, weights=c)
+    columns = zip(*map(single, (logprobs, entropies, reference, weights)))
+    for sample, (lp, h, r, c) in zip(samples, columns):
+        sample.update(logprobs=lp, entropies=h, reference_logprobs=r, weights=c)
     gradients = {}
     for name, case in CASES.items():
         old = old_logprobs(name, samples, [lp.detach() for lp in logprobs], uniform)

@@ -19,7 +19,7 @@ const FOLDER = "models/tiny-agent/golden-policy";
 const SIZES = { micro_batch_tokens: 160, loss_chunk_rows: 64 };
 
 /**
- * Single precision leaves 2e-6 (rms) of a log-probability, six times that at most of these. A ratio below 2 is the
+ * Single precision leaves 2e-6 (rms) of a log-probability or an entropy, six times that at most of these. A ratio below 2 is the
  * exponential of a difference from one; the loss is a sum of 229 ratios of both signs over 640.
  */
 const BOUND = { logprob: 3e-5, ratio: 6e-5, loss: 1e-6 };
@@ -63,6 +63,25 @@ function expectAllNear(
   );
 }
 
+gpuTest(
+  "log-probabilities of policy and reference are PyTorch's in float64, over micro-batches",
+  async (gpu) => {
+    const parts = await loadParts(gpu, "f16", SIZES), bound = { tolerance: BOUND.logprob };
+    try {
+      const adapter = await goldenAdapter(parts, `${FOLDER}/adapter.gguf`);
+      const samples = samplesOf(golden.cases.token!);
+      expectAllNear(await parts.trainer.score(adapter, samples), {
+        ...{ ...bound, expected: golden.samples.map(({ logprobs }) => logprobs), name: "the policy's" },
+      });
+      expectAllNear(await parts.trainer.score(null, samples), {
+        ...{ ...bound, expected: golden.samples.map((s) => s.reference_logprobs), name: "the reference's" },
+      });
+    } finally {
+      parts.close();
+    }
+  },
+);
+
 for (const [name, known] of Object.entries(golden.cases)) {
   const { level, clip_low, clip_high, kl } = known;
   gpuTest(`policy gradient, ${name}: PyTorch's in float64, over micro-batches and chunks`, async (gpu) => {
@@ -87,6 +106,10 @@ for (const [name, known] of Object.entries(golden.cases)) {
       expectAllNear(measured.map(({ logprobs }) => logprobs), {
         expected: golden.samples.map(({ logprobs }) => logprobs),
         ...{ tolerance: BOUND.logprob, name: "the log-probability" },
+      });
+      expectAllNear(measured.map(({ entropies }) => entropies), {
+        expected: golden.samples.map(({ entropies }) => entropies),
+        ...{ tolerance: BOUND.logprob, name: "the entropy" },
       });
       expectAllNear(measured.map(({ ratios }) => ratios), {
         ...{ expected: known.ratios, tolerance: BOUND.ratio, name: "the ratio" },

@@ -184,6 +184,22 @@ gpuTest("steps are AdamW's with every key of the request: those of its float64 t
   });
 });
 
+gpuTest("the share of parameters that eps dominates counts no padding", async (gpu) => {
+  await withTrainer(gpu, async ({ trainer, adapter }) => {
+    const fraction = async (eps: number) => {
+      const fresh = adapter({ rank: 3, alpha: 6, targets: ["q_proj", "down_proj"] });
+      const { eps_dominated_fraction } = await trainer.step(fresh, [sample(ids.slice(0, 40), 0)], {
+        loss: { type: "sft", normalizer: 39 },
+        optimizer: { ...OPTIMIZER, eps },
+      });
+      return eps_dominated_fraction;
+    };
+    equal(await fraction(1e3), 1);
+    // B is zero at first, so A has no gradient; the two projections have as many values in A as in B.
+    equal(await fraction(1e-15), 0.5);
+  });
+});
+
 gpuTest("samples without trained tokens score to nothing", async (gpu) => {
   await withTrainer(gpu, async ({ trainer }) => {
     const silent = sample(ids.slice(0, 10), 0, { loss_mask: new Array(10).fill(0) });

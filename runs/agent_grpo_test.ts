@@ -167,10 +167,14 @@ Deno.test("several steps: groups are split whole, rescored before the first step
   assert.deepEqual(result.steps.map(({ step }) => step), [1, 2, 3, 4]);
   const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
-  // Every token is measured by the policy that sampled it, those of the second part too.
-  const kept = observed[0]!.groups.filter(({ status }) => status === "kept");
-  for (const { sampled } of kept.flatMap(({ members }) => members.map(({ fragments }) => fragments[0]!))) {
-    equalLists(sampled.trainer_logprobs as number[], sampled.sampler_logprobs, 1e-6);
+  // Every trained token is measured by the policy that sampled it, those of the second part too.
+  const fragments = observed[0]!.groups.flatMap(({ members }) =>
+    members.map(({ fragments }) => fragments[0]!)
+  );
+  const learned = fragments.map(({ sampled }) => sampled).filter(({ trained }) => trained.every((is) => is));
+  assert.equal(learned.length, everything.length);
+  for (const { trainer_logprobs, sampler_logprobs } of learned) {
+    equalLists(trainer_logprobs as number[], sampler_logprobs, 1e-6);
   }
   assert.ok(result.values["kl/sample_train_max"]! < 1e-6);
 });

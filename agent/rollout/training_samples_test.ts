@@ -77,7 +77,12 @@ Deno.test("a sample trains the model's tokens alone, and shares its group's prom
 Deno.test("M counts degenerate trajectories, never lost ones; their rows are left out without a KL term", () => {
   const groups = () =>
     settled(
-      testGroup([{ terminal: 1 }, { stop_reason: "tool_failed" }, { terminal: 0 }]),
+      testGroup([
+        { terminal: 1 },
+        { stop_reason: "tool_failed" },
+        { terminal: 0 },
+        { stop_reason: "max_turns" },
+      ]),
       rewardedGroup([1, 1, 1], 1),
       testGroup([{ terminal: 1 }, { stop_reason: "max_turns" }], 2),
     );

@@ -142,6 +142,8 @@ Deno.test("texts of others cannot steer the terminal", () => {
   handle({
     ...{ kind: "end", state: "failed", reason: "internal", detail: forged, update: 1, evaluation: null },
     ...{ plot: null, adapter: forged, deterministic: true },
+    adapter_update: 2,
+    other_adapter: null,
   });
   const begins = terminal.out.split("\n").filter((line) => line.startsWith("run "));
   assert.deepEqual(begins, ["run failed after update 1: x"]);

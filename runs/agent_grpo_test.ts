@@ -304,13 +304,11 @@ Deno.test("the KL term's reference is the base model, or the adapter that traini
 Deno.test("an update goes no farther than max_update_kl, measured on its own samples", async () => {
   const free = await grpo({ max_update_kl: 100 });
   const whole = (await free.run(1)).values;
-  assert.equal(whole["optimizer/step_scale"], 1);
-  assert.equal(whole["kl/update"], whole["kl/update_whole"]);
+  assert.deepEqual([whole["optimizer/step_scale"], whole["kl/update"]], [1, whole["kl/update_whole"]]);
   const max_update_kl = whole["kl/update"]! / 10;
   const { run, engine, trained, scored } = await grpo({ max_update_kl });
   const { values } = await run(1);
-  assert.equal(values["kl/update_whole"], whole["kl/update_whole"]);
-  assert.ok(values["optimizer/step_scale"]! < 1);
+  assert.ok(values["optimizer/step_scale"]! < 1 && values["kl/update_whole"] === whole["kl/update_whole"]);
   assert.ok(values["kl/update"]! <= max_update_kl && values["kl/update"]! > max_update_kl / 4);
   assert.deepEqual(scored()[0]!.samples.map(name), trained()[0]!.samples.map(name));
   // What the next update begins with is the shortened policy.
@@ -325,8 +323,7 @@ Deno.test("the bound counts all steps of an update from where the first of them 
   for (const old_logprobs of ["rescored", "sampler"] as const) {
     const { run, order } = await grpo({ ...several, old_logprobs, max_update_kl: 1e-9 }, () => ++attempt);
     const { values } = await run(1);
-    const first = order().indexOf("train_step");
-    assert.deepEqual(order().slice(first, first + 3), ["train_step", "train_step", "score"]);
+    assert.match(order().join(), /train_step,train_step,score/);
     assert.ok(values["kl/update"]! <= 1e-9 && values["kl/update_whole"]! > 1e-4, old_logprobs);
   }
 });

@@ -1,18 +1,11 @@
 import assert from "node:assert/strict";
+import type { ResolvedConfig } from "../config/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import type { RunEvent } from "./event.ts";
 import { readEvents } from "./event_log.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import {
-  eventsOf,
-  MORE,
-  ofKind,
-  superviseInstead,
-  testPipe,
-  testRunConfig,
-  withFolder,
-} from "./testing_run.ts";
+import { eventsOf, MORE, ofKind, superviseInstead, testPipe, withFolder } from "./testing_run.ts";
 import type { PlanWarning } from "./warnings.ts";
 import * as testing from "./testing_run.ts";
 
@@ -166,7 +159,7 @@ Deno.test(
   strict,
   async () => {
     await withFolder(async (root) => {
-      const change = (config: ReturnType<typeof testRunConfig>) => config.agent!.max_new_tokens_per_turn = 1;
+      const change = (config: ResolvedConfig) => config.agent!.max_new_tokens_per_turn = 1;
       const run = await startTestRun({ root, change });
       const end = (await eventsOf(run)).at(-1)!;
       assert.ok(end.kind === "end" && end.state === "failed" && end.reason === "max_dropped_fraction");
@@ -198,7 +191,7 @@ Deno.test("a completed run tells its end again and writes nothing", strict, asyn
   await withFolder(async (root) => {
     const before = await eventsOf(await startTestRun({ root }));
     const log = () => Deno.readTextFile(`${root}/runs/test/events.jsonl`);
-    const resume = (change = (_: ReturnType<typeof testRunConfig>) => {}) =>
+    const resume = (change = (_: ResolvedConfig) => {}) =>
       startTestRun({ root, change, start: { mode: "resume" } });
     const text = await log();
     for (let time = 0; time < 2; time++) {
@@ -225,10 +218,10 @@ Deno.test("a refused resume leaves the configuration that the run has", strict, 
     await (await startTestRun({ root, refuse: failAt("train_step", 2) })).ended;
     const stored = () => Deno.readTextFile(`${root}/runs/test/config.toml`);
     const before = await stored();
-    const change = (config: ReturnType<typeof testRunConfig>) => config.training.lr *= 2;
+    const change = (config: ResolvedConfig) => config.training.lr *= 2;
     await assert.rejects(startTestRun({ root, change, start: { mode: "resume" } }), { code: "conflict" });
     assert.equal(await stored(), before);
-    const more = (config: ReturnType<typeof testRunConfig>) => {
+    const more = (config: ResolvedConfig) => {
       config.checkpoint!.keep = 7;
       config.agent!.concurrent_rollouts = 1;
     };
@@ -319,8 +312,7 @@ Deno.test(
       await (await startTestRun({ root: `${root}/parent` })).ended;
       const checkpoint = `${root}/parent/runs/test/checkpoints/update_000002`;
       const start = { mode: "fork" as const, checkpoint };
-      const change = (updates: number) => (config: ReturnType<typeof testRunConfig>) =>
-        config.agent!.updates = updates;
+      const change = (updates: number) => (config: ResolvedConfig) => config.agent!.updates = updates;
       const fork = await startTestRun({ root: `${root}/fork`, change: change(4), start });
       const events = await eventsOf(fork);
       assert.equal(await fork.ended, "completed");

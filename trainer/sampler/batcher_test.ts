@@ -177,7 +177,7 @@ Deno.test("what cannot be is refused, and leaves everything as it was", async ()
   refused(() => open(batcher, some(0, 257)), /the context holds 256/, "config_invalid");
   refused(
     () => open(batcher, some(2, 250)),
-    /Cannot hold 8 more pages .* 6 of 8 are free\. Run fewer/,
+    /Cannot hold 8 more pages .* 6 of 8 are free\. Lower agent\.concurrent_rollouts/,
     "out_of_memory",
   );
   refused(

@@ -1,0 +1,122 @@
+/** What the runs of the learning grid come to, and which of them are missing. */
+
+import { pairedBootstrap } from "../runs/statistics.ts";
+
+/** One run of the grid. */
+export interface Cell {
+  seed: number;
+  lr: number;
+  /** 0: no bound. */
+  max_update_kl: number;
+}
+
+/** What a run came to. */
+export interface GridLine extends Cell {
+  /** Who trained: this program, or the reference in PyTorch. */
+  by: "svc" | "pytorch";
+  commit: string;
+  /** Pass rates are shares of attempts. */
+  evaluations: { update: number; pass_rate: number; by_scenario: Record<string, number> }[];
+  /** Metrics by their names, a value for each update; empty for the reference. */
+  by_update: Record<string, (number | null)[]>;
+}
+
+export const SEEDS = [1, 2, 3, 4, 5, 7];
+
+/** The example's rate first, then its double and its half. */
+export const RATES = [3e-3, 6e-3, 1.5e-3];
+
+/** The example's bound, and none. */
+export const BOUNDS = [1e-3, 0];
+
+const sameCell = (a: Cell, b: Cell) =>
+  a.seed === b.seed && a.lr === b.lr && a.max_update_kl === b.max_update_kl;
+
+/** The runs of this program that have no line yet, the most telling first. */
+export function missingCells(lines: readonly GridLine[]): Cell[] {
+  const made = lines.filter(({ by }) => by === "svc");
+  const cells = RATES.flatMap((lr) =>
+    SEEDS.flatMap((seed) => BOUNDS.map((max_update_kl) => ({ seed, lr, max_update_kl })))
+  );
+  return cells.filter((cell) => !made.some((line) => sameCell(line, cell)));
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+
+/** The rise of a run in points, with the paired bootstrap interval over scenarios. */
+function rise({ evaluations, seed }: GridLine): { value: number; text: string } {
+  const first = evaluations[0]!.by_scenario, last = evaluations.at(-1)!.by_scenario;
+  const ids = Object.keys(first);
+  const { difference, low, high } = pairedBootstrap(
+    ids.map((id) => first[id]!),
+    ids.map((id) => last[id]!),
+    { seed },
+  );
+  return { value: difference, text: `${points(difference)} (${points(low)} to ${points(high)})` };
+}
+
+/** One table: a line for each seed, and mean and worst of all. */
+function table(lines: readonly GridLine[]): string[] {
+  const sorted = lines.toSorted((a, b) => a.seed - b.seed);
+  const rises = sorted.map(rise), values = rises.map(({ value }) => value);
+  const updates = sorted[0]!.evaluations.map(({ update }) => update);
+  const shown = (line: GridLine, name: string, of: (values: number[]) => number, digits = 4) => {
+    const known = (line.by_update[name] ?? []).filter((value) => value !== null);
+    return known.length === 0 ? "" : of(known).toPrecision(digits);
+  };
+  return [
+    row([
+      "seed",
+      ...updates.map((update) => `after ${update}`),
+      "rise (95 % interval)",
+      "largest KL of a whole step",
+      "steps shortened",
+      "most malformed calls",
+    ]),
+    row(Array.from({ length: updates.length + 5 }, () => "---")),
+    ...sorted.map((line, i) =>
+      row([
+        String(line.seed),
+        ...line.evaluations.map(({ pass_rate }) => `${(100 * pass_rate).toFixed(1)} %`),
+        rises[i]!.text,
+        shown(line, "kl/update_whole", (values) => Math.max(...values), 2),
+        shown(line, "optimizer/step_scale", (values) => values.filter((scale) => scale < 1).length, 2),
+        shown(line, "agent/malformed_call_fraction", (values) => Math.max(...values), 2),
+      ])
+    ),
+    "",
+    `Mean rise ${points(mean(values))}, worst ${points(Math.min(...values))} points, ${lines.length} seeds.`,
+    "",
+  ];
+}
+
+/** The grid as Markdown. */
+export function gridReport(lines: readonly GridLine[]): string {
+  const parts = [
+    "# Learning rates, seeds, and the bound of an update",
+    "",
+    "Command: `deno task learn-grid` (examples/tiny_agent_learn.toml: 20 updates of 8 × 8 attempts; 100 held-out " +
+    "scenarios, 4 attempts at each, the same random numbers each time).",
+    "",
+  ];
+  for (const lr of RATES) {
+    for (const [by, bound, title] of kinds()) {
+      const chosen = lines.filter((line) =>
+        line.by === by && line.lr === lr && (by === "pytorch" || line.max_update_kl === bound)
+      );
+      if (chosen.length > 0) parts.push(`## lr ${lr}, ${title}`, "", ...table(chosen));
+    }
+  }
+  return `${parts.join("\n").trimEnd()}\n`;
+}
+
+function kinds(): [GridLine["by"], number, string][] {
+  const ours = BOUNDS.map((bound): [GridLine["by"], number, string] => [
+    "svc",
+    bound,
+    bound === 0 ? "without a bound" : `max_update_kl ${bound}`,
+  ]);
+  return [...ours, ["pytorch", 0, "the reference in PyTorch, without a bound"]];
+}

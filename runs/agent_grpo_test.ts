@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Group } from "../agent/rollout/group.ts";
+import { actionTokens } from "../agent/rollout/trajectory.ts";
 import { testScenarios } from "../agent/rollout/testing.ts";
 import type { ResolvedAgent } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
@@ -100,6 +101,11 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
     normalizer: kept.length * budget,
   });
   assert.equal(request!.optimizer.learning_rate, 0.1);
+  // Every token drawn, and every row of the step: a group's prompt once.
+  const prompts = new Map(request!.samples.map((sample) => [sample.prefix_group, sample.prefix_length]));
+  const rows = request!.samples.map(({ tokens, prefix_length }) => tokens.length - prefix_length);
+  const drawn = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
+  assert.equal(result.tokens, [...prompts.values(), ...rows, ...drawn].reduce((a, b) => a + b));
   assert.equal(result.drawn, 2);
   assert.deepEqual(result.steps.map(({ step }) => step), [1]);
   const values = result.steps[0]!.values;
@@ -165,6 +171,7 @@ Deno.test("several steps: groups are split whole, rescored before the first step
     assert.equal(loss.normalizer, kept.length * 256);
   }
   assert.deepEqual(result.steps.map(({ step }) => step), [1, 2, 3, 4]);
+  assert.equal(result.loss, result.steps[3]!.values["loss/policy"]);
   const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
   // Every trained token is measured by the policy that sampled it, those of the second part too.

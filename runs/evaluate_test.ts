@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import type { Group } from "../agent/rollout/group.ts";
 import { testGroup, type TestMember } from "../agent/rollout/test_groups.ts";
-import { evaluationOf, passRate } from "./evaluate.ts";
+import { testScenarios } from "../agent/rollout/testing.ts";
+import type { AgentHost, RolloutRequest } from "./agent_host.ts";
+import { evaluateScenarios, evaluationOf, passRate } from "./evaluate.ts";
 import { evaluationMetrics } from "./training_loop.ts";
 
 const outcome = (passes: number, attempts: number) => ({
@@ -65,4 +67,32 @@ Deno.test("attempts that broke are counted by reason; an evaluation of nothing e
     code: "data_invalid",
     message: /all 1 attempts failed \(1 prompt_too_long\)/,
   });
+});
+
+Deno.test("an evaluation asks for the attempts that its section says, of the adapter that it is asked for", async () => {
+  const requests: RolloutRequest[] = [];
+  const agent = {
+    async *rollout(request: RolloutRequest) {
+      requests.push(request);
+      yield 1;
+      return await Promise.resolve(request.scenarios.map(({ id }) => group(id, [1])));
+    },
+  } as unknown as AgentHost;
+  const scenarios = testScenarios("a", "b", "c", "d");
+  const { signal } = new AbortController();
+  const evaluation = { data: "", samples_per_scenario: 3, temperature: 0.7, seed: 11, min_delta: 0 };
+  const asked = { agent, scenarios, adapter: "some", concurrent_rollouts: 5, signal };
+  await evaluateScenarios({ ...asked, evaluation });
+  assert.deepEqual(requests[0], {
+    update: 0,
+    scenarios,
+    group_size: 3,
+    concurrent_rollouts: 5,
+    sampling: { domain: "evaluation", seed: 11, temperature: 0.7 },
+    adapter: "some",
+  });
+  for (const [limit, max_examples, count] of [[1, 2, 1], [3, 2, 2], [9, 9, 4]] as const) {
+    await evaluateScenarios({ ...asked, limit, evaluation: { ...evaluation, max_examples } });
+    assert.deepEqual(requests.at(-1)!.scenarios, scenarios.slice(0, count));
+  }
 });

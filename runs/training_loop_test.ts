@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
-import { eventsOf, ofKind, superviseInstead, type TestRunOptions, withFolder } from "./testing_run.ts";
+import {
+  eventsOf,
+  ofKind,
+  superviseInstead,
+  testPipe,
+  type TestRunOptions,
+  withFolder,
+} from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 import { POLICY } from "./training_loop.ts";
 
@@ -25,6 +32,8 @@ class GivenAlgorithm implements Algorithm {
   readonly steps_per_update = 2;
   readonly objective: Algorithm["objective"];
   readonly rates: number[] = [];
+  /** What each update was told: its number, and what had been drawn before it. */
+  readonly told: { update: number; drawn: number }[] = [];
   evaluated = 0;
 
   constructor(readonly given: Given) {
@@ -38,6 +47,7 @@ class GivenAlgorithm implements Algorithm {
   ): Promise<UpdateResult> {
     await this.given.duringUpdate?.();
     this.rates.push(learningRate(0), learningRate(1));
+    this.told.push({ update, drawn });
     return {
       steps: [
         { step: 2 * update - 1, values: { "loss/policy": 1 } },
@@ -51,7 +61,7 @@ class GivenAlgorithm implements Algorithm {
       reward_mean: update,
       loss: 2,
       tokens: 100,
-      drawn: drawn + 1,
+      drawn: drawn + 3,
       history: { s: { update, attempts: 4, passes: 1, failed: 0 } },
       deterministic: true,
     };
@@ -140,6 +150,31 @@ Deno.test(
     });
   },
 );
+
+Deno.test("every update is told what those before it drew, in a resumed run too", strict, async () => {
+  await withFolder(async (root) => {
+    const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n";
+    const pipe = testPipe();
+    const first = new GivenAlgorithm({
+      updates: 4,
+      duringUpdate: () => {
+        if (first.told.length === 1) pipe.send({ id: 1, command: "pause" });
+        return Promise.resolve();
+      },
+    });
+    const run = await start({ root, algorithm: first, more, start: { control: pipe.port } });
+    assert.equal(await run.ended, "paused");
+    const second = new GivenAlgorithm({ updates: 4 });
+    await (await start({ root, algorithm: second, more, start: { mode: "resume" } })).ended;
+    assert.ok(first.told.length > 0 && second.told.length > 0, "each had its share");
+    assert.deepEqual([...first.told, ...second.told], [
+      { update: 1, drawn: 0 },
+      { update: 2, drawn: 3 },
+      { update: 3, drawn: 6 },
+      { update: 4, drawn: 9 },
+    ]);
+  });
+});
 
 Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
   await withFolder(async (root) => {

@@ -1,4 +1,4 @@
-import { deepEqual, equal, notDeepEqual, ok } from "node:assert/strict";
+import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
 import { adamwReference, type AdamwState } from "../../kernels/adamw/adamw_reference.ts";
 import { expectClose, gpuTest } from "../../kernels/testing.ts";
@@ -27,9 +27,13 @@ interface Bench {
 }
 
 /** Runs `use` on the tiny model with vocabulary chunks of 64 rows. */
-async function withTrainer(gpu: Gpu, use: (bench: Bench) => Promise<void>): Promise<void> {
+async function withTrainer(
+  gpu: Gpu,
+  use: (bench: Bench) => Promise<void>,
+  micro_batch_tokens = 512,
+): Promise<void> {
   const parts = await loadParts(gpu, "f16"), { allocator, model } = parts;
-  const trainer = new Trainer(allocator, model, { micro_batch_tokens: 512, loss_chunk_rows: 64 });
+  const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows: 64 });
   try {
     await use({
       trainer,
@@ -127,7 +131,8 @@ gpuTest("a trajectory's fragments share one ratio over all chunks of the vocabul
 
 gpuTest("an adapter of a larger rank follows a smaller one, and results stay", async (gpu) => {
   await withTrainer(gpu, async ({ trainer, adapter }) => {
-    const small = adapter(), large = adapter({ rank: 12, alpha: 24, targets: ["k_proj", "gate_proj"] });
+    const small = adapter(),
+      large = adapter({ rank: 40, alpha: 80, targets: ["q_proj", "k_proj", "v_proj", "gate_proj"] });
     const samples = [sample(ids.slice(0, 40), 0)];
     const request = { loss: { type: "sft", normalizer: 39 } as const, optimizer: OPTIMIZER };
     const first = await trainer.step(small, samples, request);
@@ -183,6 +188,26 @@ gpuTest("steps are AdamW's with every key of the request: those of its float64 t
     }
   });
 });
+
+gpuTest(
+  "a sequence as long as a micro-batch fits, wherever its prompt ends; a longer one does not",
+  async (gpu) => {
+    const rows = 64;
+    await withTrainer(gpu, async ({ trainer }) => {
+      const shared = (prefix_length: number, length: number) =>
+        sample(ids.slice(0, length), 0, {
+          loss_mask: Array.from({ length }, (_, t) => t > prefix_length ? 1 : 0),
+          prefix_length,
+        });
+      for (const prefix of [1, 9, 17, 33, 41]) {
+        const [scores] = await trainer.score(null, [shared(prefix, rows)]);
+        equal(scores!.length, rows - 1 - prefix);
+      }
+      // Whatever the alignment is, three times the rows are beyond the room that it leaves.
+      await rejects(trainer.score(null, [shared(33, 3 * rows + 1)]), /Raise training.micro_batch_tokens/);
+    }, rows);
+  },
+);
 
 gpuTest("the share of parameters that eps dominates counts no padding", async (gpu) => {
   await withTrainer(gpu, async ({ trainer, adapter }) => {

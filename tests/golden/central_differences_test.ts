@@ -9,13 +9,13 @@ import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 const TARGETS: LoraTarget[] = ["k_proj", "v_proj", "o_proj", "up_proj"];
 const RANK = 3;
 /**
- * Lengths of a step. The scored loss is good to 1e-7 and the third derivative is felt: along and near the gradient at
- * 0.1, for single elements and random directions, along which the loss hardly bends, later.
+ * Lengths of a step. A longer one drowns the rounding of the scored loss, some 1e-7, but feels the third derivative:
+ * along the gradient soon, for a single element later, in a random direction hardly ever.
  */
 const STEP = 0.01, ELEMENT_STEP = 0.05, RANDOM_STEP = 0.1;
 /**
  * How far a difference may be from the derivative, relative to it, or across the gradient to the gradient's length:
- * five to seven times what these steps leave. A random direction sees 1/sqrt(n) of an error in n elements, here some 3000.
+ * five to seven times what these steps leave. A random direction sees 1/sqrt(n) of an error in n elements.
  */
 const BOUND = { along: 5e-3, element: 1e-2, turned: 1.5e-4, random: 8e-5 };
 

@@ -98,6 +98,7 @@ for (const [name, known] of Object.entries(golden.cases)) {
         optimizer,
       });
       ok(result.micro_batches > 1);
+      equal(result.trained_tokens, known.ratios.flat().length);
       expectNear(result.loss, { expected: known.loss, tolerance: BOUND.loss, name: "the loss" });
       const norm = result.grad_norm / known.gradient_l2, tolerance = TOLERANCE.f32.gradient;
       expectNear(norm, { expected: 1, tolerance, name: "the norm's ratio" });

@@ -64,6 +64,16 @@ Deno.test("segments start at the alignment, and padding is not computed", () => 
   deepEqual(own[9]!.slice(1), [0, 8]);
 });
 
+Deno.test("a sample without a shared prompt stands alone, whatever its group's number", () => {
+  const [batch] = pack([
+    { tokens: [1, 2, 3, 4], trained: [3], trajectory: 0, group: 9, prefix: 2 },
+    { tokens: [5, 6, 7], trained: [2], trajectory: 1, group: 9 },
+    { tokens: [1, 2, 8, 9], trained: [3], trajectory: 2, group: 9, prefix: 2 },
+  ]);
+  deepEqual([...batch!.ids], [1, 2, 3, 8, 5, 6]);
+  deepEqual([...batch!.positions], [0, 1, 2, 2, 0, 1]);
+});
+
 Deno.test("a shared prompt runs once, but its last token once a member that trains the token behind it", () => {
   const prompt = [1, 2, 3];
   const [batch] = pack([

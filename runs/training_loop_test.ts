@@ -151,6 +151,22 @@ Deno.test(
   },
 );
 
+Deno.test(
+  "without every_updates a run is evaluated first and last, and its end compares the two",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const algorithm = new GivenAlgorithm({ updates: 3, values: [0.25, 0.75] });
+      const run = await start({ root, algorithm, more: '[evaluation]\ndata = "heldout.jsonl"\n' });
+      const events = await eventsOf(run);
+      assert.deepEqual(ofKind(events, "evaluation").map(({ update }) => update), [0, 3]);
+      const [end] = ofKind(events, "end");
+      const { before, after } = end!.evaluation!;
+      assert.deepEqual([before.rate, after.rate], [0.25, 0.75]);
+    });
+  },
+);
+
 Deno.test("every update is told what those before it drew, in a resumed run too", strict, async () => {
   await withFolder(async (root) => {
     const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n";
@@ -173,6 +189,10 @@ Deno.test("every update is told what those before it drew, in a resumed run too"
       { update: 3, drawn: 6 },
       { update: 4, drawn: 9 },
     ]);
+    const record = await Deno.readTextFile(`${root}/runs/test/checkpoints/update_000004/state.json`);
+    assert.deepEqual(JSON.parse(record).state.history, {
+      s: [1, 2, 3, 4].map((update) => ({ update, attempts: 4, passes: 1 })),
+    });
   });
 });
 

@@ -35,6 +35,16 @@ Deno.test("min_reward lowers the terminal part, so that the steps keep their ret
   equal(lostFraction([group]), 0, "what is kept is not lost");
 });
 
+Deno.test("min_reward is the lowest total, not the lowest terminal part", () => {
+  const group = testGroup([
+    { step_rewards: [2], terminal: 0 },
+    { step_rewards: [0], terminal: 1 },
+    { stop_reason: "max_turns", step_rewards: [0.25] },
+  ]);
+  finishGroups([group], { ...settings, truncation: "min_reward" });
+  deepEqual([group.members[2]!.total_reward, group.members[2]!.terminal_reward], [1, 0.75]);
+});
+
 Deno.test("fewer than two survivors take their group along", () => {
   const group = testGroup([{ terminal: 1 }, { stop_reason: "max_turn_tokens" }, {
     stop_reason: "environment_failed",

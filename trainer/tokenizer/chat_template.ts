@@ -1,17 +1,11 @@
 /** Chat templates: Jinja that turns messages into the text a model was trained on. */
 
-import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { ServiceError } from "../../core/errors.ts";
 import type { GgufFile } from "../formats/gguf.ts";
+import { BoundedInterpreter, type CheckedProgram, checkProgram } from "./bounded_interpreter.ts";
 import type { TemplateMessage, ToolDefinition } from "./messages.ts";
-
-/** Most evaluations of expressions and statements in one render: what a loop without end runs into. */
-export const MAX_TEMPLATE_STEPS = 1_000_000;
-/** Most characters of one render. */
-export const MAX_RENDER_CHARS = 1 << 25;
-
-type Statement = Parameters<Interpreter["evaluate"]>[0];
-type Program = ReturnType<typeof parse>;
+import { checkSource, TemplateBudget, TemplateLimitError } from "./template_limits.ts";
 
 /** What a template is rendered with. */
 export interface TemplateInput {
@@ -31,16 +25,16 @@ export interface ChatTemplateOptions {
 }
 
 export class ChatTemplate {
-  readonly #program: Program;
+  readonly #program: CheckedProgram;
   readonly #options: ChatTemplateOptions;
 
   /** @throws {ServiceError} `template_failed` when the source is not a template. */
   constructor(readonly source: string, options: ChatTemplateOptions) {
     this.#options = options;
-    this.#program = guarded(
-      "parse",
-      () => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })),
-    );
+    this.#program = guarded("parse", () => {
+      checkSource(source);
+      return checkProgram(parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
+    });
   }
 
   /**
@@ -69,19 +63,20 @@ export class ChatTemplate {
   /**
    * Renders messages.
    *
-   * @throws {ServiceError} `template_failed` with the template's own message, or when it goes beyond a limit.
+   * @throws {ServiceError} `template_failed` with the template's own message, or with the limit that it goes beyond
+   * (`template_limits.ts`), which is also in `details.limit`.
    */
   render({ messages, tools, add_generation_prompt, variables }: TemplateInput): string {
     const { bos_token, eos_token, now = () => new Date() } = this.#options;
     return guarded("render", () => {
-      const environment = new Environment(), steps = new StepCounter();
+      const environment = new Environment(), budget = new TemplateBudget();
       const names: Record<string, unknown> = {
         ...CONSTANTS,
         raise_exception: (message: unknown) => {
-          throw new Error(String(message));
+          throw new Error(typeof message === "object" ? "it raises an exception" : String(message));
         },
-        range: (...bounds: number[]) => steps.range(bounds),
-        strftime_now: (format: string) => strftime(now(), format),
+        range: (...bounds: number[]) => range(bounds, budget),
+        strftime_now: (format: unknown) => strftime(now(), format, budget),
         ...{ messages, tools: tools.length > 0 ? tools : null, add_generation_prompt, bos_token, eos_token },
       };
       for (const name of Object.keys(variables)) {
@@ -90,63 +85,27 @@ export class ChatTemplate {
         }
       }
       for (const [name, value] of Object.entries({ ...names, ...variables })) environment.set(name, value);
-      const { value } = new BoundedInterpreter(environment, steps).run(this.#program);
-      const text = String(value);
-      if (text.length > MAX_RENDER_CHARS) {
-        throw new Error(`the text is longer than ${MAX_RENDER_CHARS} characters`);
-      }
-      return text;
+      return String(
+        new BoundedInterpreter(environment, this.#program, budget).run(this.#program.program).value,
+      );
     });
   }
 }
 
-/** Counts what a template does, and stops it. */
-class StepCounter {
-  #left = MAX_TEMPLATE_STEPS;
-
-  spend(steps: number): void {
-    this.#left -= steps;
-    if (this.#left < 0) {
-      throw new Error(`it takes more than ${MAX_TEMPLATE_STEPS} steps: does a loop not end?`);
-    }
-  }
-
-  /** Python's `range`; every item is a step. */
-  range(bounds: number[]): number[] {
-    const [start, stop, step] = bounds.length === 1
-      ? [0, bounds[0]!, 1]
-      : [bounds[0]!, bounds[1]!, bounds[2] ?? 1];
-    if (![start, stop, step].every(Number.isSafeInteger)) throw new Error("range() takes whole numbers");
-    if (step === 0) throw new Error("range() step must not be zero");
-    const length = Math.max(0, Math.ceil((stop - start) / step));
-    this.spend(length);
-    return Array.from({ length }, (_, i) => start + i * step);
-  }
+/** Python's `range`; every item is a step. */
+function range(bounds: number[], budget: TemplateBudget): number[] {
+  const [start, stop, step] = bounds.length === 1
+    ? [0, bounds[0]!, 1]
+    : [bounds[0]!, bounds[1]!, bounds[2] ?? 1];
+  if (![start, stop, step].every(Number.isSafeInteger)) throw new Error("range() takes whole numbers");
+  if (step === 0) throw new Error("range() step must not be zero");
+  const length = Math.max(0, Math.ceil((stop - start) / step));
+  budget.spend(length);
+  return Array.from({ length }, (_, i) => start + i * step);
 }
 
 /** Jinja's constants, and Python's spelling of them. */
 const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
-
-const NOTHING = { type: "StringLiteral", value: "" };
-
-class BoundedInterpreter extends Interpreter {
-  readonly #steps: StepCounter;
-
-  constructor(environment: Environment, steps: StepCounter) {
-    super(environment);
-    this.#steps = steps;
-  }
-
-  override evaluate(statement: Statement, environment: Environment): ReturnType<Interpreter["evaluate"]> {
-    this.#steps.spend(1);
-    if (statement?.type === "For" && "body" in statement) {
-      // An empty body would evaluate nothing, so its rounds would not be counted.
-      const body = statement.body as unknown[];
-      if (body.length === 0) body.push(NOTHING);
-    }
-    return super.evaluate(statement, environment);
-  }
-}
 
 /** Turns whatever a template throws into the one error that callers expect. */
 function guarded<T>(verb: "parse" | "render", run: () => T): T {
@@ -154,7 +113,8 @@ function guarded<T>(verb: "parse" | "render", run: () => T): T {
     return run();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ServiceError("template_failed", `Cannot ${verb} the chat template: ${reason}`, {}, {
+    const details = error instanceof TemplateLimitError ? { limit: error.limit } : {};
+    throw new ServiceError("template_failed", `Cannot ${verb} the chat template: ${reason}`, details, {
       cause: error,
     });
   }
@@ -165,7 +125,9 @@ const MONTHS = "January February March April May June July August September Octo
 );
 
 /** The fields of Python's `strftime` that chat templates use, in UTC. */
-function strftime(date: Date, format: string): string {
+function strftime(date: Date, format: unknown, budget: TemplateBudget): string {
+  if (typeof format !== "string") throw new Error("strftime_now() takes a text");
+  budget.spendChars(format.length);
   const two = (value: number) => String(value).padStart(2, "0");
   const month = MONTHS[date.getUTCMonth()]!;
   const fields: Record<string, string> = {

@@ -63,11 +63,15 @@ export function probeTemplate(
   variables: Readonly<Record<string, unknown>>,
 ): TemplateProbe {
   const problems: string[] = [];
+  let is_beyond = false;
   const attempt = <T>(run: () => T, otherwise: T): T => {
+    // What goes beyond a limit once takes its time in every render.
+    if (is_beyond) return otherwise;
     try {
       return run();
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
+      is_beyond = error.details.limit !== undefined;
       if (!problems.includes(error.message)) problems.push(error.message);
       return otherwise;
     }

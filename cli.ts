@@ -6,15 +6,10 @@
  */
 
 import { basename } from "node:path";
+import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { holdMessages } from "./cli/held_messages.ts";
-
-/** Calls back at every Ctrl-C and at every request to end. */
-function onInterrupt(callback: () => void): () => void {
-  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
-  for (const signal of signals) Deno.addSignalListener(signal, callback);
-  return () => signals.forEach((signal) => Deno.removeSignalListener(signal, callback));
-}
+import { onLeaveSignal } from "./cli/signals.ts";
 
 async function main(): Promise<number> {
   const [{ runCli }, { processTerminal }, { systemClock }] = await Promise.all([
@@ -42,8 +37,8 @@ async function main(): Promise<number> {
       const { serve } = await import("./cli/serve.ts");
       await serve(path, { entry_url, terminal });
     },
-    onInterrupt,
-    exit: (code) => Deno.exit(code),
+    onInterrupt: onLeaveSignal,
+    exit: endProcess,
   });
 }
 
@@ -64,5 +59,5 @@ async function work(name: string): Promise<void> {
 if ("WorkerGlobalScope" in globalThis) await work((globalThis as { name?: string }).name ?? "");
 else if (import.meta.main) {
   prepareGpuEnvironment();
-  Deno.exit(await main());
+  endProcess(await main());
 }

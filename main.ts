@@ -2,6 +2,7 @@
 /** `svc-server`: the HTTP API. The same file is the entry of its device probe. */
 
 import { answerProbe, isProbeWorker } from "./cli/device_probe.ts";
+import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { EXIT, exitCodeOf } from "./cli/exit_codes.ts";
 import { serve } from "./cli/serve.ts";
@@ -39,5 +40,5 @@ async function main(args: readonly string[]): Promise<number> {
 if (isProbeWorker()) await answerProbe();
 else if (import.meta.main) {
   prepareGpuEnvironment();
-  Deno.exit(await main(Deno.args));
+  endProcess(await main(Deno.args));
 }

@@ -1,10 +1,14 @@
 /** What devices this machine has, asked in a worker of its own: a probe blocks its thread while it waits. */
 
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
+import { startThread, threadGone } from "../core/worker_thread.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 
 /** The name of the worker that {@link answerProbe} runs in. */
 export const PROBE_WORKER = "probe";
+
+/** How long the worker's thread may take to end before the answer is given without that. */
+const CLOSE_TIMEOUT_MS = 5000;
 
 type ProbeAnswer = { facts: DeviceFacts } | { error: ErrorRecord };
 
@@ -30,11 +34,13 @@ export async function answerProbe(): Promise<void> {
 
 /** The devices of this machine, the one that a run would take first; none when there is no adapter. */
 export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
-  const worker = new Worker(entry_url, {
-    type: "module",
-    name: PROBE_WORKER,
-    deno: { permissions: { env: ["DENO_WEBGPU_BACKEND"] } },
-  });
+  const { worker, thread } = startThread(() =>
+    new Worker(entry_url, {
+      type: "module",
+      name: PROBE_WORKER,
+      deno: { permissions: { env: ["DENO_WEBGPU_BACKEND"] } },
+    })
+  );
   const answer = await new Promise<ProbeAnswer>((resolve, reject) => {
     worker.onmessage = ({ data }: MessageEvent<ProbeAnswer>) => resolve(data);
     worker.onerror = (event) => {
@@ -42,6 +48,7 @@ export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
       reject(new ServiceError("internal", `Cannot probe the device: the worker failed (${event.message})`));
     };
   });
+  await threadGone(thread, CLOSE_TIMEOUT_MS);
   if ("facts" in answer) return [answer.facts];
   if (answer.error.code === "device_unavailable") return [];
   throw errorFromRecord(answer.error);

@@ -50,7 +50,8 @@ export async function runCli(
   const setExitCode = (ended: number) => code = ended;
   try {
     await buildProgram({ ...context, setExitCode }).parseAsync([...args], { from: "user" });
-    return code;
+    // A run's log is in its folder; what any other command prints is its result.
+    return context.terminal.is_lost && args[0] !== "train" && code === EXIT.done ? EXIT.failed : code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     // Files and models are quoted: what they hold neither steers the terminal nor begins a line of its own.

@@ -5,6 +5,7 @@ import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
 import { jsonText } from "../core/text.ts";
 import { listen } from "../server/listen.ts";
 import { probeDevices } from "./device_probe.ts";
+import { onLeaveSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ServeOptions {
@@ -20,15 +21,13 @@ async function configOf(path: string | null): Promise<ServerConfig> {
     : await loadServerConfig(path);
 }
 
-/** Resolves at the first SIGINT or SIGTERM. */
+/** Resolves at the first signal to leave. */
 function stopSignal(): Promise<void> {
-  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
   return new Promise((resolve) => {
-    const stop = () => {
-      for (const signal of signals) Deno.removeSignalListener(signal, stop);
+    const release = onLeaveSignal(() => {
+      release();
       resolve();
-    };
-    for (const signal of signals) Deno.addSignalListener(signal, stop);
+    });
   });
 }
 

@@ -11,6 +11,8 @@ export interface Terminal {
   error(text: string): void;
   /** Standard output is a terminal, so that a line can be written over. */
   interactive: boolean;
+  /** Standard output could not be written any more, so that nobody has read the rest. */
+  readonly is_lost?: boolean;
   color: boolean;
   columns: number;
 }
@@ -19,23 +21,41 @@ const DEFAULT_COLUMNS = 80;
 
 function writeWhole(stream: typeof Deno.stdout, text: string): void {
   const bytes = new TextEncoder().encode(text);
-  try {
-    for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
-  } catch (error) {
-    // The reader of a pipe may leave early, as `head` does.
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
-  }
+  for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
 }
 
-/** The process's own streams. Colour is for terminals alone and never with `NO_COLOR` set to anything. */
+/**
+ * The process's own streams. Whatever becomes of them, a run goes on: its log is in its folder. When standard output
+ * can no longer be written (its reader left, the disk is full, the terminal disappeared) standard error says so once,
+ * and nothing more is written there. Colour is for terminals alone and never with `NO_COLOR` set to anything.
+ */
 export function processTerminal(): Terminal {
   const interactive = Deno.stdout.isTerminal();
-  const write = (text: string) => writeWhole(Deno.stdout, text);
+  let is_lost = false;
+  const error = (text: string) => {
+    try {
+      writeWhole(Deno.stderr, `${text}\n`);
+    } catch {
+      // There is nobody left to tell.
+    }
+  };
+  const write = (text: string) => {
+    if (is_lost) return;
+    try {
+      writeWhole(Deno.stdout, text);
+    } catch (cause) {
+      is_lost = true;
+      error(`svc: Cannot write to standard output any more: ${(cause as Error).message}`);
+    }
+  };
   return {
     write,
     line: (text) => write(`${text}\n`),
-    error: (text) => writeWhole(Deno.stderr, `${text}\n`),
+    error,
     interactive,
+    get is_lost() {
+      return is_lost;
+    },
     color: interactive && !Deno.env.get("NO_COLOR"),
     get columns() {
       try {

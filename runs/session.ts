@@ -69,9 +69,10 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
     agent: host,
     async close() {
       client.fail(new ServiceError("cancelled", "Cannot go on: the session was closed"));
-      agent_worker.close();
+      const agent_gone = agent_worker.close();
       port.close();
       await engine.close();
+      await agent_gone;
     },
   };
 }

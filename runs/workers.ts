@@ -5,6 +5,7 @@
  */
 
 import { ServiceError } from "../core/errors.ts";
+import { startThread, threadGone } from "../core/worker_thread.ts";
 import { EngineClient } from "../trainer/engine/client.ts";
 
 export type WorkerName = "engine" | "agent";
@@ -23,12 +24,17 @@ export interface WorkerHandle {
   connect(data?: unknown, transferred?: MessagePort[]): MessagePort;
   /** Resolves with the reason when the worker fails outside of any request. */
   readonly failed: Promise<ServiceError>;
-  /** Asks the worker to close itself. */
-  close(): void;
+  /** Asks the worker to close itself, and resolves when its thread is gone or the time is up. */
+  close(timeout_ms?: number): Promise<void>;
 }
 
+/** How long a worker may take to close, and an engine to destroy its device, before the process goes on without it. */
+export const SHUTDOWN_TIMEOUT_MS = 5000;
+
 export function startWorker(name: WorkerName, { entry_url, permissions }: StartWorkerOptions): WorkerHandle {
-  const worker = new Worker(entry_url, { type: "module", name, deno: { permissions } });
+  const { worker, thread } = startThread(() =>
+    new Worker(entry_url, { type: "module", name, deno: { permissions } })
+  );
   const failed = Promise.withResolvers<ServiceError>();
   worker.addEventListener("error", (event) => {
     event.preventDefault();
@@ -43,7 +49,10 @@ export function startWorker(name: WorkerName, { entry_url, permissions }: StartW
       worker.postMessage({ connect: data } satisfies WorkerMessage, [port1, ...transferred]);
       return port2;
     },
-    close: () => worker.postMessage({ close: true } satisfies WorkerMessage),
+    async close(timeout_ms = SHUTDOWN_TIMEOUT_MS) {
+      worker.postMessage({ close: true } satisfies WorkerMessage);
+      await threadGone(thread, timeout_ms);
+    },
   };
 }
 
@@ -74,12 +83,9 @@ export interface EngineHandle {
   readonly failed: Promise<ServiceError>;
   /** A port for another client, to be handed to the worker that it lives in. */
   port(): MessagePort;
-  /** Destroys the device and closes the worker; an engine that has failed is only told. */
+  /** Destroys the device, closes the worker and waits for its thread; an engine that has failed is only told. */
   close(): Promise<void>;
 }
-
-/** How long an engine may take to destroy its device before the process goes on without its answer. */
-export const SHUTDOWN_TIMEOUT_MS = 5000;
 
 export function startEngine(options: StartWorkerOptions): EngineHandle {
   const worker = startWorker("engine", options);
@@ -92,14 +98,17 @@ export function startEngine(options: StartWorkerOptions): EngineHandle {
     port: () => worker.connect(),
     async close() {
       let timer: ReturnType<typeof setTimeout> | undefined;
-      const late = new Promise<void>((resolve) => timer = setTimeout(resolve, SHUTDOWN_TIMEOUT_MS));
+      const late = new Promise<"late">((resolve) => {
+        timer = setTimeout(() => resolve("late"), SHUTDOWN_TIMEOUT_MS);
+      });
       // A lost device cannot answer; there is nothing left to destroy then.
-      await Promise.race([client.close().catch(() => {}), late]);
+      const answered = await Promise.race([client.close().catch(() => {}), late]);
       clearTimeout(timer);
       // Whoever still waits, or asks later, gets an answer.
       client.fail(new ServiceError("cancelled", "Cannot go on: the engine was closed"));
-      worker.close();
       port.close();
+      // A thread that did not answer hangs in the driver: it is not waited for again.
+      await worker.close(answered === "late" ? 0 : SHUTDOWN_TIMEOUT_MS);
     },
   };
 }

@@ -24,7 +24,7 @@ Deno.test("one entry is both workers, and ports given to one lead to the other",
   assert.equal(await calls.agent.call("name", null), "agent");
   assert.equal(await calls.engine.call("relay", 7), 21);
   assert.equal(await calls.agent.call("relay", 7), 70);
-  for (const { close } of [engine, agent]) close();
+  await Promise.all([engine.close(), agent.close()]);
   first.close();
   second.close();
 });
@@ -40,7 +40,7 @@ Deno.test("a worker has the permissions that it was given", async () => {
     const reading = new RpcClient<Methods>(port).call("read", readable);
     if (read === false) await assert.rejects(reading, /NotCapable|read access/);
     else assert.match(await reading, /startWorker/);
-    worker.close();
+    await worker.close();
     port.close();
   }
 });

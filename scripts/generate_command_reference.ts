@@ -35,7 +35,11 @@ honoured. Errors are told on standard error with the prefix \`svc:\`, the reason
 
 The first Ctrl-C finishes the update, writes a checkpoint when \`[checkpoint]\` is configured and leaves; the second
 leaves at once. Either prints the command that goes on, with the same overrides, or says what is lost and which lines
-of the configuration prevent that.
+of the configuration prevent that. SIGTERM and SIGHUP, which comes when a terminal disappears, do the same; under
+\`nohup\` SIGHUP does nothing (Linux).
+
+A run whose standard output is full or closed goes on: standard error says so once, and the log is in the run's folder.
+Any other command whose output could not be written ends with 1.
 
 ## Overrides
 

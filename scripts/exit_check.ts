@@ -1,0 +1,153 @@
+/**
+ * Counts how processes that used the device end: `deno task exits --runs 2000 --parallel 3 --load 2`.
+ *
+ * Each path of the program is run in turn, beside busy loops that hold the processors, so that threads are stopped at
+ * places where a quiet machine never stops them. A path has one exit code that is right; everything else is a fault
+ * and makes the exit code 1.
+ */
+
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { endProcess } from "../cli/end_process.ts";
+import { prepareGpuEnvironment } from "../cli/environment.ts";
+import { startEngine } from "../runs/workers.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const SELF = fileURLToPath(import.meta.url);
+const CLI = join(ROOT, "cli.ts");
+const MODELS = join(ROOT, "fixtures/models");
+
+const RUN = `[run]
+algorithm = "sft"
+[model]
+path = ${JSON.stringify(join(MODELS, "tiny-agent-f16.gguf"))}
+[lora]
+rank = 2
+[sft]
+data = ${JSON.stringify(join(MODELS, "tiny-agent/sft-traces.jsonl"))}
+[training]
+ctx = 640
+batch_tokens = 640
+micro_batch_tokens = 640
+updates = 1
+[evaluation]
+data = ${JSON.stringify(join(MODELS, "tiny-agent/sft-traces.jsonl"))}
+max_examples = 1
+[checkpoint]
+every_updates = 100
+`;
+
+interface Path {
+  what: string;
+  args: string[];
+  code: number;
+  /** Of forty processes so many take this path: short ones more often. */
+  share: number;
+  /** A text of standard output at which the process is told twice to leave: it does so in the midst of its work. */
+  leave_at?: string;
+}
+
+/** Runs this script as a process whose engine worker opens the device, answers, and closes. */
+const ENGINE = "--engine";
+
+const PATHS: Path[] = [
+  { what: "engine worker: opens the device and closes", args: [ENGINE], code: 0, share: 24 },
+  { what: "svc doctor: the device on the main thread", args: ["doctor"], code: 0, share: 11 },
+  { what: "svc eval, to its end", args: ["eval", "run.toml"], code: 0, share: 1 },
+  { what: "svc train, to its end", args: ["train", "run.toml"], code: 0, share: 1 },
+  {
+    what: "svc train, left at once while it works",
+    args: ["train", "run.toml", "--json"],
+    code: 130,
+    share: 3,
+    leave_at: '"state":"running"',
+  },
+];
+
+/** The order in which paths are taken, as indices. */
+const TURNS = PATHS.flatMap(({ share }, i) => Array.from({ length: share }, () => i));
+
+async function openAndClose(): Promise<void> {
+  const permissions = { env: ["DENO_WEBGPU_BACKEND"] };
+  const engine = startEngine({ entry_url: new URL("../cli.ts", import.meta.url).href, permissions });
+  await engine.client.call("probe", { device: "auto", webgpu: "auto" });
+  await engine.close();
+}
+
+/** Runs one path in a folder of its own, and says how the process ended: a code or the name of a signal. */
+async function runOnce(path: Path): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-exit-" });
+  try {
+    await Deno.writeTextFile(join(folder, "run.toml"), RUN);
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", ...(path.args[0] === ENGINE ? [SELF] : [CLI]), ...path.args],
+      cwd: folder,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    let out = "", has_left = false;
+    for await (const piece of child.stdout.pipeThrough(new TextDecoderStream())) {
+      out += piece;
+      if (has_left || path.leave_at === undefined || !out.includes(path.leave_at)) continue;
+      has_left = true;
+      for (const signal of ["SIGINT", "SIGTERM"] as const) child.kill(signal);
+    }
+    const { code, signal } = await child.status;
+    return signal ?? String(code);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Runs the paths in turn, several at a time; resolves with how often each ended how. */
+async function count(runs: number, parallel: number): Promise<Map<string, number>[]> {
+  const endings = PATHS.map(() => new Map<string, number>());
+  let next = 0;
+  const worker = async () => {
+    while (next < runs) {
+      const at = TURNS[next++ % TURNS.length]!;
+      const ending = await runOnce(PATHS[at]!);
+      endings[at]!.set(ending, (endings[at]!.get(ending) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, worker));
+  return endings;
+}
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      runs: { type: "string", default: "200" },
+      parallel: { type: "string", default: "2" },
+      load: { type: "string", default: "2" },
+      engine: { type: "boolean", default: false },
+    },
+  });
+  if (values.engine) return await openAndClose(), 0;
+  const load = Array.from(
+    { length: Number(values.load) },
+    () => new Deno.Command(Deno.execPath(), { args: ["eval", "for (;;);"], stdin: "null" }).spawn(),
+  );
+  try {
+    const endings = await count(Number(values.runs), Number(values.parallel));
+    let faults = 0;
+    for (const [i, { what, code }] of PATHS.entries()) {
+      const counts = Object.fromEntries([...endings[i]!].sort());
+      const total = [...endings[i]!.values()].reduce((sum, n) => sum + n, 0);
+      faults += total - (endings[i]!.get(String(code)) ?? 0);
+      console.log(JSON.stringify({ path: what, runs: total, expected: code, endings: counts }));
+    }
+    console.log(JSON.stringify({ runs: Number(values.runs), faults }));
+    return faults === 0 ? 0 : 1;
+  } finally {
+    for (const child of load) {
+      child.kill("SIGKILL");
+      await child.status;
+    }
+  }
+}
+
+prepareGpuEnvironment();
+endProcess(await main());

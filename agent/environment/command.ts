@@ -2,11 +2,12 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { killProcessesOf } from "./leftovers.ts";
 
 /** Bytes of stdout and of stderr that are kept; what follows is read and forgotten. */
 export const MAX_OUTPUT_BYTES = 1 << 20;
 
-/** How long output may still arrive after the group is dead (a process that left the group can hold the pipe). */
+/** How long output may still arrive after everything is dead (a process that was not found can hold the pipe). */
 export const DRAIN_TIMEOUT_MS = 500;
 
 export interface CommandOptions {
@@ -33,7 +34,7 @@ let die_with_parent: readonly string[] | null = null;
 
 /**
  * `setpriv --pdeathsig KILL` where the machine has it: a program dies with the run that started it. What the program
- * itself started does not; `killLeftovers` ends that when the workspaces are used again.
+ * itself started does not; `killLeftovers` ends that before the workspaces are used again.
  */
 async function deathSignalPrefix(): Promise<readonly string[]> {
   if (die_with_parent) return die_with_parent;
@@ -54,8 +55,9 @@ async function deathSignalPrefix(): Promise<readonly string[]> {
 
 /**
  * Runs a program to its end, or kills its whole process group when the time is up or the signal aborts. What it
- * started in the background dies with it.
+ * started in the background dies with it; on Linux, where it can be found by its home, in other sessions too.
  *
+ * @param options.cwd The program's folder and home; a real path.
  * @throws {ServiceError} `environment_failed` when the program cannot be started.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
@@ -93,6 +95,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   stop.abort();
   signal.removeEventListener("abort", abort);
   killGroup(child.pid);
+  await killProcessesOf(cwd);
   await drain(outputs, clock);
   if (ended === "exited" && status.signal !== null) ended = "killed";
   return {

@@ -1,6 +1,6 @@
 import { equal, ok } from "node:assert/strict";
 import { join } from "node:path";
-import { killLeftovers } from "./leftovers.ts";
+import { killLeftovers, killProcessesOf } from "./leftovers.ts";
 
 const LINUX = Deno.build.os === "linux";
 
@@ -21,10 +21,10 @@ async function textOnceThere(path: string): Promise<string> {
   }
 }
 
-/** Gone, or dead and not yet collected by whoever inherits orphans. */
+/** Gone, or dead and not yet collected by whoever inherits orphans: it has no memory any more. */
 async function isDead(pid: string): Promise<boolean> {
-  const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => null);
-  return stat === null || /\) [ZX] /.test(stat);
+  const environment = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => "");
+  return environment === "";
 }
 
 Deno.test({
@@ -57,6 +57,63 @@ Deno.test({
       equal(await isDead(String(bystander.pid)), false);
       bystander.kill("SIGKILL");
       await bystander.status;
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  },
+});
+
+/** Ways to outlive a command: each line puts the number of a process that goes on into the file `pid`. */
+const ESCAPES = [
+  "sleep 1000 & echo $! > pid",
+  "setsid sleep 1000 & echo $! > pid",
+  "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done",
+  // A double fork: its parent is gone, and it holds no output.
+  "(setsid sh -c '(sleep 1000 > /dev/null 2>&1 & echo $! > pid) &' &); while [ ! -s pid ]; do :; done",
+  // It forks on and on: each look finds another.
+  "setsid sh -c 'i=0; while [ $i -lt 50 ]; do sleep 1000 & i=$((i+1)); done; echo $! > pid; wait' & " +
+  "while [ ! -s pid ]; do :; done",
+];
+
+/** Runs each line as a command, with the agent worker's permissions, and prints what is left of its processes. */
+const ESCAPING_RUN = `
+import { systemClock } from ${JSON.stringify(new URL("../../core/clock.ts", import.meta.url).href)};
+import { runCommand } from ${JSON.stringify(new URL("./command.ts", import.meta.url).href)};
+const signal = new AbortController().signal;
+const codes = [];
+for (const [i, line] of ${JSON.stringify(ESCAPES)}.entries()) {
+  const cwd = Deno.args[0] + "/" + i;
+  await Deno.mkdir(cwd);
+  const { code } = await runCommand({ argv: ["sh", "-c", line], cwd, timeout_ms: 300_000, clock: systemClock, signal });
+  codes.push(code);
+}
+console.log(JSON.stringify(codes));
+`;
+
+Deno.test({
+  name: `nothing that a command started outlives it, in whatever session${
+    LINUX ? "" : " (skipped: needs Linux)"
+  }`,
+  ignore: !LINUX,
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const directory = await Deno.realPath(await Deno.makeTempDir());
+    try {
+      await Deno.writeTextFile(join(directory, "run.ts"), ESCAPING_RUN);
+      // Without all permissions /proc cannot be read, as in the agent worker.
+      const permissions = ["--allow-read", `--allow-write=${directory}`, "--allow-run"];
+      const run = await new Deno.Command(Deno.execPath(), {
+        args: ["run", ...permissions, "--no-check", "--no-lock", join(directory, "run.ts"), directory],
+        stdin: "null",
+        stderr: "inherit",
+      }).output();
+      equal(new TextDecoder().decode(run.stdout), `${JSON.stringify(ESCAPES.map(() => 0))}\n`);
+      for (const i of ESCAPES.keys()) {
+        const pid = (await Deno.readTextFile(join(directory, String(i), "pid"))).trim();
+        ok(/^\d+$/.test(pid) && await isDead(pid), ESCAPES[i]);
+        equal(await killProcessesOf(join(directory, String(i))), 0, ESCAPES[i]);
+      }
     } finally {
       await Deno.remove(directory, { recursive: true });
     }

@@ -46,12 +46,21 @@ export async function runCli(
   args: readonly string[],
   context: Omit<CliContext, "setExitCode">,
 ): Promise<number> {
+  const code = await runCommand(args, context);
+  // A run's log is in its folder; what any other command prints is its result.
+  const has_lost_result = context.terminal.is_lost && args[0] !== "train";
+  return has_lost_result && code === EXIT.done ? EXIT.failed : code;
+}
+
+async function runCommand(
+  args: readonly string[],
+  context: Omit<CliContext, "setExitCode">,
+): Promise<number> {
   let code: number = EXIT.done;
   const setExitCode = (ended: number) => code = ended;
   try {
     await buildProgram({ ...context, setExitCode }).parseAsync([...args], { from: "user" });
-    // A run's log is in its folder; what any other command prints is its result.
-    return context.terminal.is_lost && args[0] !== "train" && code === EXIT.done ? EXIT.failed : code;
+    return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     // Files and models are quoted: what they hold neither steers the terminal nor begins a line of its own.

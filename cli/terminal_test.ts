@@ -50,6 +50,14 @@ Deno.test({
     assert.match(err, SAID);
     assert.match(err, /os error 28/);
     assert.deepEqual(await print("> /dev/full 2> /dev/full"), { code: 7, err: "", left: "lost" });
+    for (const args of ["config schema", "--version"]) {
+      const line = `"${Deno.execPath()}" run -A --no-check cli.ts ${args} > /dev/full`;
+      const cwd = new URL("..", import.meta.url).pathname;
+      const command = new Deno.Command("sh", { args: ["-c", line], cwd, stdin: "null", stdout: "null" });
+      const { code, stderr } = await command.output();
+      assert.equal(code, 1, `${args}: its result was lost`);
+      assert.match(new TextDecoder().decode(stderr), SAID);
+    }
   },
 });
 

@@ -1,72 +1,18 @@
 import assert from "node:assert/strict";
 import type { Group } from "../agent/rollout/group.ts";
 import { actionTokens } from "../agent/rollout/trajectory.ts";
-import { testScenarios } from "../agent/rollout/testing.ts";
-import type { ResolvedAgent } from "../config/derive.ts";
-import { ManualClock } from "../core/clock.ts";
-import type { EngineMethod, EngineMethods, LossRequest, TrainingSample } from "../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import type { AgentHost } from "./agent_host.ts";
-import { AgentGrpo, REFERENCE } from "./agent_grpo.ts";
-import { atMask, meanKl, type Metrics } from "./step_metrics.ts";
-import { testConfig } from "./testing.ts";
-import { skipSteps, testAgentHost, type TestRunOptions } from "./testing_run.ts";
+import { REFERENCE } from "./agent_grpo.ts";
+import { atMask, meanKl } from "./step_metrics.ts";
+import { name, testGrpo, type TestGrpoOptions } from "./testing_grpo.ts";
+import { skipSteps } from "./testing_run.ts";
 
-type TrainRequest = EngineMethods["train_step"]["request"];
-type ScoreRequest = EngineMethods["score"]["request"];
-
-const signal = new AbortController().signal;
-const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
-
-/** @param change Keys of `[agent]`; rolled_out: sees an update's groups as they come from the rollouts. */
-async function grpo(
-  change: Partial<ResolvedAgent> = {},
-  verify?: TestRunOptions["verify"],
+const grpo = (
+  change: NonNullable<TestGrpoOptions["change"]> = {},
+  verify?: TestGrpoOptions["verify"],
   rolled_out: (groups: Group[]) => void = () => {},
-) {
-  const config = testConfig("/nowhere");
-  // The bound has tests of its own; it scores again after every update.
-  Object.assign(config.agent!, { max_update_kl: 0 }, change);
-  const requests: { method: EngineMethod; request: unknown }[] = [];
-  const engine = new ScriptedEngine({
-    refuse: (method, request) => {
-      if (["train_step", "score", "sequence_generate"].includes(method)) requests.push({ method, request });
-    },
-  }).client;
-  await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
-  const clock = new ManualClock();
-  const observed: { update: number; groups: readonly Group[]; metrics: Metrics }[] = [];
-  const host = testAgentHost({ config, engine, clock, verify });
-  const rollout: AgentHost["rollout"] = async function* (...request) {
-    const groups = yield* host.rollout(...request);
-    rolled_out(groups);
-    return groups;
-  };
-  const algorithm = new AgentGrpo({
-    config,
-    agent: { ...host, rollout },
-    engine,
-    adapter: "policy",
-    scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
-    heldout: null,
-    clock,
-    observe: (update, groups, metrics) => Promise.resolve(void observed.push({ update, groups, metrics })),
-  });
-  const run = (update: number, drawn = (update - 1) * config.agent!.scenarios_per_update) =>
-    algorithm.runUpdate({ update, drawn, learningRate: (step) => 0.1 * (step + 1), signal });
-  const of = <T>(method: EngineMethod) =>
-    requests.filter((made) => made.method === method).map(({ request }) => request as T);
-  return {
-    run,
-    engine,
-    config,
-    observed,
-    trained: () => of<TrainRequest>("train_step"),
-    scored: () => of<ScoreRequest>("score"),
-    drawn: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
-    order: () => requests.map(({ method }) => method).filter((method) => method !== "sequence_generate"),
-  };
-}
+) => testGrpo({ newEngine: (refuse) => new ScriptedEngine({ refuse }).client, change, verify, rolled_out });
 
 /** Both lists are the same within a tolerance, and not empty. */
 function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
@@ -75,9 +21,6 @@ function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tole
     assert.ok(Math.abs(actual[i]! - value) <= tolerance, `${i}: ${actual[i]} is not ${value}`)
   );
 }
-
-/** What tells one sample from another. */
-const name = (sample: TrainingSample) => [...sample.tokens].join(" ");
 
 Deno.test("one step: every ratio is 1, the loss is divided once by trajectories times token budget", async () => {
   const { run, trained, scored, config, observed } = await grpo({ max_turns: 3 });

@@ -162,7 +162,7 @@ Deno.test(
       assert.deepEqual(ofKind(events, "evaluation").map(({ update }) => update), [0, 3]);
       const [end] = ofKind(events, "end");
       const { before, after } = end!.evaluation!;
-      assert.deepEqual([before.rate, after.rate], [0.25, 0.75]);
+      assert.deepEqual([before.value, after.value], [0.25, 0.75]);
     });
   },
 );

@@ -62,9 +62,9 @@ function table(lines: readonly GridLine[]): string[] {
   const sorted = lines.toSorted((a, b) => a.seed - b.seed);
   const rises = sorted.map(rise), values = rises.map(({ value }) => value);
   const updates = sorted[0]!.evaluations.map(({ update }) => update);
-  const shown = (line: GridLine, name: string, of: (values: number[]) => number, digits = 4) => {
+  const shown = (line: GridLine, name: string, of: (values: number[]) => number) => {
     const known = (line.by_update[name] ?? []).filter((value) => value !== null);
-    return known.length === 0 ? "" : of(known).toPrecision(digits);
+    return known.length === 0 ? "" : String(Number(of(known).toPrecision(2)));
   };
   return [
     row([
@@ -81,9 +81,9 @@ function table(lines: readonly GridLine[]): string[] {
         String(line.seed),
         ...line.evaluations.map(({ pass_rate }) => `${(100 * pass_rate).toFixed(1)} %`),
         rises[i]!.text,
-        shown(line, "kl/update_whole", (values) => Math.max(...values), 2),
-        shown(line, "optimizer/step_scale", (values) => values.filter((scale) => scale < 1).length, 2),
-        shown(line, "agent/malformed_call_fraction", (values) => Math.max(...values), 2),
+        shown(line, "kl/update_whole", (values) => Math.max(...values)),
+        shown(line, "optimizer/step_scale", (values) => values.filter((scale) => scale < 1).length),
+        shown(line, "agent/malformed_call_fraction", (values) => Math.max(...values)),
       ])
     ),
     "",

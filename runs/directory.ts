@@ -78,7 +78,7 @@ export class RunDirectory {
         return directory;
       }
       const existing = await existingOutput(config, mode);
-      if (existing !== null && !force) throw occupied(existing);
+      if (existing !== null && !force) throw occupied(existing, found !== null);
       if (force) await moveAside(path);
       const directory = new RunDirectory(options, lock, newRecord(options));
       await directory.update({});

@@ -65,11 +65,13 @@ Deno.test("what was made for a run that never began goes, and what was there sta
     assert.deepEqual(await names(root), []);
     // A folder of somebody, in which a run is refused at once, keeps what it has and gets nothing.
     await Deno.mkdir(`${directory}/checkpoints/mine`, { recursive: true });
-    await assert.rejects(open(root), { code: "already_exists" });
+    const refused = (message: RegExp) => assert.rejects(open(root), { code: "already_exists", message });
+    // Nothing there could go on.
+    await refused(/exists; name another path in run\.directory, or replace it with --force/);
     assert.deepEqual(await names(directory), ["checkpoints"]);
     await Deno.remove(`${directory}/checkpoints`, { recursive: true });
     (await open(root)).close();
-    await assert.rejects(open(root), { code: "already_exists" });
+    await refused(/exists; go on with --resume, name another path in run\.directory/);
     assert.deepEqual(await names(directory), ["config.toml", "lock", "run.json"]);
     const resumed = await open(root, { mode: "resume" });
     await assert.rejects(open(root), { code: "conflict" });

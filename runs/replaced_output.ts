@@ -91,22 +91,31 @@ export async function checkParent(
   }
 }
 
+/** Something in the way of a new run, and the key that puts the run there. */
+export interface ExistingOutput {
+  key: string;
+  path: string;
+}
+
 /** The first thing that a new run would overwrite. A fork may replace the adapter and metrics of a run, never a run. */
 export async function existingOutput(
   config: ResolvedConfig,
   mode: "new" | "resume" | "fork",
-): Promise<string | null> {
-  const { directory } = config.run;
-  const places = OWN_ENTRIES.map((name) => `${directory}/${name}`);
-  if (config.checkpoint) places.push(config.checkpoint.directory);
-  if (config.observe) places.push(config.observe.directory);
-  if (mode === "new") {
-    const { output, metrics: { csv } } = config;
-    places.push(
-      ...[...adapterFiles({ output }), output.peft_dir, csv].filter((place) => place !== undefined),
-    );
+): Promise<ExistingOutput | null> {
+  const { run: { directory }, checkpoint, observe, output, metrics } = config;
+  const outputs = [
+    ...OWN_ENTRIES.map((name) => ({ key: "run.directory", path: `${directory}/${name}` })),
+    { key: "checkpoint.directory", path: checkpoint?.directory },
+    { key: "observe.directory", path: observe?.directory },
+    ...(mode !== "new" ? [] : [
+      ...adapterFiles({ output }).map((path) => ({ key: "output.path", path })),
+      { key: "output.peft_dir", path: output.peft_dir },
+      { key: "metrics.csv", path: metrics.csv },
+    ]),
+  ];
+  for (const { key, path } of outputs) {
+    if (path !== undefined && await holdsSomething(path)) return { key, path };
   }
-  for (const place of places) if (await holdsSomething(place)) return place;
   return null;
 }
 
@@ -122,10 +131,12 @@ async function holdsSomething(path: string): Promise<boolean> {
   return false;
 }
 
-export function occupied(path: string): ServiceError {
+/** @param has_run Whether the run directory holds a run, which could go on. */
+export function occupied({ key, path }: ExistingOutput, has_run: boolean): ServiceError {
+  const go_on = has_run ? "go on with --resume, " : "";
   return new ServiceError(
     "already_exists",
-    `Cannot start a run: ${path} exists; go on with --resume, name another [run].directory, or replace it with --force`,
+    `Cannot start a run: ${path} exists; ${go_on}name another path in ${key}, or replace it with --force`,
     { path },
   );
 }

@@ -43,3 +43,33 @@ Deno.test({
     assert.match(out, /this command is missing:\n {2}.*apt-get install -y libvulkan1 mesa-vulkan-drivers/);
   },
 });
+
+/** Doubles a list in every round. */
+const EXPLODING =
+  "{% set n = namespace(l=['x']) %}{% for i in range(40) %}{% set n.l = n.l + n.l %}{% endfor %}";
+
+Deno.test({
+  name: "a chat template that explodes is refused by its name and the limit, whatever would render it",
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    try {
+      await Deno.writeTextFile(`${folder}/exploding.jinja`, EXPLODING);
+      const model = (text: string) =>
+        text.replaceAll("../fixtures", `${ROOT}fixtures`)
+          .replace(/^\[model\]$/m, '[model]\nchat_template = "exploding.jinja"');
+      for (const name of ["sft", "grpo"]) {
+        const example = await Deno.readTextFile(`${ROOT}examples/tiny_agent_${name}.toml`);
+        await Deno.writeTextFile(`${folder}/${name}.toml`, model(example));
+      }
+      for (const args of [["train", "sft.toml"], ["train", "grpo.toml"], ["eval", "grpo.toml"]]) {
+        const { code, err } = await svc([args[0]!, `${folder}/${args[1]}`]);
+        assert.equal(code, 2, `${args}: ${err}`);
+        assert.match(err, /^svc: Cannot .*exploding\.jinja.*MAX_TEMPLATE_STEPS = 500000/m, String(args));
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});

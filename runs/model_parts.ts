@@ -36,7 +36,7 @@ export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
     const template = withTemplateNamed(
       templateFile(config),
       "render messages",
-      () => ChatTemplate.fromGguf(file, override),
+      () => ChatTemplate.fromGguf(file, override, templateFile(config)),
     );
     const renderer = new Renderer(tokenizer, template);
     const section = config.run.algorithm === "sft" ? config.sft : config.agent;

@@ -80,7 +80,8 @@ export interface SftRowsOptions {
  * Reads and renders the rows of a JSONL file.
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} problems, each
- * with file and line, or when no token is left to train.
+ * with file and line, or when no token is left to train; `template_failed` at the first row whose render goes beyond a
+ * limit.
  */
 export async function readSftRows(path: string, options: SftRowsOptions): Promise<SftData> {
   const data: SftData = { sequences: [], rows: 0, truncated: [] };
@@ -91,7 +92,7 @@ export async function readSftRows(path: string, options: SftRowsOptions): Promis
     try {
       addRow(data, renderLine(path, line, options), { line: line.line, ctx: options.ctx });
     } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
+      if (!(error instanceof ServiceError) || error.code === "template_failed") throw error;
       problems.push({ line: line.line, message: error.message });
     }
   }
@@ -140,6 +141,10 @@ function renderLine(path: string, line: JsonLine, options: SftRowsOptions): Rend
     );
   } catch (error) {
     const message = `Cannot read ${path}:${line.line}: ${(error as Error).message}`;
+    if (error instanceof ServiceError && error.details.limit !== undefined) {
+      // The next row would take as long to fail.
+      throw new ServiceError("template_failed", message, error.details, { cause: error });
+    }
     throw new ServiceError("data_invalid", message, { path, line: line.line }, { cause: error });
   }
 }

@@ -20,6 +20,8 @@ export interface ChatTemplateOptions {
   /** Text of the tokens that the template may name. */
   bos_token: string;
   eos_token: string;
+  /** The file that it comes from, for messages. */
+  path?: string;
   /** What `strftime_now` tells; by default the system's time. */
   now?: () => Date;
 }
@@ -31,7 +33,7 @@ export class ChatTemplate {
   /** @throws {ServiceError} `template_failed` when the source is not a template. */
   constructor(readonly source: string, options: ChatTemplateOptions) {
     this.#options = options;
-    this.#program = guarded("parse", () => {
+    this.#program = this.#guarded("parse", () => {
       checkSource(source);
       return checkProgram(parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
     });
@@ -40,10 +42,10 @@ export class ChatTemplate {
   /**
    * The chat template of a model.
    *
-   * @param override A template that takes the place of the file's, from `[model].chat_template`.
+   * @param override A template that takes the place of the file's, from `[model].chat_template`, and its file.
    * @throws {ServiceError} `template_failed` when there is none.
    */
-  static fromGguf(file: GgufFile, override?: string): ChatTemplate {
+  static fromGguf(file: GgufFile, override?: string, path = file.path): ChatTemplate {
     const tokens = file.getStrings("tokenizer.ggml.tokens");
     const textOf = (key: string) => {
       return file.metadata.has(key) ? tokens[file.getUint(key)] ?? "" : "";
@@ -55,6 +57,7 @@ export class ChatTemplate {
       throw new ServiceError("template_failed", message, { path: file.path });
     }
     return new ChatTemplate(source, {
+      path,
       bos_token: textOf("tokenizer.ggml.bos_token_id"),
       eos_token: textOf("tokenizer.ggml.eos_token_id"),
     });
@@ -68,7 +71,7 @@ export class ChatTemplate {
    */
   render({ messages, tools, add_generation_prompt, variables }: TemplateInput): string {
     const { bos_token, eos_token, now = () => new Date() } = this.#options;
-    return guarded("render", () => {
+    return this.#guarded("render", () => {
       const environment = new Environment(), budget = new TemplateBudget();
       const names: Record<string, unknown> = {
         ...CONSTANTS,
@@ -90,6 +93,19 @@ export class ChatTemplate {
       );
     });
   }
+
+  /** Turns whatever a template throws into the one error that callers expect. */
+  #guarded<T>(verb: "parse" | "render", run: () => T): T {
+    try {
+      return run();
+    } catch (error) {
+      const { path } = this.#options, of = path === undefined ? "" : ` of ${path}`;
+      const reason = error instanceof Error ? error.message : String(error);
+      const details = error instanceof TemplateLimitError ? { limit: error.limit } : {};
+      const message = `Cannot ${verb} the chat template${of}: ${reason}`;
+      throw new ServiceError("template_failed", message, details, { cause: error });
+    }
+  }
 }
 
 /** Python's `range`; every item is a step. */
@@ -106,19 +122,6 @@ function range(bounds: number[], budget: TemplateBudget): number[] {
 
 /** Jinja's constants, and Python's spelling of them. */
 const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
-
-/** Turns whatever a template throws into the one error that callers expect. */
-function guarded<T>(verb: "parse" | "render", run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    const details = error instanceof TemplateLimitError ? { limit: error.limit } : {};
-    throw new ServiceError("template_failed", `Cannot ${verb} the chat template: ${reason}`, details, {
-      cause: error,
-    });
-  }
-}
 
 const MONTHS = "January February March April May June July August September October November December".split(
   " ",

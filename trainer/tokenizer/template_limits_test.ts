@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { Template } from "@huggingface/jinja";
+import { fixturePath } from "../../tests/fixture.ts";
+import { openGguf } from "../formats/gguf.ts";
 import { ChatTemplate } from "./chat_template.ts";
 import {
   CHARS_PER_STEP,
@@ -9,6 +11,9 @@ import {
   MAX_TEMPLATE_SPACES,
   MAX_TEMPLATE_STEPS,
 } from "./template_limits.ts";
+import { probeTemplate } from "./template_probe.ts";
+import { Renderer } from "./renderer.ts";
+import { Tokenizer } from "./tokenizer.ts";
 
 function render(source: string): string {
   const template = new ChatTemplate(source, { bos_token: "", eos_token: "" });
@@ -162,4 +167,22 @@ Deno.test("counting changes nothing of what a template means", () => {
     assert.equal(new Template(source).render(), text, `the library: ${source}`);
     assert.equal(render(source), text, source);
   }
+});
+
+Deno.test("the probe names the limit once, and renders no further", async () => {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  let renders = 0;
+  const exploding = new ChatTemplate(often("{% set n.l = n.l + n.l %}"), {
+    bos_token: "",
+    eos_token: "",
+  });
+  const { render } = exploding;
+  exploding.render = function (input) {
+    renders++;
+    return render.call(this, input);
+  };
+  const { problems } = probeTemplate(new Renderer(Tokenizer.fromGguf(file), exploding), {});
+  assert.equal(problems.length, 1);
+  assert.match(problems[0]!, /MAX_TEMPLATE_STEPS/);
+  assert.equal(renders, 1);
 });

@@ -340,7 +340,7 @@ Deno.test({
       const directory = await open(root);
       await Deno.mkdir(`${directory.path}/workspaces`);
       await directory.commit();
-      await Deno.writeTextFile(`${directory.path}/adapter.gguf`, "a");
+      await Deno.writeTextFile(`${directory.path}/adapter.gguf`, "");
       assert.equal(await git("status", "--porcelain", "--untracked-files=all"), "");
       directory.close();
       const resumed = await open(root, { mode: "resume" });

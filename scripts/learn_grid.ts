@@ -1,14 +1,27 @@
 /**
- * `deno task learn-grid [--parallel <n>] [--report]`: the learning experiment once for each seed, learning rate and bound
- * of an update. Each run appends a line to docs/experiments/learning_rates.jsonl; what has its line is not run again,
- * so that the grid can be made in pieces. What the lines come to is written beside them; `--report` runs nothing.
+ * `deno task learn-grid [options]`: the learning experiment once for each seed, learning rate and bound of an update.
+ * Each run appends a line to docs/experiments/learning_rates.jsonl; what has its line is not run again, so that the
+ * grid can be made in pieces. What the lines come to is written beside them.
+ *
+ *   --seeds 1,2 --rates 3e-3 --bounds 0   these alone; left out: all
+ *   --parallel <n>                         runs at a time, a core each; left out: 1
+ *   --report                               runs nothing
  */
 
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import type { RunEvent } from "../runs/event.ts";
-import { type Cell, type GridLine, gridReport, missingCells } from "./learn_grid_report.ts";
+import {
+  BOUNDS,
+  type Cell,
+  type GridLine,
+  gridReport,
+  missingCells,
+  RATES,
+  SEEDS,
+} from "./learn_grid_report.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const CONFIG = `${ROOT}examples/tiny_agent_learn.toml`;
@@ -82,8 +95,7 @@ async function train({ seed, lr, max_update_kl }: Cell): Promise<GridLine> {
 }
 
 /** Several runs at a time; each writes its line as soon as it has ended. */
-async function makeMissing(parallel: number): Promise<void> {
-  const missing = missingCells(await readLines());
+async function makeMissing(missing: Cell[], parallel: number): Promise<void> {
   const next = async (): Promise<void> => {
     for (let cell = missing.shift(); cell; cell = missing.shift()) {
       const line = await train(cell);
@@ -102,9 +114,25 @@ async function report(): Promise<void> {
 }
 
 if (import.meta.main) {
-  const at = Deno.args.indexOf("--parallel");
+  const text = { type: "string" } as const;
+  const options = {
+    seeds: text,
+    rates: text,
+    bounds: text,
+    parallel: text,
+    report: { type: "boolean" },
+  } as const;
+  const numbers = (list: string | undefined, all: readonly number[]) => list?.split(",").map(Number) ?? all;
   try {
-    if (!Deno.args.includes("--report")) await makeMissing(at < 0 ? 1 : Number(Deno.args[at + 1]));
+    const { values } = parseArgs({ args: Deno.args, options });
+    const wanted = {
+      seeds: numbers(values.seeds, SEEDS),
+      rates: numbers(values.rates, RATES),
+      bounds: numbers(values.bounds, BOUNDS),
+    };
+    if (!values.report) {
+      await makeMissing(missingCells(await readLines(), wanted), Number(values.parallel ?? 1));
+    }
     await report();
   } catch (error) {
     console.error(error instanceof ServiceError ? `learn-grid: ${error.message}` : error);

@@ -32,11 +32,14 @@ export const BOUNDS = [1e-3, 0];
 const sameCell = (a: Cell, b: Cell) =>
   a.seed === b.seed && a.lr === b.lr && a.max_update_kl === b.max_update_kl;
 
-/** The runs of this program that have no line yet, the most telling first. */
-export function missingCells(lines: readonly GridLine[]): Cell[] {
+/** The wanted runs of this program that have no line yet, in the order of the wanted rates. */
+export function missingCells(
+  lines: readonly GridLine[],
+  { seeds, rates, bounds }: { seeds: readonly number[]; rates: readonly number[]; bounds: readonly number[] },
+): Cell[] {
   const made = lines.filter(({ by }) => by === "svc");
-  const cells = RATES.flatMap((lr) =>
-    SEEDS.flatMap((seed) => BOUNDS.map((max_update_kl) => ({ seed, lr, max_update_kl })))
+  const cells = rates.flatMap((lr) =>
+    seeds.flatMap((seed) => bounds.map((max_update_kl) => ({ seed, lr, max_update_kl })))
   );
   return cells.filter((cell) => !made.some((line) => sameCell(line, cell)));
 }

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { type GridLine, gridReport, missingCells } from "./learn_grid_report.ts";
+
+/** Twenty scenarios, of which some are passed before and some after. */
+function line(seed: number, [before, after]: [number, number], more: Partial<GridLine> = {}): GridLine {
+  const evaluation = (update: number, passes: number) => ({
+    update,
+    pass_rate: passes / 20,
+    by_scenario: Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`s${i}`, i < passes ? 1 : 0])),
+  });
+  return {
+    by: "svc",
+    commit: "abc",
+    seed,
+    lr: 3e-3,
+    max_update_kl: 0,
+    evaluations: [evaluation(0, before), evaluation(20, after)],
+    by_update: { "kl/update_whole": [0.001, null, 0.25], "optimizer/step_scale": [1, null, 0.5] },
+    ...more,
+  };
+}
+
+Deno.test("what has its line is not missing, in the order of the rates", () => {
+  const wanted = { seeds: [1, 2], rates: [3e-3, 6e-3], bounds: [0] };
+  const cell = (seed: number, lr: number) => ({ seed, lr, max_update_kl: 0 });
+  assert.deepEqual(missingCells([], wanted), [cell(1, 3e-3), cell(2, 3e-3), cell(1, 6e-3), cell(2, 6e-3)]);
+  const reference = line(2, [1, 2], { by: "pytorch" });
+  assert.deepEqual(missingCells([line(1, [1, 2]), reference], wanted), [
+    cell(2, 3e-3),
+    cell(1, 6e-3),
+    cell(2, 6e-3),
+  ]);
+});
+
+Deno.test("a table has each seed's rates and rise, and the mean and the worst of all", () => {
+  const text = gridReport([line(2, [10, 9]), line(1, [10, 14]), line(3, [10, 16], { by: "pytorch" })]);
+  const [ours, reference] = text.split("## ").slice(1);
+  assert.match(ours!, /^lr 0\.003, without a bound\n/);
+  const rows = ours!.split("\n").filter((row) => /^\| \d/.test(row));
+  assert.match(rows[0]!, /^\| 1 \| 50\.0 % \| 70\.0 % \| \+20\.0 \(\+\S+ to \+\S+\) \| 0\.25 \| 1 \|/);
+  assert.match(rows[1]!, /^\| 2 \| 50\.0 % \| 45\.0 % \| −5\.0 /);
+  assert.match(ours!, /Mean rise \+7\.5, worst −5\.0 points, 2 seeds\./);
+  assert.match(reference!, /^lr 0\.003, the reference in PyTorch, without a bound\n[^]*Mean rise \+30\.0/);
+});

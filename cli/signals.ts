@@ -8,7 +8,9 @@ const HANGUP_BIT = 1n;
 
 /** Whether whoever started this process wants it to outlive the terminal, as `nohup` does. Only Linux tells. */
 function ignoresHangup(): boolean {
-  if (Deno.build.os !== "linux") return false;
+  // A worker, which has this file as a part of its entry, may not read that and would ask at the terminal.
+  const may_read = Deno.permissions.querySync({ name: "read" }).state === "granted";
+  if (Deno.build.os !== "linux" || !may_read) return false;
   try {
     const [, mask] = /^SigIgn:\s*([0-9a-f]+)$/m.exec(Deno.readTextFileSync("/proc/self/status"))!;
     return (BigInt(`0x${mask}`) & HANGUP_BIT) !== 0n;

@@ -41,14 +41,16 @@ export async function threadGone(thread: string | null, timeout_ms: number): Pro
 /** The names of this process's worker threads; each worker has another. */
 function workerThreads(): Set<string> {
   const found = new Set<string>();
-  if (Deno.build.os !== "linux") return found;
+  // Without the permission nothing is known, and nobody is to be asked for it at the terminal.
+  const may_read = Deno.permissions.querySync({ name: "read" }).state === "granted";
+  if (Deno.build.os !== "linux" || !may_read) return found;
   try {
     for (const { name: id } of Deno.readDirSync("/proc/self/task")) {
       const name = threadName(id);
       if (WORKER_THREAD.test(name)) found.add(name);
     }
   } catch {
-    // Without the permission to read it nothing is known.
+    // Some permission to read is not enough for /proc.
   }
   return found;
 }

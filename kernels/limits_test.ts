@@ -6,6 +6,7 @@ import { crossEntropyBackward, vocabularyStatistics } from "./cross_entropy/cros
 import { policyWeights, sequenceRatio, supervisedWeights } from "./cross_entropy/policy_weights.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
+import { interpolate } from "./interpolate/interpolate.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
 import { kvCopyPage, kvRound, kvWrite, PAGE_TOKENS } from "./kv_pages/kv_pages.ts";
@@ -85,6 +86,7 @@ function recordRows(recorder: Recorder, width: number): void {
   scatterRows(recorder, { x, y: x, index });
   scatterAddRows(recorder, { x, y: x, index });
   fill(recorder, v, 0);
+  interpolate(recorder, { origin: v, x: v }, 0.5);
   fill(recorder, of("u32", width), 0);
   embedding(recorder, { ids: index, table: weightOf("f32", 8, width), x });
   sumOfSquares(recorder, { x: v, partials: f32(1 << 14), out: f32(1) });

@@ -146,6 +146,7 @@ export class AgentGrpo implements Algorithm {
     if (whole.samples.length === 0) return learned;
     const old = await this.#oldLogprobs(whole, groups, learned);
     const reference = await this.#referenceLogprobs(whole);
+    const before = await this.#logprobsBefore(whole);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
       const stream = new RandomStream(streamKey(seed, "split", request.update, epoch));
@@ -165,16 +166,22 @@ export class AgentGrpo implements Algorithm {
         });
       }
     }
-    if (this.#bound) learned.bound = await this.#bounded(this.#bound, whole, groups);
+    if (this.#bound) {
+      // The trainer's own are written down by the one step, or were scored before the first of several.
+      const begun = before ?? trainerLogprobs(whole, groups);
+      const { kl, whole_kl, scale } = await this.#bound.apply(whole.samples, begun);
+      learned.bound = { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
+    }
     return learned;
   }
 
-  async #bounded(bound: UpdateBound, whole: TrainingBatch, groups: readonly Group[]): Promise<Metrics> {
-    // The trainer's own are written down by the one step, or were scored before the first of several.
-    const is_scored = this.steps_per_update === 1 || this.#settings.old_logprobs === "rescored";
-    const before = is_scored ? trainerLogprobs(whole, groups) : samplerLogprobs(whole, groups);
-    const { kl, whole_kl, scale } = await bound.apply(whole.samples, before);
-    return { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
+  /** What the bound compares with, where nothing else scores the policy before its first step; null elsewhere. */
+  async #logprobsBefore({ samples }: TrainingBatch): Promise<Float32Array[] | null> {
+    const { engine, adapter } = this.#options;
+    if (!this.#bound || this.steps_per_update === 1 || this.#settings.old_logprobs === "rescored") {
+      return null;
+    }
+    return (await engine.call("score", { adapter, samples })).logprobs;
   }
 
   async #step({ batch, groups, learned, learning_rate, update }: StepRequest): Promise<void> {

@@ -42,8 +42,9 @@ export interface TrainingState {
   evaluated_update: number | null;
   /** The one with the best value so far. */
   best: EvaluationRecord | null;
-  /** Evaluations since the best one: `patience` counts them. */
-  evaluations_since_best: number;
+  /** The value of the last evaluation that was better by more than `min_delta`, and evaluations since: `patience`. */
+  patience_value: number | null;
+  evaluations_since_gain: number;
   /** The first one, and the latest. */
   before: EvaluationRecord | null;
   latest: EvaluationRecord | null;
@@ -65,7 +66,8 @@ export function initialState(): TrainingState {
     evaluations: 0,
     evaluated_update: null,
     best: null,
-    evaluations_since_best: 0,
+    patience_value: null,
+    evaluations_since_gain: 0,
     before: null,
     latest: null,
     history: {},
@@ -213,8 +215,11 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
   const record = parseRecord(text);
   if (!record) throw refuse(`${STATE_FILE} is damaged`);
   if (record.format_version !== CHECKPOINT_FORMAT_VERSION) {
-    throw refuse(
-      `its format version is ${record.format_version}, this build reads ${CHECKPOINT_FORMAT_VERSION}`,
+    throw new ServiceError(
+      "conflict",
+      `Cannot use checkpoint ${directory}: its format version is ${record.format_version}, this build reads ` +
+        `${CHECKPOINT_FORMAT_VERSION}; go on with the build that wrote it`,
+      { path: directory },
     );
   }
   let size_bytes = new TextEncoder().encode(text).length;
@@ -252,19 +257,23 @@ export async function newestCheckpoint(
     try {
       return await loadCheckpoint(`${root}/${name}`);
     } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
+      // Another build's checkpoint is not damaged: to begin again behind it would lose it.
+      if (!(error instanceof ServiceError) || error.code === "conflict") throw error;
       warn(`${error.message}; the one before is used`);
     }
   }
   return null;
 }
 
-/** Removes all but the newest `keep` and `best`; returns the names of the removed ones. */
+/**
+ * Removes all but the last `keep` up to `newest`, and `best`; returns the names of the removed ones. What comes after
+ * `newest` is of a run that went on from before it: it counts for nothing, and stays.
+ */
 export async function pruneCheckpoints(
   root: string,
-  { keep, best }: { keep: number; best: string | null },
+  { keep, best, newest }: { keep: number; best: string | null; newest: string },
 ): Promise<string[]> {
-  const names = await listCheckpoints(root);
+  const all = await listCheckpoints(root), names = all.slice(0, all.indexOf(newest) + 1);
   const removed = names.slice(0, Math.max(0, names.length - keep)).filter((name) => name !== best);
   for (const name of removed) {
     const gone = `${root}/.${name}.partial`;

@@ -66,7 +66,7 @@ export class RunDirectory {
     const { config, mode, force, checkpoint } = options;
     const path = config.run.directory;
     await checkPlaces(config);
-    await refuseStrangers(config);
+    await refuseStrangers(config, mode);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
     const lock = await DirectoryLock.take(path);
     try {

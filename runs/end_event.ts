@@ -1,9 +1,10 @@
 /** The last event of a run's process. */
 
+import type { ResolvedConfig } from "../config/derive.ts";
 import type { TrainingState } from "./checkpoint.ts";
 import { evaluationDifference, type EvaluationRecord, isWorseBeyondChance } from "./evaluation_record.ts";
 import type { EndEvaluation, EndEvent, EvaluationPoint } from "./event.ts";
-import { keptAdapters } from "./kept_adapters.ts";
+import { keptAdapters, siblingAdapter } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { RunState } from "./run.ts";
 import { textPlot } from "./text_plot.ts";
@@ -27,7 +28,7 @@ export function endEvent(
     plot: textPlot(title, state.curve.map((value) => value ?? NaN)) || null,
     adapter: kept?.chosen.path ?? null,
     adapter_update: kept?.chosen.update ?? null,
-    other_adapter: kept?.other ?? null,
+    other_adapter: kept ? kept.other : bestSoFar(config.output, state),
     deterministic: state.deterministic,
   };
 }
@@ -49,8 +50,16 @@ function pointOf({ update, value, pass_rate }: EvaluationRecord): EvaluationPoin
   return { update, value, pass_rate };
 }
 
+/** Of a run that did not complete, the best adapter is what there is. */
+function bestSoFar({ path }: { path: string }, { best }: TrainingState): EndEvent["other_adapter"] {
+  return best && { which: "best", update: best.update, path: siblingAdapter(path, "best") };
+}
+
 /** What a run whose last evaluation is worse than its best has to say of it. */
-export function fallWarning({ evaluation, adapter, other_adapter, update }: EndEvent): RunWarning | null {
+export function fallWarning(
+  { evaluation, adapter, other_adapter }: EndEvent,
+  { run, evaluation: section }: ResolvedConfig,
+): RunWarning | null {
   if (!evaluation?.fell) return null;
   const { best, after, metric } = evaluation;
   const shown = (value: number) =>
@@ -60,6 +69,10 @@ export function fallWarning({ evaluation, adapter, other_adapter, update }: EndE
     : other_adapter.which === "best"
     ? `; the best one is kept in ${other_adapter.path}, and output.adapter = "best" chooses it`
     : `; ${adapter} is the best one, the last is kept in ${other_adapter.path}`;
+  const lower = run.algorithm === "agent_grpo" ? "training.lr or agent.max_update_kl" : "training.lr";
+  const patience = section?.every_updates === undefined || section.patience !== undefined
+    ? ""
+    : ", or set evaluation.patience";
   return {
     code: "worse_than_best",
     field: "output.adapter",
@@ -67,7 +80,6 @@ export function fallWarning({ evaluation, adapter, other_adapter, update }: EndE
       `the run fell: ${metric} is ${
         shown(after.value)
       } after update ${after.update}, worse beyond chance than ` +
-      `${shown(best.value)} after update ${best.update}` + where +
-      (update > best.update ? ". Lower training.lr or agent.max_update_kl, or set evaluation.patience" : ""),
+      `${shown(best.value)} after update ${best.update}${where}. Lower ${lower}${patience}`,
   };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { endEvent, fallWarning } from "./end_event.ts";
 import { evaluationDifference, type EvaluationRecord, isWorseBeyondChance } from "./evaluation_record.ts";
+import type { EndEvent } from "./event.ts";
 import type { LiveRun } from "./live_run.ts";
 import { initialState } from "./checkpoint.ts";
 import { testConfig } from "./testing.ts";
@@ -100,8 +101,11 @@ Deno.test("the end names the best evaluated update, and both adapters by their n
   assert.deepEqual(chosen.other_adapter, { which: "last", update: 20, path: "/out/a_last.gguf" });
 });
 
+const fall = (event: EndEvent, more = "") =>
+  fallWarning(event, testConfig("/run", `[evaluation]\ndata = "heldout.jsonl"\n${more}`));
+
 Deno.test("a run that falls warns of it, says where the best adapter is, and what helps", () => {
-  const warning = fallWarning(ended("last", evaluated(20, forty(12))))!;
+  const warning = fall(ended("last", evaluated(20, forty(12))))!;
   assert.equal(warning.code, "worse_than_best");
   for (
     const part of ["30.0 % after update 20", "75.0 % after update 10", "/out/a_best.gguf", "training.lr"]
@@ -109,8 +113,16 @@ Deno.test("a run that falls warns of it, says where the best adapter is, and wha
     assert.ok(warning.message.includes(part), warning.message);
   }
   assert.match(
-    fallWarning(ended("best", evaluated(20, forty(12))))!.message,
+    fall(ended("best", evaluated(20, forty(12))))!.message,
     /\/out\/a\.gguf is the best one, the last is kept in \/out\/a_last\.gguf/,
   );
-  assert.equal(fallWarning(ended("last", evaluated(20, forty(29)))), null);
+  assert.equal(fall(ended("last", evaluated(20, forty(29)))), null);
+  const advice = (more: string) =>
+    fall(ended("last", evaluated(20, forty(12))), more)!.message.split(". ").at(-1);
+  assert.equal(advice(""), "Lower training.lr or agent.max_update_kl");
+  assert.match(advice("every_updates = 5")!, /, or set evaluation\.patience$/);
+  assert.equal(advice("every_updates = 5\npatience = 3"), "Lower training.lr or agent.max_update_kl");
+  const loss = evaluated(20, forty(12));
+  const sft = { ...testConfig("/run"), run: { ...testConfig("/run").run, algorithm: "sft" as const } };
+  assert.match(fallWarning(ended("last", loss), sft)!.message, /Lower training\.lr$/);
 });

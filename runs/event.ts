@@ -111,6 +111,8 @@ export interface ArtifactEvent {
   path: string;
   size_bytes: number;
   sha256: string;
+  /** The update whose adapter it is. */
+  update: number;
 }
 
 export interface LogEvent {
@@ -165,7 +167,10 @@ export interface EndEvent {
   adapter: string | null;
   /** Whose it is. */
   adapter_update: number | null;
-  /** The other of the last and the best evaluated update's adapter, where they are two. */
+  /**
+   * The other of the last and the best evaluated update's adapter, where they are two. Of a run that did not complete:
+   * the best one so far.
+   */
   other_adapter: { which: "last" | "best"; update: number; path: string } | null;
   deterministic: boolean;
 }

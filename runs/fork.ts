@@ -29,6 +29,8 @@ export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
   const measures_otherwise = changed.some((key) => covers(MEASURED_BY, key));
   const state: TrainingState = {
     ...record.state,
+    // A fork has patience of its own: its parent may have ended for the lack of it.
+    evaluations_since_gain: 0,
     ...(changed.includes("training.lr") && { learning_rate: null }),
     ...(measures_otherwise && noEvaluation()),
   };
@@ -60,6 +62,6 @@ export function refuseLostParent({ path, record: { parent } }: RunDirectory): vo
 }
 
 function noEvaluation(): Partial<TrainingState> {
-  const { evaluations, evaluated_update, best, evaluations_since_best, before, latest } = initialState();
-  return { evaluations, evaluated_update, best, evaluations_since_best, before, latest };
+  const { evaluations, evaluated_update, best, before, latest, patience_value } = initialState();
+  return { evaluations, evaluated_update, best, before, latest, patience_value };
 }

@@ -142,7 +142,8 @@ const checkpointOf = (config: Record<string, unknown>): Checkpoint => ({
       evaluations: 3,
       evaluated_update: 4,
       best: { metric: "eval/pass_rate", value: 0.5, update: 4, pass_rate: null, by_example: {} },
-      evaluations_since_best: 1,
+      patience_value: 0.5,
+      evaluations_since_gain: 1,
       before: null,
       latest: null,
       history: {},
@@ -166,7 +167,10 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
   const from = checkpointOf(config);
   const forked = (change: Record<string, unknown>) => forkOf(from, { ...config, ...change }).record;
   for (const [key, value] of [["every_updates", 3], ["patience", 4], ["min_delta", 0.1]] as const) {
-    assert.deepEqual(forked({ [`evaluation.${key}`]: value }), from.record, key);
+    const { state, ...rest } = forked({ [`evaluation.${key}`]: value });
+    const { state: parent, ...same } = from.record;
+    // Patience alone is the fork's own: its parent may have ended for the lack of it.
+    assert.deepEqual([state, rest], [{ ...parent, evaluations_since_gain: 0 }, same], key);
   }
   const anew = [
     ["evaluation.data", "b"],
@@ -182,8 +186,8 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
   for (const [key, value] of anew) {
     const { state, metrics } = forked({ [key]: value });
     assert.deepEqual(
-      [state.evaluations, state.evaluated_update, state.best, state.evaluations_since_best],
-      [0, null, null, 0],
+      [state.evaluations, state.evaluated_update, state.best, state.patience_value],
+      [0, null, null, null],
       key,
     );
     assert.deepEqual(metrics, { "reward/mean": 0.25 });

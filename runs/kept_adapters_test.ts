@@ -82,7 +82,7 @@ for (const adapter of ["last", "best"] as const) {
         ]);
         assert.deepEqual(
           ofKind(events, "artifact").map(({ name }) => name),
-          adapter === "last" ? ["adapter"] : ["adapter", "adapter_last"],
+          ["adapter", adapter === "last" ? "adapter_best" : "adapter_last"],
         );
       });
     },

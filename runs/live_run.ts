@@ -149,7 +149,8 @@ export class LiveRun {
     const is_best = best?.update === update;
     this.emit({ kind: "checkpoint", name, update, step, size_bytes, metrics: this.metrics, best: is_best });
     const { keep, best: keeps_best } = this.config.checkpoint ?? { keep: 1, best: false };
-    await pruneCheckpoints(root, { keep, best: keeps_best && best ? checkpointName(best.update) : null });
+    const kept_best = keeps_best && best ? checkpointName(best.update) : null;
+    await pruneCheckpoints(root, { keep, best: kept_best, newest: name });
     return checkpoint;
   }
 

@@ -10,8 +10,14 @@ import { makeFolder } from "../core/files.ts";
 import { realPathOf } from "../core/real_path.ts";
 import type { Activity } from "./activity.ts";
 import { AsyncQueue } from "./async_queue.ts";
-import { type Checkpoint, loadCheckpoint, newestCheckpoint, repairCheckpoints } from "./checkpoint.ts";
-import { checkFork, refuseChanges } from "./config_identity.ts";
+import {
+  type Checkpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  newestCheckpoint,
+  repairCheckpoints,
+} from "./checkpoint.ts";
+import { checkFork, identityHash, refuseChanges } from "./config_identity.ts";
 import type { ControlPort } from "./control.ts";
 import { RunDirectory } from "./directory.ts";
 import type { RunEvent } from "./event.ts";
@@ -22,7 +28,7 @@ import { LiveRun } from "./live_run.ts";
 import { writeMetricsCsv } from "./metrics_csv.ts";
 import { type Place, refuseCollisions } from "./places.ts";
 import { type PreparedRun, prepareRun } from "./prepare.ts";
-import { refusal, type RunState } from "./run.ts";
+import { isLive, refusal, type RunState } from "./run.ts";
 import { openWorkerSession, type Session } from "./session.ts";
 import { checkWritable } from "./writable.ts";
 import { appendTextLog } from "./text_log.ts";
@@ -131,7 +137,6 @@ export async function startPrepared(
       return { events, activity: run.activity, stop: () => {}, ended: Promise.resolve(ended) };
     }
     const supervisor = await begin(run, prepared, options);
-    await directory.commit();
     const ended = supervisor.train().finally(() => run.activity.close()).then(
       async (state) => {
         await release();
@@ -169,13 +174,16 @@ async function begin(
   const from = await startingPoint(run, prepared, options);
   if (options.mode === "resume") await run.directory.writeConfig();
   run.goOnFrom(from);
-  await run.restoreBestAdapter(from);
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {
     await supervisor.begin();
+    await run.directory.commit();
+    // Only now: what --force replaces has gone, and nothing can refuse the run any more.
+    await run.restoreBestAdapter(from);
     return supervisor;
   } catch (error) {
-    if (run.runState === "starting") await run.enter("interrupted");
+    await supervisor.close();
+    if (isLive(run.runState)) await run.enter("interrupted");
     throw error;
   }
 }
@@ -185,6 +193,13 @@ async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<R
   const { csv } = run.config.metrics;
   const newest = await newestCheckpoint(run.checkpointRoot, () => {});
   if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  else if (run.directory.record.config_hash !== identityHash(prepared.identity)) {
+    throw new ServiceError(
+      "conflict",
+      `Cannot resume the run in ${run.directory.path}: it is completed, and the configuration or its data changed ` +
+        "since; start a new run",
+    );
+  }
   if (csv !== undefined && !await Deno.stat(csv).then(() => true, () => false)) {
     await writeMetricsCsv(run.directory.eventsPath, csv);
   }
@@ -212,9 +227,9 @@ async function startingPoint(
     const parent = await loadCheckpoint(checkpoint);
     const rescaled = checkFork(parent.record.config, prepared.identity);
     if (rescaled.length > 0) {
-      const message = `${
-        rescaled.join(", ")
-      } differ from the parent's: the gradient's scale changes, tune training.lr`;
+      const message =
+        `the parent had another ${rescaled.join(", ")}: one update may now go farther or less far, so ` +
+        "look at training.lr again";
       run.warn({ code: "budget_changed_on_fork", field: rescaled[0]!, message });
     }
     await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
@@ -229,6 +244,7 @@ async function startingPoint(
     run.checkpointRoot,
     (message) => run.warn({ code: "checkpoint_damaged", message }),
   );
+  if (!newest) await refuseDamaged(run);
   const facts = { ...run.facts(), has_checkpoint: newest !== null };
   const reason = refusal("resume", run.runState, facts);
   if (reason !== null) {
@@ -240,4 +256,17 @@ async function startingPoint(
   if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
   else refuseLostParent(run.directory);
   return newest;
+}
+
+/** Where no checkpoint is whole a run does not begin again without a word. @throws {ServiceError} `conflict`. */
+async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): Promise<void> {
+  const damaged = await listCheckpoints(checkpointRoot);
+  if (damaged.length === 0) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot resume the run in ${path}: none of its checkpoints is whole (${
+      damaged.join(", ")
+    }); start anew with ` +
+      "--force, or remove them to go on from the beginning",
+  );
 }

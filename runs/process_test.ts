@@ -5,7 +5,7 @@ import { ServiceError } from "../core/errors.ts";
 import type { RunEvent } from "./event.ts";
 import { readEvents } from "./event_log.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, MORE, ofKind, superviseInstead, testPipe, withFolder } from "./testing_run.ts";
+import { eventsOf, failAt, MORE, ofKind, superviseInstead, testPipe, withFolder } from "./testing_run.ts";
 import type { PlanWarning } from "./warnings.ts";
 import * as testing from "./testing_run.ts";
 
@@ -52,7 +52,6 @@ Deno.test("a run trains to its end and leaves what it promised", strict, async (
       [
         ".gitignore",
         "adapter.gguf",
-        "adapter_best.gguf",
         "checkpoints",
         "config.toml",
         "events.jsonl",
@@ -268,42 +267,6 @@ Deno.test(
   },
 );
 
-Deno.test("a run is not resumed with another configuration or other data", strict, async () => {
-  await withFolder(async (root) => {
-    await (await startTestRun({ root, refuse: failAt("train_step", 2) })).ended;
-    await assert.rejects(
-      startTestRun({ root, change: (config) => config.training.lr *= 2, start: { mode: "resume" } }),
-      (error: ServiceError) => error.code === "conflict" && /training\.lr/.test(error.message),
-    );
-    assert.equal((await recordOf(root)).state, "failed");
-    await (await startTestRun({ root, start: { mode: "resume" } })).ended;
-    assert.equal((await recordOf(root)).state, "completed");
-  });
-});
-
-Deno.test("a run that failed before its first checkpoint is not resumed", strict, async () => {
-  await withFolder(async (root) => {
-    await (await startTestRun({ root, refuse: failAt("train_step", 1) })).ended;
-    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), /before its first checkpoint/);
-  });
-});
-
-Deno.test("a damaged checkpoint is named and the one before is used", strict, async () => {
-  await withFolder(async (root) => {
-    await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
-    const damaged = `${root}/runs/test/checkpoints/update_000002/adapter.gguf`;
-    await Deno.writeTextFile(damaged, (await Deno.readTextFile(damaged)).slice(1));
-    const run = await startTestRun({ root, start: { mode: "resume" } });
-    const events = await eventsOf(run);
-    assert.equal(await run.ended, "completed");
-    assert.match(ofKind(events, "warning")[0]!.message, /update_000002.*adapter\.gguf/);
-    assert.equal(ofKind(events, "state")[0]!.checkpoint, "update_000001");
-    const whole = `${root}/whole`;
-    await (await startTestRun({ root: whole })).ended;
-    assert.equal(await adapterOf(root), await adapterOf(whole));
-  });
-});
-
 Deno.test(
   "a fork goes on from a checkpoint with more updates, in a directory of its own",
   strict,
@@ -354,14 +317,6 @@ Deno.test("metrics are also written as CSV where a path is given", strict, async
     assert.ok(lines.some((line) => /,1,1,optimizer\/learning_rate,0\.01$/.test(line)));
   });
 });
-
-/** Fails the n-th request of a kind, of the first engine. */
-function failAt(method: string, n: number): (method: string, request: unknown, engine: number) => void {
-  let count = 0;
-  return (called) => {
-    if (called === method && ++count === n) throw new Error("broken on purpose");
-  };
-}
 
 function copyFolder(from: string, to: string): void {
   Deno.mkdirSync(to, { recursive: true });

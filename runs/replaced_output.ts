@@ -229,7 +229,8 @@ async function removeOwnFiles(directory: string): Promise<void> {
  * is left as it is.
  */
 export async function ignoreInGit({ run: { directory }, output }: ResolvedConfig): Promise<void> {
-  const own = new Set([...OWN_ENTRIES, ...WORKING_ENTRIES, relative(directory, output.path)]);
+  const adapters = adapterFiles({ output }).map((path) => relative(directory, path).split(sep)[0]!);
+  const own = new Set([...OWN_ENTRIES, ...WORKING_ENTRIES, ...adapters]);
   for await (const { name } of Deno.readDir(directory)) if (!own.has(name)) return;
   await Deno.writeTextFile(`${directory}/.gitignore`, "*\n", { createNew: true });
 }

@@ -1,7 +1,8 @@
 /** The files that a completed run leaves. */
 
+import { sha256OfFile } from "../core/files.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
-import { keptAdapters } from "./kept_adapters.ts";
+import { type KeptAdapter, keptAdapters } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
 import { refuseStrangeAdapter } from "./strangers.ts";
 import { POLICY } from "./training_loop.ts";
@@ -12,29 +13,36 @@ const BEST = "best";
 /**
  * Writes both adapters, whole, under their final names, and tells of them.
  *
- * @throws {ServiceError} `already_exists` where something that no run wrote has taken a place of theirs.
+ * @throws {ServiceError} `already_exists` where a file that svc did not write has taken a place of theirs.
  */
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
   await refuseStrangeAdapter(run.config);
-  const emit = (name: string, path: string, { bytes, sha256 }: { bytes: number; sha256: string }) =>
-    run.emit({ kind: "artifact", name, path, size_bytes: bytes, sha256 });
-  const save = async (adapter: string, path: string, peft_dir: string | null) =>
-    await engine.call("adapter_save", { adapter, path, peft_dir });
-  const adapter = chosen.which === "last" ? POLICY : BEST;
+  const tell = async (name: string, { path, update }: KeptAdapter) => {
+    const { size } = await Deno.stat(path), sha256 = await sha256OfFile(path);
+    run.emit({ kind: "artifact", name, path, size_bytes: size, sha256, update });
+  };
+  const save = (adapter: string, path: string, peft_dir: string | null) =>
+    engine.call("adapter_save", { adapter, path, peft_dir });
+  const peft_dir = output.peft_dir ?? null;
   if (chosen.which === "best") {
-    await engine.call("adapter_open", { adapter, source: { type: "file", path: run.bestAdapterPath } });
-  }
-  emit("adapter", chosen.path, await save(adapter, chosen.path, output.peft_dir ?? null));
-  if (chosen.which === "best") {
-    await engine.call("adapter_close", { adapter });
-    emit("adapter_last", other!.path, await save(POLICY, other!.path, null));
-  }
-  // Where it was not chosen it stays what it is: the best one, beside the last.
-  if (other?.which !== "best") await Deno.remove(run.bestAdapterPath).catch(ignoreMissing);
+    await engine.call("adapter_open", {
+      adapter: BEST,
+      source: { type: "file", path: run.bestAdapterPath },
+    });
+    await save(BEST, chosen.path, peft_dir);
+    await engine.call("adapter_close", { adapter: BEST });
+    await save(POLICY, other!.path, null);
+  } else await save(POLICY, chosen.path, peft_dir);
+  await tell("adapter", chosen);
+  if (other) await tell(`adapter_${other.which}`, other);
+  // The best one's own file is there for a run that evaluates, and stays where it was not chosen.
+  if (run.state.best && other?.which !== "best") await removeIfPresent(run.bestAdapterPath);
 }
 
-function ignoreMissing(error: unknown): void {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
+async function removeIfPresent(path: string): Promise<void> {
+  await Deno.remove(path).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
 }

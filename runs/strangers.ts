@@ -35,11 +35,16 @@ interface Stranger {
  *
  * @throws {ServiceError} `already_exists` at the first thing there that no run wrote.
  */
-export async function refuseStrangers(config: ResolvedConfig): Promise<void> {
+export async function refuseStrangers(
+  config: ResolvedConfig,
+  mode: "new" | "resume" | "fork",
+): Promise<void> {
   await refuseStrangeAdapter(config);
   await refuseStrangeCsv(config);
   const { run, checkpoint, observe } = config;
   refuse(await strangerInRun(run.directory));
+  // What a resumed run finds in its folders is its own, damaged or not: the newest whole checkpoint counts.
+  if (mode === "resume" && await isPresent(`${run.directory}/run.json`)) return;
   const checkpoints = `${run.directory}/checkpoints`, trajectories = `${run.directory}/trajectories`;
   for (const path of new Set([checkpoint?.directory ?? checkpoints, checkpoints])) {
     refuse(await strangerIn(path, "checkpoint.directory"));
@@ -134,4 +139,8 @@ export async function beginsWith(path: string, beginning: string): Promise<boole
   const bytes = new Uint8Array(beginning.length);
   const read = await file.read(bytes) ?? 0;
   return beginning.startsWith(new TextDecoder().decode(bytes.subarray(0, read)));
+}
+
+async function isPresent(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
 }

@@ -25,7 +25,7 @@ async function write(path: string, content: string | Uint8Array): Promise<void> 
 
 /** The key at which a configuration in `root` is refused; null where it is not. */
 async function refusedAt(root: string): Promise<string | null> {
-  return await refuseStrangers(testConfig(root, MORE)).then(() => null, (error: ServiceError) => {
+  return await refuseStrangers(testConfig(root, MORE), "new").then(() => null, (error: ServiceError) => {
     assert.equal(error.code, "already_exists");
     assert.match(error.message, /^Cannot write .*what no run wrote is not replaced, not even with --force/);
     return error.details.key as string;
@@ -140,7 +140,7 @@ Deno.test(
           );
         } else {
           await assert.rejects(eventsOf(run), /name another path in metrics\.csv/);
-          await assert.rejects(run.ended, { code: "already_exists" });
+          await assert.rejects(run.ended, { code: "internal", message: /it exists and is/ });
         }
         assert.equal(await Deno.readTextFile(path), "a letter");
       });

@@ -108,12 +108,18 @@ export class Supervisor {
     this.stop();
   }
 
+  /** Gives the session back without training. */
+  async close(): Promise<void> {
+    this.#has_ended = true;
+    await this.#controller?.close();
+    await this.#session?.close();
+  }
+
   /** Trains to the end; every ending, a failure too, is a state of the run. */
   async train(): Promise<RunState> {
     let end: LoopEnd | null = null, failure: unknown = null;
     try {
       end = await this.#trainThroughLosses();
-      if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
     } catch (error) {
       failure = error;
     }
@@ -127,7 +133,9 @@ export class Supervisor {
   async #trainThroughLosses(): Promise<LoopEnd> {
     while (true) {
       try {
-        return await this.#loop();
+        const end = await this.#loop();
+        if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
+        return end;
       } catch (error) {
         if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;
         await this.#replaceEngine(errorRecord(error).message);
@@ -231,7 +239,7 @@ export class Supervisor {
     try {
       await run.enter(ended, { reason, detail });
       const last = endEvent(run, ended, { reason, detail });
-      const fall = fallWarning(last);
+      const fall = fallWarning(last, run.config);
       if (fall) run.warn(fall);
       run.emit(last);
       await run.flush();

@@ -202,3 +202,14 @@ export async function withFolder(body: (root: string) => Promise<void>): Promise
     await Deno.remove(root, { recursive: true });
   }
 }
+
+/** Fails the n-th request of a kind, of the first engine. */
+export function failAt(
+  method: string,
+  n: number,
+): (method: string, request: unknown, engine: number) => void {
+  let count = 0;
+  return (called) => {
+    if (called === method && ++count === n) throw new Error("broken on purpose");
+  };
+}

@@ -24,13 +24,14 @@ function textOf(event: RunEvent): string | null {
     case "checkpoint":
       return `checkpoint ${event.name}, ${event.size_bytes} bytes`;
     case "artifact":
-      return `artifact ${event.name}: ${event.path}, ${event.size_bytes} bytes`;
+      return `artifact ${event.name} (update ${event.update}): ${event.path}, ${event.size_bytes} bytes`;
     case "update":
       return updateText(event);
     case "evaluation":
       return evaluationText(event);
     case "end":
-      return `end ${event.state} after update ${event.update}`;
+      return `end ${event.state} after update ${event.update}` +
+        (event.adapter === null ? "" : `, adapter of update ${event.adapter_update}: ${event.adapter}`);
     case "metrics":
       return null;
   }

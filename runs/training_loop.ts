@@ -52,9 +52,9 @@ export class TrainingLoop {
   #isFinished(): boolean {
     const { run, algorithm } = this.#options;
     const { evaluation } = run.config;
-    const { update, evaluations_since_best } = run.state;
+    const { update, evaluations_since_gain } = run.state;
     if (update >= algorithm.updates || this.#timeIsUp()) return true;
-    return evaluation?.patience !== undefined && evaluations_since_best >= evaluation.patience;
+    return evaluation?.patience !== undefined && evaluations_since_gain >= evaluation.patience;
   }
 
   #timeIsUp(): boolean {
@@ -222,11 +222,13 @@ export class TrainingLoop {
     const { deterministic, by_example: _, ...outcome } = result;
     const values = evaluationMetrics(result);
     const { metric, higher_is_better } = algorithm.objective!;
-    const record = evaluationRecord(update, metric, result), { best } = state;
-    const gain = best ? (record.value - best.value) * (higher_is_better ? 1 : -1) : Infinity;
-    const is_better = gain > run.config.evaluation!.min_delta;
+    const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
+    const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
+    // Of equals the later one: nothing speaks for going back.
+    const is_best = !best || gainOver(best.value) >= 0;
+    const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
     // On the disk before anything says so.
-    if (is_better) {
+    if (is_best) {
       await refuseStrangeAdapter(run.config);
       await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
     }
@@ -235,8 +237,9 @@ export class TrainingLoop {
     state.evaluated_update = update;
     if (state.evaluations === 1) state.before = record;
     state.latest = record;
-    if (is_better) state.best = record;
-    state.evaluations_since_best = is_better ? 0 : state.evaluations_since_best + 1;
+    if (is_best) state.best = record;
+    if (is_gain) state.patience_value = record.value;
+    state.evaluations_since_gain = is_gain ? 0 : state.evaluations_since_gain + 1;
     Object.assign(run.metrics, values);
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });
     this.#tellFailure("held-out attempts", result.failure);

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import type { Gpu } from "../device.ts";
+import { ShapeError } from "../shape.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { vocabularyPartials, vocabularyStatistics } from "./cross_entropy.ts";
+import { klDivergence } from "./kl_divergence.ts";
+import { klDivergenceReference } from "./kl_divergence_reference.ts";
+
+/** Rows before a chunk's first: the arrays of all rows are longer than the chunk. */
+const FIRST_ROW = 3;
+
+interface KlCase {
+  name: string;
+  rows: number;
+  vocabulary: number;
+  /** Every logit of p is multiplied by it, and q's differ from p's by so many standard normals. */
+  scale: number;
+  change: number;
+  /** Only every so many ids is kept, the others are −inf in both. */
+  kept: number;
+}
+
+const cases: readonly KlCase[] = [
+  { name: "a vocabulary of one", rows: 1, vocabulary: 1, scale: 1, change: 1, kept: 1 },
+  { name: "odd, rows beyond a workgroup", rows: 67, vocabulary: 131, scale: 3, change: 0.5, kept: 1 },
+  { name: "one small step", rows: 9, vocabulary: 1024, scale: 4, change: 0.01, kept: 1 },
+  {
+    name: "two policies that know nothing of each other",
+    rows: 9,
+    vocabulary: 1024,
+    scale: 4,
+    change: 4,
+    kept: 1,
+  },
+  { name: "sure of one token each", rows: 5, vocabulary: 1024, scale: 20, change: 20, kept: 1 },
+  { name: "masked but for every 97th", rows: 4, vocabulary: 1028, scale: 2, change: 0.3, kept: 97 },
+  { name: "a large vocabulary", rows: 2, vocabulary: 151_936, scale: 2, change: 0.05, kept: 1 },
+];
+
+function inputs({ rows, vocabulary, scale, change, kept }: KlCase) {
+  const masked = (i: number) => (i % vocabulary) % kept !== kept - 1;
+  const p = randomNormal(1, rows * vocabulary).map((v, i) => masked(i) ? -Infinity : Math.fround(v * scale));
+  const moved = randomNormal(2, rows * vocabulary);
+  return { p_logits: p, q_logits: p.map((v, i) => Math.fround(v + change * moved[i]!)) };
+}
+
+async function divergence(gpu: Gpu, { rows, vocabulary }: KlCase, given: ReturnType<typeof inputs>) {
+  const total = FIRST_ROW + rows;
+  const actual = await run(gpu, {
+    p_logits: [given.p_logits, [rows, vocabulary]],
+    q_logits: [given.q_logits, [rows, vocabulary]],
+    targets: [new Array(total).fill(0), [total], "u32"],
+    partials: filled(NaN, vocabularyPartials(rows, vocabulary)),
+    logprob: filled(NaN, total),
+    entropy: filled(NaN, total),
+    p_normalizer: filled(NaN, total, 2),
+    q_normalizer: filled(NaN, total, 2),
+    divergence: filled(NaN, total),
+  }, (recorder, t) => {
+    for (const side of ["p", "q"] as const) {
+      const tensors = { ...t, logits: t[`${side}_logits`], normalizer: t[`${side}_normalizer`] };
+      vocabularyStatistics(recorder, tensors, FIRST_ROW);
+    }
+    klDivergence(recorder, t, FIRST_ROW);
+  });
+  assert.ok(actual.divergence.slice(0, FIRST_ROW).every(Number.isNaN), "other rows are untouched");
+  return actual.divergence.slice(FIRST_ROW);
+}
+
+for (const shape of cases) {
+  gpuTest(`kl_divergence agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    const given = inputs(shape);
+    // A log-probability is good to some 1e-6, which weighs by d/KL: the smaller the step, the more.
+    const close = { relative: 2e-6 + 4e-6 / Math.min(1, shape.change), absolute: 1e-8 };
+    const expected = klDivergenceReference({ ...shape, ...given });
+    expectClose(await divergence(gpu, shape, given), expected, close, "divergence");
+  });
+}
+
+gpuTest("of a policy and itself it is 0, and the rows do not depend on each other", async (gpu) => {
+  const shape = cases[1]!, given = inputs(shape);
+  const same = await divergence(gpu, shape, { ...given, q_logits: given.p_logits });
+  assert.ok(same.every((kl) => kl === 0));
+  const all = await divergence(gpu, shape, given);
+  const last = Object.fromEntries(
+    Object.entries(given).map(([name, values]) => [name, values.slice(-shape.vocabulary)]),
+  ) as typeof given;
+  assert.deepEqual(await divergence(gpu, { ...shape, rows: 1 }, last), all.slice(-1));
+});
+
+gpuTest("kl_divergence names the tensor whose shape is wrong", async (gpu) => {
+  const given = {
+    logits: filled(0, 2, 3),
+    wrong: filled(0, 3, 2),
+    normalizer: filled(0, 4, 2),
+    partials: filled(0, 8),
+    divergence: filled(0, 4),
+  };
+  await run(gpu, given, (recorder, { logits, wrong, normalizer, partials, divergence }) => {
+    const tensors = {
+      p_logits: logits,
+      q_logits: logits,
+      p_normalizer: normalizer,
+      q_normalizer: normalizer,
+      partials,
+      divergence,
+    };
+    const refused = (change: Partial<typeof tensors>, message: string) =>
+      assert.throws(() => klDivergence(recorder, { ...tensors, ...change }, 0), new ShapeError(message));
+    refused({ q_logits: wrong }, "Cannot use q_logits [3, 2]: expected [2, 3]");
+    refused({ q_normalizer: wrong }, "Cannot use q_normalizer [3, 2]: expected [4, 2]");
+    assert.throws(() => klDivergence(recorder, tensors, 3), /rows 3 to 5 of 4/);
+  });
+});

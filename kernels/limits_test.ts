@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { adamw } from "./adamw/adamw.ts";
 import { attentionBackward, attentionForward, MAX_HEAD_WIDTH } from "./attention/attention.ts";
 import { crossEntropyBackward, vocabularyStatistics } from "./cross_entropy/cross_entropy.ts";
+import { klDivergence } from "./cross_entropy/kl_divergence.ts";
 import { policyWeights, sequenceRatio, supervisedWeights } from "./cross_entropy/policy_weights.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
@@ -101,6 +102,8 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   const loss = { logits, targets: words, partials, normalizer: f32(3, 2), g: r };
   vocabularyStatistics(recorder, { ...loss, logprob: r, entropy: r }, 0);
   crossEntropyBackward(recorder, loss, 0);
+  const normalizers = { p_normalizer: loss.normalizer, q_normalizer: loss.normalizer };
+  klDivergence(recorder, { ...normalizers, p_logits: logits, q_logits: logits, partials, divergence: r }, 0);
   const range = { first_row: 0, rows: 3, normalizer: 1 }, weights = { logprob: r, weight: r, g: r };
   const results = f32(4, 3);
   supervisedWeights(recorder, { ...weights, results }, range);

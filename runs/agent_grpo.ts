@@ -11,7 +11,6 @@ import {
   recordTrainerLogprobs,
   samplerLogprobs,
   splitGroups,
-  trainerLogprobs,
   type TrainingBatch,
   trainingSamples,
 } from "../agent/rollout/training_samples.ts";
@@ -146,7 +145,6 @@ export class AgentGrpo implements Algorithm {
     if (whole.samples.length === 0) return learned;
     const old = await this.#oldLogprobs(whole, groups, learned);
     const reference = await this.#referenceLogprobs(whole);
-    const before = await this.#logprobsBefore(whole);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
       const stream = new RandomStream(streamKey(seed, "split", request.update, epoch));
@@ -167,21 +165,10 @@ export class AgentGrpo implements Algorithm {
       }
     }
     if (this.#bound) {
-      // The trainer's own are written down by the one step, or were scored before the first of several.
-      const begun = before ?? trainerLogprobs(whole, groups);
-      const { kl, whole_kl, scale } = await this.#bound.apply(whole.samples, begun);
+      const { kl, whole_kl, scale } = await this.#bound.apply(whole.samples);
       learned.bound = { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
     }
     return learned;
-  }
-
-  /** What the bound compares with, where nothing else scores the policy before its first step; null elsewhere. */
-  async #logprobsBefore({ samples }: TrainingBatch): Promise<Float32Array[] | null> {
-    const { engine, adapter } = this.#options;
-    if (!this.#bound || this.steps_per_update === 1 || this.#settings.old_logprobs === "rescored") {
-      return null;
-    }
-    return (await engine.call("score", { adapter, samples })).logprobs;
   }
 
   async #step({ batch, groups, learned, learning_rate, update }: StepRequest): Promise<void> {

@@ -14,6 +14,9 @@ import { testAgentHost, type TestRunOptions } from "./testing_run.ts";
 type TrainRequest = EngineMethods["train_step"]["request"];
 type ScoreRequest = EngineMethods["score"]["request"];
 
+/** What an update asks of its engine. */
+const RECORDED: EngineMethod[] = ["train_step", "score", "divergence", "sequence_generate"];
+
 const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
 
 export interface TestGrpoOptions extends Pick<TestRunOptions, "newEngine"> {
@@ -31,7 +34,7 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
   Object.assign(config.agent!, { max_update_kl: 0 }, change);
   const requests: { method: EngineMethod; request: unknown }[] = [];
   const engine = newEngine((method, request) => {
-    if (["train_step", "score", "sequence_generate"].includes(method)) requests.push({ method, request });
+    if (RECORDED.includes(method)) requests.push({ method, request });
   });
   await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
   const clock = new ManualClock();
@@ -67,6 +70,7 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
     config,
     observed,
     trained: () => of<TrainRequest>("train_step"),
+    diverged: () => of<EngineMethods["divergence"]["request"]>("divergence"),
     scored: () => of<ScoreRequest>("score"),
     drawn: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
     order: () => requests.map(({ method }) => method).filter((method) => method !== "sequence_generate"),

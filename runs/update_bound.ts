@@ -2,18 +2,17 @@
 
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { TrainingSample } from "../trainer/engine/protocol.ts";
-import { meanKl } from "./step_metrics.ts";
 
 /** The engine's name of the policy as it was before the update. */
 const BEFORE_UPDATE = "before_update";
 
-/** Each try aims below the bound by this factor, so that the next one rarely fails for a hair's breadth. */
+/** Each try aims below the bound by this factor, so that the next one rarely misses it again. */
 const AIM = 0.9;
 
-/** A try shortens the step at least and at most to these shares of it: the KL is a parabola near 0 only. */
+/** A try shortens the step at least to the one and at most to the other share of it: far steps are no parabola. */
 const SHORTEST = 0.1, LONGEST = 0.9;
 
-/** Tries until the update is given up, and the policy is what it was: even steps of 1/10 give 1e-8 by then. */
+/** After so many tries the update is given up, and the policy is what it was. */
 export const MAX_TRIES = 8;
 
 export interface BoundedUpdate {
@@ -34,8 +33,9 @@ export interface UpdateBoundOptions {
 }
 
 /**
- * A trust region of policies: where KL(before‖after), estimated by k3 on the update's own samples, exceeds the bound,
- * the adapter goes back along the line to where it came from until it does not.
+ * A trust region of policies: where KL(before‖after) exceeds the bound, the adapter goes back along the line to where
+ * it came from until it does not. The KL is the mean over the places of the update's own samples of the divergence over
+ * the whole vocabulary: an estimate from the drawn tokens alone leaps where a rare one was drawn.
  *
  * With ratio 1 in an update's first step no clip acts, and Adam's step does not depend on the gradient's size: without a bound the learning rate alone decides how far
  * an update goes. The optimiser's moments stay those of the whole step.
@@ -62,13 +62,12 @@ export class UpdateBound {
    * Shortens what the steps since {@link begin} did, if it went too far.
    *
    * @param samples What the update learned from.
-   * @param before Their trained tokens' log-probabilities before the update, in the order of each sample's mask.
    */
-  async apply(samples: TrainingSample[], before: readonly Float32Array[]): Promise<BoundedUpdate> {
+  async apply(samples: TrainingSample[]): Promise<BoundedUpdate> {
     const { engine, adapter, max_update_kl } = this.options;
     const measure = async () => {
-      const { logprobs } = await engine.call("score", { adapter, samples });
-      return meanKl(before, logprobs);
+      const request = { adapter, from: BEFORE_UPDATE, samples };
+      return meanOf((await engine.call("divergence", request)).divergences);
     };
     const whole_kl = await measure();
     let kl = whole_kl, scale = 1;
@@ -86,4 +85,13 @@ export class UpdateBound {
 function shorter(kl: number, max_update_kl: number): number {
   const wanted = Math.sqrt(AIM * max_update_kl / kl);
   return Number.isFinite(wanted) ? Math.max(SHORTEST, Math.min(LONGEST, wanted)) : SHORTEST;
+}
+
+function meanOf(rows: readonly Float32Array[]): number {
+  let sum = 0, count = 0;
+  for (const row of rows) {
+    for (const value of row) sum += value;
+    count += row.length;
+  }
+  return sum / count;
 }

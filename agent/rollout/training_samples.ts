@@ -147,14 +147,6 @@ export function samplerLogprobs(batch: TrainingBatch, groups: readonly Group[]):
   });
 }
 
-/** The trainer's log-probabilities of the trained tokens before the update, as they were written down. */
-export function trainerLogprobs(batch: TrainingBatch, groups: readonly Group[]): Float32Array[] {
-  return batch.places.map((place) => {
-    const { sampled } = fragmentAt(groups, place);
-    return Float32Array.from(place.columns, (k) => sampled.trainer_logprobs[k]!);
-  });
-}
-
 /** Writes down the trainer's log-probabilities of the policy that sampled. */
 export function recordTrainerLogprobs(
   batch: TrainingBatch,

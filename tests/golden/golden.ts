@@ -155,7 +155,7 @@ export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {})
   const { port1, port2 } = new MessageChannel();
   new Engine().serve(port1 as unknown as ServedPort);
   const client = new EngineClient(port2);
-  await client.call("load", {
+  const { vocabulary } = await client.call("load", {
     path: await fixturePath(`models/tiny-agent-${kind}.gguf`),
     device: { device: "auto", webgpu: "auto" },
     compute: "f32",
@@ -170,6 +170,7 @@ export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {})
   return {
     client,
     logprob_tolerance: TOLERANCE[request.compute === "f16" ? "f16" : "f32"].logprob,
+    vocabulary,
     async close() {
       await client.close();
       port1.close();

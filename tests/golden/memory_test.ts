@@ -17,7 +17,7 @@ async function bytesAt(path: string, length: number, tokens: number[]): Promise<
   new Engine().serve(port1 as unknown as ServedPort);
   const client = new EngineClient(port2);
   try {
-    await client.call("load", {
+    const { vocabulary } = await client.call("load", {
       ...{ path, device: { device: "auto", webgpu: "auto" }, compute: "f32", kv: "f32" },
       ...{ max_context: length, kv_tokens: length, micro_batch_tokens: length },
       ...{ max_sequences: 8, loss_chunk_rows: 256 },
@@ -46,7 +46,8 @@ async function bytesAt(path: string, length: number, tokens: number[]): Promise<
       parent: null,
       tokens: tokens.slice(0, -4),
     });
-    await draw({ client, logprob_tolerance: 0, close: () => client.close() }, { sequence, max_tokens: 4 });
+    const engine = { client, logprob_tolerance: 0, vocabulary, close: () => client.close() };
+    await draw(engine, { sequence, max_tokens: 4 });
     return (await client.call("counters", null)).bytes;
   } finally {
     await client.close();

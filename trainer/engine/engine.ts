@@ -143,6 +143,12 @@ export class Engine {
         const { adapters, trainer } = this.#model();
         return { logprobs: await trainer.score(adapter === null ? null : adapters.get(adapter), samples) };
       }),
+    divergence: ({ adapter, from, samples }) =>
+      this.#exclusively(async () => {
+        const { adapters, trainer } = this.#model();
+        const [p, q] = [from, adapter].map((name) => name === null ? null : adapters.get(name));
+        return { divergences: await trainer.divergence({ p: p!, q: q! }, samples) };
+      }),
     train_step: ({ adapter, samples, loss, optimizer }) =>
       this.#exclusively(() => {
         const policy = this.#model().adapters.get(adapter);

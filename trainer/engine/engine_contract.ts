@@ -5,6 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import {
   checkAdapters,
   checkCheckpoint,
+  checkDivergence,
   checkInterpolate,
   checkOptimizer,
   checkPolicyLoss,
@@ -31,6 +32,7 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
   "what is not possible is refused and the engine goes on": checkRefusals,
   "scored log-probabilities are the sampled ones": checkScore,
   "an adapter moves along the line from another": checkInterpolate,
+  "a divergence is over the whole vocabulary": checkDivergence,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
   "the supervised loss is the mean of -logp, and falls": checkSupervisedLoss,
   "every key of the optimiser is felt": checkOptimizer,

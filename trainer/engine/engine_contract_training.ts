@@ -130,6 +130,41 @@ export async function checkInterpolate(engine: TestedEngine): Promise<void> {
   });
 }
 
+/** The divergence is that of the whole distributions: with every token as a target it follows from their log-probabilities. */
+export async function checkDivergence(engine: TestedEngine): Promise<void> {
+  const { client } = engine;
+  await withAdapter(engine, async (adapter) => {
+    const samples = [sample(someTokens(6, 20), 10), sample(someTokens(40, 90), 2)];
+    const diverge = async (from: string | null, to: string | null) =>
+      (await client.call("divergence", { from, adapter: to, samples })).divergences.map((row) => [...row]);
+    const none = await diverge(null, adapter);
+    deepEqual(none.map((row) => row.length), [10, 88]);
+    ok(none.flat().every((kl) => Math.abs(kl) < 1e-9), "B is zero");
+    const loss: LossRequest = { type: "sft", normalizer: 10 };
+    const optimizer = { ...OPTIMIZER, learning_rate: 0.05 };
+    for (let i = 0; i < 3; i++) await step(engine, { adapter, samples, loss, optimizer });
+    const [there, back] = [await diverge(null, adapter), await diverge(adapter, null)];
+    ok(there.flat().every((kl) => kl > 0) && back.flat().every((kl) => kl > 0));
+    notDeepEqual(there, back, "which of the two drew makes a difference");
+    // Every id as the target after one context gives both distributions, and their divergence by hand.
+    const context = someTokens(6, 11), vocabulary = engine.vocabulary;
+    const every = Array.from(
+      { length: vocabulary },
+      (_, id) => sample([...context, id], context.length, { prefix_length: context.length, trajectory: id }),
+    );
+    const [p, q] = [(await score(engine, null, every)).flat(), (await score(engine, adapter, every)).flat()];
+    const expected = p.reduce((sum, lp, v) => sum + Math.exp(lp) * (lp - q[v]!), 0);
+    const { divergences: [alone] } = await client.call("divergence", {
+      from: null,
+      adapter,
+      samples: [sample([...context, 1], context.length)],
+    });
+    // Log-probabilities are good to some 1e-6, and so is their mean difference.
+    ok(expected > 1e-4, String(expected));
+    near(alone![0]!, expected, 2e-6 + 1e-3 * expected);
+  });
+}
+
 export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
   await withAdapter(engine, async (adapter) => {
     const samples = [sample(someTokens(1, 24), 8), sample(someTokens(30, 9), 1)];

@@ -30,10 +30,11 @@ async function tinyAgent(changes: Partial<LoadRequest> = {}): Promise<LoadReques
 
 async function openEngine(): Promise<TestedEngine> {
   const { client, port1 } = newEngine();
-  await client.call("load", await tinyAgent());
+  const { vocabulary } = await client.call("load", await tinyAgent());
   return {
     client,
     logprob_tolerance: 1e-5,
+    vocabulary,
     close: async () => {
       await client.close();
       port1.close();

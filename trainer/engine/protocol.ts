@@ -241,6 +241,14 @@ export interface EngineMethods {
     request: { adapter: string | null; samples: TrainingSample[] };
     answer: { logprobs: Float32Array[] };
   };
+  /**
+   * KL(from‖adapter) at the place of every masked token, over the whole vocabulary, in nats and in the order of each
+   * sample's mask. Two adapters must have one shape.
+   */
+  divergence: {
+    request: { adapter: string | null; from: string | null; samples: TrainingSample[] };
+    answer: { divergences: Float32Array[] };
+  };
   /** Forward, backward and one AdamW step over all samples. Live sequences of the adapter are a `conflict`. */
   train_step: {
     request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest };

@@ -180,6 +180,10 @@ export class ScriptedEngine {
       const policy = adapter === null ? null : this.#adapter(adapter);
       return { logprobs: samples.map((sample) => Float32Array.from(this.#model.score(policy, sample))) };
     },
+    divergence: ({ adapter, from, samples }) => {
+      const [p, q] = [from, adapter].map((name) => name === null ? null : this.#adapter(name));
+      return { divergences: samples.map((sample) => this.#model.divergence(p!, q!, sample)) };
+    },
     train_step: (request) => this.#train(request),
     counters: () => this.#count(),
     shutdown: () => null,

@@ -7,6 +7,7 @@ import { ScriptedEngine } from "./scripted_engine.ts";
 const under = (engine: ScriptedEngine): TestedEngine => ({
   client: engine.client,
   logprob_tolerance: 1e-5,
+  vocabulary: 64,
   close: () => engine.client.close(),
 });
 

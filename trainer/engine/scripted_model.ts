@@ -87,6 +87,14 @@ export class BigramModel {
     );
   }
 
+  /** KL(p‖q) at the place of every masked token of a sample. */
+  divergence(p: BigramAdapter | null, q: BigramAdapter | null, sample: TrainingSample): Float32Array {
+    return Float32Array.from(maskedPositions(sample), (t) => {
+      const log_p = this.logprobs(p, sample.tokens[t - 1]!), log_q = this.logprobs(q, sample.tokens[t - 1]!);
+      return log_p.reduce((sum, lp, v) => sum + Math.exp(lp) * (lp - log_q[v]!), 0);
+    });
+  }
+
   /** One AdamW step; returns the loss, the norm of its gradient and what was measured on the way. */
   trainStep(
     adapter: BigramAdapter,

@@ -8,6 +8,7 @@ export interface TestedEngine {
   client: EngineClient;
   /** How far a sampled log-probability may be from the scored one: 1e-5 in f32, 1e-2 with f16 operands. */
   logprob_tolerance: number;
+  vocabulary: number;
   close(): Promise<void>;
 }
 

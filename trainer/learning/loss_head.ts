@@ -13,6 +13,7 @@ import {
   sequenceRatio,
   supervisedWeights,
 } from "../../kernels/cross_entropy/policy_weights.ts";
+import { klDivergence } from "../../kernels/cross_entropy/kl_divergence.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNorm, rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
@@ -64,6 +65,7 @@ export class LossHead {
   readonly #index: Tensor;
   readonly #ranges: Tensor;
   readonly #chunk: number;
+  #other_logits: Tensor | null = null;
 
   /** @param options rows: most targets of a micro-batch; chunk_rows: rows that go through the vocabulary at a time. */
   constructor(
@@ -92,6 +94,43 @@ export class LossHead {
     for (const [start, rows] of this.#chunks(pass)) this.#statistics(pass, normed, start, rows);
   }
 
+  /** Records the batch's rows under policy p, for {@link diverge}. */
+  hold(pass: HeadPass): void {
+    if (pass.batch.targets.length > 0) this.#gather(pass, this.#d_normed);
+  }
+
+  /** Records KL(p‖q) at every target of the batch: p as {@link hold} left it, q as the pass has it. */
+  diverge(pass: HeadPass): void {
+    const { arrays, batch, first_target } = pass, count = batch.targets.length;
+    if (count === 0) return;
+    const q_normed = this.#gather(pass), p_normed = view(this.#d_normed, q_normed.shape);
+    const q_normalizer = view(arrays.results, arrays.normalizer.shape);
+    const p_logits = this.#logits, q_logits = this.#otherLogits();
+    const step = Math.min(p_logits.shape[0]!, q_logits.shape[0]!);
+    for (let start = 0; start < count; start += step) {
+      const rows = Math.min(step, count - start), first = first_target + start;
+      const logits = {
+        p_logits: this.#project(p_normed, { start, rows, into: p_logits }),
+        q_logits: this.#project(q_normed, { start, rows, into: q_logits }),
+      };
+      const shared = { ...arrays, partials: this.#partials };
+      vocabularyStatistics(this.model.recorder, { ...shared, logits: logits.p_logits }, first);
+      const q = { ...shared, logits: logits.q_logits, normalizer: q_normalizer };
+      vocabularyStatistics(this.model.recorder, q, first);
+      klDivergence(this.model.recorder, {
+        ...shared,
+        ...logits,
+        p_normalizer: arrays.normalizer,
+        q_normalizer,
+      }, first);
+    }
+  }
+
+  /** Room for a second policy's logits: made when it is first needed, for as few rows as can be. */
+  #otherLogits(): Tensor {
+    return this.#other_logits ??= this.allocator.create("loss", [CHUNK_STEP, this.model.shape.vocabulary]);
+  }
+
   /** Records the loss of the batch and the gradient of the stream; `d_stream` is zero where nothing is predicted. */
   learn(pass: HeadPass, options: HeadLoss): void {
     const { recorder, weights } = this.model, { d_stream } = options;
@@ -114,7 +153,7 @@ export class LossHead {
     }
     for (const [start, rows] of chunks) {
       const logits = is_sequence && chunks.length > 1
-        ? this.#project(normed, start, rows)
+        ? this.#project(normed, { start, rows })
         : is_sequence
         ? view(this.#logits, [rows, this.model.shape.vocabulary])
         : this.#statistics(pass, normed, start, rows);
@@ -146,15 +185,16 @@ export class LossHead {
         this.#ranges,
       ]
     ) this.allocator.free(tensor);
+    if (this.#other_logits) this.allocator.free(this.#other_logits);
   }
 
   /** The targets' rows, normalised `[R, C]`. */
-  #gather({ batch, stream }: HeadPass): Tensor {
+  #gather({ batch, stream }: HeadPass, into = this.#normed): Tensor {
     const { recorder, weights, shape } = this.model, count = batch.targets.length;
     const index = view(this.#index, [count]);
     this.allocator.write(index, Uint32Array.from(batch.targets, (target) => target.row));
     const hidden = view(this.#hidden, [count, shape.width]),
-      normed = view(this.#normed, [count, shape.width]);
+      normed = view(into, [count, shape.width]);
     gatherRows(recorder, { x: stream, index, y: hidden });
     const rstd = view(this.#rstd, [count]);
     rmsNorm(recorder, { x: hidden, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
@@ -174,9 +214,12 @@ export class LossHead {
     return view(tensor, [rows, width], start * width);
   }
 
-  #project(normed: Tensor, start: number, rows: number): Tensor {
+  #project(
+    normed: Tensor,
+    { start, rows, into = this.#logits }: { start: number; rows: number; into?: Tensor },
+  ): Tensor {
     const { recorder, weights, compute, shape } = this.model;
-    const logits = view(this.#logits, [rows, shape.vocabulary]);
+    const logits = view(into, [rows, shape.vocabulary]);
     matmul(recorder, "nt", { x: this.#rows(normed, start, rows), weight: weights.output, y: logits }, {
       compute,
     });
@@ -184,7 +227,7 @@ export class LossHead {
   }
 
   #statistics({ arrays, first_target }: HeadPass, normed: Tensor, start: number, rows: number): Tensor {
-    const logits = this.#project(normed, start, rows);
+    const logits = this.#project(normed, { start, rows });
     const tensors = { ...arrays, logits, partials: this.#partials };
     vocabularyStatistics(this.model.recorder, tensors, first_target + start);
     return logits;

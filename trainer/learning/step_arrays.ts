@@ -14,6 +14,7 @@ const NAMES = [
   "entropy",
   "g",
   "log_ratio",
+  "divergence",
 ] as const;
 type FloatName = typeof NAMES[number];
 

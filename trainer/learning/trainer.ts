@@ -79,6 +79,29 @@ export class Trainer {
     return bySample(batches, samples, new Float32Array(logprobs!));
   }
 
+  /**
+   * KL(p‖q) at every trained token's place, over the whole vocabulary, in nats and in the order of each sample's mask.
+   *
+   * @param policies Adapters, or null for the base model; of one shape where both are adapters.
+   */
+  async divergence(
+    { p, q }: { p: DeviceAdapter | null; q: DeviceAdapter | null },
+    samples: readonly TrainingSample[],
+  ): Promise<Float32Array[]> {
+    const batches = this.#pack(samples, false);
+    if (batches.length === 0) return samples.map(() => new Float32Array(0));
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(p ?? q);
+    let first_target = 0;
+    for (const [i, batch] of batches.entries()) {
+      arena.head.hold({ batch, stream: this.#forward(arena, p, batch), arrays, first_target });
+      arena.head.diverge({ batch, stream: this.#forward(arena, q, batch), arrays, first_target });
+      first_target += batch.targets.length;
+      if (i < batches.length - 1) this.model.recorder.submit();
+    }
+    const [divergences] = await this.model.recorder.submitAndRead([arrays.divergence]);
+    return bySample(batches, samples, new Float32Array(divergences!));
+  }
+
   /** One step of AdamW on the whole loss; see {@link TrainStepResult}. */
   async step(
     adapter: DeviceAdapter,

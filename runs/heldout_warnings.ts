@@ -2,12 +2,12 @@
 
 import type { ResolvedConfig } from "../config/derive.ts";
 import { sha256OfFile } from "../core/files.ts";
-import type { PlanWarning } from "./warnings.ts";
+import type { RunWarning } from "./warnings.ts";
 
 /** Of the files that the configuration names; both are there. */
 export async function heldoutWarnings(
   { run, agent, sft, evaluation }: ResolvedConfig,
-): Promise<PlanWarning[]> {
+): Promise<RunWarning[]> {
   const [key, training] = run.algorithm === "sft"
     ? ["sft.data", sft?.data] as const
     : ["agent.scenarios", agent?.scenarios] as const;

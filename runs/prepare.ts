@@ -22,7 +22,7 @@ import { Sft } from "./sft.ts";
 import { readSftRows, type SftData } from "./sft_rows.ts";
 import { checkTemplate } from "./template_check.ts";
 import { POLICY } from "./training_loop.ts";
-import { configWarnings, type PlanWarning } from "./warnings.ts";
+import { configWarnings, type PlanWarning, type RunWarning } from "./warnings.ts";
 
 /** What an algorithm learns from and is measured on. */
 export type RunData =
@@ -32,7 +32,8 @@ export type RunData =
 export interface PreparedRun {
   config: ResolvedConfig;
   identity: Identity;
-  warnings: PlanWarning[];
+  /** For the run's start. */
+  warnings: RunWarning[];
   createAlgorithm(session: Session, clock: Clock): Algorithm;
 }
 

@@ -3,7 +3,7 @@
 import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../config/derive.ts";
 import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 
-/** What a plan can warn of: a closed list. */
+/** What a plan can warn of: the specification's closed list, which nothing is added to. */
 export const WARNING_CODES = [
   "clip_range_for_level",
   "template_not_prefix_stable",
@@ -13,7 +13,6 @@ export const WARNING_CODES = [
   "mutable_image_tag",
   "kl_reference_is_base",
   "no_heldout",
-  "heldout_is_training",
   "no_checkpoint",
   "software_device",
   "vram_unknown",
@@ -24,8 +23,16 @@ export const WARNING_CODES = [
   "no_end_signal",
 ] as const;
 
-/** What a run can warn of beside that, while it is live. */
-export const RUN_WARNING_CODES = ["device_lost", "checkpoint_damaged", "worse_than_best"] as const;
+/**
+ * What only a run warns of: at its start `heldout_is_training`, which no plan says because its list is closed, the others
+ * while it is live.
+ */
+export const RUN_WARNING_CODES = [
+  "heldout_is_training",
+  "device_lost",
+  "checkpoint_damaged",
+  "worse_than_best",
+] as const;
 
 export type WarningCode = typeof WARNING_CODES[number];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { testConfig } from "./testing.ts";
-import { configWarnings, suggestedCheckpoint } from "./warnings.ts";
+import { configWarnings, RUN_WARNING_CODES, suggestedCheckpoint, WARNING_CODES } from "./warnings.ts";
 
 const probe = { tool_loop_stable: true, turn_end: "<|im_end|>", problems: [] as string[] } as Parameters<
   typeof configWarnings
@@ -14,6 +14,18 @@ function codes(change: (config: ResolvedConfig) => void, more: Partial<typeof pr
     code
   );
 }
+
+Deno.test("a plan's codes are the contract's closed list, and a run's own are none of them", () => {
+  const contract = [
+    ...["clip_range_for_level", "template_not_prefix_stable", "budget_changed_on_fork", "group_too_small"],
+    ...["judge_only_reward", "mutable_image_tag", "kl_reference_is_base", "no_heldout", "no_checkpoint"],
+    ...["software_device", "vram_unknown", "lever_applied", "context_beyond_training", "context_truncated"],
+    ...["rows_truncated", "no_end_signal"],
+  ];
+  assert.deepEqual(WARNING_CODES.toSorted(), contract.toSorted());
+  const plan: readonly string[] = WARNING_CODES;
+  assert.deepEqual(RUN_WARNING_CODES.filter((code) => plan.includes(code)), []);
+});
 
 Deno.test("a sound configuration has no warning", () => assert.deepEqual(codes(() => {}), []));
 

@@ -4,7 +4,7 @@ import { finishGroups } from "../agent/rollout/finish_groups.ts";
 import type { Group } from "../agent/rollout/group.ts";
 import { brokenBy, firstFailure, lostReasons } from "../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../agent/rollout/metrics.ts";
-import { passed } from "../agent/rollout/reward.ts";
+import { earnedReward, passed } from "../agent/rollout/reward.ts";
 import {
   attachLogprobs,
   recordMeasures,
@@ -296,7 +296,7 @@ function samplerAgainst(
 function summaryOf({ scenario, members, status }: Group): GroupSummary {
   return {
     scenario,
-    rewards: members.map((member) => member.total_reward),
+    rewards: members.map(earnedReward),
     stop_reasons: members.map((member) => member.stop_reason),
     degenerate: status === "degenerate",
     dropped: status === "too_small" || status === "judge_failed",

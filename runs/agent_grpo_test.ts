@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Group } from "../agent/rollout/group.ts";
+import { testMember } from "../agent/rollout/test_groups.ts";
 import { actionTokens } from "../agent/rollout/trajectory.ts";
 import type { LossRequest, TrainingSample } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
@@ -91,6 +92,30 @@ Deno.test("under min_reward a truncated attempt has not passed, whatever the oth
   assert.equal(reward_mean, ended / members.length);
   assert.equal(values["reward/mean"], reward_mean);
 });
+
+for (const truncation of ["drop", "min_reward"] as const) {
+  Deno.test(`the rewards of an update's groups are what was earned, so reward_mean is their mean, under ${truncation}`, async () => {
+    let attempt = 0;
+    const { run, observed } = await grpo(
+      { truncation, max_new_tokens_per_turn: 6, max_dropped_fraction: 1 },
+      () => 1 + ++attempt,
+      (groups) => void (groups[0]!.members[0] = testMember(0, { stop_reason: "environment_failed" })),
+    );
+    const { groups, reward_mean } = await run(1);
+    const members = observed[0]!.groups.flatMap((group) => group.members);
+    const rewards = groups.flatMap((group) => group.rewards);
+    assert.equal(rewards[0], null, "it broke");
+    const limited = members.flatMap(({ stop_reason }, i) => stop_reason === "max_turn_tokens" ? [i] : []);
+    assert.ok(0 < limited.length && limited.length < members.length - 1);
+    assert.ok(limited.every((i) => rewards[i] === 0), "one that hit a limit is not graded");
+    assert.ok(
+      members.some(({ total_reward }, i) => total_reward !== rewards[i]),
+      "some are compared by another",
+    );
+    const sum = rewards.reduce((total: number, reward) => total + (reward ?? 0), 0);
+    assert.equal(reward_mean, sum / members.length);
+  });
+}
 
 Deno.test("several steps: groups are split whole, rescored before the first step, and learned once an epoch", async () => {
   let attempt = 0;

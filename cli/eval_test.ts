@@ -21,7 +21,7 @@ const RESULT: EvaluationResult = {
     { scenario: "a", attempts: 2, passes: 2, rewards: [1, 1], stop_reasons: ["submitted", "submitted"] },
     { scenario: "b", attempts: 2, passes: 1, rewards: [0, 1], stop_reasons: ["max_turns", "submitted"] },
   ],
-  by_example: { a: 1, b: 0.5 },
+  by_example: { a: { sum: 1, weight: 1 }, b: { sum: 0.5, weight: 1 } },
   deterministic: true,
 };
 

@@ -13,6 +13,7 @@ import type {
   UpdateEvent,
 } from "../runs/event.ts";
 import { failedText, rowsText, updateTroubles } from "../runs/event_text.ts";
+import { MIN_PAIRS, type PairedDifference } from "../runs/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
 /** How often the line of an interactive terminal shows that time passes. */
@@ -75,20 +76,20 @@ function evaluationText(event: EvaluationEvent): string {
 
 const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
 
+function differenceText({ difference, low, high, n }: PairedDifference, is_rate: boolean): string {
+  const show = (value: number) => is_rate ? points(value) : value.toFixed(4);
+  const interval = low === null || high === null
+    ? `no interval: ${n < MIN_PAIRS ? `fewer than ${MIN_PAIRS}` : "all differ alike"}`
+    : `95 % interval ${show(low)} to ${show(high)}`;
+  const examples = is_rate ? "scenarios" : "rows";
+  return `${show(difference)}${is_rate ? " points" : ""} (${interval}, paired over ${n} ${examples})`;
+}
+
 function endEvaluationText({ before, best, after, difference }: EndEvaluation): string[] {
   const shown = ({ pass_rate, value }: EvaluationPoint) =>
     pass_rate ? `pass rate ${formatRate(pass_rate)}` : `loss ${value.toFixed(4)}`;
   const lines = [`held-out before: ${shown(before)}`, `held-out after:  ${shown(after)}`];
-  if (difference) {
-    const { low, high, n } = difference, is_rate = after.pass_rate !== null;
-    const show = (value: number) => is_rate ? points(value) : value.toFixed(4);
-    lines.push(
-      `difference:      ${show(difference.difference)}${is_rate ? " points" : ""} (95 % interval ${
-        show(low)
-      } to ` +
-        `${show(high)}, paired over ${n} ${is_rate ? "scenarios" : "rows"})`,
-    );
-  }
+  if (difference) lines.push(`difference:      ${differenceText(difference, after.pass_rate !== null)}`);
   if (best.update !== after.update) {
     lines.push(`best evaluated:  ${shown(best)}, after update ${best.update}`);
   }

@@ -203,6 +203,28 @@ run completed after update 8
   assert.equal(terminal.out, "run failed after update 2: max_dropped_fraction\n");
 });
 
+Deno.test("a difference without an interval says why it has none", () => {
+  const line = (n: number, loss: boolean) => {
+    const { terminal, handle } = printer();
+    const point = { update: 0, value: 0.5, pass_rate: loss ? null : rate(0.5, 0.4, 0.6) };
+    const evaluation = {
+      metric: loss ? "eval/loss" as const : "eval/pass_rate" as const,
+      ...{ before: point, best: point, after: point, fell: false },
+      difference: { difference: 0.25, low: null, high: null, n },
+    };
+    handle({
+      ...{ kind: "end", state: "completed", reason: null, detail: null, update: 1, evaluation, plot: null },
+      ...{ adapter: null, adapter_update: null, other_adapter: null, deterministic: true },
+    });
+    return terminal.out.split("\n").find((text) => text.startsWith("difference:"));
+  };
+  assert.equal(
+    line(5, false),
+    "difference:      +25.0 points (no interval: fewer than 6, paired over 5 scenarios)",
+  );
+  assert.equal(line(6, true), "difference:      0.2500 (no interval: all differ alike, paired over 6 rows)");
+});
+
 Deno.test("an update's line says what was lost and why, and what taught nothing", () => {
   const { terminal, handle } = printer();
   const summary = { scenario: "s", rewards: [], stop_reasons: [], dropped: false };

@@ -72,8 +72,8 @@ export interface EvaluationResult {
   failed: ReasonCounts;
   failure: ScenarioFailure | null;
   scenarios: ScenarioOutcome[];
-  /** What the value is the mean of, to be compared pair by pair: see {@link EvaluationRecord}. */
-  by_example: Record<string, number>;
+  /** What the value is made of, to be compared pair by pair. */
+  by_example: EvaluationRecord["by_example"];
   /** Only where they were asked for: no event holds them. */
   transcripts?: Transcript[];
   deterministic: boolean;

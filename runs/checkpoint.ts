@@ -12,7 +12,7 @@ import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
 import type { Identity } from "./config_identity.ts";
 import type { EvaluationRecord } from "./evaluation_record.ts";
 
-export const CHECKPOINT_FORMAT_VERSION = 2;
+export const CHECKPOINT_FORMAT_VERSION = 3;
 
 const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;

@@ -75,7 +75,7 @@ Deno.test("what is saved is loaded", strict, async () => {
     assert.deepEqual(loaded, saved);
     const { files, format_version, ...rest } = loaded.record;
     assert.deepEqual(rest, record(4));
-    assert.equal(format_version, 2);
+    assert.equal(format_version, 3);
     assert.deepEqual(Object.keys(files), ["adapter.gguf", "optimizer.safetensors"]);
     assert.equal(files["adapter.gguf"]!.size_bytes, "adapter 4".length);
   });
@@ -176,10 +176,10 @@ Deno.test("a later format is refused by its number", strict, async () => {
     const { directory } = await save(root, 1);
     const { createHash } = await import("node:crypto");
     const { seal: _, ...state } = JSON.parse(await Deno.readTextFile(`${directory}/state.json`));
-    state.format_version = 3;
+    state.format_version = 4;
     const seal = createHash("sha256").update(JSON.stringify(state, null, 1)).digest("hex");
     await Deno.writeTextFile(`${directory}/state.json`, JSON.stringify({ ...state, seal }, null, 1) + "\n");
-    await assert.rejects(loadCheckpoint(directory), /format version is 3, this build reads 2/);
+    await assert.rejects(loadCheckpoint(directory), /format version is 4, this build reads 3/);
   });
 });
 

@@ -11,6 +11,7 @@ import { followRollouts } from "./activity.ts";
 import type { AgentHost } from "./agent_host.ts";
 import type { EvaluationRequest, EvaluationResult } from "./algorithm.ts";
 import type { Rate } from "./event.ts";
+import { evenExample } from "./paired_comparison.ts";
 import { clusteredInterval, mean } from "./statistics.ts";
 
 export interface EvaluateScenariosOptions extends EvaluationRequest {
@@ -70,7 +71,7 @@ export function evaluationOf(groups: readonly Group[]): EvaluationResult {
     rows: null,
     scenarios,
     by_example: Object.fromEntries(
-      scenarios.map(({ scenario, passes, attempts }) => [scenario, passes / attempts]),
+      scenarios.map(({ scenario, passes, attempts }) => [scenario, evenExample(passes / attempts)]),
     ),
     deterministic,
   };

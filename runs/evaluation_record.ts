@@ -1,24 +1,28 @@
 /** What a run remembers of its evaluations, and what they say about each other. */
 
 import type { Rate } from "./event.ts";
-import { pairedBootstrap, type PairedDifference } from "./statistics.ts";
+import { type Example, exchangeTest, pairedBootstrap, type PairedDifference } from "./paired_comparison.ts";
 
 /** One evaluation, as a checkpoint holds it. */
 export interface EvaluationRecord {
   /** The update that it followed. */
   update: number;
   metric: "eval/pass_rate" | "eval/loss";
+  /** Σ sum / Σ weight of the examples. */
   value: number;
   pass_rate: Rate | null;
-  /** By scenario the share of its attempts that passed; by row, named by its line, its mean loss. */
-  by_example: Record<string, number>;
+  /**
+   * By scenario the share of its attempts that passed, each with weight 1; by row, named by its line, the sum of its
+   * tokens' losses with the number of these tokens.
+   */
+  by_example: Record<string, Example>;
 }
 
 /** What an evaluation measured. */
 type Measured = Pick<EvaluationRecord, "pass_rate" | "by_example"> & { loss: number | null };
 
-/** The share of chance findings that is put up with. */
-const SIGNIFICANCE = 0.05;
+/** The share of chance findings that is put up with, in one direction. */
+const SIGNIFICANCE = 0.025;
 
 export function evaluationRecord(
   update: number,
@@ -29,36 +33,41 @@ export function evaluationRecord(
 }
 
 /**
- * How the mean over the examples of both evaluations differs, later − earlier, with the paired bootstrap interval.
- * Null when they have no example in common.
+ * How the value over the examples of both evaluations differs, later − earlier, with its paired bootstrap interval: with
+ * the same examples later.value − earlier.value. Null when they have no example in common.
  *
  * @param seed Of the resampling.
- * @param comparisons Among how many the pair was chosen: the interval covers all of them with 95 % (Bonferroni).
  */
 export function evaluationDifference(
   earlier: EvaluationRecord,
   later: EvaluationRecord,
-  { seed, comparisons = 1 }: { seed: number; comparisons?: number },
+  { seed }: { seed: number },
 ): PairedDifference | null {
-  const common = Object.keys(earlier.by_example).filter((id) => id in later.by_example);
-  if (common.length === 0) return null;
-  const values = ({ by_example }: EvaluationRecord) => common.map((id) => by_example[id]!);
-  return pairedBootstrap(values(earlier), values(later), {
-    seed,
-    alpha: SIGNIFICANCE / comparisons,
-    ...(later.metric === "eval/pass_rate" && { bound: 1 }),
-  });
+  const { a, b } = commonExamples(earlier, later);
+  if (a.length === 0) return null;
+  return pairedBootstrap(a, b, { seed, ...(later.metric === "eval/pass_rate" && { bound: 1 }) });
 }
 
-/** Whether an evaluation is worse than the best one by more than choosing the best among `evaluations` explains. */
+/**
+ * Whether an evaluation is worse than the best one beyond chance: the p-value of {@link exchangeTest} is at most 0.025
+ * divided by the number of evaluations that the best was chosen from beside this one (Bonferroni).
+ */
 export function isWorseBeyondChance(
   best: EvaluationRecord,
   latest: EvaluationRecord,
   { seed, evaluations }: { seed: number; evaluations: number },
 ): boolean {
   if (best.update === latest.update) return false;
-  const comparisons = Math.max(1, evaluations - 1);
-  const difference = evaluationDifference(best, latest, { seed, comparisons });
-  if (!difference) return false;
-  return latest.metric === "eval/loss" ? difference.low > 0 : difference.high < 0;
+  const { a, b } = commonExamples(best, latest);
+  if (a.length === 0) return false;
+  const level = SIGNIFICANCE / Math.max(1, evaluations - 1);
+  const [lower, higher] = latest.metric === "eval/loss" ? [a, b] : [b, a];
+  return exchangeTest(lower, higher, { seed, level }) <= level;
+}
+
+/** The examples that both have, in one order. */
+function commonExamples(a: EvaluationRecord, b: EvaluationRecord): { a: Example[]; b: Example[] } {
+  const ids = Object.keys(a.by_example).filter((id) => id in b.by_example);
+  const of = ({ by_example }: EvaluationRecord) => ids.map((id) => by_example[id]!);
+  return { a: of(a), b: of(b) };
 }

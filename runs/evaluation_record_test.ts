@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { endEvent, fallWarning } from "./end_event.ts";
-import { evaluationDifference, type EvaluationRecord, isWorseBeyondChance } from "./evaluation_record.ts";
+import {
+  evaluationDifference,
+  type EvaluationRecord,
+  evaluationRecord,
+  isWorseBeyondChance,
+} from "./evaluation_record.ts";
 import type { EndEvent } from "./event.ts";
 import type { LiveRun } from "./live_run.ts";
 import { initialState } from "./checkpoint.ts";
+import { evenExample, ratio } from "./paired_comparison.ts";
 import { testConfig } from "./testing.ts";
 
 function evaluated(update: number, rates: number[], metric: EvaluationRecord["metric"] = "eval/pass_rate") {
@@ -15,7 +21,7 @@ function evaluated(update: number, rates: number[], metric: EvaluationRecord["me
     pass_rate: metric === "eval/loss"
       ? null
       : { rate: value, low: value - 0.1, high: value + 0.1, n: 40, attempts: 40 },
-    by_example: Object.fromEntries(rates.map((rate, i) => [`example-${i}`, rate])),
+    by_example: Object.fromEntries(rates.map((rate, i) => [`example-${i}`, evenExample(rate)])),
   };
   return record;
 }
@@ -25,20 +31,32 @@ const forty = (count: number, one = 1, other = 0) =>
   Array.from({ length: 40 }, (_, i) => i < count ? one : other);
 
 Deno.test("a difference is over the examples that both have, in pairs", () => {
-  const earlier = evaluated(0, [0, 0.5, 1]), later = evaluated(5, [0.25, 0.75, 0.25, 1]);
+  const rates = [0, 0.5, 1, 0, 0.25, 0.5, 1];
+  const earlier = evaluated(0, rates), later = evaluated(5, [0.25, 0.75, 0.25, 1, 0.25, 0.25, 1, 1]);
   const difference = evaluationDifference(earlier, later, { seed: 1 })!;
-  assert.deepEqual([difference.difference, difference.n], [(0.25 + 0.25 - 0.75) / 3, 3]);
-  assert.ok(difference.low < difference.difference && difference.difference < difference.high);
+  assert.ok(Math.abs(difference.difference - (0.25 + 0.25 - 0.75 + 1 - 0.25) / 7) < 1e-12);
+  assert.equal(difference.n, 7);
+  assert.ok(difference.low! < difference.difference && difference.difference < difference.high!);
   assert.equal(evaluationDifference(earlier, { ...later, by_example: {} }, { seed: 1 }), null);
 });
 
-Deno.test("a wider net gives a wider interval", () => {
-  const earlier = evaluated(0, forty(10)), later = evaluated(5, forty(20));
-  const [one, ten] = [1, 10].map((comparisons) =>
-    evaluationDifference(earlier, later, { seed: 1, comparisons })!
+/** Rows of held-out data: how many tokens each has, and their mean loss. */
+function scored(update: number, rows: readonly (readonly [tokens: number, mean: number])[]) {
+  const by_example = Object.fromEntries(
+    rows.map(([weight, mean], i) => [i + 1, { sum: weight * mean, weight }]),
   );
-  assert.ok(ten!.low < one!.low && ten!.high > one!.high);
-  assert.equal(ten!.difference, one!.difference);
+  const loss = ratio(Object.values(by_example));
+  return evaluationRecord(update, "eval/loss", { pass_rate: null, loss, by_example });
+}
+
+Deno.test("with the same rows the difference is that of the losses, though most rows say otherwise", () => {
+  // Long rows get better by 0.2, twice as many short ones worse by 0.4.
+  const before = scored(0, Array.from({ length: 12 }, (_, i) => i % 3 === 0 ? [100, 2.1] : [2, 1]));
+  const after = scored(5, Array.from({ length: 12 }, (_, i) => i % 3 === 0 ? [100, 1.9] : [2, 1.4]));
+  const difference = evaluationDifference(before, after, { seed: 1 })!;
+  assert.equal(difference.difference, after.value - before.value);
+  assert.ok(difference.difference < -0.1 && difference.high! < 0);
+  assert.equal(isWorseBeyondChance(before, after, { seed: 1, evaluations: 2 }), false);
 });
 
 Deno.test("a fall is told from chance, and from having chosen the best of many", () => {
@@ -48,18 +66,35 @@ Deno.test("a fall is told from chance, and from having chosen the best of many",
   assert.equal(fell(forty(15)), true);
   assert.equal(fell(forty(30)), false);
   assert.equal(fell(forty(32)), false);
-  // Six of forty lost: significant alone (sign test: p = 0.03), not as the worst of a hundred comparisons.
+  // Six of forty lost: significant alone (one-sided sign test: p = 1/64), not as the worst of a hundred comparisons.
   assert.equal(fell(forty(24), 2), true);
   assert.equal(fell(forty(24), 101), false);
   assert.equal(isWorseBeyondChance(best, best, { seed: 1, evaluations: 3 }), false);
 });
 
+Deno.test("few examples tell no fall: n of them all worse happen by chance once in 2^n", () => {
+  const fell = (n: number, evaluations = 2) => {
+    const losses = Array.from({ length: n }, (_, i) => 1 + i / 10);
+    const later = losses.map((loss, i) => loss + 0.25 + i / 100);
+    const [best, latest] = [losses, later].map((of, k) => evaluated(10 + 10 * k, of, "eval/loss"));
+    return isWorseBeyondChance(best!, latest!, { seed: 1, evaluations });
+  };
+  // 2^-5 > 0.025 > 2^-6; among ten comparisons 2^-8 > 0.0025 > 2^-9.
+  assert.deepEqual([1, 3, 5, 6].map((n) => fell(n)), [false, false, false, true]);
+  assert.deepEqual([3, 8, 9].map((n) => fell(n, 11)), [false, false, true]);
+});
+
+Deno.test("a certain fall is told among any number of evaluations", () => {
+  const best = evaluated(10, forty(40)), latest = evaluated(20, forty(0));
+  assert.equal(isWorseBeyondChance(best, latest, { seed: 1, evaluations: 1001 }), true);
+});
+
 Deno.test("a difference that is the same everywhere is not certain", () => {
   const none = evaluated(0, forty(0)), all = evaluated(5, forty(40));
   const same = evaluationDifference(none, evaluated(5, forty(0)), { seed: 1 })!;
-  assert.ok(same.low < -0.05 && same.high > 0.05);
+  assert.ok(same.low! < -0.05 && same.high! > 0.05);
   const gained = evaluationDifference(none, all, { seed: 1 })!;
-  assert.ok(gained.low > 0.8 && gained.low < 0.9 && gained.high === 1);
+  assert.ok(gained.low! > 0.8 && gained.low! < 0.9 && gained.high === 1);
   assert.equal(isWorseBeyondChance(all, evaluated(10, forty(0)), { seed: 1, evaluations: 3 }), true);
 });
 

@@ -2,8 +2,9 @@
 
 import type { ScenarioOutcome } from "../agent/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../agent/rollout/lost.ts";
-import type { Interval, PairedDifference } from "./statistics.ts";
+import type { PairedDifference } from "./paired_comparison.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
+import type { Interval } from "./statistics.ts";
 import type { RunWarning } from "./warnings.ts";
 
 /** The run changed its state, or went on after a restart. */
@@ -28,7 +29,7 @@ export interface MetricsEvent {
 
 export interface GroupSummary {
   scenario: string;
-  /** Null where the trajectory has no reward. */
+  /** What the environment gave for each attempt; null where it broke, which `reward_mean` counts as 0. */
   rewards: (number | null)[];
   stop_reasons: string[];
   degenerate: boolean;
@@ -139,9 +140,9 @@ export interface EndEvaluation {
   before: EvaluationPoint;
   best: EvaluationPoint;
   after: EvaluationPoint;
-  /** after − before, example by example. */
+  /** after.value − before.value where both have the same examples; else over those that both have. */
   difference: PairedDifference | null;
-  /** The last is worse than the best, beyond what choosing the best among all of them explains. */
+  /** The last is worse than the best, beyond what chance and choosing the best among all of them explain. */
   fell: boolean;
 }
 

@@ -7,6 +7,7 @@ import { RandomStream, streamKey } from "../core/random.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { LossRequest, OptimizerRequest, TrainingSample } from "../trainer/engine/protocol.ts";
 import type { RowCounts } from "./event.ts";
+import { type Example, ratio } from "./paired_comparison.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 import { stepMetrics } from "./step_metrics.ts";
 import type {
@@ -87,8 +88,8 @@ export class Sft implements Algorithm {
   async evaluate({ adapter, limit, signal, activity }: EvaluationRequest): Promise<EvaluationResult> {
     const { heldout, engine } = this.#options;
     assert(heldout, "an evaluation without held-out rows");
-    let sum = 0, tokens = 0, done = 0;
-    const rows = new Map<number, { sum: number; tokens: number }>();
+    let done = 0;
+    const by_line: Record<number, Example> = {};
     const sequences = heldout.sequences.slice(0, limit);
     for (const batch of batches(sequences, SCORED_TOKENS)) {
       signal.throwIfAborted();
@@ -96,14 +97,12 @@ export class Sft implements Algorithm {
       done += batch.length;
       const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
       for (const [i, { line, trained_tokens }] of batch.entries()) {
-        const loss = -logprobs[i]!.reduce((total, logprob) => total + logprob, 0);
-        const row = rows.get(line) ?? { sum: 0, tokens: 0 };
-        rows.set(line, { sum: row.sum + loss, tokens: row.tokens + trained_tokens });
-        sum += loss;
-        tokens += trained_tokens;
+        const row = by_line[line] ??= { sum: 0, weight: 0 };
+        row.sum -= logprobs[i]!.reduce((total, logprob) => total + logprob, 0);
+        row.weight += trained_tokens;
       }
     }
-    const loss = sum / tokens;
+    const loss = ratio(Object.values(by_line));
     return {
       pass_rate: null,
       reward_mean: null,
@@ -113,7 +112,7 @@ export class Sft implements Algorithm {
       failed: {},
       failure: null,
       scenarios: [],
-      by_example: Object.fromEntries([...rows].map(([line, row]) => [line, row.sum / row.tokens])),
+      by_example: by_line,
       deterministic: true,
     };
   }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import type { EngineMethods } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { evaluationDifference, evaluationRecord } from "./evaluation_record.ts";
 import { planSteps, Sft } from "./sft.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 import { testConfig } from "./testing.ts";
@@ -109,9 +110,9 @@ Deno.test("an evaluation says of how many rows it is, and how many of these were
   data.sequences.push(sequence(20, 4, 3));
   const { sft } = await sftOn(data, data);
   const { by_example, loss } = await sft.evaluate({ adapter: "policy", signal });
-  const tokens = { 1: 3, 2: 9, 3: 9 + 4 } as Record<string, number>;
-  const total = Object.entries(by_example).reduce((sum, [line, mean]) => sum + mean * tokens[line]!, 0);
-  assert.ok(Math.abs(total / 25 - loss!) < 1e-9, "each row's mean is over its own tokens");
+  const tokens = Object.fromEntries(Object.entries(by_example).map(([line, { weight }]) => [line, weight]));
+  assert.deepEqual(tokens, { 1: 3, 2: 9, 3: 9 + 4 });
+  assert.equal(Object.values(by_example).reduce((total, { sum }) => total + sum, 0) / 25, loss);
   const rows = async (limit?: number) =>
     (await sft.evaluate({ adapter: "policy", signal, ...(limit !== undefined && { limit }) })).rows;
   assert.deepEqual([await rows(), await rows(2), await rows(1)], [
@@ -147,6 +148,21 @@ Deno.test("a step that was skipped ends the update", async () => {
   await assert.rejects(sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal }), {
     code: "loss_not_finite",
   });
+});
+
+Deno.test("what two evaluations of the same rows differ by is what their losses differ by", async () => {
+  const data = dataOf(sequence(20, 1, 1), sequence(20, 19, 2), sequence(20, 5, 3));
+  const { sft } = await sftOn(data, data);
+  const record = async (update: number) =>
+    evaluationRecord(update, "eval/loss", await sft.evaluate({ adapter: "policy", signal }));
+  const before = await record(0);
+  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  const after = await record(1);
+  assert.notEqual(after.value, before.value);
+  assert.equal(
+    evaluationDifference(before, after, { seed: 1 })!.difference,
+    after.value - before.value,
+  );
 });
 
 Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {

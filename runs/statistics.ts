@@ -1,13 +1,9 @@
-/** Rates with their uncertainty, and comparisons of two runs on the same scenarios. */
+/** Rates with their uncertainty. */
 
 import { assert } from "../core/errors.ts";
-import { RandomStream, streamKey } from "../core/random.ts";
 
 /** The 97.5 % point of the standard normal: every interval here is a 95 % interval. */
 const Z95 = 1.959963984540054;
-
-/** Resamples of a bootstrap: the percentile's own error is then far below the interval's width. */
-export const BOOTSTRAP_RESAMPLES = 10_000;
 
 export interface Interval {
   low: number;
@@ -95,59 +91,6 @@ export function mean(values: ArrayLike<number>): number {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i]!;
   return sum / values.length;
-}
-
-/**
- * Percentile bootstrap of a mean: the values, one a scenario, are drawn again with replacement.
- *
- * @param alpha The chance that the interval misses the mean; left out: 0.05, a 95 % interval.
- * @source Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
- */
-export function bootstrapMean(values: readonly number[], seed: number, alpha = 0.05): Interval {
-  assert(values.length > 0, "a bootstrap of nothing");
-  const stream = new RandomStream(streamKey(seed, "bootstrap"));
-  const means = new Float64Array(BOOTSTRAP_RESAMPLES);
-  for (let i = 0; i < means.length; i++) {
-    let sum = 0;
-    for (let j = 0; j < values.length; j++) sum += values[stream.below(values.length)]!;
-    means[i] = sum / values.length;
-  }
-  means.sort();
-  return { low: quantile(means, alpha / 2), high: quantile(means, 1 - alpha / 2) };
-}
-
-export interface PairedDifference extends Interval {
-  /** mean(after) − mean(before) */
-  difference: number;
-  /** Pairs. */
-  n: number;
-}
-
-/** Differences closer than this are equal: rates of a few attempts differ by far more. */
-const EQUAL_DIFFERENCES = 1e-9;
-
-/**
- * The mean of the differences after − before, scenario by scenario, with its bootstrap interval over scenarios. Where all
- * n differences are one d and none can exceed `bound` B, a bootstrap would have zero width: then at most a share
- * u = 1 − (α/2)^(1/n) of all scenarios differs by something else, and the interval is d − u (B + d) to d + u (B − d).
- *
- * @param alpha The chance that the interval misses the mean; left out: 0.05, a 95 % interval.
- * @param bound 1 for rates; left out: differences have no bound.
- * @source u: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
- * Biometrika 26, 1934, with no success in n trials.
- */
-export function pairedBootstrap(
-  before: readonly number[],
-  after: readonly number[],
-  { seed, alpha = 0.05, bound }: { seed: number; alpha?: number; bound?: number },
-): PairedDifference {
-  assert(before.length === after.length, `${before.length} scenarios before, ${after.length} after`);
-  const differences = before.map((value, i) => after[i]! - value), [d = 0] = differences;
-  if (bound !== undefined && differences.every((other) => Math.abs(other - d) < EQUAL_DIFFERENCES)) {
-    const n = differences.length, u = 1 - (alpha / 2) ** (1 / n);
-    return { difference: d, low: d - u * (bound + d), high: d + u * (bound - d), n };
-  }
-  return { difference: mean(differences), ...bootstrapMean(differences, seed, alpha), n: differences.length };
 }
 
 /**

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import {
-  bootstrapMean,
   clusteredInterval,
   mcnemar,
   mean,
-  pairedBootstrap,
   passAtK,
   quantile,
   studentT975,
@@ -132,48 +130,6 @@ Deno.test("quantiles are linear between order statistics", () => {
   assert.equal(quantile([1, 2, 3, 4], 1), 4);
   near(quantile([1, 2, 3, 4], 0.5), 2.5, 1e-12);
   near(quantile([1, 2, 3, 4], 0.25), 1.75, 1e-12);
-});
-
-Deno.test("the bootstrap of a mean approaches the normal interval for many values", () => {
-  const values = Array.from({ length: 400 }, (_, i) => i % 2);
-  const { low, high } = bootstrapMean(values, 1);
-  const half = 1.959964 * 0.5 / Math.sqrt(400);
-  near(low, 0.5 - half, 0.004);
-  near(high, 0.5 + half, 0.004);
-});
-
-Deno.test("the bootstrap of three values spans the enumerated distribution", () => {
-  // Of 27 equally likely resamples of (0, 0, 1), 8 have mean 0 and 1 has mean 1: both exceed 2.5 %.
-  assert.deepEqual(bootstrapMean([0, 0, 1], 3), { low: 0, high: 1 });
-  assert.deepEqual(bootstrapMean([2, 2, 2], 3), { low: 2, high: 2 });
-});
-
-Deno.test("a bootstrap is a function of its seed", () => {
-  const values = [0.1, 0.5, 0.25, 0.75, 0.3];
-  assert.deepEqual(bootstrapMean(values, 7), bootstrapMean(values, 7));
-});
-
-Deno.test("the paired bootstrap sees differences, not the spread of scenarios", () => {
-  const before = [0, 0.2, 0.4, 0.6], after = before.map((x) => x + 0.25);
-  const paired = pairedBootstrap(before, after, { seed: 5 });
-  near(paired.difference, 0.25, 1e-12);
-  near(paired.low, 0.25, 1e-12);
-  near(paired.high, 0.25, 1e-12);
-});
-
-Deno.test("equal differences of rates have an interval all the same: that of what n scenarios did not show", () => {
-  const paired = ([before, after]: [number, number], n: number, alpha = 0.05) =>
-    pairedBootstrap(Array(n).fill(before), Array(n).fill(after), { seed: 1, alpha, bound: 1 });
-  // No other difference in 32: at most 10.89 % of scenarios have one (Clopper and Pearson).
-  const u = 0.10887;
-  const none = paired([0, 0], 32), all = paired([0, 1], 32), third = paired([1 / 3, 2 / 3], 32);
-  near(none.low, -u, 1e-4);
-  near(none.high, u, 1e-4);
-  assert.deepEqual([all.difference, all.high, all.n], [1, 1, 32]);
-  near(all.low, 1 - 2 * u, 1e-4);
-  near(third.low, 1 / 3 - u * 4 / 3, 1e-4);
-  near(third.high, 1 / 3 + u * 2 / 3, 1e-4);
-  assert.ok(paired([0, 0], 32, 0.005).high > none.high && paired([0, 0], 200).high < none.high);
 });
 
 Deno.test("McNemar's exact p is a binomial tail", () => {

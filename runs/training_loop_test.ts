@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
+import { evenExample } from "./paired_comparison.ts";
 import {
   eventsOf,
   ofKind,
@@ -79,7 +80,7 @@ class GivenAlgorithm implements Algorithm {
       failed: {},
       failure: null,
       scenarios: [],
-      by_example: { a: value, b: value },
+      by_example: { a: evenExample(value), b: evenExample(value) },
       deterministic: true,
     });
   }

@@ -12,7 +12,7 @@ import { writeFileAtomic } from "../core/files.ts";
 import { loadRunConfig } from "../config/load.ts";
 import { prepareRun } from "../runs/prepare.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "../runs/event.ts";
-import { pairedBootstrap } from "../runs/statistics.ts";
+import { evenExample, pairedBootstrap } from "../runs/paired_comparison.ts";
 import { textPlot } from "../runs/text_plot.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -51,7 +51,7 @@ function report(events: readonly RunEvent[]) {
   }));
   const before = rates[0]!, after = rates.at(-1)!;
   const ids = [...before.by_scenario.keys()];
-  const values = (rate: typeof before) => ids.map((id) => rate.by_scenario.get(id)!);
+  const values = (rate: typeof before) => ids.map((id) => evenExample(rate.by_scenario.get(id)!));
   const families = [...new Set(ids.map(family))];
   const meanOf = (rate: typeof before, of: readonly string[]) =>
     of.reduce((sum, id) => sum + rate.by_scenario.get(id)!, 0) / of.length;
@@ -60,7 +60,7 @@ function report(events: readonly RunEvent[]) {
     config: name,
     attempts_per_scenario: evaluations[0]!.scenarios[0]!.attempts,
     paired,
-    is_enough: paired.difference >= WANTED.rise && paired.low > WANTED.interval_above,
+    is_enough: paired.difference >= WANTED.rise && (paired.low ?? -1) > WANTED.interval_above,
     curve: rates.map((rate) => ({
       update: rate.update,
       all: meanOf(rate, ids),
@@ -84,15 +84,17 @@ function markdown(
 ): string {
   const columns = Object.keys(curve[0]!);
   const row = (cells: string[]) => `| ${cells.join(" | ")} |`;
-  const rise = (100 * paired.difference).toFixed(1);
+  const percents = (share: number | null) => share === null ? "none" : (100 * share).toFixed(1);
   return [
     `# ${name}`,
     "",
     `Command: \`deno task learn examples/${name}.toml\` (${scenarios.length} held-out scenarios, ` +
     `${attempts_per_scenario} attempts at each, the same random numbers each time).`,
     "",
-    `The pass rate rises by ${rise} points; the paired bootstrap interval over scenarios (95 %) goes from ` +
-    `${(100 * paired.low).toFixed(1)} to ${(100 * paired.high).toFixed(1)}.`,
+    `The pass rate rises by ${
+      percents(paired.difference)
+    } points; the paired bootstrap interval over scenarios (95 %) goes from ` +
+    `${percents(paired.low)} to ${percents(paired.high)}.`,
     "",
     row(columns),
     row(columns.map(() => "---")),

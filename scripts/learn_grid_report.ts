@@ -1,6 +1,6 @@
 /** What the runs of the learning grid come to, and which of them are missing. */
 
-import { pairedBootstrap } from "../runs/statistics.ts";
+import { evenExample, pairedBootstrap } from "../runs/paired_comparison.ts";
 
 /** One run of the grid. */
 export interface Cell {
@@ -53,11 +53,12 @@ function rise({ evaluations, seed }: GridLine): { value: number; text: string } 
   const first = evaluations[0]!.by_scenario, last = evaluations.at(-1)!.by_scenario;
   const ids = Object.keys(first);
   const { difference, low, high } = pairedBootstrap(
-    ids.map((id) => first[id]!),
-    ids.map((id) => last[id]!),
-    { seed },
+    ids.map((id) => evenExample(first[id]!)),
+    ids.map((id) => evenExample(last[id]!)),
+    { seed, bound: 1 },
   );
-  return { value: difference, text: `${points(difference)} (${points(low)} to ${points(high)})` };
+  const interval = low === null || high === null ? "" : ` (${points(low)} to ${points(high)})`;
+  return { value: difference, text: points(difference) + interval };
 }
 
 /** One table: a line for each seed, and mean and worst of all. */

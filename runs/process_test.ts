@@ -254,8 +254,9 @@ Deno.test(
       const rates = ofKind(events, "metrics").flatMap(({ values }) =>
         values["optimizer/learning_rate"] ?? []
       );
-      // Update 3 twice.
-      assert.deepEqual(rates, [0.01, 0.5, 0.5, 0.5]);
+      // Update 3 twice, and each update after it whose groups teach something.
+      assert.deepEqual(rates.slice(0, 2), [0.01, 0.5]);
+      assert.ok(rates.length > 2 && rates.slice(2).every((rate) => rate === 0.5), rates.join());
       const states = ofKind(events, "state").map(({ state, checkpoint }) => [state, checkpoint]);
       const name = "update_000002";
       assert.deepEqual(states, [["starting", name], ["running", name], ["running", name], [

@@ -1,6 +1,7 @@
 /** `svc doctor`: whether this machine can train, and what is missing. */
 
 import type { Command } from "commander";
+import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ServiceError } from "../core/errors.ts";
 import { jsonText } from "../core/text.ts";
 import { VERSION } from "../core/version.ts";
@@ -69,7 +70,15 @@ async function machineRows(): Promise<Row[]> {
   for (const [name, use] of PROGRAMS) {
     rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
   }
+  rows.push(["processes that commands leave", leftoversFact(await canFindLeftovers())]);
   return rows;
+}
+
+/** What it means for the commands of scenarios whether their processes are found. */
+export function leftoversFact(are_found: boolean): string {
+  return are_found
+    ? "are found and ended"
+    : "are found only in the command's own process group (needs Linux with /proc and grep -z)";
 }
 
 /** Opens a device and lets it go. Null when there is none. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { installCommand } from "./doctor.ts";
+import { canFindLeftovers } from "../agent/environment/leftovers.ts";
+import { installCommand, leftoversFact } from "./doctor.ts";
 import { runCommand } from "./testing.ts";
 
 Deno.test("the missing command is one line that can be copied", () => {
@@ -16,4 +17,6 @@ Deno.test("the doctor tells versions and variables, and ends with 0 or, without 
   assert.equal(install === null, device !== null);
   assert.equal(facts.deno.split(" ")[0], Deno.version.deno);
   assert.ok("DENO_WEBGPU_BACKEND" in facts);
+  assert.equal(facts["processes that commands leave"], leftoversFact(await canFindLeftovers()));
+  assert.match(leftoversFact(false), /only in the command's own process group.*grep -z/);
 });

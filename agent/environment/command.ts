@@ -7,6 +7,12 @@ import { killProcessesOf } from "./leftovers.ts";
 /** Bytes of stdout and of stderr that are kept; what follows is read and forgotten. */
 export const MAX_OUTPUT_BYTES = 1 << 20;
 
+/**
+ * Of a command as short as this only processes with greater numbers than its own are looked at afterwards. In a longer
+ * one the numbers could all have been given away and begun anew: 32,768 of them last for longer than this.
+ */
+export const SHORT_COMMAND_MS = 250;
+
 /** How long output may still arrive after everything is dead (a process that was not found can hold the pipe). */
 export const DRAIN_TIMEOUT_MS = 500;
 
@@ -55,10 +61,11 @@ async function deathSignalPrefix(): Promise<readonly string[]> {
 
 /**
  * Runs a program to its end, or kills its whole process group when the time is up or the signal aborts. What it
- * started in the background dies with it; on Linux, where it can be found by its home, in other sessions too.
+ * started in the background dies with it; on Linux, where it can be found by its home, in other sessions too; that takes
+ * `LOOK_TIMEOUT_MS` at most.
  *
  * @param options.cwd The program's folder and home; a real path.
- * @throws {ServiceError} `environment_failed` when the program cannot be started.
+ * @throws {ServiceError} `environment_failed` when the program cannot be started, or what it left not be looked for.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
   const { argv, cwd, clock, signal, timeout_ms } = options;
@@ -81,6 +88,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   }
   const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;
   const outputs = [new CappedOutput(child.stdout, cap), new CappedOutput(child.stderr, cap)] as const;
+  const started_ms = clock.monotonic_ms();
   const stop = new AbortController();
   let ended: CommandResult["ended"] = "exited";
   const end = (why: "timeout" | "cancelled") => {
@@ -95,8 +103,13 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   stop.abort();
   signal.removeEventListener("abort", abort);
   killGroup(child.pid);
-  await killProcessesOf(cwd);
-  await drain(outputs, clock);
+  const is_short = clock.monotonic_ms() - started_ms < SHORT_COMMAND_MS;
+  try {
+    // Also when the signal has aborted: what is cancelled leaves nothing either.
+    await killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0 });
+  } finally {
+    await drain(outputs, clock);
+  }
   if (ended === "exited" && status.signal !== null) ended = "killed";
   return {
     code: ended === "exited" ? status.code : null,

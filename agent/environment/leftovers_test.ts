@@ -1,8 +1,11 @@
-import { equal, ok } from "node:assert/strict";
+import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
-import { killLeftovers, killProcessesOf } from "./leftovers.ts";
+import { type Clock, ManualClock } from "../../core/clock.ts";
+import { runCommand, SHORT_COMMAND_MS } from "./command.ts";
+import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";
 
 const LINUX = Deno.build.os === "linux";
+const skipped = LINUX ? "" : " (skipped: needs Linux)";
 
 /** A run that verifies with a command whose child outlives the command. */
 const RUN = `
@@ -21,6 +24,48 @@ async function textOnceThere(path: string): Promise<string> {
   }
 }
 
+async function withFolder(body: (directory: string) => Promise<void>): Promise<void> {
+  const directory = await Deno.realPath(await Deno.makeTempDir());
+  try {
+    await body(directory);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+/** Numbers of the processes of which a file in `/proc` holds a text. */
+async function processesThatHold(text: string, file: "environ" | "cmdline"): Promise<number[]> {
+  const found: number[] = [];
+  for await (const { name } of Deno.readDir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const held = await Deno.readTextFile(`/proc/${name}/${file}`).catch(() => "");
+    if (held.includes(text)) found.push(Number(name));
+  }
+  return found;
+}
+
+/** A killed process is there for a while; one that nobody killed stays: the rounds have an end. */
+async function onceNone(look: () => Promise<number[]>): Promise<number[]> {
+  let found = await look();
+  for (let round = 0; found.length > 0 && round < 5000; round++) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    found = await look();
+  }
+  return found;
+}
+
+/** A process of a workspace that no command of this test started. */
+function startIn(workspace: string): Deno.ChildProcess {
+  return new Deno.Command("sleep", { args: ["1000"], env: { HOME: workspace } }).spawn();
+}
+
+/** Whether the system still gives away greater numbers than this: it begins anew when they are used up. */
+async function isBefore(pid: number): Promise<boolean> {
+  const later = new Deno.Command("true").spawn();
+  await later.status;
+  return later.pid > pid;
+}
+
 /** Gone, or dead and not yet collected by whoever inherits orphans: it has no memory any more. */
 async function isDead(pid: string): Promise<boolean> {
   const environment = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => "");
@@ -28,7 +73,7 @@ async function isDead(pid: string): Promise<boolean> {
 }
 
 Deno.test({
-  name: `what a killed run left running is ended, and nothing else${LINUX ? "" : " (skipped: needs Linux)"}`,
+  name: `what a killed run left running is ended, and nothing else${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -91,9 +136,7 @@ console.log(JSON.stringify(codes));
 `;
 
 Deno.test({
-  name: `nothing that a command started outlives it, in whatever session${
-    LINUX ? "" : " (skipped: needs Linux)"
-  }`,
+  name: `nothing that a command started outlives it, in whatever session${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -110,12 +153,93 @@ Deno.test({
       }).output();
       equal(new TextDecoder().decode(run.stdout), `${JSON.stringify(ESCAPES.map(() => 0))}\n`);
       for (const i of ESCAPES.keys()) {
-        const pid = (await Deno.readTextFile(join(directory, String(i), "pid"))).trim();
-        ok(/^\d+$/.test(pid) && await isDead(pid), ESCAPES[i]);
-        equal(await killProcessesOf(join(directory, String(i))), 0, ESCAPES[i]);
+        const workspace = join(directory, String(i));
+        ok(/^\d+$/.test((await Deno.readTextFile(join(workspace, "pid"))).trim()), ESCAPES[i]);
+        deepEqual(await onceNone(() => processesThatHold(`HOME=${workspace}\0`, "environ")), [], ESCAPES[i]);
       }
     } finally {
       await Deno.remove(directory, { recursive: true });
     }
   },
 });
+
+Deno.test({
+  name: `a process whose memory cannot be read holds nobody for more than LOOK_TIMEOUT_MS${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (directory) => {
+      // Reading it blocks, as it does where the system holds a process's memory.
+      await Deno.mkdir(join(directory, "77"));
+      ok((await new Deno.Command("mkfifo", { args: [join(directory, "77/environ")] }).output()).success);
+      const clock = new ManualClock();
+      let ended = false;
+      const killing = killProcessesOf("/nowhere", { clock, proc: directory }).finally(() => ended = true);
+      const refused = rejects(killing, {
+        code: "environment_failed",
+        message: /^Cannot look for processes that a command left: .* could not be read within 10 s/,
+      });
+      await clock.advance(LOOK_TIMEOUT_MS - 1);
+      equal(ended, false);
+      equal(clock.sleeping, 1);
+      await clock.advance(1);
+      await refused;
+      deepEqual(await onceNone(() => processesThatHold(`${directory}/77/environ`, "cmdline")), []);
+    }),
+});
+
+Deno.test({
+  name: `a search that does not find even itself is known to find nothing${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (directory) => {
+      equal(await canFindLeftovers(), true);
+      await Deno.mkdir(join(directory, "77"));
+      await Deno.writeTextFile(join(directory, "77/environ"), "HOME=/nowhere\0");
+      equal(await canFindLeftovers({ proc: directory }), false);
+      equal(await killProcessesOf("/nowhere", { proc: directory }), 0);
+    }),
+});
+
+Deno.test({
+  name: `only processes with greater numbers are looked at, unless the numbers began anew${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (workspace) => {
+      const left = startIn(workspace);
+      const spared = await killProcessesOf(workspace, { after: left.pid });
+      if (await isBefore(left.pid)) equal(spared, 0);
+      ok(await killProcessesOf(workspace, { after: left.pid - 1 }) >= 1);
+      equal((await left.status).signal, "SIGKILL");
+      const other = startIn(workspace);
+      // No system has that many: every number is smaller, as after a new beginning.
+      ok(await killProcessesOf(workspace, { after: 2 ** 30 }) >= 1);
+      equal((await other.status).signal, "SIGKILL");
+    }),
+});
+
+for (const [elapsed_ms, is_found] of [[SHORT_COMMAND_MS - 1, false], [SHORT_COMMAND_MS, true]] as const) {
+  Deno.test({
+    name: `after a command of ${elapsed_ms} ms ${
+      is_found ? "all" : "younger"
+    } processes are looked at${skipped}`,
+    ignore: !LINUX,
+    fn: () =>
+      withFolder(async (workspace) => {
+        const older = startIn(workspace);
+        const still = new ManualClock();
+        let now_ms = 0;
+        const clock: Clock = {
+          wall_ms: () => still.wall_ms(),
+          monotonic_ms: () => now_ms += elapsed_ms,
+          sleep: (ms, signal) => still.sleep(ms, signal),
+        };
+        const { signal } = new AbortController();
+        await runCommand({ argv: ["true"], cwd: workspace, timeout_ms: 1000, clock, signal });
+        const left = () => processesThatHold(`HOME=${workspace}\0`, "environ");
+        if (is_found) deepEqual(await onceNone(left), []);
+        else if (await isBefore(older.pid)) deepEqual(await left(), [older.pid]);
+        if (!is_found) older.kill("SIGKILL");
+        await older.status;
+      }),
+  });
+}

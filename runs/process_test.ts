@@ -5,7 +5,16 @@ import { ServiceError } from "../core/errors.ts";
 import type { RunEvent } from "./event.ts";
 import { readEvents } from "./event_log.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, failAt, MORE, ofKind, superviseInstead, testPipe, withFolder } from "./testing_run.ts";
+import {
+  copyFolder,
+  eventsOf,
+  failAt,
+  MORE,
+  ofKind,
+  superviseInstead,
+  testPipe,
+  withFolder,
+} from "./testing_run.ts";
 import type { PlanWarning } from "./warnings.ts";
 import * as testing from "./testing_run.ts";
 
@@ -318,14 +327,6 @@ Deno.test("metrics are also written as CSV where a path is given", strict, async
     assert.ok(lines.some((line) => /,1,1,optimizer\/learning_rate,0\.01$/.test(line)));
   });
 });
-
-function copyFolder(from: string, to: string): void {
-  Deno.mkdirSync(to, { recursive: true });
-  for (const { name, isDirectory } of Deno.readDirSync(from)) {
-    if (isDirectory) copyFolder(`${from}/${name}`, `${to}/${name}`);
-    else Deno.copyFileSync(`${from}/${name}`, `${to}/${name}`);
-  }
-}
 
 Deno.test("a run that loses its place on the way fails, with the place and no stack", strict, async () => {
   await withFolder(async (root) => {

@@ -5,7 +5,7 @@ import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/test
 import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, ManualClock } from "../core/clock.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
-import type { EngineMethod } from "../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods } from "../trainer/engine/protocol.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 import { identityOf } from "./config_identity.ts";
@@ -36,10 +36,12 @@ class WordChat extends TextChat {
 }
 
 /** The share of vowels in what was said: it differs from member to member, and training raises it. */
-function vowels(said: readonly string[]): number {
+export function vowels(said: readonly string[]): number {
   const text = said.join("");
   return [...text].filter((char) => "aeiou".includes(char)).length / Math.max(1, text.length);
 }
+
+const HELDOUT = ["kl", "mn", "op"];
 
 export const MORE = `
 [evaluation]
@@ -131,7 +133,7 @@ const sequence = (first: number): SftSequence => ({
 
 function prepared(config: ResolvedConfig): PreparedRun {
   const scenarios = testScenarios("ab", "cd", "ef", "gh", "ij");
-  const heldout = config.evaluation ? testScenarios("kl", "mn", "op") : null;
+  const heldout = config.evaluation ? testScenarios(...HELDOUT) : null;
   const rows = { sequences: [1, 2, 3, 4, 5].map(sequence), rows: 5, truncated: [] };
   return {
     config,
@@ -161,6 +163,42 @@ export function superviseInstead(config: ResolvedConfig): void {
   delete config.agent;
   config.sft = { data: "rows.jsonl", packing: true, train_on: "assistant", template_variables: {} };
   config.training.batch_tokens = 12;
+}
+
+/**
+ * Held-out pass rates by update, whatever was said; the reward of training is the share of vowels. `refuse` follows
+ * the updates that an engine has done, so that a run that goes on from a checkpoint is measured as one that never left.
+ *
+ * @param passing How many of the three held-out scenarios pass after update 0, 1, 2, …
+ */
+export function heldoutByUpdate(passing: readonly number[]): {
+  refuse: (method: EngineMethod, request: unknown) => void;
+  verify: (scenario: string, said: string[]) => number;
+} {
+  let update = 0;
+  return {
+    refuse(method, request) {
+      if (method === "load") update = 0;
+      else if (method === "train_step") update++;
+      else if (method === "checkpoint_load") {
+        const { directory } = request as EngineMethods["checkpoint_load"]["request"];
+        update = Number(/update_(\d+)$/.exec(directory)![1]);
+      }
+    },
+    verify(scenario, said) {
+      const place = HELDOUT.indexOf(scenario);
+      return place < 0 ? vowels(said) : place < passing[update]! ? 1 : 0;
+    },
+  };
+}
+
+/** What a kill leaves: a copy of a folder as it is at this moment. */
+export function copyFolder(from: string, to: string): void {
+  Deno.mkdirSync(to, { recursive: true });
+  for (const { name, isDirectory } of Deno.readDirSync(from)) {
+    if (isDirectory) copyFolder(`${from}/${name}`, `${to}/${name}`);
+    else Deno.copyFileSync(`${from}/${name}`, `${to}/${name}`);
+  }
 }
 
 /** Every event of a run, once it has ended. */

@@ -11,7 +11,7 @@ import {
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
 import { isNotBuilt } from "../config/not_built.ts";
 import { assert, ServiceError } from "../core/errors.ts";
-import { writeFileAtomic } from "../core/files.ts";
+import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 
@@ -115,7 +115,7 @@ export function starterConfig(algorithm: StarterAlgorithm): string {
 
 /** Writes the configuration. @throws {ServiceError} `already_exists`. */
 export async function writeStarterConfig(path: string, algorithm: StarterAlgorithm): Promise<void> {
-  const exists = await Deno.lstat(path).then(() => true, () => false);
+  const exists = await isPresent(path);
   if (exists) {
     throw new ServiceError("already_exists", `Cannot write ${path}: it exists; name another file`, { path });
   }

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { killLeftovers } from "../agent/environment/leftovers.ts";
 import { removeFolder } from "../agent/environment/workspace.ts";
 import { doing } from "../core/errors.ts";
+import { isPresent } from "../core/files.ts";
 
 const PREFIX = "svc-eval-";
 
@@ -31,7 +32,7 @@ export async function openScratchFolder(parent?: string): Promise<ScratchFolder>
       const lock = await Deno.open(`${path}/${LOCK}`, { write: true, createNew: true });
       await lock.lock(true);
       // Whoever swept in between took it for a dead one's.
-      const is_there = await Deno.lstat(`${path}/${LOCK}`).then(() => true, () => false);
+      const is_there = await isPresent(`${path}/${LOCK}`);
       if (!is_there) {
         lock.close();
         continue;

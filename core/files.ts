@@ -88,6 +88,28 @@ export async function whyNotWritable(path: string, kind: "file" | "folder"): Pro
   }
 }
 
+/** Whether anything lies under a path: a link to nothing is something too. */
+export async function isPresent(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
+
+/** For `catch`: what is not there need not be removed or copied. */
+export function ignoreMissing(error: unknown): void {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}
+
+/**
+ * Opens a file for reading unless it is a folder, or a pipe or device, which could block for ever.
+ *
+ * @throws {ServiceError} `path_not_found`.
+ */
+export async function openRegularFile(path: string): Promise<Deno.FsFile> {
+  return await doing(`read ${path}`, async () => {
+    if ((await Deno.stat(path)).isFile) return await Deno.open(path, { read: true });
+    throw new ServiceError("path_not_found", `Cannot read ${path}: it is not a regular file`, { path });
+  }, "path_not_found");
+}
+
 /** The SHA-256 of a file in lower-case hex, read in pieces. */
 export async function sha256OfFile(path: string): Promise<string> {
   const { createHash } = await import("node:crypto");

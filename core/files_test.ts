@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { sha256OfFile, writeFileAtomic } from "./files.ts";
+import { ignoreMissing, isPresent, openRegularFile, sha256OfFile, writeFileAtomic } from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
@@ -64,5 +64,39 @@ Deno.test({
       );
       assert.equal(await Deno.readTextFile(path), old);
       assert.deepEqual(await namesIn(directory), ["file"]);
+    }),
+});
+
+Deno.test({
+  name: "only a regular file is opened: a pipe would hold the reader for ever",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const path = `${directory}/file`, refused = { name: "ServiceError", code: "path_not_found" };
+      await assert.rejects(openRegularFile(path), {
+        ...refused,
+        message: `Cannot read ${path}: there is no such file or folder`,
+      });
+      await Deno.writeTextFile(path, "a");
+      (await openRegularFile(path)).close();
+      const message = /^Cannot read .*: it is not a regular file$/;
+      await assert.rejects(openRegularFile(directory), { ...refused, message });
+      if (Deno.build.os === "windows") return;
+      assert.ok((await new Deno.Command("mkfifo", { args: [`${path}.pipe`] }).output()).success);
+      await assert.rejects(openRegularFile(`${path}.pipe`), { ...refused, message });
+    }),
+});
+
+Deno.test({
+  name: "what is not there is not missed, a link to nothing is there, and other failures go on",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      await Deno.symlink("nothing", `${directory}/link`);
+      const found = ["link", "none", "."].map((name) => isPresent(`${directory}/${name}`));
+      assert.deepEqual(await Promise.all(found), [true, false, true]);
+      await Deno.remove(`${directory}/none`).catch(ignoreMissing);
+      // A folder that is not empty.
+      await assert.rejects(Deno.remove(directory).catch(ignoreMissing), /os error/);
     }),
 });

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import { doing, ServiceError, systemError } from "../core/errors.ts";
-import { sha256OfFile } from "../core/files.ts";
+import { isPresent, sha256OfFile } from "../core/files.ts";
 import { reasonOf } from "../core/system_errors.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
 import type { Identity } from "./config_identity.ts";
@@ -160,10 +160,6 @@ async function measureFiles(
     measured[name] = { size_bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
   }
   return measured;
-}
-
-async function isPresent(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, () => false);
 }
 
 /** Clears what a crash left: unfinished folders go, and one that was about to be replaced comes back. */

@@ -1,6 +1,6 @@
 /** The file operations that a checkpoint is made of, so that tests can make any of them fail. */
 
-import { makeFolder, syncDirectory } from "../core/files.ts";
+import { ignoreMissing, makeFolder, syncDirectory } from "../core/files.ts";
 
 export interface FileOperations {
   makeDirectory(path: string): Promise<void>;
@@ -29,10 +29,6 @@ export const systemFiles: FileOperations = {
   syncDirectory,
   rename: (from, to) => Deno.rename(from, to),
   async remove(path) {
-    try {
-      await Deno.remove(path, { recursive: true });
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
+    await Deno.remove(path, { recursive: true }).catch(ignoreMissing);
   },
 };

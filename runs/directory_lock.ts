@@ -2,6 +2,7 @@
 
 import { dirname } from "node:path";
 import { doing, ServiceError } from "../core/errors.ts";
+import { isPresent } from "../core/files.ts";
 
 /** A lock that is removed while it is opened is another file at the next look: so many times it is tried again. */
 const MAX_TRIES = 10;
@@ -86,7 +87,7 @@ async function isStill(path: string, file: Deno.FsFile): Promise<boolean> {
 async function missingFolders(directory: string): Promise<string[]> {
   const missing: string[] = [];
   for (let at = directory; at !== dirname(at); at = dirname(at)) {
-    if (await Deno.lstat(at).then(() => true, () => false)) break;
+    if (await isPresent(at)) break;
     missing.push(at);
   }
   return missing;

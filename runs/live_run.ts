@@ -3,7 +3,7 @@
 import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, timestamp } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
-import { writeFileAtomic } from "../core/files.ts";
+import { ignoreMissing, writeFileAtomic } from "../core/files.ts";
 import { CHECKPOINT_ADAPTER } from "../trainer/engine/protocol.ts";
 import { ActivityFeed } from "./activity.ts";
 import {
@@ -158,6 +158,7 @@ export class LiveRun {
   async #copyBestAdapter(directory: string): Promise<void> {
     const { best, update } = this.state;
     if (!best || best.update === update) return;
+    // Whoever took the best adapter away while the run goes on does without it.
     await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
   }
 
@@ -180,9 +181,4 @@ export class LiveRun {
     this.#has_checkpoint = is_own;
     this.saved_update = is_own ? this.state.update : null;
   }
-}
-
-/** Whoever took the best adapter away while the run goes on does without it. */
-function ignoreMissing(error: unknown): void {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

@@ -4,6 +4,7 @@ import { errorRecord, ServiceError } from "../core/errors.ts";
 import { streamKey } from "../core/random.ts";
 import type { Message } from "../agent/rollout/trajectory.ts";
 import type { ToolDefinition } from "../agent/tools/tool.ts";
+import { CHECKPOINT_ADAPTER } from "../trainer/engine/protocol.ts";
 import { openAiTool, type ToolDefinition as OpenAiTool } from "../trainer/tokenizer/messages.ts";
 import type { GenerateAnswer } from "./agent_host.ts";
 import type { Algorithm, EvaluationResult } from "./algorithm.ts";
@@ -69,7 +70,7 @@ async function adapterSource(command: EvaluateCommand | GenerateCommand, { check
       `Cannot ${command.command}: there is no checkpoint ${checkpoint}`,
     );
   }
-  return { type: "file" as const, path: `${checkpoints}/${checkpoint}/adapter.gguf` };
+  return { type: "file" as const, path: `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}` };
 }
 
 function ignoreLostDevice(error: unknown): void {

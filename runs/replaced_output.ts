@@ -3,6 +3,7 @@
 import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { ignoreMissing, isPresent } from "../core/files.ts";
 import { siblingAdapter } from "./kept_adapters.ts";
 
 /** Whether a text is that of `run.json`, or was one before it was damaged. */
@@ -141,10 +142,6 @@ export function occupied({ key, path }: ExistingOutput, has_run: boolean): Servi
   );
 }
 
-async function isPresent(path: string): Promise<boolean> {
-  return await Deno.lstat(path).then(() => true, () => false);
-}
-
 async function removeIfPresent(path: string): Promise<void> {
   if (await isPresent(path)) await Deno.remove(path, { recursive: true });
 }
@@ -189,9 +186,7 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   if (!await isPresent(aside)) return;
   // Not recursive: whatever took the adapter's place since it was looked at stays.
   for (const path of adapterFiles({ output })) {
-    await Deno.remove(path).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await Deno.remove(path).catch(ignoreMissing);
   }
   const folders = [`${run.directory}/checkpoints`, `${run.directory}/trajectories`];
   for (const place of [checkpoint?.directory, observe?.directory, ...folders]) {

@@ -1,6 +1,6 @@
 /** The files that a completed run leaves. */
 
-import { sha256OfFile } from "../core/files.ts";
+import { ignoreMissing, sha256OfFile } from "../core/files.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import { type KeptAdapter, keptAdapters } from "./kept_adapters.ts";
 import type { LiveRun } from "./live_run.ts";
@@ -38,11 +38,7 @@ export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<
   await tell("adapter", chosen);
   if (other) await tell(`adapter_${other.which}`, other);
   // The best one's own file is there for a run that evaluates, and stays where it was not chosen.
-  if (run.state.best && other?.which !== "best") await removeIfPresent(run.bestAdapterPath);
-}
-
-async function removeIfPresent(path: string): Promise<void> {
-  await Deno.remove(path).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
+  if (run.state.best && other?.which !== "best") {
+    await Deno.remove(run.bestAdapterPath).catch(ignoreMissing);
+  }
 }

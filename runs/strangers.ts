@@ -6,6 +6,7 @@
 
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { isPresent } from "../core/files.ts";
 import { isWrittenAdapter } from "../trainer/formats/adapter.ts";
 import { isWrittenPeft } from "../trainer/formats/peft.ts";
 import { METRICS_CSV_HEADER } from "./metrics_csv.ts";
@@ -139,8 +140,4 @@ export async function beginsWith(path: string, beginning: string): Promise<boole
   const bytes = new Uint8Array(beginning.length);
   const read = await file.read(bytes) ?? 0;
   return beginning.startsWith(new TextDecoder().decode(bytes.subarray(0, read)));
-}
-
-async function isPresent(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, () => false);
 }

@@ -1,8 +1,8 @@
 /** Lines of a JSONL file, one at a time, each with its number: UTF-8, with or without a byte order mark. */
 
-import { doing, ServiceError } from "../../core/errors.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { openRegularFile } from "../../core/files.ts";
 import { parseJson } from "../../core/json.ts";
-import { reasonOf } from "../../core/system_errors.ts";
 
 /** Longest line in bytes; a longer one is refused by its number before it is held whole. */
 export const MAX_LINE_BYTES = 16 << 20;
@@ -104,20 +104,6 @@ export async function* readLines(
   }
   const last = check(splitter.end());
   if (last) yield last;
-}
-
-async function openRegularFile(path: string): Promise<Deno.FsFile> {
-  let info: Deno.FileInfo;
-  try {
-    info = await Deno.stat(path);
-  } catch (cause) {
-    const reason = cause instanceof Deno.errors.NotFound ? "no such file" : reasonOf(cause);
-    throw new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path }, { cause });
-  }
-  if (!info.isFile) {
-    throw new ServiceError("path_not_found", `Cannot read ${path}: not a regular file`, { path });
-  }
-  return await doing(`read ${path}`, () => Deno.open(path));
 }
 
 /** The object of one line. @throws {ServiceError} `data_invalid` with file and line. */

@@ -5,20 +5,21 @@
 
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import { EngineClient, type EnginePort } from "./client.ts";
-import type {
-  AdapterFacts,
-  AdapterSource,
-  DeviceFacts,
-  EngineCounters,
-  EngineMessage,
-  EngineMethod,
-  EngineMethods,
-  EngineRequest,
-  GenerationStop,
-  LoadRequest,
-  LoraShape,
-  ModelFacts,
-  TokenBlock,
+import {
+  type AdapterFacts,
+  type AdapterSource,
+  CHECKPOINT_ADAPTER,
+  type DeviceFacts,
+  type EngineCounters,
+  type EngineMessage,
+  type EngineMethod,
+  type EngineMethods,
+  type EngineRequest,
+  type GenerationStop,
+  type LoadRequest,
+  type LoraShape,
+  type ModelFacts,
+  type TokenBlock,
 } from "./protocol.ts";
 import { type BigramAdapter, BigramModel, copyBigramAdapter, maskedPositions } from "./scripted_model.ts";
 import {
@@ -152,12 +153,12 @@ export class ScriptedEngine {
     },
     checkpoint_save: ({ adapter, directory }) => {
       Deno.mkdirSync(directory, { recursive: true });
-      Deno.writeFileSync(`${directory}/adapter.gguf`, serializeAdapter(this.#adapter(adapter)));
+      Deno.writeFileSync(`${directory}/${CHECKPOINT_ADAPTER}`, serializeAdapter(this.#adapter(adapter)));
       return null;
     },
     checkpoint_load: ({ adapter, directory }) => {
       if (this.#adapters.has(adapter)) this.#refuseLive(adapter);
-      this.#adapters.set(adapter, parseAdapter(Deno.readFileSync(`${directory}/adapter.gguf`)));
+      this.#adapters.set(adapter, parseAdapter(Deno.readFileSync(`${directory}/${CHECKPOINT_ADAPTER}`)));
       return this.#adapterFacts(adapter);
     },
     sequence_open: (request) => this.#open(request),

@@ -4,7 +4,8 @@ import { DECODED_TYPES, type DecodedType, ggmlType, isDecodedType } from "./ggml
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
-import { formatError, openRegularFile } from "./model_file.ts";
+import { openRegularFile } from "../../core/files.ts";
+import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";
 
 /** What a getter wants of a metadata entry, and how it gets it; undefined when it is not there. */

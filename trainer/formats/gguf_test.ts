@@ -158,6 +158,6 @@ Deno.test({
   ...STRICT,
   async fn() {
     await assert.rejects(openGguf("/nowhere/model.gguf"), { code: "path_not_found" });
-    await assert.rejects(openGguf("/tmp"), { code: "format_invalid", message: /not a regular file/ });
+    await assert.rejects(openGguf("/tmp"), { code: "path_not_found", message: /not a regular file/ });
   },
 });

@@ -2,7 +2,7 @@
 
 import { basename, dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
-import { writeFileAtomic } from "../../core/files.ts";
+import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
 import { LORA_TARGETS } from "../engine/protocol.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
@@ -177,9 +177,7 @@ function refusePermuted(architecture: string): void {
 }
 
 async function removeTree(path: string): Promise<void> {
-  await Deno.remove(path, { recursive: true }).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
+  await Deno.remove(path, { recursive: true }).catch(ignoreMissing);
 }
 
 async function renameIfThere(from: string, to: string): Promise<boolean> {

@@ -4,7 +4,8 @@ import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { alignedBytes } from "./float16.ts";
 import { duplicateKey } from "./json_keys.ts";
-import { formatError, openRegularFile } from "./model_file.ts";
+import { openRegularFile } from "../../core/files.ts";
+import { formatError } from "./model_file.ts";
 
 /** Longest header in bytes, as the format's own reader has it. */
 export const MAX_SAFETENSORS_HEADER_BYTES = 100_000_000;

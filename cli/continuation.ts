@@ -1,6 +1,6 @@
 /** What is said when a run is interrupted: what that cost, and the command that goes on. */
 
-import { CHECKPOINT_SECTION, suggestedCheckpoint } from "../runs/warnings.ts";
+import { CHECKPOINT_SECTION } from "../runs/warnings.ts";
 
 /** The `svc train` that was interrupted. */
 export interface TrainCommand {
@@ -10,9 +10,8 @@ export interface TrainCommand {
   overrides: readonly string[];
   /** The checkpoint that a fork began with. */
   fork: string | null;
-  has_checkpoint_section: boolean;
-  /** Updates of the run, where the configuration says. */
-  updates: number | undefined;
+  /** The lines with which the configuration would have a `[checkpoint]`; null where it has one. */
+  missing_checkpoint: string | null;
 }
 
 /** A word as a POSIX shell reads it back. */
@@ -36,10 +35,9 @@ export function interruptionText(command: TrainCommand, kept: "all" | "up_to_che
   // Without a checkpoint of its own a fork would begin at update 0, without its parent's adapter.
   const again = command.fork === null ? resume : commandText(command, ["--fork", command.fork, "--force"]);
   const lost = "what was learned since the start is lost";
-  if (command.has_checkpoint_section) {
+  if (command.missing_checkpoint === null) {
     return `${lost}: no checkpoint was written yet; start again with: ${again}`;
   }
-  const every = suggestedCheckpoint(command.updates);
   return `${lost}: ${command.path} has no ${CHECKPOINT_SECTION}. With these lines it is kept:\n` +
-    `${every}\nstart again with: ${again}`;
+    `${command.missing_checkpoint}\nstart again with: ${again}`;
 }

@@ -32,7 +32,7 @@ Deno.test("a wrong command line goes to standard error and ends with 2", async (
       [["tols"], /Did you mean tools\?/],
       [["tools", "list"], /missing required argument 'config'/],
       [["tools", "list", EXAMPLE, "--jason"], /unknown option '--jason'/],
-      [["tools", "list", EXAMPLE, "another"], /\nanother: is no override: write key=value/],
+      [["tools", "list", EXAMPLE, "another"], /\n {2}another: is no override: write key=value/],
       [["inspect", EXAMPLE, "another"], /too many arguments/],
       [["init", "--algorithm", "ppo"], /Allowed choices are agent_grpo, sft/],
     ] as [string[], RegExp][]

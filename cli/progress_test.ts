@@ -139,14 +139,20 @@ Deno.test("texts of others cannot steer the terminal", () => {
   const forged = "x\nrun completed after update 9";
   handle({ kind: "warning", code: "no_heldout", message: forged });
   handle({ kind: "log", level: "warning", message: forged });
-  handle({
-    ...{ kind: "end", state: "failed", reason: "internal", detail: forged, update: 1, evaluation: null },
-    ...{ plot: null, adapter: forged, deterministic: true },
-    adapter_update: 2,
-    other_adapter: null,
-  });
+  const end = {
+    kind: "end",
+    detail: forged,
+    update: 1,
+    evaluation: null,
+    plot: null,
+    adapter: forged,
+  } as const;
+  const rest = { adapter_update: 2, other_adapter: null, deterministic: true };
+  handle({ ...end, ...rest, state: "interrupted", reason: null });
+  // The reason of a failure goes to standard error.
+  handle({ ...end, ...rest, state: "failed", reason: "internal" });
   const begins = terminal.out.split("\n").filter((line) => line.startsWith("run "));
-  assert.deepEqual(begins, ["run failed after update 1: x"]);
+  assert.deepEqual(begins, ["run interrupted after update 1: x", "run failed after update 1: internal"]);
 });
 
 const rate = (rate: number, low: number, high: number) => ({ rate, low, high, n: 32, attempts: 64 });

@@ -6,6 +6,7 @@ import type { RunConfig } from "../config/schema.ts";
 import { ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import type { EndEvent, RunEvent } from "../runs/event.ts";
+import { suggestedCheckpoint } from "../runs/warnings.ts";
 import type { CliContext, LiveRun, StartRunOptions } from "./context.ts";
 import { interruptionText, type TrainCommand } from "./continuation.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
@@ -109,9 +110,12 @@ function commandOf(path: string, overrides: readonly string[], { fork, config }:
   fork: string | null;
   config: RunConfig;
 }): TrainCommand {
-  const has_checkpoint_section = config.checkpoint !== undefined;
-  const updates = config.agent?.updates ?? config.training.updates;
-  return { path, overrides, fork, has_checkpoint_section, updates };
+  return {
+    path,
+    overrides,
+    fork,
+    missing_checkpoint: config.checkpoint ? null : suggestedCheckpoint(config),
+  };
 }
 
 async function train(

@@ -188,7 +188,7 @@ Deno.test("overrides reach the configuration of the run", async () => {
   assert.deepEqual([training.lr, name], [1e-3, "other"]);
   const wrong = new ScriptedRun(completing);
   assert.equal(await wrong.train(EXAMPLE, "training.lr=fast"), 2);
-  assert.match(wrong.terminal.err, /: 1 problem\ntraining\.lr=fast: must be a number/);
+  assert.match(wrong.terminal.err, /: 1 problem\n {2}training\.lr=fast: must be a number/);
   assert.equal(wrong.started, null);
 });
 

@@ -1,6 +1,7 @@
 /** What a configuration should make its author think of, though it is no error. */
 
 import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../config/derive.ts";
+import type { RunConfig } from "../config/schema.ts";
 import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 
 /** What a plan can warn of: the specification's closed list, which nothing is added to. */
@@ -64,8 +65,9 @@ export const CHECKPOINT_SECTION = "[checkpoint]";
 const LOST_SHARE = 0.1;
 
 /** The lines of a configuration that keep what is learned: ten checkpoints a run, or one every ten updates. */
-export function suggestedCheckpoint(updates?: number): string {
-  const every = Math.min(DEFAULT_CHECKPOINT_EVERY, Math.ceil((updates ?? Infinity) * LOST_SHARE));
+export function suggestedCheckpoint({ agent, training }: Pick<RunConfig, "agent" | "training">): string {
+  const updates = agent?.updates ?? training.updates ?? Infinity;
+  const every = Math.min(DEFAULT_CHECKPOINT_EVERY, Math.ceil(updates * LOST_SHARE));
   return `${CHECKPOINT_SECTION}\nevery_updates = ${every}`;
 }
 
@@ -89,7 +91,7 @@ export function configWarnings(
       "no_checkpoint",
       "checkpoint",
       `without ${CHECKPOINT_SECTION} an interruption loses everything that was learned: the run starts again at its ` +
-        `first update. These lines of the configuration prevent it:\n${suggestedCheckpoint(agent?.updates)}`,
+        `first update. These lines of the configuration prevent it:\n${suggestedCheckpoint(config)}`,
     );
   }
   const { chat_template } = config.model;
@@ -121,7 +123,10 @@ export function configWarnings(
     warn(
       "group_too_small",
       "agent.group_size",
-      `the baseline is the mean of ${group_size - 1} other rewards`,
+      `each attempt is compared with only ${group_size - 1} other${
+        group_size === 2 ? "" : "s"
+      }, so advantages are ` +
+        `noisy: set agent.group_size to ${SMALL_GROUP} or more`,
     );
   }
   if (kl_coefficient > 0 && kl_reference === "base" && lora.init_adapter !== undefined) {

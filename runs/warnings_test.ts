@@ -60,7 +60,37 @@ Deno.test("a run without [checkpoint] is told what an interruption costs, and wh
   config.agent!.updates = 30;
   const [warning] = configWarnings(config, { context_length: 256, probe });
   assert.match(warning!.message, /an interruption loses everything.*\n\[checkpoint\]\nevery_updates = 3$/);
-  const every = (updates?: number) => Number(suggestedCheckpoint(updates).split(" = ")[1]);
+  const { training } = config;
+  const every = (updates?: number, sft_updates?: number) =>
+    Number(
+      suggestedCheckpoint({
+        training: sft_updates === undefined ? training : { ...training, updates: sft_updates },
+        agent: updates === undefined ? undefined : { ...config.agent!, updates },
+      }).split(" = ")[1],
+    );
   // A tenth of the run, at least one update and at most the default.
-  assert.deepEqual([1, 6, 10, 11, 100, 101, undefined].map(every), [1, 1, 1, 2, 10, 10, 10]);
+  assert.deepEqual([1, 6, 10, 11, 100, 101].map((updates) => every(updates)), [1, 1, 1, 2, 10, 10]);
+  // Of sft the section [training] says how many, or nobody does.
+  assert.deepEqual([every(undefined, 20), every()], [2, 10]);
+});
+
+Deno.test("of sft the warning suggests what an interruption suggests", () => {
+  const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
+  delete config.agent;
+  config.training.updates = 20;
+  const [warning] = configWarnings(config, { context_length: 256, probe });
+  assert.ok(warning!.message.endsWith(`\n${suggestedCheckpoint(config)}`));
+  assert.match(warning!.message, /every_updates = 2$/);
+});
+
+Deno.test("a small group is warned about with the key and the size that is enough", () => {
+  const messages = (group_size: number) => {
+    const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"\n[checkpoint]');
+    config.agent!.group_size = group_size;
+    return configWarnings(config, { context_length: 256, probe }).map(({ message }) => message);
+  };
+  const rest = "so advantages are noisy: set agent.group_size to 4 or more";
+  assert.deepEqual(messages(2), [`each attempt is compared with only 1 other, ${rest}`]);
+  assert.deepEqual(messages(3), [`each attempt is compared with only 2 others, ${rest}`]);
+  assert.deepEqual(messages(4), []);
 });

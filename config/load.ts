@@ -12,7 +12,7 @@ import { applyOverrides, type Override, overrideAt, readOverrides } from "./over
 import { configError, type ConfigProblem, sortProblems } from "./problems.ts";
 import { checkRules } from "./rules.ts";
 import { type RunConfig, runConfigSchema } from "./schema.ts";
-import { parseToml, type TomlSyntaxError, type TomlTree, valueAt } from "./toml_tree.ts";
+import { isPrefix, parseToml, type TomlSyntaxError, type TomlTree, valueAt } from "./toml_tree.ts";
 
 /** Largest configuration file. */
 export const MAX_CONFIG_BYTES = 1 << 20;
@@ -174,10 +174,6 @@ function firstOfEach(findings: readonly Finding[]): Finding[] {
     const key = JSON.stringify(path);
     return !seen.has(key) && seen.add(key);
   });
-}
-
-function isPrefix(prefix: readonly (string | number)[], path: readonly (string | number)[]): boolean {
-  return prefix.length <= path.length && prefix.every((part, i) => String(part) === String(path[i]));
 }
 
 /** Integer keys that were written as floats: the schema alone would take `8.0` for 8. */

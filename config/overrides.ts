@@ -5,7 +5,7 @@ import { z } from "zod";
 import { describeKeys, schemaAt, tableWithin, unwrap } from "./describe.ts";
 import type { KeyLines } from "./locate.ts";
 import type { ConfigProblem } from "./problems.ts";
-import { parseToml, type TomlTree, valueAt } from "./toml_tree.ts";
+import { isPrefix, parseToml, type TomlTree, valueAt } from "./toml_tree.ts";
 
 type Path = readonly (string | number)[];
 
@@ -157,8 +157,4 @@ function shared(a: Path, b: Path): number {
   let length = 0;
   while (length < Math.min(a.length, b.length) && String(a[length]) === String(b[length])) length++;
   return length;
-}
-
-function isPrefix(prefix: Path, path: Path): boolean {
-  return shared(prefix, path) === prefix.length;
 }

@@ -79,3 +79,8 @@ export function valueAt(tree: unknown, path: readonly PropertyKey[]): unknown {
   }
   return value;
 }
+
+/** Whether a path is another one, or a table above it. Indices of lists may be numbers or text. */
+export function isPrefix(prefix: readonly PropertyKey[], path: readonly PropertyKey[]): boolean {
+  return prefix.length <= path.length && prefix.every((part, i) => String(part) === String(path[i]));
+}

@@ -24,7 +24,7 @@ interface EvalOptions {
   temperature?: number;
   limit?: number;
   seed?: number;
-  show?: number | true;
+  show?: number;
   json?: true;
   out?: string;
 }
@@ -100,9 +100,6 @@ async function checkOut(path: string, loaded: LoadedConfig, adapter: string | un
   await refuseOccupied(path);
 }
 
-/** Attempts that `--show` shows when it names no number. */
-const SHOWN_ATTEMPTS = 3;
-
 /** A number of attempts. */
 function attempts(text: string): number {
   const value = Number(text);
@@ -110,10 +107,10 @@ function attempts(text: string): number {
   throw new InvalidArgumentError("It must be: integer, at least 1.");
 }
 
-/** Shows on an interactive terminal how far an evaluation is, until the feed is closed. */
+/** Shows how far an evaluation is, until the feed is closed. */
 async function follow(activity: ActivityFeed, { terminal, clock }: CliContext): Promise<void> {
   const printer = new ProgressPrinter(terminal, clock);
-  const timer = terminal.interactive ? setInterval(() => printer.tick(), TICK_MS) : undefined;
+  const timer = setInterval(() => printer.tick(), TICK_MS);
   try {
     for await (const item of activity) printer.show(item);
   } finally {
@@ -136,11 +133,14 @@ async function evaluate(
     giving_up.abort(new ServiceError("cancelled", "Cannot finish the evaluation: interrupted"));
   });
   const activity = new ActivityFeed();
-  const followed = options.json ? Promise.resolve() : follow(activity, context);
+  const is_watched = !options.json && terminal.interactive;
+  const followed = is_watched ? follow(activity, context) : Promise.resolve();
   try {
     const adapter = options.adapter ?? null;
-    const transcripts = options.show === true ? SHOWN_ATTEMPTS : options.show ?? 0;
-    const result = await context.evaluate({ loaded, adapter, signal, activity, transcripts });
+    const result = await context.evaluate({
+      ...{ loaded, adapter, signal, activity },
+      transcripts: options.show ?? 0,
+    });
     activity.close();
     await followed;
     const report = jsonText({ model: loaded.config.model.path, adapter, ...result });
@@ -174,11 +174,7 @@ export function addEvalCommand(program: Command, context: CliContext): void {
     .option("--temperature <t>", "sampling temperature; 0 is greedy", numberFor("evaluation.temperature"))
     .option("--limit <n>", "only the first scenarios", numberFor("evaluation.max_examples"))
     .option("--seed <n>", "seed of the samples", numberFor("evaluation.seed"))
-    .option(
-      "--show [n]",
-      `also print the conversations of n attempts (${SHOWN_ATTEMPTS}), failed ones first`,
-      attempts,
-    )
+    .option("--show <n>", "also print the conversations of n attempts, failed ones first", attempts)
     .option("--json", "print the result with every scenario as JSON")
     .option("--out <file>", "also write it to a file")
     .action((path: string, overrides: string[], options: EvalOptions) =>

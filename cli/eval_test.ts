@@ -247,10 +247,14 @@ end: max_turns; verification exited with 1: no such� file
 
 `,
   );
-  assert.equal((await evaluate(GRPO, "--show")).asked!.transcripts, 3);
+  // Wherever it stands, its value is not taken from the arguments.
+  assert.equal((await evaluate("--show", "5", GRPO)).asked!.transcripts, 5);
   assert.equal((await evaluate(GRPO)).asked!.transcripts, 0);
   const json = await evaluate(GRPO, "--show", "1", "--json");
   assert.deepEqual(JSON.parse(json.out).transcripts, [TRANSCRIPT]);
+  const without = await evaluate(GRPO, "--show");
+  assert.deepEqual([without.code, without.asked], [2, null]);
+  assert.match(without.err, /option '--show <n>' argument missing/);
   for (const wrong of ["0", "1.5", "x"]) {
     const { code, err } = await evaluate(GRPO, "--show", wrong);
     assert.equal(code, 2);
@@ -259,7 +263,7 @@ end: max_turns; verification exited with 1: no such� file
 });
 
 Deno.test("what has no conversations refuses to show them", async () => {
-  const args = ["evaluation.data=examples/tiny_agent_sft.toml", "--show"];
+  const args = ["evaluation.data=examples/tiny_agent_sft.toml", "--show", "1"];
   const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`, ...args);
   assert.equal(code, 2);
   assert.match(err, /^svc: Cannot show conversations: sft scores held-out rows, without attempts/);

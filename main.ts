@@ -6,7 +6,7 @@ import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { EXIT, exitCodeOf } from "./cli/exit_codes.ts";
 import { serve } from "./cli/serve.ts";
-import { processTerminal } from "./cli/terminal.ts";
+import { processTerminal, type Terminal } from "./cli/terminal.ts";
 import { errorText } from "./core/errors.ts";
 import { indented, printable } from "./core/text.ts";
 import { VERSION } from "./core/version.ts";
@@ -19,8 +19,14 @@ Runs the HTTP API. Without a file it takes the defaults: http://127.0.0.1:8471, 
 /** Commands of the binary that this build does not have. */
 const NOT_BUILT = ["openapi", "view"];
 
+/** Runs the command of `args` and returns the exit code: output that nobody could read is a failure. */
 async function main(args: readonly string[]): Promise<number> {
-  const terminal = processTerminal();
+  const terminal = processTerminal("svc-server");
+  const code = await run(args, terminal);
+  return terminal.is_lost && code === EXIT.done ? EXIT.failed : code;
+}
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const [first, ...rest] = args;
   if (first === "--help" || first === "-h") return terminal.write(USAGE), EXIT.done;
   if (first === "--version" || first === "-V") return terminal.line(VERSION), EXIT.done;

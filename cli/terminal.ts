@@ -28,8 +28,10 @@ function writeWhole(stream: typeof Deno.stdout, text: string): void {
  * The process's own streams. Whatever becomes of them, a run goes on: its log is in its folder. When standard output
  * can no longer be written (its reader left, the disk is full, the terminal disappeared) standard error says so once,
  * and nothing more is written there. Colour is for terminals alone and never with `NO_COLOR` set to anything.
+ *
+ * @param program Before its own message; left out: `svc`.
  */
-export function processTerminal(): Terminal {
+export function processTerminal(program = "svc"): Terminal {
   const interactive = Deno.stdout.isTerminal();
   let is_lost = false;
   const error = (text: string) => {
@@ -45,7 +47,7 @@ export function processTerminal(): Terminal {
       writeWhole(Deno.stdout, text);
     } catch (cause) {
       is_lost = true;
-      error(`svc: Cannot write to standard output any more: ${(cause as Error).message}`);
+      error(`${program}: Cannot write to standard output any more: ${(cause as Error).message}`);
     }
   };
   return {

@@ -14,6 +14,11 @@ import { addInspectCommand } from "./inspect.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
+/** A mistake of the command line as every other error is printed; commander begins it with `error: `. */
+function usageError(text: string): string {
+  return indented(`svc: Cannot read the command line: ${text.trimEnd().replace(/^error: /, "")}`);
+}
+
 /** Every command of `svc`. */
 export function buildProgram(context: CliContext): Command {
   const { terminal } = context;
@@ -24,10 +29,11 @@ export function buildProgram(context: CliContext): Command {
     .configureOutput({
       writeOut: (text) => terminal.write(text),
       writeErr: (text) => terminal.error(printable(text.trimEnd())),
+      outputError: (text, write) => write(usageError(text)),
       getOutHasColors: () => terminal.color,
       getErrHasColors: () => terminal.color,
     })
-    .showHelpAfterError("(--help shows the arguments)");
+    .showHelpAfterError("  (--help shows the arguments)");
   addTrainCommand(program, context);
   addEvalCommand(program, context);
   addToolsCommand(program, context);

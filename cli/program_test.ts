@@ -40,7 +40,13 @@ Deno.test("a wrong command line goes to standard error and ends with 2", async (
     const { code, out, err } = await runCommand(...args);
     assert.deepEqual([code, out], [EXIT.usage, ""], args.join(" "));
     assert.match(err, message);
+    assert.match(err, /^svc: Cannot [^\n]*\n( {2}[^\n]*\n)+$/, "one error, whose further lines are set in");
   }
+  assert.equal(
+    (await runCommand("trian")).err,
+    "svc: Cannot read the command line: unknown command 'trian'\n  (Did you mean train?)\n" +
+      "  (--help shows the arguments)\n",
+  );
   assert.equal((await runCommand()).code, EXIT.usage);
 });
 
@@ -118,12 +124,9 @@ Deno.test("what files, models and arguments hold neither steers the terminal nor
       const code = await runCli(args, testContext({ terminal, startServer }));
       assert.equal(code, EXIT.usage, terminal.err);
       assert.equal(terminal.err, printable(terminal.err));
-      if (!terminal.err.startsWith("error:")) {
-        assert.deepEqual(
-          terminal.err.trimEnd().split("\n").filter((line) => !/^(svc: Cannot | {2})/.test(line)),
-          [],
-        );
-      }
+      const [first, ...others] = terminal.err.trimEnd().split("\n");
+      assert.match(first!, /^svc: Cannot /);
+      assert.deepEqual(others.filter((line) => !line.startsWith("  ")), []);
     }
     await writeGguf(`${folder}/x.gguf`, {
       metadata: new Map([

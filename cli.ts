@@ -23,6 +23,8 @@ async function main(): Promise<number> {
   return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
     terminal,
     clock: systemClock,
+    // Whoever wraps this program says how it is started.
+    command_name: Deno.env.get("SVC_COMMAND") || "svc",
     async startRun({ control, ...options }) {
       const { startRun } = await import("./runs/process.ts");
       const { streamPort } = await import("./runs/control.ts");

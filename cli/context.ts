@@ -45,6 +45,8 @@ export interface EvaluateOptions {
 export interface CliContext {
   terminal: Terminal;
   clock: Clock;
+  /** What a shell would start this program by, such as `./dev svc`, in the commands that are printed. */
+  command_name: string;
   /** @throws {ServiceError} What the data, the model or the machine refuse before the first event. */
   startRun(options: StartRunOptions): Promise<LiveRun>;
   /** Tries the held-out data. @throws {ServiceError} */

@@ -4,6 +4,8 @@ import { CHECKPOINT_SECTION } from "../runs/warnings.ts";
 
 /** The `svc train` that was interrupted. */
 export interface TrainCommand {
+  /** What a shell starts the program by; printed as it is. */
+  name: string;
   /** The configuration as it was named. */
   path: string;
   /** `key=value` arguments. */
@@ -19,8 +21,8 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-function commandText({ path, overrides }: TrainCommand, options: readonly string[]): string {
-  return ["svc", "train", path, ...options, ...overrides].map(shellWord).join(" ");
+function commandText({ name, path, overrides }: TrainCommand, options: readonly string[]): string {
+  return [name, ...["train", path, ...options, ...overrides].map(shellWord)].join(" ");
 }
 
 /**

@@ -43,7 +43,7 @@ function deviceRows(facts: DeviceFacts): Row[] {
   const limits = facts.limits;
   const rows: Row[] = [
     ["device", `${facts.name}${facts.software ? " (software adapter: for trying out and for tests)" : ""}`],
-    ["backend", `${facts.backend}, driver ${facts.driver || "not told"}`],
+    ["backend", `${facts.backend}, driver ${facts.driver || "unknown"}`],
     ["features", facts.features.join(", ") || "none"],
   ];
   for (const name of ["maxBufferSize", "maxStorageBufferBindingSize"]) {
@@ -95,7 +95,7 @@ async function probeDevice(): Promise<DeviceFacts | null> {
 
 /** Adds the command. */
 export function addDoctorCommand(program: Command, { terminal, setExitCode }: CliContext): void {
-  program.command("doctor").description("tell whether this machine can train, and what is missing")
+  program.command("doctor").description("check whether this machine can train, and print what is missing")
     .option("--json", "print the facts as JSON")
     .action(async ({ json }: { json?: true }) => {
       const facts = await probeDevice();

@@ -109,7 +109,7 @@ export function starterConfig(algorithm: StarterAlgorithm): string {
   const sections = describeConfig().map((section) => sectionText(section, algorithm));
   const introduction = `# A run of svc: svc train <this file>
 # A line "# key = value" is valid without its "# ". It shows what holds when the key is left out, or, where the line
-# above tells how the value is found then, an example. Paths resolve against this file's folder.`;
+# above says how the value is found then, an example. Paths resolve against this file's folder.`;
   return [introduction, ...sections.filter((text) => text !== null)].join("\n\n") + "\n";
 }
 

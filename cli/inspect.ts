@@ -16,7 +16,7 @@ import type { CliContext } from "./context.ts";
 import { formatBytes } from "./progress.ts";
 import { printRows, type Row } from "./terminal.ts";
 
-/** Rank at which an adapter's size is told. */
+/** Rank at which an adapter's size is printed. */
 const SHOWN_RANK = 8;
 
 export interface ModelInspection {
@@ -205,8 +205,8 @@ function modelRows(found: ModelInspection): Row[] {
     ["file", `${found.path} (${formatBytes(found.size_bytes)}, GGUF version ${found.gguf_version})`],
     ["architecture", `${found.architecture}${found.name ? ` (${found.name})` : ""}`],
     ["parameters", count(found.parameters)],
-    ["layers", `${found.layers}, width ${found.width ?? "not told"}`],
-    ["context", found.context_length === null ? "not told" : count(found.context_length)],
+    ["layers", `${found.layers}, width ${found.width ?? "unknown"}`],
+    ["context", found.context_length === null ? "unknown" : count(found.context_length)],
     ["vocabulary", found.vocabulary === null ? "none" : `${count(found.vocabulary)} (${found.tokenizer})`],
     ["tensors", types.join(", ") || "none"],
     ["chat template", found.chat_template ? "yes" : "no: set model.chat_template"],
@@ -228,7 +228,7 @@ function adapterRows(found: AdapterInspection): Row[] {
 
 /** Adds the command. */
 export function addInspectCommand(program: Command, { terminal }: CliContext): void {
-  program.command("inspect").description("tell what a model file or an adapter holds")
+  program.command("inspect").description("print what a model file or an adapter holds")
     .argument("[file]", "GGUF file of a model or an adapter")
     .option("--model <file>", "the same, of a model")
     .option("--adapter <file>", "the same, of an adapter")

@@ -129,7 +129,7 @@ Deno.test("colours are for terminals that want them", () => {
   assert.equal(coloured.terminal.out, "\x1b[33mwarning: m\x1b[0m\n");
 });
 
-Deno.test("texts of others cannot steer the terminal", () => {
+Deno.test("untrusted text cannot steer the terminal", () => {
   const { terminal, handle } = printer();
   handle({ kind: "log", level: "info", message: "a\x1b[2Jb\r\x07" });
   assert.equal(terminal.out, "a�[2Jb��\n");

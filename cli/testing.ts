@@ -36,6 +36,7 @@ export function testContext(
   return {
     terminal: testTerminal(),
     clock: new ManualClock(),
+    command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
     startServer: unexpected,

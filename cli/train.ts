@@ -2,7 +2,6 @@
 
 import type { Command } from "commander";
 import { loadRunConfig } from "../config/load.ts";
-import type { RunConfig } from "../config/schema.ts";
 import { ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import type { EndEvent, RunEvent } from "../runs/event.ts";
@@ -105,19 +104,6 @@ function exitCode(end: EndEvent | null, interrupts: number): ExitCode {
   return state === "interrupted" ? EXIT.interrupted : EXIT.failed;
 }
 
-/** What was asked for, as an interruption tells how to ask for it again. */
-function commandOf(path: string, overrides: readonly string[], { fork, config }: {
-  fork: string | null;
-  config: RunConfig;
-}): TrainCommand {
-  return {
-    path,
-    overrides,
-    fork,
-    missing_checkpoint: config.checkpoint ? null : suggestedCheckpoint(config),
-  };
-}
-
 async function train(
   path: string,
   overrides: string[],
@@ -128,7 +114,11 @@ async function train(
   const { terminal } = context;
   const start = startMode(options);
   const loaded = await loadRunConfig(path, { overrides });
-  const command = commandOf(path, overrides, { fork: start.checkpoint, config: loaded.config });
+  const { config } = loaded;
+  const command: TrainCommand = {
+    ...{ name: context.command_name, path, overrides, fork: start.checkpoint },
+    missing_checkpoint: config.checkpoint ? null : suggestedCheckpoint(config),
+  };
   const follower = new Follower(context, options);
   let run: LiveRun | null = null;
   let interrupts = 0;
@@ -152,7 +142,7 @@ async function train(
     const end = await follower.follow(run);
     if (end?.state === "failed") terminal.error(printable(`svc: ${end.detail ?? end.reason}`));
     if (end?.state === "interrupted" && !control) {
-      const kept = !follower.has_checkpoint ? null : loaded.config.checkpoint ? "all" : "up_to_checkpoint";
+      const kept = !follower.has_checkpoint ? null : config.checkpoint ? "all" : "up_to_checkpoint";
       terminal.error(printable(`svc: ${interruptionText(command, kept)}`));
     }
     context.setExitCode(exitCode(end, interrupts));

@@ -244,6 +244,13 @@ Deno.test("an interrupted run prints the command that goes on", async () => {
       `svc train ${EXAMPLE} --resume ${saved}`,
   );
   assert.match(await interrupted([EXAMPLE, saved, "--resume"], [RUNNING]), /^svc: go on with/);
+  const named = new ScriptedRun(async function* () {
+    yield CHECKPOINT;
+    yield { ...END, state: "interrupted" };
+  });
+  const command_name = "'../my svc/dev' svc";
+  assert.equal(await runCli(["train", EXAMPLE, saved], { ...named.context(), command_name }), 130);
+  assert.equal(named.terminal.err, `svc: go on with: ${command_name} train ${EXAMPLE} --resume ${saved}\n`);
   // A service has no shell.
   assert.doesNotMatch(await interrupted([EXAMPLE, saved, "--control"], [CHECKPOINT]), /go on with/);
 });

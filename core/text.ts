@@ -1,4 +1,4 @@
-/** Text of others - file names, keys, what a model wrote - on its way to a person. */
+/** Untrusted text (file names, keys, what a model wrote) on its way to a person. */
 
 /**
  * What steers a terminal or makes text look like other text: control characters but tab and line end (C0, DEL, C1),

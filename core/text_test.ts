@@ -24,7 +24,7 @@ Deno.test("what steers a terminal or hides is shown as a mark, all other text st
   }
 });
 
-Deno.test("text of others stays one line, or is set in under its entry", () => {
+Deno.test("untrusted text stays one line, or is set in under its entry", () => {
   assert.equal(inline("a\nrun completed\r\nb\tc\rd"), "a⏎run completed⏎b c⏎d");
   assert.equal(indented("first\nsecond\nthird"), "first\n  second\n  third");
 });

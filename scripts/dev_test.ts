@@ -18,7 +18,7 @@ function fakeDeno(version: string, sees_adapter = "true"): string {
   return `case $1 in
   --version) echo "deno ${version} (stable)" ;;
   eval) if ${sees_adapter}; then echo "Fake GPU"; else exit 1; fi ;;
-  *) echo "ran: $*"; env | grep -E '^(REQUIRE_GPU|DENO_WEBGPU_BACKEND|SETUP_SECONDS)=' | sort ;;
+  *) echo "ran: $*"; env | grep -E '^(REQUIRE_GPU|DENO_WEBGPU_BACKEND|SETUP_SECONDS|SVC_COMMAND)=' | sort ;;
 esac`;
 }
 
@@ -92,6 +92,33 @@ Deno.test({
         /^ran: run --config <root>\/deno\.json -A <root>\/scripts\/ok\.ts kernels\/rope\n/,
       );
       assert.match(test.out, /REQUIRE_GPU=1\nSETUP_SECONDS=\d+/);
+    });
+  },
+});
+
+Deno.test({
+  name: "dev: the program is told how it was started, as a shell reads it back",
+  ...sanitize,
+  async fn() {
+    await onMachine({ tools: { deno: fakeDeno(version) }, user: "nobody" }, async (_, root) => {
+      await Deno.symlink(root, `${root}/it's here`);
+      for (
+        const [line, told] of [
+          ["./dev svc", "./dev svc"],
+          ["./dev demo", "./dev svc"],
+          ["sh dev svc", "./dev svc"],
+          [`"./it's here/dev" svc`, "'./it'\\''s here/dev' svc"],
+        ]
+      ) {
+        const { stdout } = await new Deno.Command("sh", {
+          args: ["-c", line!],
+          cwd: root,
+          clearEnv: true,
+          env: { PATH: `${root}/bin` },
+        }).output();
+        const out = new TextDecoder().decode(stdout).split("\n");
+        assert.ok(out.includes(`SVC_COMMAND=${told}`), `${line}: ${out}`);
+      }
     });
   },
 });

@@ -29,14 +29,17 @@ line resolve against the current folder, paths in a configuration against the co
 ## The terminal
 
 On a terminal a run shows one line that is written over: what happens inside the update (\`update 2/6 · rollouts 12/32\`,
-then \`training\`) or the evaluation (\`held-out 40/200\`), reward and tokens per second of the last update, and the time
-that is left. Elsewhere it prints a line per update; with \`--json\` its events, one JSON object a line. \`NO_COLOR\` is
-honoured. Errors are told on standard error with the prefix \`svc:\`, the reason of a run's failure too.
+then \`training\`) or the evaluation (\`held-out 40/200\`), reward and tokens per second of the last update, the time that
+is left, and how long the step has taken so far. An update that lost attempts, had groups of equal rewards or learned
+nothing leaves its line. Elsewhere a run prints a line for every update; with \`--json\` its events, one JSON object a
+line. \`NO_COLOR\` is honoured. Errors are printed on standard error with the prefix \`svc:\`, the reason of a run's failure
+too.
 
 The first Ctrl-C finishes the update, writes a checkpoint when \`[checkpoint]\` is configured and leaves; the second
 leaves at once. Either prints the command that goes on, with the same overrides, or says what is lost and which lines
 of the configuration prevent that. SIGTERM and SIGHUP, which comes when a terminal disappears, do the same; under
-\`nohup\` SIGHUP does nothing (Linux).
+\`nohup\` SIGHUP does nothing (Linux). The printed command begins with \`svc\`, or with the environment variable
+\`SVC_COMMAND\`: \`./dev svc\` and \`deno task train\` set it to what they were started as.
 
 A run whose standard output is full or closed goes on: standard error says so once, and the log is in the run's folder.
 Any other command whose output could not be written ends with 1.
@@ -47,10 +50,10 @@ Commands that load a run configuration take \`key=value\` behind it: \`svc train
 takes the place of the file's, and is part of the resolved configuration (\`config.toml\` in the run's folder) and of what
 a resumed run is held to: resume with the same overrides. It is a TOML value; where the key is a string, quotes may be
 left out. A section that the file lacks begins with its first key (\`checkpoint.every_updates=1\`). Keys in lists of tables
-(\`[[agent.mcp_servers]]\`) cannot be overridden. What is wrong with an override is told with the override in place of
-file and line.
+(\`[[agent.mcp_servers]]\`) cannot be overridden. An error in an override is printed with the override in place of file
+and line.
 
-## Text of others and limits
+## Untrusted text and limits
 
 What files, models and tools say is shown with \`�\` for control characters, directional overrides and invisible characters,
 and its further lines are set in: it can neither steer the terminal nor pass for a line of \`svc\`. JSON has them escaped

@@ -7,14 +7,14 @@ import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { ActivityFeed } from "../runs/activity.ts";
-import { failedText, rowsText } from "../runs/event_text.ts";
+import { failedText, formatRate, rowsText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import { type Place, refuseOutput } from "../runs/places.ts";
 import { beginsWith } from "../runs/strangers.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor, overridesArgument } from "./options.ts";
-import { formatRate, ProgressPrinter, TICK_MS } from "./progress.ts";
+import { ProgressPrinter, TICK_MS } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 import { printTranscript } from "./transcript.ts";
 

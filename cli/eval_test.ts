@@ -225,7 +225,7 @@ Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async
 
 Deno.test("a terminal shows how far the evaluation is, a file does not", async () => {
   const { out } = await evaluate(GRPO, "interactive");
-  assert.ok(out.startsWith("held-out 40/200 · 0:00\r\x1b[2Kpass rate"), out);
+  assert.ok(out.startsWith("held-out 40/200 for 0:00\r\x1b[2Kpass rate"), out);
   assert.match((await evaluate(GRPO)).out, /^pass rate/);
   assert.match((await evaluate(GRPO, "interactive", "--json")).out, /^\{/);
 });

@@ -8,11 +8,10 @@ import type {
   EndEvent,
   EvaluationEvent,
   EvaluationPoint,
-  Rate,
   RunEvent,
   UpdateEvent,
 } from "../runs/event.ts";
-import { failedText, rowsText, updateTroubles } from "../runs/event_text.ts";
+import { failedText, formatRate, rowsText, updateTroubles, warningText } from "../runs/event_text.ts";
 import { MIN_PAIRS, type PairedDifference } from "../runs/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
@@ -34,13 +33,6 @@ export function formatBytes(bytes: number): string {
   return unit === 0 ? `${bytes} B` : `${(bytes / 1024 ** unit).toFixed(1)} ${units[unit]}`;
 }
 
-/** `45.3 % (95 % interval 40.1 to 50.5; n = 32 scenarios, 64 attempts)`. */
-export function formatRate({ rate, low, high, n, attempts }: Rate): string {
-  const percent = (share: number) => (share * 100).toFixed(1);
-  const tried = attempts === n ? "" : `, ${attempts} attempts`;
-  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${n} scenarios${tried})`;
-}
-
 /** What happens inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */
 export function activityText(activity: Activity): string {
   const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
@@ -48,16 +40,19 @@ export function activityText(activity: Activity): string {
   return `update ${activity.update}/${activity.updates} · ${activity.phase}${count}`;
 }
 
+function updateName({ update, updates }: UpdateEvent): string {
+  return `update ${update}${updates === null ? "" : `/${updates}`}`;
+}
+
+/** The line of an update; what went wrong in it comes last. */
 function updateText(event: UpdateEvent): string {
-  const update = `update ${event.update}${event.updates === null ? "" : `/${event.updates}`}`;
-  return `${update}, ${updateFacts(event)}`;
+  return [updateName(event), updateFacts(event), ...updateTroubles(event)].join(", ");
 }
 
 function updateFacts(event: UpdateEvent): string {
   const parts: string[] = [];
   if (event.reward_mean !== null) parts.push(`reward ${event.reward_mean.toFixed(3)}`);
   if (event.reward_mean === null && event.loss !== null) parts.push(`loss ${event.loss.toFixed(4)}`);
-  parts.push(...updateTroubles(event));
   parts.push(`${Math.round(event.tokens_per_second)} tokens/s`);
   if (event.eta_seconds !== null) parts.push(`ETA ${formatDuration(event.eta_seconds)}`);
   return parts.join(", ");
@@ -74,7 +69,8 @@ function evaluationText(event: EvaluationEvent): string {
   return place + loss + perplexity + (event.rows === null ? "" : ` (${rowsText(event.rows)})`);
 }
 
-const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
+/** A difference of shares in points: `+16.7`, `−5.0`. */
+export const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
 
 function differenceText({ difference, low, high, n }: PairedDifference, is_rate: boolean): string {
   const show = (value: number) => is_rate ? points(value) : value.toFixed(4);
@@ -147,13 +143,17 @@ export class ProgressPrinter {
         return this.#restart();
       case "update":
         this.#last_update = event;
-        return this.terminal.interactive ? this.#restart() : this.#line(updateText(event));
+        if (!this.terminal.interactive) return this.#line(updateText(event));
+        this.#restart();
+        // The status line is written over, so what went wrong stays on a line of its own.
+        if (updateTroubles(event).length > 0) this.#line(updateText(event));
+        return;
       case "evaluation":
         return this.#line(evaluationText(event));
       case "checkpoint":
         return this.#line(`checkpoint ${event.name} (${formatBytes(event.size_bytes)})`);
       case "warning":
-        return this.#line(indented(`warning: ${event.message}`), "yellow");
+        return this.#line(indented(warningText(event)), "yellow");
       case "log":
         if (event.level === "debug") return;
         return this.#line(
@@ -208,20 +208,27 @@ export class ProgressPrinter {
     this.#draw();
   }
 
-  #status(): string {
+  /** @param elapsed Left out where it has no room. */
+  #status(elapsed: string | null): string {
     const activity = this.#activity && activityText(this.#activity), last = this.#last_update;
-    const facts = last && (activity ? updateFacts(last) : updateText(last));
+    const facts = last && (activity ? updateFacts(last) : `${updateName(last)}, ${updateFacts(last)}`);
     const state = this.#state.startsWith("running") && (activity || last) ? "" : this.#state;
-    return [state, activity, facts].filter(Boolean).join(" · ");
+    const doing = [state, activity].filter(Boolean).join(" · ");
+    if (elapsed === null) return [doing, facts].filter(Boolean).join(" · ");
+    if (doing === "") return facts ? `${facts} · ${elapsed} ago` : "";
+    return [`${doing} for ${elapsed}`, facts].filter(Boolean).join(" · ");
   }
 
   #draw(): void {
-    const status = this.#status();
-    if (!this.terminal.interactive || this.#is_closed || !status) return;
+    if (!this.terminal.interactive || this.#is_closed) return;
+    const width = this.terminal.columns - 1;
     const seconds = (this.clock.monotonic_ms() - this.#since_ms) / 1000;
-    const text = inline(`${status} · ${formatDuration(seconds)}`);
+    const whole = inline(this.#status(formatDuration(seconds)));
+    // The time that is left stands last, and matters more.
+    const text = whole.length <= width ? whole : inline(this.#status(null)).slice(0, width);
+    if (text === "") return;
     this.#erase();
-    this.terminal.write(styled(this.terminal, "dim", text.slice(0, this.terminal.columns - 1)));
+    this.terminal.write(styled(this.terminal, "dim", text));
     this.#has_status_line = true;
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import type { EventData } from "../runs/event.ts";
-import { formatBytes, formatDuration, formatRate, ProgressPrinter } from "./progress.ts";
+import { formatBytes, formatDuration, ProgressPrinter } from "./progress.ts";
 import { testTerminal } from "./testing.ts";
 
 const UPDATE: EventData = {
@@ -48,14 +48,14 @@ Deno.test("on a terminal one line is written over, and other lines stand above i
   const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
   handle(UPDATE);
   const status = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20";
-  assert.equal(terminal.out, `${status} · 0:00`);
+  assert.equal(terminal.out, `${status} · 0:00 ago`);
   await clock.advance(65_000);
   terminal.out = "";
   progress.tick();
-  assert.equal(terminal.out, `\r\x1b[2K${status} · 1:05`);
+  assert.equal(terminal.out, `\r\x1b[2K${status} · 1:05 ago`);
   terminal.out = "";
   handle({ kind: "warning", code: "software_device", message: "slow" });
-  assert.equal(terminal.out, `\r\x1b[2Kwarning: slow\n${status} · 1:05`);
+  assert.equal(terminal.out, `\r\x1b[2Kwarning software_device: slow\n${status} · 1:05 ago`);
   terminal.out = "";
   progress.close();
   progress.tick();
@@ -70,26 +70,26 @@ Deno.test("the line says what happens inside an update, and what the last one ca
     return line;
   };
   handle({ kind: "state", state: "starting", reason: null, detail: null, update: 0, checkpoint: null });
-  assert.equal(shown(), "starting · 0:00");
+  assert.equal(shown(), "starting for 0:00");
   handle({ kind: "state", state: "running", reason: null, detail: null, update: 0, checkpoint: null });
-  assert.equal(shown(), "running · 0:00");
+  assert.equal(shown(), "running for 0:00");
   progress.show({ phase: "evaluation", done: 40, total: 200 });
-  assert.equal(shown(), "held-out 40/200 · 0:00");
+  assert.equal(shown(), "held-out 40/200 for 0:00");
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 11, total: 32 });
   shown();
   await clock.advance(5000);
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
-  assert.equal(shown(), "update 4/8 · rollouts 12/32 · 0:05");
+  assert.equal(shown(), "update 4/8 · rollouts 12/32 for 0:05");
   // The event of the update before may come later than what follows it.
   handle(UPDATE);
   const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
-  assert.equal(shown(), `update 4/8 · rollouts 12/32 · ${facts} · 0:00`);
+  assert.equal(shown(), `update 4/8 · rollouts 12/32 for 0:00 · ${facts}`);
   progress.show({ phase: "training", update: 4, updates: 8 });
-  assert.equal(shown(), `update 4/8 · training · ${facts} · 0:00`);
+  assert.equal(shown(), `update 4/8 · training for 0:00 · ${facts}`);
   handle({ kind: "state", state: "pausing", reason: null, detail: null, update: 3, checkpoint: null });
-  assert.equal(shown(), `pausing · update 4/8 · training · ${facts} · 0:00`.slice(0, 79));
+  assert.equal(shown(), `pausing · update 4/8 · training for 0:00 · ${facts}`);
   handle({ ...UPDATE, update: 4 });
-  assert.equal(shown(), `pausing · update 4/8, ${facts} · 0:00`);
+  assert.equal(shown(), `pausing for 0:00 · update 4/8, ${facts}`);
 });
 
 Deno.test("a note stands above the line, on standard error", () => {
@@ -98,7 +98,7 @@ Deno.test("a note stands above the line, on standard error", () => {
   terminal.out = "";
   progress.note("svc: leaving\x07");
   assert.deepEqual([terminal.out, terminal.err], [
-    "\r\x1b[2Kupdate 1/2 · training · 0:00",
+    "\r\x1b[2Kupdate 1/2 · training for 0:00",
     "svc: leaving�\n",
   ]);
   progress.close();
@@ -114,10 +114,17 @@ Deno.test("away from a terminal nothing is said between the events", () => {
   assert.equal(terminal.out, "");
 });
 
-Deno.test("the line never wraps", () => {
-  const { terminal, handle } = printer({ interactive: true, columns: 20 });
-  handle(UPDATE);
-  assert.equal(terminal.out, "update 3/8, reward ");
+Deno.test("the line never wraps, and the time that is left is the last to go", () => {
+  const shown = (columns: number) => {
+    const { terminal, handle } = printer({ interactive: true, columns });
+    handle(UPDATE);
+    return terminal.out;
+  };
+  const facts = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20", all = `${facts} · 0:00 ago`;
+  assert.equal(shown(all.length + 1), all);
+  assert.equal(shown(all.length), facts);
+  assert.equal(shown(facts.length + 1), facts);
+  assert.equal(shown(20), "update 3/8, reward ");
 });
 
 Deno.test("colours are for terminals that want them", () => {
@@ -125,8 +132,8 @@ Deno.test("colours are for terminals that want them", () => {
   const warning: EventData = { kind: "warning", code: "no_heldout", message: "m" };
   plain.handle(warning);
   coloured.handle(warning);
-  assert.equal(plain.terminal.out, "warning: m\n");
-  assert.equal(coloured.terminal.out, "\x1b[33mwarning: m\x1b[0m\n");
+  assert.equal(plain.terminal.out, "warning no_heldout: m\n");
+  assert.equal(coloured.terminal.out, "\x1b[33mwarning no_heldout: m\x1b[0m\n");
 });
 
 Deno.test("untrusted text cannot steer the terminal", () => {
@@ -240,9 +247,20 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
   handle({ ...UPDATE, groups, degenerate_groups: 4, optimizer_steps: 0 });
   assert.equal(
     terminal.out,
-    "update 3/8, reward 0.531, 3 of 32 lost (2 max_turns, 1 environment_failed), 2 of 4 groups equal, " +
-      "312 tokens/s, ETA 1:20\n" +
-      "update 3/8, reward 0.531, 4 of 4 groups equal, nothing learned, 312 tokens/s, ETA 1:20\n",
+    "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20, 3 of 32 lost (2 max_turns, 1 environment_failed), " +
+      "2 of 4 groups equal\n" +
+      "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20, 4 of 4 groups equal, nothing learned\n",
+  );
+  // On a terminal that line stays, and the one that is written over keeps its room for the time that is left.
+  const watched = printer({ interactive: true });
+  watched.handle({ ...UPDATE, lost, groups });
+  watched.handle({ ...UPDATE, update: 4 });
+  const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
+  const kept = `update 3/8, ${facts}, 3 of 32 lost (2 max_turns, 1 environment_failed)\n`;
+  const status = (update: number) => `update ${update}/8, ${facts} · 0:00 ago`;
+  assert.equal(
+    watched.terminal.out,
+    [status(3), kept + status(3), status(4)].join("\r\x1b[2K"),
   );
 });
 
@@ -275,7 +293,7 @@ Deno.test("an evaluation's line says what failed", () => {
   );
 });
 
-Deno.test("durations, bytes and rates", () => {
+Deno.test("durations and bytes", () => {
   assert.deepEqual([0, 59.6, 65, 3605].map(formatDuration), ["0:00", "1:00", "1:05", "1:00:05"]);
   assert.deepEqual([0, 1023, 1024, 1_572_864, 2 ** 31].map(formatBytes), [
     "0 B",
@@ -284,8 +302,4 @@ Deno.test("durations, bytes and rates", () => {
     "1.5 MiB",
     "2.0 GiB",
   ]);
-  assert.equal(
-    formatRate({ rate: 1, low: 0.963, high: 1, n: 100, attempts: 100 }),
-    "100.0 % (95 % interval 96.3 to 100.0; n = 100 scenarios)",
-  );
 });

@@ -164,7 +164,7 @@ Deno.test("on a terminal the line follows what is under way", async () => {
   });
   run.terminal = testTerminal({ interactive: true });
   assert.equal(await run.train(EXAMPLE), 0);
-  const lines = "hello\nupdate 2/6 · rollouts 12/32 · 0:00\r\x1b[2Krun completed after update 1\n";
+  const lines = "hello\nupdate 2/6 · rollouts 12/32 for 0:00\r\x1b[2Krun completed after update 1\n";
   assert.equal(run.terminal.out, lines);
 });
 

@@ -1,7 +1,7 @@
-/** What went wrong in an update or an evaluation, in the words of its line. */
+/** What the lines of a run's events have in common, wherever they are printed. */
 
 import { reasonsText } from "../agent/rollout/lost.ts";
-import type { EvaluationEvent, RowCounts, UpdateEvent } from "./event.ts";
+import type { EvaluationEvent, Rate, RowCounts, UpdateEvent, WarningEvent } from "./event.ts";
 
 /** "3 of 32 lost (2 max_turns, 1 environment_failed)", "2 of 4 groups equal", "nothing learned"; nothing to tell: none. */
 export function updateTroubles(
@@ -26,6 +26,20 @@ export function failedText(
   const n = total(failed);
   if (n === 0 || pass_rate === null) return null;
   return `${n} of ${pass_rate.attempts} attempts failed (${reasonsText(failed)}) and count as not passed`;
+}
+
+/** `45.3 % (95 % interval 40.1 to 50.5; n = 32 scenarios, 64 attempts)`. */
+export function formatRate({ rate, low, high, n, attempts }: Rate): string {
+  const percent = (share: number) => (share * 100).toFixed(1);
+  const tried = attempts === n ? "" : `, ${attempts} attempts`;
+  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${n} scenarios${tried})`;
+}
+
+/** "warning no_heldout (evaluation): without …": the code, the key that it concerns, and the message. */
+export function warningText(
+  { code, field, message }: Pick<WarningEvent, "code" | "field" | "message">,
+): string {
+  return `warning ${code}${field === undefined ? "" : ` (${field})`}: ${message}`;
 }
 
 /** "n = 200 rows, 12 of them cut at training.ctx" */

@@ -2,7 +2,7 @@
 
 import { indented, printable } from "../core/text.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "./event.ts";
-import { failedText, updateTroubles } from "./event_text.ts";
+import { failedText, formatRate, rowsText, updateTroubles, warningText } from "./event_text.ts";
 
 /** The line of an event, without a line end; null for events that are numbers. */
 export function logLine(event: RunEvent): string | null {
@@ -18,7 +18,7 @@ function textOf(event: RunEvent): string | null {
     case "log":
       return `${event.level} ${event.message}`;
     case "warning":
-      return `warning ${event.code}: ${event.message}`;
+      return warningText(event);
     case "command":
       return `command ${event.command} ${JSON.stringify(event.arguments)}`;
     case "checkpoint":
@@ -42,30 +42,27 @@ function updateText(event: UpdateEvent): string {
   const values = [
     ...valued("reward", reward_mean),
     ...valued("loss", loss),
-    ...updateTroubles(event),
     `${Math.round(tokens_per_second)} tokens/s`,
+    ...updateTroubles(event),
   ];
   return `update ${update}${updates === null ? "" : ` of ${updates}`}: ${values.join(", ")}`;
 }
 
 function evaluationText(event: EvaluationEvent): string {
-  const { pass_rate, reward_mean, loss, perplexity } = event;
+  const { pass_rate, reward_mean, loss, perplexity, rows } = event;
   const values = [
-    ...valued(
-      "pass rate",
-      pass_rate?.rate ?? null,
-      pass_rate ? ` (${short(pass_rate.low)} to ${short(pass_rate.high)})` : "",
-    ),
+    ...[pass_rate ? `pass rate ${formatRate(pass_rate)}` : []].flat(),
     ...valued("reward", reward_mean),
     ...valued("loss", loss),
     ...valued("perplexity", perplexity),
+    ...[rows ? rowsText(rows) : []].flat(),
     ...[failedText(event) ?? []].flat(),
   ];
   return `evaluation ${event.n} after update ${event.update}: ${values.join(", ")}`;
 }
 
-function valued(name: string, value: number | null, more = ""): string[] {
-  return value === null ? [] : [`${name} ${short(value)}${more}`];
+function valued(name: string, value: number | null): string[] {
+  return value === null ? [] : [`${name} ${short(value)}`];
 }
 
 /** Four digits are what a person compares; the events have them all. */

@@ -6,7 +6,8 @@ const line = (data: EventData) => logLine({ seq: 1, time: "T", run: "r", ...data
 
 Deno.test("a line says what happened", () => {
   assert.equal(line({ kind: "log", level: "info", message: "a\nb" }), "T info a\n  b");
-  assert.equal(line({ kind: "warning", code: "no_checkpoint", message: "m" }), "T warning no_checkpoint: m");
+  const warning = { kind: "warning", code: "no_checkpoint", field: "checkpoint", message: "m" } as const;
+  assert.equal(line(warning), "T warning no_checkpoint (checkpoint): m");
   const state = {
     kind: "state",
     state: "failed",
@@ -63,11 +64,12 @@ Deno.test("updates have their reward or loss, evaluations their rates", () => {
       loss: null,
       perplexity: null,
     }),
-    "T evaluation 2 after update 4: pass rate 0.62 (0.58 to 0.6612), reward 0.7",
+    "T evaluation 2 after update 4: pass rate 62.0 % (95 % interval 58.0 to 66.1; n = 32 scenarios, 64 attempts), " +
+      "reward 0.7",
   );
   const rows = { pass_rate: null, reward_mean: null, loss: 1.23456789, perplexity: 3.4 };
   assert.equal(
-    line({ ...evaluation, scenarios: [], ...rows }),
-    "T evaluation 2 after update 4: loss 1.235, perplexity 3.4",
+    line({ ...evaluation, scenarios: [], ...rows, rows: { n: 20, truncated: 3 } }),
+    "T evaluation 2 after update 4: loss 1.235, perplexity 3.4, n = 20 rows, 3 of them cut at training.ctx",
   );
 });

@@ -192,6 +192,20 @@ async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
   return [...places, { key: "the configuration", path, kind: "input_file" }];
 }
 
+const RUN_DIRECTORY = "run.directory";
+
+/** Without what follows from another one: what nobody set lies in the run's folder, and moves with it. */
+function withoutConsequences(
+  collisions: readonly Collision[],
+  isSet: (key: string) => boolean,
+): readonly Collision[] {
+  const with_run = collisions.filter(({ keys }) => keys.includes(RUN_DIRECTORY)).flatMap(({ keys }) => keys);
+  return collisions.filter(({ keys }) =>
+    keys.includes(RUN_DIRECTORY) ||
+    !keys.some((key, i) => !isSet(key) && with_run.includes(keys[1 - i]!))
+  );
+}
+
 /**
  * Refuses a run that would write over what it reads, or twice to one place.
  *
@@ -201,13 +215,18 @@ async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
 export async function refuseCollisions(loaded: LoadedConfig, read: readonly Place[] = []): Promise<void> {
   const collisions = await findCollisions([...await placesOfLoaded(loaded), ...read]);
   if (collisions.length === 0) return;
-  const keys = describeKeys().map(({ key }) => key);
-  const findings = collisions.map(({ keys: named, message }) => ({
-    path: named.find((key) => keys.includes(key))!.split("."),
-    code: "invalid_value" as const,
-    message,
-    hint: "name another path",
-  }));
+  const known = describeKeys().map(({ key }) => key);
+  const isSet = (key: string) => !known.includes(key) || valueAt(loaded.config, key.split(".")) !== undefined;
+  const findings = withoutConsequences(collisions, isSet).map(({ keys, message }) => {
+    const key = keys.find((key) => known.includes(key))!;
+    const from_name = key === RUN_DIRECTORY && !isSet(key) ? " or run.name" : "";
+    return {
+      path: key.split("."),
+      code: "invalid_value" as const,
+      message,
+      hint: `name another ${key}${from_name}`,
+    };
+  });
   throw configError(loaded.path, placeFindings(findings, loaded));
 }
 

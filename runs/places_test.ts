@@ -88,7 +88,7 @@ Deno.test(
             await Deno.link(`${root}/${path}`, `${root}/hard`);
             const message = await refusal(root, { [output]: value });
             const told =
-              `Cannot use ${root}/${value}: ${output} and ${input} are the same file; name another`;
+              `Cannot use ${root}/${value}: ${output} and ${input} are the same file; name another ${output}`;
             assert.ok(message.includes(told), `${output}, ${input}, ${name}: ${message}`);
             for (const made of [linked, `${root}/link`, `${root}/hard`]) await Deno.remove(made);
           }
@@ -107,7 +107,7 @@ Deno.test(
       for (const a of OUTPUTS) {
         for (const b of OUTPUTS.filter((key) => key !== a)) {
           const message = await refusal(root, { [a]: `linked/${PATHS[b]}` });
-          assert.match(message, /are the same (file|folder); name another path/, `${a}, ${b}`);
+          assert.match(message, /are the same (file|folder); name another [a-z]+\.[a-z_]+$/, `${a}, ${b}`);
           assert.ok(message.includes(a) && message.includes(b), message);
         }
       }
@@ -231,5 +231,44 @@ Deno.test(
         checkpoint: 0,
         output: 0,
       });
+    }),
+);
+
+Deno.test(
+  "a fork in its parent's folder is refused once, with the keys that name the run's folder",
+  strict,
+  () =>
+    withFolder(async (root) => {
+      await makeInputs(root);
+      const path = `${root}/${CONFIGURATION}`;
+      const parent = `${root}/runs/test/checkpoints/update_000004`;
+      await Deno.mkdir(parent, { recursive: true });
+      const refusal = async (lines: string) => {
+        const text = `
+run.algorithm = "sft"
+model.path = "in/model.gguf"
+sft.data = "in/rows.jsonl"
+${lines}`;
+        const read: Place = { key: "--fork", path: parent, kind: "input_folder" };
+        const error = await refuseCollisions(parseRunConfig(text, { path }), [read]).then(
+          () => null,
+          (error: ServiceError) => error,
+        );
+        return error?.message.replaceAll(root, "").split("\n").slice(1) ?? [];
+      };
+      const message = (line: number, key: string, folder: string) =>
+        `/${CONFIGURATION}:${line}: Cannot use /runs/test/checkpoints/update_000004: --fork lies in ${key} ` +
+        `(${folder}), where the run writes and removes; name another ${key}`;
+      const run = message(2, "run.directory", "/runs/test");
+      assert.deepEqual(await refusal("[checkpoint]\n[observe]"), [`${run} or run.name`]);
+      assert.deepEqual(await refusal('run.directory = "runs/test"\n[checkpoint]'), [
+        run.replace(":2:", ":5:"),
+      ]);
+      // Whoever set both has two keys to change.
+      assert.deepEqual(await refusal('checkpoint.directory = "runs/test/checkpoints"'), [
+        `${run} or run.name`,
+        message(5, "checkpoint.directory", "/runs/test/checkpoints"),
+      ]);
+      assert.deepEqual(await refusal('run.name = "another"\n[checkpoint]'), []);
     }),
 );

@@ -69,7 +69,7 @@ ${more}`;
     await assert.rejects(start("start.gguf", 'lora.init_adapter = "start.gguf"'), {
       code: "config_invalid",
       message:
-        /x\.toml:5: Cannot use .*output\.path and lora\.init_adapter are the same file; name another path$/,
+        /x\.toml:5: Cannot use .*output\.path and lora\.init_adapter are the same file; name another output\.path$/,
     });
     await assert.rejects(start("parent/adapter.gguf", ""), /output\.path lies in --fork/);
     assert.equal((await Array.fromAsync(Deno.readDir(root))).length, 2, "nothing is made");

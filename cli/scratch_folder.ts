@@ -29,9 +29,10 @@ export async function openScratchFolder(parent?: string): Promise<ScratchFolder>
   return await doing("make a temporary folder (TMPDIR names where)", async () => {
     while (true) {
       const path = await Deno.makeTempDir(options);
-      const lock = await Deno.open(`${path}/${LOCK}`, { write: true, createNew: true });
+      const lock = await openLock(path, { createNew: true });
+      // Whoever swept in between took it for a dead one's, here as below.
+      if (lock === null) continue;
       await lock.lock(true);
-      // Whoever swept in between took it for a dead one's.
       const is_there = await isPresent(`${path}/${LOCK}`);
       if (!is_there) {
         lock.close();
@@ -43,17 +44,29 @@ export async function openScratchFolder(parent?: string): Promise<ScratchFolder>
   }, "config_invalid");
 }
 
+/** The lock of a folder; null where there is none, or no folder any more. */
+async function openLock(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile | null> {
+  try {
+    return await Deno.open(`${path}/${LOCK}`, { ...options, write: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}
+
 async function sweep(parent: string): Promise<void> {
   for await (const { name, isDirectory } of Deno.readDir(parent)) {
     if (isDirectory && name.startsWith(PREFIX)) await removeDead(`${parent}/${name}`).catch(() => {});
   }
 }
 
-/** One that another process is just making has no lock yet, and stays. */
+/** An empty one is a killed process's, or one that another process is just making: that process then makes another. */
 async function removeDead(path: string): Promise<void> {
   const { uid } = await Deno.lstat(path);
   if (Deno.build.os !== "windows" && uid !== Deno.uid()) return;
-  using lock = await Deno.open(`${path}/${LOCK}`, { read: true, write: true });
+  using lock = await openLock(path, { read: true });
+  // The system refuses to remove a folder that is not empty (any more).
+  if (lock === null) return await Deno.remove(path);
   if (!await lock.tryLock(true)) return;
   await killLeftovers(path);
   await removeFolder(path);

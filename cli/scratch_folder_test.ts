@@ -63,7 +63,10 @@ Deno.test(
   strict,
   () =>
     withParent(async (parent) => {
-      await Deno.mkdir(`${parent}/svc-eval-being-made`);
+      // Its process was killed before it had a lock; of the other one nobody knows what it is.
+      await Deno.mkdir(`${parent}/svc-eval-empty`);
+      await Deno.mkdir(`${parent}/svc-eval-without-lock`);
+      await Deno.writeTextFile(`${parent}/svc-eval-without-lock/file`, "");
       await Deno.mkdir(`${parent}/somebody-elses`);
       await Deno.writeTextFile(`${parent}/somebody-elses/lock`, "");
       const [dead, living] = [await holder(parent), await holder(parent)];
@@ -71,7 +74,7 @@ Deno.test(
       const mine = await openScratchFolder(parent);
       const other = await openScratchFolder(parent);
       const left = [living.path, mine.path, other.path].map((path) => path.split("/").at(-1)!);
-      assert.deepEqual(await names(parent), [...left, "somebody-elses", "svc-eval-being-made"].sort());
+      assert.deepEqual(await names(parent), [...left, "somebody-elses", "svc-eval-without-lock"].sort());
       if (Deno.build.os === "linux") {
         // A killed process is there for a while; one that nobody killed stays: the rounds have an end.
         for (let round = 0; await isAlive(dead.child) && round < 5000; round++) {
@@ -83,6 +86,30 @@ Deno.test(
       Deno.kill(living.child, "SIGKILL");
       await other.close();
       await mine.close();
+    }),
+);
+
+Deno.test(
+  "a folder that another process removes before it has its lock is made again",
+  strict,
+  () =>
+    withParent(async (parent) => {
+      const { makeTempDir } = Deno;
+      let made = 0;
+      Deno.makeTempDir = async (options) => {
+        const path = await makeTempDir(options);
+        // As a sweep of another process does in just this moment.
+        if (made++ === 0) await Deno.remove(path);
+        return path;
+      };
+      try {
+        const scratch = await openScratchFolder(parent);
+        assert.equal(made, 2);
+        assert.deepEqual(await names(scratch.path), ["lock"]);
+        await scratch.close();
+      } finally {
+        Deno.makeTempDir = makeTempDir;
+      }
     }),
 );
 

@@ -12,14 +12,12 @@ import { writeFileAtomic } from "../core/files.ts";
 import { loadRunConfig } from "../config/load.ts";
 import { prepareRun } from "../runs/prepare.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "../runs/event.ts";
-import { evenExample, pairedBootstrap } from "../runs/paired_comparison.ts";
 import { textPlot } from "../runs/text_plot.ts";
+import { pairedRates } from "./paired_rates.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const OUT = `${ROOT}docs/experiments`;
 const WANTED = { rise: 0.15, interval_above: 0.05 };
-/** Of the bootstrap; another seed moves the interval's ends by some tenths of a point. */
-const BOOTSTRAP_SEED = 1;
 
 const is_report = Deno.args.includes("--report");
 const config_path = Deno.args.find((argument) => argument !== "--report") ??
@@ -51,11 +49,11 @@ function report(events: readonly RunEvent[]) {
   }));
   const before = rates[0]!, after = rates.at(-1)!;
   const ids = [...before.by_scenario.keys()];
-  const values = (rate: typeof before) => ids.map((id) => evenExample(rate.by_scenario.get(id)!));
+  const values = (rate: typeof before) => ids.map((id) => rate.by_scenario.get(id)!);
   const families = [...new Set(ids.map(family))];
   const meanOf = (rate: typeof before, of: readonly string[]) =>
     of.reduce((sum, id) => sum + rate.by_scenario.get(id)!, 0) / of.length;
-  const paired = pairedBootstrap(values(before), values(after), { seed: BOOTSTRAP_SEED, bound: 1 });
+  const paired = pairedRates(values(before), values(after));
   return {
     config: name,
     attempts_per_scenario: evaluations[0]!.scenarios[0]!.attempts,

@@ -1,6 +1,8 @@
 /** What the runs of the learning grid come to, and which of them are missing. */
 
-import { evenExample, pairedBootstrap } from "../runs/paired_comparison.ts";
+import { points } from "../cli/progress.ts";
+import { mean } from "../runs/statistics.ts";
+import { pairedRates } from "./paired_rates.ts";
 
 /** One run of the grid. */
 export interface Cell {
@@ -44,18 +46,15 @@ export function missingCells(
   return cells.filter((cell) => !made.some((line) => sameCell(line, cell)));
 }
 
-const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
 const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 
 /** The rise of a run in points, with the paired bootstrap interval over scenarios. */
-function rise({ evaluations, seed }: GridLine): { value: number; text: string } {
+function rise({ evaluations }: GridLine): { value: number; text: string } {
   const first = evaluations[0]!.by_scenario, last = evaluations.at(-1)!.by_scenario;
   const ids = Object.keys(first);
-  const { difference, low, high } = pairedBootstrap(
-    ids.map((id) => evenExample(first[id]!)),
-    ids.map((id) => evenExample(last[id]!)),
-    { seed, bound: 1 },
+  const { difference, low, high } = pairedRates(
+    ids.map((id) => first[id]!),
+    ids.map((id) => last[id]!),
   );
   const interval = low === null || high === null ? "" : ` (${points(low)} to ${points(high)})`;
   return { value: difference, text: points(difference) + interval };

@@ -42,3 +42,13 @@ Deno.test("a table has each seed's rates and rise, and the mean and the worst of
   assert.match(ours!, /Mean rise \+7\.5, worst −5\.0 points, 2 seeds\./);
   assert.match(reference!, /^lr 0\.003, the reference in PyTorch, without a bound\n[^]*Mean rise \+30\.0/);
 });
+
+Deno.test("the same rates have the same interval whatever the run's seed, and never one without width", () => {
+  const rises = (lines: GridLine[]) =>
+    gridReport(lines).split("\n").filter((row) => /^\| \d/.test(row)).map((row) => row.split(" | ")[3]!);
+  const [first, second] = rises([line(1, [10, 14]), line(2, [10, 14])]);
+  assert.equal(first, second);
+  // Clopper and Pearson with no success in 20 trials: u = 1 − 0.025^(1/20) = 0.168.
+  assert.deepEqual(rises([line(1, [7, 7])]), ["+0.0 (−16.8 to +16.8)"]);
+  assert.deepEqual(rises([line(1, [0, 20])]), ["+100.0 (+66.3 to +100.0)"]);
+});

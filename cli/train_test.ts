@@ -259,10 +259,9 @@ Deno.test("without [checkpoint] an interrupted run says what is lost and which l
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/run.toml`;
-    const text = (await Deno.readTextFile(EXAMPLE)).replaceAll(
-      '"../',
-      `"${new URL("..", import.meta.url).pathname}`,
-    );
+    const root = new URL("..", import.meta.url).pathname;
+    const text = (await Deno.readTextFile(EXAMPLE)).replaceAll('"../', `"${root}`)
+      .replaceAll('"tiny_agent_tasks', `"${root}examples/tiny_agent_tasks`);
     await Deno.writeTextFile(path, text.replace(/\[checkpoint\]\n([^[].*\n)*/, ""));
     assert.equal(
       await interrupted([path, "agent.updates=60"], []),

@@ -99,10 +99,9 @@ Deno.test("under min_reward a truncated attempt has not passed, whatever the oth
 
 for (const truncation of ["drop", "min_reward"] as const) {
   Deno.test(`the rewards of an update's groups are what was earned, so reward_mean is their mean, under ${truncation}`, async () => {
-    let attempt = 0;
     const { run, observed } = await grpo(
       { truncation, max_new_tokens_per_turn: 6, max_dropped_fraction: 1 },
-      () => 1 + ++attempt,
+      (scenario, said) => 1 + unlike(scenario, said),
       (groups) => void (groups[0]!.members[0] = testMember(0, { stop_reason: "environment_failed" })),
     );
     const { groups, reward_mean } = await run(1);

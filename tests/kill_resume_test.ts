@@ -30,6 +30,7 @@ group_size = 3
 max_new_tokens_per_turn = 48
 max_rollout_secs = 0
 truncation = "min_reward"
+max_update_kl = 1e-4
 [agent.environment]
 type = "local"
 allow_unsandboxed = true
@@ -84,6 +85,11 @@ gpuTest("kill -9 and --resume give the bytes of the uninterrupted run", async ()
     };
     const whole = await train(await folder("whole"), []);
     assert.ok(whole.success);
+    // The bound shortens every step: what a run goes on from holds that too.
+    const scales = whole.events.flatMap((event) =>
+      event.kind === "metrics" ? event.values["optimizer/step_scale"] ?? [] : []
+    );
+    assert.ok(scales.length === 3 && scales.every((scale) => 0 < scale && scale < 1), scales.join());
     const config = await folder("killed");
     // While the first update's episodes run; then in the second update, before its checkpoint is whole.
     const first = await train(config, [], (event) => event.kind === "state" && event.state === "running");

@@ -19,22 +19,24 @@ export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgp
 /**
  * A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails.
  *
+ * @param name Or a test's options with its name.
  * @param lacks What this device lacks for the test, which is then skipped and says so; `null`: nothing.
  */
 export function gpuTest(
-  name: string,
+  name: string | { name: string; sanitizeOps: boolean; sanitizeResources: boolean },
   body: (gpu: Gpu) => Promise<void> | void,
   lacks: (gpu: Gpu) => string | null = () => null,
 ): void {
+  const options = typeof name === "string" ? { name } : name;
   const skip = (reason: string) =>
-    Deno.test({ name: `${name} (skipped: ${reason})`, ignore: true, fn: () => {} });
+    Deno.test({ name: `${options.name} (skipped: ${reason})`, ignore: true, fn: () => {} });
   if (testGpu instanceof ServiceError) {
-    if (Deno.env.get("REQUIRE_GPU") === "1") return Deno.test(name, () => Promise.reject(testGpu));
+    if (Deno.env.get("REQUIRE_GPU") === "1") return Deno.test(options.name, () => Promise.reject(testGpu));
     return skip(testGpu.message);
   }
   const missing = lacks(testGpu);
   if (missing !== null) return skip(missing);
-  Deno.test(name, () => body(testGpu as Gpu));
+  Deno.test({ ...options, fn: () => body(testGpu as Gpu) });
 }
 
 /** Values and shape of a tensor, and its type when it is not f32. */

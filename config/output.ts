@@ -11,7 +11,7 @@ export const outputSchema = z.strictObject({
   }),
   adapter: z.enum(["last", "best"]).default("last").meta({
     description:
-      "Whose adapter path is: the last update's or the best evaluated one's; the other lies beside it.",
+      "Which adapter is written to path: the last update's, or the best evaluated one's; the other is written beside it.",
   }),
   peft_dir: text().optional().meta({
     description:

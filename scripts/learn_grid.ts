@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { RunEvent } from "../runs/event.ts";
 import {
   BOUNDS,
@@ -26,6 +27,7 @@ import {
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const CONFIG = `${ROOT}examples/tiny_agent_learn.toml`;
 const LINES = `${ROOT}docs/experiments/learning_rates.jsonl`;
+const RUNS = `${ROOT}examples/runs/grid`;
 const REPORT = `${ROOT}docs/experiments/learning_rates.md`;
 
 /** Metrics of each update that tell a falling run from a rising one. */
@@ -54,51 +56,81 @@ async function commitOf(): Promise<string> {
   return new TextDecoder().decode(stdout).trim();
 }
 
-/** Trains a cell to its end. A core for each run: two that share the cores' threads wait for each other. */
-async function train({ seed, lr, max_update_kl }: Cell): Promise<GridLine> {
-  const directory = `${ROOT}examples/runs/grid_${seed}_${lr}_${max_update_kl}`;
-  const overrides = { "run.seed": seed, "training.lr": lr, "agent.max_update_kl": max_update_kl };
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-A", `${ROOT}cli.ts`, "train", CONFIG, "--force", `run.directory=${directory}`],
-      ...Object.entries(overrides).map(([key, value]) => `${key}=${value}`),
-    ],
+/** A core for each process: two that share the cores' threads wait for each other. */
+async function svc(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", `${ROOT}cli.ts`, ...args],
     env: { LP_NUM_THREADS: "1" },
-    stdout: "null",
+    stdout: "piped",
     stderr: "piped",
   }).output();
-  if (code !== 0) {
-    const text = new TextDecoder().decode(stderr);
-    throw new ServiceError("internal", `Cannot make the grid: a run ended with ${code}: ${text}`);
-  }
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  if (code === 0) return text(stdout);
+  throw new ServiceError(
+    "internal",
+    `Cannot make the grid: svc ${args[0]} ended with ${code}: ${text(stderr)}`,
+  );
+}
+
+/** The experiment without [evaluation]: what is held out is tried once before all runs, and once after each. */
+async function writeTrainingConfig(): Promise<string> {
+  const path = `${RUNS}/training.toml`;
+  const text = (await Deno.readTextFile(CONFIG)).replaceAll('"../', `"${ROOT}`);
+  await writeFileAtomic(path, text.replace(/\[evaluation\]\n([^[].*\n|\n)*/, ""));
+  return path;
+}
+
+async function evaluate(update: number, adapter: string[]): Promise<GridLine["evaluations"][number]> {
+  const { pass_rate, scenarios } = JSON.parse(
+    await svc("eval", CONFIG, "--json", ...adapter),
+  ) as EvaluationResult;
+  return {
+    update,
+    pass_rate: pass_rate!.rate,
+    by_scenario: Object.fromEntries(scenarios.map((s) => [s.scenario, s.passes / s.attempts])),
+  };
+}
+
+/** Trains a cell to its end. */
+async function train(
+  { seed, lr, max_update_kl }: Cell,
+  before: GridLine["evaluations"][number],
+): Promise<GridLine> {
+  const directory = `${RUNS}/${seed}_${lr}_${max_update_kl}`;
+  const overrides = {
+    "run.directory": directory,
+    "run.seed": seed,
+    "training.lr": lr,
+    "agent.max_update_kl": max_update_kl,
+  };
+  const keys = Object.entries(overrides).map(([key, value]) => `${key}=${value}`);
+  await svc("train", `${RUNS}/training.toml`, "--force", ...keys);
   const events = (await Deno.readTextFile(`${directory}/events.jsonl`)).trimEnd().split("\n")
     .map((line) => JSON.parse(line) as RunEvent);
-  const metrics = events.filter((event) => event.kind === "metrics");
+  const metrics = events.filter((event) => event.kind === "metrics")
+    .filter(({ values }) => "time/train_seconds" in values);
+  const after = await evaluate(metrics.at(-1)!.update, ["--adapter", `${directory}/adapter.gguf`]);
   return {
     by: "svc",
     seed,
     lr,
     max_update_kl,
     commit: await commitOf(),
-    evaluations: events.filter((event) => event.kind === "evaluation").map((event) => ({
-      update: event.update,
-      pass_rate: event.pass_rate!.rate,
-      by_scenario: Object.fromEntries(event.scenarios.map((s) => [s.scenario, s.passes / s.attempts])),
-    })),
-    by_update: Object.fromEntries(WATCHED.map((name) => [
-      name,
-      metrics.filter(({ values }) => "time/train_seconds" in values).map(({ values }) =>
-        values[name] ?? null
-      ),
-    ])),
+    evaluations: [before, after],
+    by_update: Object.fromEntries(
+      WATCHED.map((name) => [name, metrics.map(({ values }) => values[name] ?? null)]),
+    ),
   };
 }
 
 /** Several runs at a time; each writes its line as soon as it has ended. */
 async function makeMissing(missing: Cell[], parallel: number): Promise<void> {
+  if (missing.length === 0) return;
+  await writeTrainingConfig();
+  const before = await evaluate(0, []);
   const next = async (): Promise<void> => {
     for (let cell = missing.shift(); cell; cell = missing.shift()) {
-      const line = await train(cell);
+      const line = await train(cell, before);
       await Deno.writeTextFile(LINES, `${JSON.stringify(line)}\n`, { append: true });
       await report();
       const { seed, lr, max_update_kl, evaluations } = line;

@@ -3,6 +3,7 @@
  * from a script, and misbehaves when told to. It passes the same contract suite as the real one.
  */
 
+import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import { EngineClient, type EnginePort } from "./client.ts";
 import {
@@ -134,7 +135,7 @@ export class ScriptedEngine {
     adapter_open: ({ adapter, source }) => this.#openAdapter(adapter, source),
     adapter_save: ({ adapter, path }) => {
       const bytes = serializeAdapter(this.#adapter(adapter));
-      Deno.writeFileSync(path, bytes);
+      writeWhole(path, bytes);
       return { bytes: bytes.length, sha256: "" };
     },
     adapter_close: ({ adapter }) => {
@@ -351,5 +352,17 @@ export class ScriptedEngine {
     if (live) {
       throw new ServiceError("conflict", `Cannot change adapter "${adapter}": sequence ${live[0]} uses it`);
     }
+  }
+}
+
+/** As the real engine's files: under its name when it is whole, and nothing is left where there is no room. */
+function writeWhole(path: string, bytes: Uint8Array): void {
+  const partial = `${path}.partial`;
+  try {
+    Deno.writeFileSync(partial, bytes);
+    Deno.renameSync(partial, path);
+  } catch (error) {
+    if (existsSync(partial)) Deno.removeSync(partial);
+    throw error;
   }
 }

@@ -58,6 +58,7 @@ Deno.test({
       await Deno.writeTextFile(`${folder}/exploding.jinja`, EXPLODING);
       const model = (text: string) =>
         text.replaceAll("../fixtures", `${ROOT}fixtures`)
+          .replaceAll('"tiny_agent_tasks', `"${ROOT}examples/tiny_agent_tasks`)
           .replace(/^\[model\]$/m, '[model]\nchat_template = "exploding.jinja"');
       for (const name of ["sft", "grpo"]) {
         const example = await Deno.readTextFile(`${ROOT}examples/tiny_agent_${name}.toml`);

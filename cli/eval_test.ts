@@ -67,7 +67,7 @@ async function evaluated(result: EvaluationResult, ...args: string[]) {
 }
 
 Deno.test("numbers of the command line take the place of the configuration's", async () => {
-  const { asked } = await evaluate(GRPO);
+  const { asked } = await evaluate(GRPO, "evaluation.max_examples=32");
   const before = asked!.loaded.config.evaluation!;
   assert.deepEqual([before.samples_per_scenario, before.max_examples, asked!.adapter], [2, 32, null]);
   const args = ["--samples", "8", "--temperature", "0", "--limit", "5", "--seed", "7", "--adapter", "x.gguf"];

@@ -37,8 +37,8 @@ export interface UpdateBoundOptions {
  * it came from until it does not. The KL is the mean over the places of the update's own samples of the divergence over
  * the whole vocabulary: an estimate from the drawn tokens alone leaps where a rare one was drawn.
  *
- * With ratio 1 in an update's first step no clip acts, and Adam's step does not depend on the gradient's size: without a bound the learning rate alone decides how far
- * an update goes. The optimiser's moments stay those of the whole step.
+ * With ratio 1 in an update's first step no clip acts, and Adam's step does not depend on the gradient's size: without
+ * a bound the learning rate alone decides how far an update goes. The optimiser's moments stay those of the whole step.
  *
  * @source Schulman et al., "Trust Region Policy Optimization" (2015), appendix C: a line search on the KL constraint.
  */

@@ -11,7 +11,14 @@ import type {
   RunEvent,
   UpdateEvent,
 } from "../runs/event.ts";
-import { failedText, formatRate, rowsText, updateTroubles, warningText } from "../runs/event_text.ts";
+import {
+  counted,
+  failedText,
+  formatRate,
+  rowsText,
+  updateTroubles,
+  warningText,
+} from "../runs/event_text.ts";
 import { MIN_PAIRS, type PairedDifference } from "../runs/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
@@ -77,8 +84,8 @@ function differenceText({ difference, low, high, n }: PairedDifference, is_rate:
   const interval = low === null || high === null
     ? `no interval: ${n < MIN_PAIRS ? `fewer than ${MIN_PAIRS}` : "all differ alike"}`
     : `95 % interval ${show(low)} to ${show(high)}`;
-  const examples = is_rate ? "scenarios" : "rows";
-  return `${show(difference)}${is_rate ? " points" : ""} (${interval}, paired over ${n} ${examples})`;
+  const pairs = counted(n, is_rate ? "scenario" : "row");
+  return `${show(difference)}${is_rate ? " points" : ""} (${interval}, paired over ${pairs})`;
 }
 
 function endEvaluationText({ before, best, after, difference }: EndEvaluation): string[] {

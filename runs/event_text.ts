@@ -32,7 +32,9 @@ export function failedText(
 export function formatRate({ rate, low, high, n, attempts }: Rate): string {
   const percent = (share: number) => (share * 100).toFixed(1);
   const tried = attempts === n ? "" : `, ${attempts} attempts`;
-  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${n} scenarios${tried})`;
+  return `${percent(rate)} % (95 % interval ${percent(low)} to ${percent(high)}; n = ${
+    counted(n, "scenario")
+  }${tried})`;
 }
 
 /** "warning no_heldout (evaluation): without …": the code, the key that it concerns, and the message. */
@@ -44,8 +46,13 @@ export function warningText(
 
 /** "n = 200 rows, 12 of them cut at training.ctx" */
 export function rowsText({ n, truncated }: RowCounts): string {
-  return `n = ${n} rows${truncated > 0 ? `, ${truncated} of them cut at training.ctx` : ""}`;
+  return `n = ${counted(n, "row")}${truncated > 0 ? `, ${truncated} of them cut at training.ctx` : ""}`;
 }
 
 const total = (reasons: Readonly<Record<string, number>>) =>
   Object.values(reasons).reduce((sum, n) => sum + n, 0);
+
+/** `1 scenario`, `32 scenarios`. */
+export function counted(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}

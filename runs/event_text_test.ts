@@ -11,6 +11,7 @@ Deno.test("a rate says of how many scenarios and attempts it is", () => {
     formatRate({ rate: 1, low: 0.963, high: 1, n: 100, attempts: 100 }),
     "100.0 % (95 % interval 96.3 to 100.0; n = 100 scenarios)",
   );
+  assert.match(formatRate({ rate: 1, low: 0.2, high: 1, n: 1, attempts: 1 }), /; n = 1 scenario\)$/);
 });
 
 Deno.test("a warning has its code, and its key where it concerns one", () => {

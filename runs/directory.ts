@@ -1,9 +1,10 @@
 /**
  * The run directory: `run.json` (what the run is and where it stands), `config.toml` (as resolved), `events.jsonl`,
  * `log.txt` (the same for people), and, unless their own keys say otherwise, `checkpoints/`, `trajectories/` and `adapter.gguf`.
- * A lock file keeps two processes apart.
+ * A lock file keeps two processes apart, here and in the folders of checkpoints and trajectories that keys name elsewhere.
  */
 
+import { sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { type Clock, timestamp } from "../core/clock.ts";
 import { ServiceError, systemError } from "../core/errors.ts";
@@ -41,17 +42,21 @@ export interface OpenDirectoryOptions {
 export class RunDirectory {
   readonly path: string;
   readonly #config: ResolvedConfig;
-  readonly #lock: DirectoryLock;
+  readonly #locks: readonly DirectoryLock[];
   readonly #identity: Identity;
   #record: RunRecord;
   #is_discarded = false;
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor({ config, identity }: OpenDirectoryOptions, lock: DirectoryLock, record: RunRecord) {
+  private constructor(
+    { config, identity }: OpenDirectoryOptions,
+    locks: readonly DirectoryLock[],
+    record: RunRecord,
+  ) {
     this.path = config.run.directory;
     this.#config = config;
     this.#identity = identity;
-    this.#lock = lock;
+    this.#locks = locks;
     this.#record = record;
   }
 
@@ -68,24 +73,24 @@ export class RunDirectory {
     await checkPlaces(config);
     await refuseStrangers(config, mode);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
-    const lock = await DirectoryLock.take(path);
+    const locks = await takeLocks(config);
     try {
       await restoreReplaced(path);
       const found = mode === "resume" || !force ? await readRunRecord(path) : null;
       if (found && mode === "resume") {
-        const directory = new RunDirectory(options, lock, found);
+        const directory = new RunDirectory(options, locks, found);
         await directory.#takeUp();
         return directory;
       }
       const existing = await existingOutput(config, mode);
       if (existing !== null && !force) throw occupied(existing, found !== null);
       if (force) await moveAside(path);
-      const directory = new RunDirectory(options, lock, newRecord(options));
+      const directory = new RunDirectory(options, locks, newRecord(options));
       await directory.update({});
       await directory.writeConfig();
       return directory;
     } catch (error) {
-      lock.closeUnused();
+      for (const lock of locks) lock.closeUnused();
       throw error;
     }
   }
@@ -137,10 +142,12 @@ export class RunDirectory {
     if (this.#record.config_hash !== config_hash) await this.update({ config_hash });
   }
 
-  /** Gives the lock back. */
+  /** Gives the locks back. */
   close(): void {
-    if (this.#is_discarded) this.#lock.closeUnused();
-    else this.#lock.close();
+    for (const lock of this.#locks) {
+      if (this.#is_discarded) lock.closeUnused();
+      else lock.close();
+    }
   }
 
   async #takeUp(): Promise<void> {
@@ -156,6 +163,25 @@ export class RunDirectory {
           : "it has no checkpoint to fork: start a new run with another [run].directory"),
     );
   }
+}
+
+/** Locks every folder that the run alone may write into, the run directory last. */
+async function takeLocks({ run, checkpoint, observe }: ResolvedConfig): Promise<DirectoryLock[]> {
+  const folders = new Map<string, string>();
+  const named = [["[checkpoint].directory", checkpoint], ["[observe].directory", observe]] as const;
+  for (const [key, section] of named) {
+    // What lies in the run directory is locked with it.
+    if (section && !section.directory.startsWith(run.directory + sep)) folders.set(section.directory, key);
+  }
+  folders.set(run.directory, "[run].directory");
+  const locks: DirectoryLock[] = [];
+  try {
+    for (const [path, key] of folders) locks.push(await DirectoryLock.take(path, key));
+  } catch (error) {
+    for (const lock of locks) lock.closeUnused();
+    throw error;
+  }
+  return locks;
 }
 
 /** The record of a run directory; null when it holds no run. @throws {ServiceError} `format_invalid`. */

@@ -1,4 +1,4 @@
-/** The lock of a run directory, and the folders that were made for it. */
+/** The lock of a folder that a run works in, and the folders that were made for it. */
 
 import { dirname } from "node:path";
 import { doing, ServiceError } from "../core/errors.ts";
@@ -6,6 +6,8 @@ import { isPresent } from "../core/files.ts";
 
 /** A lock that is removed while it is opened is another file at the next look: so many times it is tried again. */
 const MAX_TRIES = 10;
+
+export const LOCK_NAME = "lock";
 
 export class DirectoryLock {
   readonly #path: string;
@@ -22,13 +24,14 @@ export class DirectoryLock {
   /**
    * Makes the directory, where it is missing, and locks it.
    *
+   * @param key The key that names it, for messages.
    * @throws {ServiceError} `conflict` when another process has it; `config_invalid` when it cannot be made.
    */
-  static async take(directory: string): Promise<DirectoryLock> {
-    const path = `${directory}/lock`;
+  static async take(directory: string, key = "[run].directory"): Promise<DirectoryLock> {
+    const path = `${directory}/${LOCK_NAME}`;
     const folders = await missingFolders(directory);
     try {
-      return await doing(`use the run directory ${directory}`, async () => {
+      return await doing(`use the folder ${directory} of ${key}`, async () => {
         await Deno.mkdir(directory, { recursive: true });
         for (let tries = 0; tries < MAX_TRIES; tries++) {
           const [file, is_new] = await openLock(path);
@@ -39,7 +42,7 @@ export class DirectoryLock {
           file.close();
           if (!is_mine) break;
         }
-        throw taken(directory);
+        throw taken(directory, key);
       }, "config_invalid");
     } catch (error) {
       removeEmpty(folders);
@@ -61,10 +64,10 @@ export class DirectoryLock {
   }
 }
 
-function taken(directory: string): ServiceError {
+function taken(directory: string, key: string): ServiceError {
   return new ServiceError(
     "conflict",
-    `Cannot use ${directory}: another process is working in it; wait for it, or name another [run].directory`,
+    `Cannot use ${directory}: another process is working in it; wait for it, or name another ${key}`,
   );
 }
 

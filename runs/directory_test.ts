@@ -98,6 +98,27 @@ Deno.test("a lock that was removed while it was opened is not taken for one", st
   });
 });
 
+Deno.test("two runs do not share a folder of checkpoints or trajectories at a time", strict, async () => {
+  await withDirectory(async (root) => {
+    const both = '[checkpoint]\ndirectory = "ckpt"\n[observe]\ndirectory = "seen"';
+    const first = await open(root, { config: testConfig(root, both) });
+    for (const [section, folder] of [["checkpoint", "ckpt"], ["observe", "seen"]] as const) {
+      const other = testConfig(root, `[${section}]\ndirectory = "${folder}"`);
+      other.run.directory = `${root}/runs/other`;
+      await assert.rejects(open(root, { config: other, force: true }), {
+        code: "conflict",
+        message: `Cannot use ${root}/${folder}: another process is working in it; wait for it, ` +
+          `or name another [${section}].directory`,
+      });
+      assert.deepEqual(await Array.fromAsync(Deno.readDir(`${root}/runs`), ({ name }) => name), ["test"]);
+    }
+    first.close();
+    const other = testConfig(root, both);
+    other.run.directory = `${root}/runs/other`;
+    (await open(root, { config: other })).close();
+  });
+});
+
 Deno.test("a run directory that cannot be made is refused with the reason", strict, async () => {
   await withDirectory(async (root) => {
     const config = testConfig(root);
@@ -105,7 +126,9 @@ Deno.test("a run directory that cannot be made is refused with the reason", stri
       assert.rejects(open(root, { config }), { name: "ServiceError", code: "config_invalid", message });
     await Deno.writeTextFile(`${root}/file`, "");
     config.run.directory = `${root}/file/runs`;
-    await refused(/^Cannot use the run directory .*: a part of the path is a file, not a folder$/);
+    await refused(
+      /^Cannot use the folder .* of \[run\]\.directory: a part of the path is a file, not a folder$/,
+    );
     await Deno.symlink("loop", `${root}/loop`);
     config.run.directory = `${root}/loop/runs`;
     await refused(/: its symbolic links lead in a circle$/);

@@ -4,6 +4,7 @@ import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
 import { ignoreMissing, isPresent } from "../core/files.ts";
+import { LOCK_NAME } from "./directory_lock.ts";
 import { siblingAdapter } from "./kept_adapters.ts";
 
 /** Whether a text is that of `run.json`, or was one before it was damaged. */
@@ -26,7 +27,7 @@ export const OWN_ENTRIES = [
 ];
 
 /** What else lies in it while a run works there. */
-const WORKING_ENTRIES = ["lock", "workspaces"];
+const WORKING_ENTRIES = [LOCK_NAME, "workspaces"];
 
 /** Where they wait while the run that replaces them has not begun. */
 export const REPLACED = ".replaced";
@@ -128,7 +129,7 @@ export function adapterFiles({ output: { path } }: { output: { path: string } })
 async function holdsSomething(path: string): Promise<boolean> {
   const info = await Deno.stat(path).catch(() => null);
   if (!info?.isDirectory) return info !== null;
-  for await (const _ of Deno.readDir(path)) return true;
+  for await (const { name } of Deno.readDir(path)) if (name !== LOCK_NAME) return true;
   return false;
 }
 

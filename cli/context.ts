@@ -5,6 +5,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Activity, ActivityFeed } from "../runs/activity.ts";
 import type { RunEvent } from "../runs/event.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
+import type { RunWarning } from "../runs/warnings.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface StartRunOptions {
@@ -40,6 +41,8 @@ export interface EvaluateOptions {
   activity: ActivityFeed;
   /** Attempts whose conversations are wanted. */
   transcripts: number;
+  /** Takes what the configuration and the data make one think of, before anything is tried. */
+  warn(warning: RunWarning): void;
 }
 
 export interface CliContext {

@@ -7,7 +7,7 @@ import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { ActivityFeed } from "../runs/activity.ts";
-import { failedText, formatRate, rowsText } from "../runs/event_text.ts";
+import { failedText, formatRate, rowsText, warningText } from "../runs/event_text.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import { type Place, refuseOutput } from "../runs/places.ts";
 import { beginsWith } from "../runs/strangers.ts";
@@ -140,6 +140,7 @@ async function evaluate(
     const result = await context.evaluate({
       ...{ loaded, adapter, signal, activity },
       transcripts: options.show ?? 0,
+      warn: (warning) => terminal.error(printable(`svc: ${warningText(warning)}`)),
     });
     activity.close();
     await followed;

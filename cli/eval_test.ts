@@ -57,6 +57,7 @@ async function evaluated(result: EvaluationResult, ...args: string[]) {
       terminal,
       evaluate(options) {
         asked = options;
+        options.warn({ code: "heldout_is_training", field: "evaluation.data", message: "the same\x1b[2J" });
         options.activity.show({ phase: "evaluation", done: 40, total: 200 });
         const transcripts = options.transcripts > 0 ? { transcripts: [TRANSCRIPT] } : {};
         return Promise.resolve({ ...result, ...transcripts });
@@ -112,6 +113,12 @@ Deno.test("the result is printed for people, or whole as JSON, and written where
   } finally {
     await Deno.remove(path);
   }
+});
+
+Deno.test("what the configuration makes one think of is told on standard error", async () => {
+  const { err, out } = await evaluate(GRPO, "--json");
+  assert.equal(err, "svc: warning heldout_is_training (evaluation.data): the same\ufffd[2J\n");
+  assert.match(out, /^\{/);
 });
 
 Deno.test("a loss says of how many rows it is, and how many were cut", async () => {

@@ -7,6 +7,7 @@ import { realPathOf } from "../core/real_path.ts";
 import type { EvaluationResult } from "../runs/algorithm.ts";
 import { prepareRun } from "../runs/prepare.ts";
 import { loadRequest, openWorkerSession, type Session } from "../runs/session.ts";
+import { EVALUATION_WARNING_CODES } from "../runs/warnings.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
@@ -28,11 +29,12 @@ export interface EvaluationSession {
  * @throws {ServiceError} What the data, the model, the adapter or the machine refuse, or the signal's reason.
  */
 export async function evaluateAlone(
-  { loaded, adapter, signal, activity, transcripts }: EvaluateOptions,
+  { loaded, adapter, signal, activity, transcripts, warn }: EvaluateOptions,
   openSession: (options: EvaluationSession) => Session,
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded);
   const { config } = prepared;
+  for (const warning of prepared.warnings) if (EVALUATION_WARNING_CODES.includes(warning.code)) warn(warning);
   const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));
   const scratch = await openScratchFolder();
   try {

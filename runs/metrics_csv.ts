@@ -25,7 +25,8 @@ export async function writeMetricsCsv(events_path: string, csv_path: string): Pr
     await writeFileAtomic(csv_path, csvOf(events_path));
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const message = `${error.message}. The metrics are in ${events_path}; svc train --resume writes the file`;
+    const message =
+      `${error.message}. The metrics are in ${events_path}; the run, taken up with --resume, writes the file`;
     throw new ServiceError(error.code, message, error.details, { cause: error });
   }
 }

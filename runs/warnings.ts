@@ -37,6 +37,14 @@ export const RUN_WARNING_CODES = [
 
 export type WarningCode = typeof WARNING_CODES[number];
 
+/** What also holds where a model is only tried; how many rows are cut stands in the result. */
+export const EVALUATION_WARNING_CODES: readonly RunWarning["code"][] = [
+  "context_beyond_training",
+  "template_not_prefix_stable",
+  "no_end_signal",
+  "heldout_is_training",
+];
+
 /** A warning of a run. */
 export interface RunWarning {
   code: WarningCode | typeof RUN_WARNING_CODES[number];

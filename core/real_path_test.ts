@@ -1,18 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { withFolder } from "../tests/folder.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "./real_path.ts";
 
-async function inFolder(body: (root: string) => Promise<void>): Promise<void> {
-  const root = await Deno.realPath(await Deno.makeTempDir());
-  try {
-    await body(root);
-  } finally {
-    await Deno.remove(root, { recursive: true });
-  }
-}
-
 Deno.test("links are followed in what exists, and what does not exist yet stays as it is written", () =>
-  inFolder(async (root) => {
+  withFolder(async (root) => {
     await Deno.mkdir(`${root}/blobs`);
     await Deno.mkdir(`${root}/snapshots/main`, { recursive: true });
     await Deno.writeTextFile(`${root}/blobs/3f`, "weights");
@@ -28,7 +20,7 @@ Deno.test("links are followed in what exists, and what does not exist yet stays 
   }));
 
 Deno.test("every name of a file has its identity, hard links too, and no other file has it", () =>
-  inFolder(async (root) => {
+  withFolder(async (root) => {
     await Deno.writeTextFile(`${root}/a`, "one");
     await Deno.writeTextFile(`${root}/b`, "one");
     await Deno.link(`${root}/a`, `${root}/hard`);
@@ -42,7 +34,7 @@ Deno.test("every name of a file has its identity, hard links too, and no other f
   }));
 
 Deno.test("the steps of a path lead from it up to the root", () =>
-  inFolder(async (root) => {
+  withFolder(async (root) => {
     await Deno.symlink(".", `${root}/here`);
     const steps = await pathSteps(`${root}/here/deep/file`);
     const found = steps.find((step) => step.below.length === 2)!;

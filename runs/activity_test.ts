@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { type Activity, ActivityFeed } from "./activity.ts";
-import { eventsOf, startTestRun, superviseInstead, withFolder } from "./testing_run.ts";
+import { eventsOf, startTestRun, superviseInstead } from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

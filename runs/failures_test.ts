@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, MORE, ofKind, type TestRunOptions, withFolder } from "./testing_run.ts";
+import { eventsOf, MORE, ofKind, type TestRunOptions } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -1,8 +1,9 @@
 /** What a run replaces leaves no trace in the adapters of the run that comes after it. */
 
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions, withFolder } from "./testing_run.ts";
+import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

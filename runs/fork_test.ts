@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { RunEvent } from "./event.ts";
 import { forkOf } from "./fork.ts";
-import { eventsOf, ofKind, testPipe, type TestRunOptions, withFolder } from "./testing_run.ts";
+import { eventsOf, ofKind, testPipe, type TestRunOptions } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { keptAdapters, siblingAdapter } from "./kept_adapters.ts";
-import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions, withFolder } from "./testing_run.ts";
+import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -4,9 +4,9 @@ import { describeKeys } from "../config/describe.ts";
 import { parseRunConfig } from "../config/load.ts";
 import { isNotBuilt } from "../config/not_built.ts";
 import type { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import { findCollisions, type Place, refuseCollisions, withRealPaths } from "./places.ts";
 import { testConfig } from "./testing.ts";
-import { withFolder } from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../config/derive.ts";
+import { withFolder } from "../tests/folder.ts";
 import type { EngineMethods } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { REFERENCE } from "./agent_grpo.ts";
-import { startTestRun, testPipe, type TestRunOptions, withFolder } from "./testing_run.ts";
+import { startTestRun, testPipe, type TestRunOptions } from "./testing_run.ts";
 
 const newEngine: TestRunOptions["newEngine"] = (refuse) => new ScriptedEngine({ refuse }).client;
 

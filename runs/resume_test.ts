@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import { CHECKPOINT_FORMAT_VERSION } from "./checkpoint.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
-import { eventsOf, failAt, MORE, ofKind, withFolder } from "./testing_run.ts";
+import { eventsOf, failAt, MORE, ofKind } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import type { EngineMethod } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { RunEvent } from "./event.ts";
@@ -15,7 +16,6 @@ import {
   MORE,
   ofKind,
   type TestRunOptions,
-  withFolder,
 } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 

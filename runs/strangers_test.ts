@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { ManualClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { fixturePath } from "../tests/fixture.ts";
+import { withFolder } from "../tests/folder.ts";
 import { readAdapter, writeAdapter } from "../trainer/formats/adapter.ts";
 import { writePeft } from "../trainer/formats/peft.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
@@ -10,7 +11,7 @@ import { RunDirectory } from "./directory.ts";
 import { METRICS_CSV_HEADER } from "./metrics_csv.ts";
 import { beginsWith, refuseStrangers } from "./strangers.ts";
 import { adapterFile, testConfig } from "./testing.ts";
-import { eventsOf, startTestRun, withFolder } from "./testing_run.ts";
+import { eventsOf, startTestRun } from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 const GOLDEN = "models/tiny-agent/golden-lora/";

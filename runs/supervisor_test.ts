@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { ControlMessage } from "./control.ts";
-import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, vowels, withFolder } from "./testing_run.ts";
+import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, vowels } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

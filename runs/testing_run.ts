@@ -232,15 +232,6 @@ export function testPipe(): {
   };
 }
 
-export async function withFolder(body: (root: string) => Promise<void>): Promise<void> {
-  const root = await Deno.makeTempDir();
-  try {
-    await body(root);
-  } finally {
-    await Deno.remove(root, { recursive: true });
-  }
-}
-
 /** Fails the n-th request of a kind, of the first engine. */
 export function failAt(
   method: string,

@@ -1,16 +1,10 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
+import { withFolder } from "../tests/folder.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "./algorithm.ts";
 import { evenExample } from "./paired_comparison.ts";
-import {
-  eventsOf,
-  ofKind,
-  superviseInstead,
-  testPipe,
-  type TestRunOptions,
-  withFolder,
-} from "./testing_run.ts";
+import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "./testing_run.ts";
 import * as testing from "./testing_run.ts";
 import { POLICY } from "./training_loop.ts";
 

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { parseRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { fixturePath } from "../tests/fixture.ts";
+import { withFolder } from "../tests/folder.ts";
 import { testConfig } from "./testing.ts";
 import { startRun } from "./process.ts";
-import { withFolder } from "./testing_run.ts";
 import { checkWritable } from "./writable.ts";
 
 Deno.test("every place that cannot be written is named before a run begins", () =>

@@ -5,6 +5,7 @@ import type { Recorder } from "../kernels/recorder.ts";
 import type { Tensor } from "../kernels/tensor.ts";
 import { gpuTest } from "../kernels/testing.ts";
 import { fixturePath } from "../tests/fixture.ts";
+import { withFolder } from "../tests/folder.ts";
 import type { ModelShape } from "../trainer/model/model_shape.ts";
 import { orSkip, productCompute } from "./bench/context.ts";
 import { modelMatrices } from "./bench/matmul.ts";
@@ -20,15 +21,6 @@ const FACTS = {
   ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", software: false },
   ...{ model: "a.gguf", quick: true, commit: "0123abc", deno: "2.9.6" },
 };
-
-async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await run(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 
 async function linesOf(path: string): Promise<BenchLine[]> {
   const text = await Deno.readTextFile(path);
@@ -57,7 +49,7 @@ function expectWellFormed(line: BenchLine): void {
 const near = (a: number, b: number) => Math.abs(a / b - 1) < 2e-3;
 
 gpuTest("a quick bench of the tiny model stores a well-formed line for every part", async () => {
-  await inFolder(async (folder) => {
+  await withFolder(async (folder) => {
     const printed: string[] = [];
     const model = await fixturePath("models/tiny-agent-f16.gguf");
     const path = await runBench({
@@ -106,7 +98,7 @@ Deno.test({
   name: "a run replaces the lines of what it measured and leaves the others",
   ...STRICT,
   fn: () =>
-    inFolder(async (folder) => {
+    withFolder(async (folder) => {
       const report = (model: string, ...benches: string[]) => {
         const all = new Report({ ...FACTS, model }, () => {});
         for (const bench of benches) {

@@ -1,20 +1,11 @@
 import assert from "node:assert/strict";
 import { sha256OfFile } from "../core/files.ts";
+import { withFolder } from "../tests/folder.ts";
 import { decodeGreedily, llamaCppMissing } from "../tests/llama_cpp.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import { decodeTensor } from "../trainer/formats/quantize.ts";
 import { readModelShape } from "../trainer/model/model_shape.ts";
 import { makeModel, randomPieces, SHAPES } from "./make_model.ts";
-
-/** Runs `body` with a folder for models. */
-async function withFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await body(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 
 function moments(values: Iterable<number>): { mean: number; deviation: number } {
   let count = 0, sum = 0, squares = 0;

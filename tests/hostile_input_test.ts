@@ -11,6 +11,7 @@ import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufValue } from "../trainer/formats/gguf_values.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { fixturePath, readFixture, readFixtureText } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
 
 const RUNS = Number(Deno.env.get("SVC_FUZZ_RUNS") ?? 40);
 const SETTINGS = { numRuns: RUNS, seed: Number(Deno.env.get("SVC_FUZZ_SEED") ?? 6), endOnFailure: true };
@@ -188,15 +189,6 @@ function edited(text: string, edits: readonly Edit[]): string {
     text = text.slice(0, begin) + insert + text.slice(end);
   }
   return text;
-}
-
-async function withFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await body(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 
 const configs = (model: string, scenarios: string, rows: string) => ({

@@ -1,6 +1,7 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import { type Clock, ManualClock } from "../../core/clock.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { runCommand, SHORT_COMMAND_MS } from "./command.ts";
 import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";
 
@@ -21,15 +22,6 @@ async function textOnceThere(path: string): Promise<string> {
     const text = await Deno.readTextFile(path).catch(() => null);
     if (text !== null) return text.trim();
     await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-}
-
-async function withFolder(body: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await Deno.realPath(await Deno.makeTempDir());
-  try {
-    await body(directory);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
   }
 }
 

@@ -26,8 +26,8 @@ async function main(): Promise<number> {
     // Whoever wraps this program says how it is started.
     command_name: Deno.env.get("SVC_COMMAND") || "svc",
     async startRun({ control, ...options }) {
-      const { startRun } = await import("./runs/process.ts");
-      const { streamPort } = await import("./runs/control.ts");
+      const { startRun } = await import("./runs/process/process.ts");
+      const { streamPort } = await import("./runs/process/control.ts");
       const port = control ? { control: streamPort(Deno.stdin.readable, Deno.stdout) } : {};
       return await startRun({ ...options, ...port, entry_url });
     },
@@ -51,7 +51,7 @@ async function work(name: string): Promise<void> {
     return await answerProbe();
   }
   await holdMessages(globalThis, async () => {
-    const { runAsWorker } = await import("./runs/session.ts");
+    const { runAsWorker } = await import("./runs/session/session.ts");
     if (name !== "engine") return () => runAsWorker(() => {});
     const { serveEngine } = await import("./trainer/engine/engine.ts");
     return () => runAsWorker(serveEngine);

@@ -2,10 +2,10 @@
 
 import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Activity, ActivityFeed } from "../runs/activity.ts";
-import type { RunEvent } from "../runs/event.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
-import type { RunWarning } from "../runs/warnings.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
+import type { RunWarning } from "../runs/record/warning.ts";
+import type { Activity, ActivityFeed } from "../runs/record/activity.ts";
+import type { RunEvent } from "../runs/record/event.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface StartRunOptions {

@@ -1,6 +1,6 @@
 /** What is said when a run is interrupted: what that cost, and the command that goes on. */
 
-import { CHECKPOINT_SECTION } from "../runs/warnings.ts";
+import { CHECKPOINT_SECTION } from "../runs/plan/warnings.ts";
 
 /** The `svc train` that was interrupted. */
 export interface TrainCommand {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/testing.ts";
-import type { RunEvent } from "../runs/event.ts";
+import type { RunEvent } from "../runs/record/event.ts";
 import { inspectFile } from "./inspect.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;

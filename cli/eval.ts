@@ -1,16 +1,17 @@
 /** `svc eval`: how a model does on held-out data. */
 
-import { resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
+import { resolve } from "node:path";
 import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { jsonText, printable } from "../core/text.ts";
-import { ActivityFeed } from "../runs/activity.ts";
-import { failedText, formatRate, rowsText, warningText } from "../runs/event_text.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
-import { type Place, refuseOutput } from "../runs/places.ts";
-import { beginsWith } from "../runs/strangers.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
+import { algorithmOf } from "../runs/algorithms/registry.ts";
+import { type Place, refuseOutput } from "../runs/directory/places.ts";
+import { beginsWith } from "../runs/directory/strangers.ts";
+import { ActivityFeed } from "../runs/record/activity.ts";
+import { failedText, formatRate, rowsText, warningText } from "../runs/record/event_text.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor, overridesArgument } from "./options.ts";
@@ -38,10 +39,11 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
       `Cannot evaluate: ${loaded.path} has no [evaluation]; name held-out data in [evaluation] data`,
     );
   }
-  if (options.show !== undefined && loaded.config.run.algorithm === "sft") {
+  const { algorithm } = loaded.config.run;
+  if (options.show !== undefined && algorithmOf(loaded.config).objective.metric !== "eval/pass_rate") {
     throw new ServiceError(
       "config_invalid",
-      "Cannot show conversations: sft scores held-out rows, without attempts",
+      `Cannot show conversations: ${algorithm} scores held-out rows, without attempts`,
     );
   }
   const { samples, temperature, limit, seed } = options;

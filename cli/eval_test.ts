@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { ServiceError } from "../core/errors.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
 import type { Transcript } from "../agent/transcript.ts";
+import { ServiceError } from "../core/errors.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
 import { runCommand, testContext, testTerminal } from "./testing.ts";

@@ -1,13 +1,13 @@
 /** An evaluation without a run: what `svc eval` starts. */
 
 import { resolve } from "node:path";
-import { systemClock } from "../core/clock.ts";
 import type { ResolvedConfig } from "../config/derive.ts";
+import { systemClock } from "../core/clock.ts";
 import { realPathOf } from "../core/real_path.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
-import { prepareRun } from "../runs/prepare.ts";
-import { loadRequest, openWorkerSession, type Session } from "../runs/session.ts";
-import { EVALUATION_WARNING_CODES } from "../runs/warnings.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
+import { prepareRun } from "../runs/plan/prepare.ts";
+import { EVALUATION_WARNING_CODES } from "../runs/record/warning.ts";
+import { loadRequest, openWorkerSession, type Session } from "../runs/session/session.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
@@ -33,7 +33,7 @@ export async function evaluateAlone(
   openSession: (options: EvaluationSession) => Session,
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded);
-  const { config } = prepared;
+  const { config, definition } = prepared;
   for (const warning of prepared.warnings) if (EVALUATION_WARNING_CODES.includes(warning.code)) warn(warning);
   const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));
   const scratch = await openScratchFolder();
@@ -43,7 +43,7 @@ export async function evaluateAlone(
     const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
     try {
       const { engine } = session;
-      await engine.call("load", loadRequest(config));
+      await engine.call("load", loadRequest(config, definition.sequences(config)));
       if (path !== null) {
         await engine.call("adapter_open", { adapter: EVALUATED, source: { type: "file", path } });
       }

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { indented, inline, printable } from "../core/text.ts";
-import type { Activity } from "../runs/activity.ts";
+import type { Activity } from "../runs/record/activity.ts";
 import type {
   EndEvaluation,
   EndEvent,
@@ -10,7 +10,7 @@ import type {
   EvaluationPoint,
   RunEvent,
   UpdateEvent,
-} from "../runs/event.ts";
+} from "../runs/record/event.ts";
 import {
   counted,
   failedText,
@@ -18,8 +18,8 @@ import {
   rowsText,
   updateTroubles,
   warningText,
-} from "../runs/event_text.ts";
-import { MIN_PAIRS, type PairedDifference } from "../runs/paired_comparison.ts";
+} from "../runs/record/event_text.ts";
+import { MIN_PAIRS, type PairedDifference } from "../runs/record/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
 /** How often the line of an interactive terminal shows that time passes. */

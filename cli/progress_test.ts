@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
-import type { EventData } from "../runs/event.ts";
+import type { EventData } from "../runs/record/event.ts";
 import { formatBytes, formatDuration, ProgressPrinter } from "./progress.ts";
 import { testTerminal } from "./testing.ts";
 

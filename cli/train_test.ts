@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
-import { ActivityFeed } from "../runs/activity.ts";
-import type { EndEvent, EventData, RunEvent } from "../runs/event.ts";
+import { ActivityFeed } from "../runs/record/activity.ts";
+import type { EndEvent, EventData, RunEvent } from "../runs/record/event.ts";
 import type { StartRunOptions } from "./context.ts";
 import { runCli } from "./program.ts";
 import { testContext, testTerminal } from "./testing.ts";

@@ -3,6 +3,7 @@
 import { BUILTIN_TOOLSETS } from "./environment.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "./nearest.ts";
+import { ALGORITHM_SECTIONS } from "./run.ts";
 import type { EnvironmentConfig, RunConfig } from "./schema.ts";
 
 interface Broken {
@@ -18,14 +19,11 @@ interface Rule {
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
 
-/** The section that each algorithm learns from. A file may hold others too: it then serves several runs. */
-const SECTIONS = { agent_grpo: "agent", sft: "sft", preference: "preference" } as const;
-
 const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm"],
     check({ run, ...sections }) {
-      const section = SECTIONS[run.algorithm];
+      const section = ALGORITHM_SECTIONS[run.algorithm];
       return sections[section] === undefined &&
         { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
     },

@@ -5,6 +5,15 @@ import { integer, name, text } from "./fields.ts";
 
 export const ALGORITHMS = ["agent_grpo", "sft", "preference"] as const;
 
+export type AlgorithmName = typeof ALGORITHMS[number];
+
+/** The section that each algorithm learns from. A file may hold others too: it then serves several runs. */
+export const ALGORITHM_SECTIONS = {
+  agent_grpo: "agent",
+  sft: "sft",
+  preference: "preference",
+} as const satisfies Record<AlgorithmName, string>;
+
 export const runSchema = z.strictObject({
   algorithm: z.enum(ALGORITHMS).meta({
     description: "How the adapter learns: from rewards of tool-calling episodes, from traces, or from pairs.",

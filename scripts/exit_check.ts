@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { endProcess } from "../cli/end_process.ts";
 import { prepareGpuEnvironment } from "../cli/environment.ts";
-import { startEngine } from "../runs/workers.ts";
+import { startEngine } from "../runs/session/workers.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SELF = fileURLToPath(import.meta.url);

@@ -7,12 +7,12 @@
 
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
+import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
-import { loadRunConfig } from "../config/load.ts";
-import { prepareRun } from "../runs/prepare.ts";
-import type { EvaluationEvent, RunEvent, UpdateEvent } from "../runs/event.ts";
-import { textPlot } from "../runs/text_plot.ts";
+import { prepareRun } from "../runs/plan/prepare.ts";
+import type { EvaluationEvent, RunEvent, UpdateEvent } from "../runs/record/event.ts";
+import { textPlot } from "../runs/record/text_plot.ts";
 import { pairedRates } from "./paired_rates.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));

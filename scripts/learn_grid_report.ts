@@ -1,7 +1,7 @@
 /** What the runs of the learning grid come to, and which of them are missing. */
 
 import { points } from "../cli/progress.ts";
-import { mean } from "../runs/statistics.ts";
+import { mean } from "../runs/record/statistics.ts";
 import { pairedRates } from "./paired_rates.ts";
 
 /** One run of the grid. */

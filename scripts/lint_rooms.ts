@@ -24,13 +24,22 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   config: ["core/"],
   kernels: ["core/"],
   trainer: ["core/", "config/", "kernels/"],
-  agent: ["core/", "config/", ...TRAINER_DOORS],
-  runs: ["core/", "config/", "agent/", ...TRAINER_DOORS],
+  data: ["core/", "config/"],
+  agent: ["core/", "config/", "data/", ...TRAINER_DOORS],
+  runs: ["core/", "config/", "data/", "agent/", ...TRAINER_DOORS],
   server: ["core/", "config/", "runs/"],
   cli: null,
   ui: ["api/"],
   api: [],
 };
+
+/** The floors of a room from the ground up: a file imports from its own floor and from those below it. */
+const FLOORS: Readonly<Record<string, readonly string[]>> = {
+  runs: ["record", "directory", "session", "algorithms", "plan", "process"],
+};
+
+/** What only tests use stands beside the floors, and may import all of them. */
+const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)/;
 
 /** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
 const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
@@ -54,7 +63,7 @@ export function importProblem(from: string, to: string): string | null {
   if (!Object.hasOwn(ROOMS, room)) {
     return `${room}/ is no room: add it to ARCHITECTURE.md and scripts/lint_rooms.ts`;
   }
-  if (to.startsWith(`${room}/`)) return null;
+  if (to.startsWith(`${room}/`)) return floorProblem(from, to);
   const allowed = ROOMS[room]!;
   const admits = (entries: readonly string[]) =>
     entries.some((entry) => to === entry || to.startsWith(entry));
@@ -65,6 +74,19 @@ export function importProblem(from: string, to: string): string | null {
   if (admits(allowed.filter((entry) => entry.endsWith("/"))) || allowed.includes(to)) return null;
   const list = allowed.length ? allowed.join(", ") : "nothing";
   return `${room}/ may not import ${to}: of the other rooms it sees ${list}`;
+}
+
+/** Why a file may not import another one of its room, or null when it may. */
+function floorProblem(from: string, to: string): string | null {
+  const [room, at] = from.split("/") as [string, string], below = to.split("/")[1]!;
+  const floors = FLOORS[room];
+  if (!floors || isTest(from) || TEST_HELPER.test(from)) return null;
+  if (TEST_HELPER.test(to)) return `${from} is no test: it may not import ${to}`;
+  for (const [floor, path] of [[at, from], [below, to]] as const) {
+    if (!floors.includes(floor)) return `${path} lies on no floor of ${room}/: ${floors.join(", ")}`;
+  }
+  if (floors.indexOf(below) <= floors.indexOf(at)) return null;
+  return `${from} may not import ${to}: ${room}/${below}/ lies above ${room}/${at}/`;
 }
 
 function pathFromRoot(filename: string): string {

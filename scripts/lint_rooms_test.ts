@@ -13,6 +13,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
   const targets = {
     core: "core/errors.ts",
     config: "config/run.ts",
+    data: "data/scenario.ts",
     kernels: "kernels/device.ts",
     tokenizer: "trainer/tokenizer/tokenizer.ts",
     formats: "trainer/formats/gguf.ts",
@@ -21,7 +22,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
     engine: "trainer/engine/engine.ts",
     model: "trainer/model/transformer.ts",
     agent: "agent/rollout/episode.ts",
-    runs: "runs/event.ts",
+    runs: "runs/record/event.ts",
     server: "server/app.ts",
     cli: "cli/doctor.ts",
     ui: "ui/app.tsx",
@@ -34,6 +35,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
   const inner = [
     "core",
     "config",
+    "data",
     "kernels",
     ...doors,
     "engine",
@@ -47,10 +49,11 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
   const table: Record<string, string[]> = {
     "core/x.ts": ["core"],
     "config/x.ts": ["core", "config"],
+    "data/x.ts": ["core", "config", "data"],
     "kernels/x.ts": ["core", "kernels"],
     "trainer/x.ts": ["core", "config", "kernels", ...doors, "engine", "model"],
-    "agent/x.ts": ["core", "config", ...doors, "agent"],
-    "runs/x.ts": ["core", "config", ...doors, "agent", "runs"],
+    "agent/x.ts": ["core", "config", "data", ...doors, "agent"],
+    "runs/process/x.ts": ["core", "config", "data", ...doors, "agent", "runs"],
     "server/x.ts": ["core", "config", "runs", "server"],
     "ui/x.ts": ["ui", "api"],
     "api/x.ts": ["api"],
@@ -77,6 +80,21 @@ Deno.test("a test beside the code also sees tests/ and the scripted engine, and 
 Deno.test("a file's name that begins like a door's is no door", () => {
   assert.match(importProblem("agent/x.ts", "trainer/engine/client.ts.bak")!, /may not import/);
   assert.match(importProblem("agent/x.ts", "trainer/formatters/x.ts")!, /may not import/);
+});
+
+Deno.test("a room with floors is built from the ground up", () => {
+  assert.equal(importProblem("runs/process/x.ts", "runs/record/run.ts"), null);
+  assert.equal(importProblem("runs/algorithms/sft/x.ts", "runs/algorithms/algorithm.ts"), null);
+  assert.match(
+    importProblem("runs/record/x.ts", "runs/process/x.ts")!,
+    /: runs\/process\/ lies above runs\/record\/$/,
+  );
+  assert.match(importProblem("runs/x.ts", "runs/record/x.ts")!, /runs\/x\.ts lies on no floor of runs\//);
+  assert.match(importProblem("runs/attic/x.ts", "runs/record/x.ts")!, /lies on no floor/);
+  assert.match(importProblem("runs/process/x.ts", "runs/testing/run.ts")!, /is no test/);
+  for (const test of ["runs/record/x_test.ts", "runs/testing/run.ts", "runs/session/testing_worker.ts"]) {
+    assert.equal(importProblem(test, "runs/process/x.ts"), null, test);
+  }
 });
 
 Deno.test("an unknown folder is no room, and nothing is imported from outside the project", () => {

@@ -6,7 +6,7 @@
 import { fileURLToPath } from "node:url";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const CONFIG = "examples/tiny_agent_learn.toml";

@@ -21,7 +21,7 @@ const PARTS: readonly Part[] = [
   { name: "gate", prefixes: ["scripts/"], parallel: true },
   {
     name: "kernels and trainer",
-    prefixes: ["core/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
+    prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
     parallel: false,
   },
   { name: "worlds", prefixes: ["agent/"], parallel: false },

@@ -1,6 +1,6 @@
 /** How experiments compare the rates of two evaluations. */
 
-import { evenExample, pairedBootstrap, type PairedDifference } from "../runs/paired_comparison.ts";
+import { evenExample, pairedBootstrap, type PairedDifference } from "../runs/record/paired_comparison.ts";
 
 /** Of the bootstrap; another seed moves the interval's ends by some tenths of a point. */
 const BOOTSTRAP_SEED = 1;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { EvaluationResult } from "../runs/algorithm.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 

@@ -5,7 +5,7 @@ import { ObserveWriter, readIndex } from "../agent/observe.ts";
 import { testGroup } from "../agent/rollout/test_groups.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
-import { MORE, startTestRun, type TestRunOptions } from "../runs/testing_run.ts";
+import { MORE, startTestRun, type TestRunOptions } from "../runs/testing/run.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
 import { withFolder } from "./folder.ts";
 

@@ -1,12 +1,12 @@
 /** Files of an attacker: whatever they hold, a command ends with a clear error, and nothing in it steers a terminal. */
 
-import assert from "node:assert/strict";
 import fc from "fast-check";
+import assert from "node:assert/strict";
 import { runCli } from "../cli/program.ts";
 import { testContext, testTerminal } from "../cli/testing.ts";
 import { ServiceError } from "../core/errors.ts";
 import { printable } from "../core/text.ts";
-import { prepareRun } from "../runs/prepare.ts";
+import { prepareRun } from "../runs/plan/prepare.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufValue } from "../trainer/formats/gguf_values.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/testing.ts";
-import type { RunEvent } from "../runs/event.ts";
+import type { RunEvent } from "../runs/record/event.ts";
 import { fixturePath } from "./fixture.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));

@@ -1,7 +1,7 @@
 /** Where tools have their effects and a task its reward: one environment per trajectory. */
 
+import type { Scenario } from "../../data/scenario.ts";
 import type { VerificationRecord } from "../rollout/trajectory.ts";
-import type { Scenario } from "../scenario/scenario.ts";
 import type { ToolDefinition } from "../tools/tool.ts";
 
 /** A call that the model made, parsed and checked against the tool's parameters. */

@@ -3,7 +3,7 @@
 import { dirname, join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
-import type { Scenario, ScenarioEnv } from "../scenario/scenario.ts";
+import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
 import { runFilesTool } from "../tools/builtin/files.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
 import { type CommandResult, runCommand } from "./command.ts";

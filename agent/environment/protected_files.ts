@@ -2,7 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
-import type { Scenario } from "../scenario/scenario.ts";
+import type { Scenario } from "../../data/scenario.ts";
 
 /** Bytes of all protected files of one workspace. */
 export const MAX_PROTECTED_BYTES = 64 << 20;

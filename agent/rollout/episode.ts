@@ -1,9 +1,9 @@
 /** One trajectory: the model writes, tools answer, until something ends it. Tokens in, tokens out. */
 
 import { streamKey } from "../../core/random.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import { boundary, BoundaryFailure } from "../boundary.ts";
 import type { Environment, ToolCatalog } from "../environment/environment.ts";
-import type { Scenario } from "../scenario/scenario.ts";
 import { FragmentRecorder } from "./fragments.ts";
 import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";

@@ -1,5 +1,6 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { systemClock } from "../../core/clock.ts";
+import { readScenarios } from "../../data/scenario.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
@@ -8,7 +9,6 @@ import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
 import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
 import { localEnvironments } from "../environment/local.ts";
-import { readScenarios } from "../scenario/scenario.ts";
 import { toolsetByName } from "../tools/toolset.ts";
 import { RenderedChat } from "./rendered_chat.ts";
 import { rolloutGroups } from "./scheduler.ts";

@@ -1,9 +1,9 @@
 /** What rollouts take, and the signature of the one function that makes them. */
 
 import type { Clock } from "../../core/clock.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
-import type { Scenario } from "../scenario/scenario.ts";
 import type { ChatFormat } from "./chat_format.ts";
 
 /** The rollout settings of `[agent]`, by their keys. */

@@ -1,7 +1,7 @@
 /** Continuous batching: a slot that one episode leaves is taken by the next member at once, of whichever group. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
-import type { Scenario } from "../scenario/scenario.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import { type EpisodePrompt, runEpisode } from "./episode.ts";
 import type { Group } from "./group.ts";
 import type { RolloutOptions } from "./rollout_options.ts";

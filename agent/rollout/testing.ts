@@ -2,9 +2,9 @@
 
 import { ManualClock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
+import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { CallAnswer, Environment, EnvironmentFactory, ToolCall } from "../environment/environment.ts";
-import { parseScenario, type Scenario } from "../scenario/scenario.ts";
 import type { ToolDefinition } from "../tools/tool.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";

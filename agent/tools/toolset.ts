@@ -1,9 +1,9 @@
 /** Toolsets: versioned lists of tools that a scenario is given as a whole. */
 
 import { ServiceError } from "../../core/errors.ts";
-import { FILES_TOOLSET } from "./builtin/files.ts";
-import type { Scenario } from "../scenario/scenario.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import { matchesSchema } from "./arguments.ts";
+import { FILES_TOOLSET } from "./builtin/files.ts";
 import { type OpenAiTool, openAiTool, type ToolDefinition } from "./tool.ts";
 
 /** Definitions and result texts belong to the toolset and its version, not to a tool's name. */

@@ -1,0 +1,164 @@
+/** Scenarios: the tasks that a model is tried on, one JSON object a line. */
+
+import { z } from "zod";
+import { describeIssue } from "../config/data_issues.ts";
+import { ServiceError } from "../core/errors.ts";
+import { parseObject, readLines } from "./jsonl.ts";
+
+/** What a sandbox environment needs to know of a task. */
+export interface ScenarioEnv {
+  /** Relative path → content. */
+  files: Record<string, string>;
+  /** Shell lines, run in order by `sh -c` before the task. */
+  setup: string[];
+  verify: ScenarioVerify | null;
+  /** A command whose output the judge sees instead of the transcript. */
+  summary: string[] | null;
+  /** One of the environment's `scenario_toolsets`; null: its default. */
+  toolset: string | null;
+}
+
+export interface ScenarioVerify {
+  /** An argument list, run in the workspace; exit code 0 is success. */
+  command: string[];
+  /** Above 0: an attempt passes when its total reward is. */
+  reward_on_success: number;
+  /** Globs restored before verification; null: the default rule. */
+  protect: string[] | null;
+}
+
+export interface Scenario {
+  id: string;
+  user: string;
+  system: string | null;
+  rubric: string | null;
+  env: ScenarioEnv | null;
+  /** The whole `metadata` object, as an http environment and a reward command see it. */
+  metadata: Record<string, unknown>;
+  /** Its line in the file, from 1. */
+  line: number;
+}
+
+/** How many broken lines an error names before it stops looking. */
+export const MAX_REPORTED_PROBLEMS = 20;
+
+/** Inside the workspace by its spelling alone; links are the environment's to check. */
+function isWorkspacePath(path: string): boolean {
+  return path !== "" && !path.startsWith("/") && !path.includes("\0") &&
+    !path.split("/").some((part) => part === "" || part === "." || part === "..");
+}
+
+const workspacePath = z.string().refine(isWorkspacePath, {
+  error: "must be a relative path inside the workspace, without '.', '..' or empty parts",
+});
+const command = z.array(z.string()).min(1);
+
+const envSchema = z.strictObject({
+  files: z.record(workspacePath, z.string()).default({}),
+  setup: z.array(z.string()).default([]),
+  verify: z.strictObject({
+    command,
+    reward_on_success: z.number().positive().default(1),
+    protect: z.array(z.string().min(1)).nullable().default(null),
+  }).nullable().default(null),
+  summary: command.nullable().default(null),
+  toolset: z.string().min(1).nullable().default(null),
+});
+
+const scenarioSchema = z.strictObject({
+  id: z.string().min(1),
+  user: z.string(),
+  system: z.string().nullable().default(null),
+  metadata: z.looseObject({ env: envSchema.optional(), rubric: z.string().optional() }).default({}),
+});
+
+/**
+ * Reads a scenario file: every line an object with `id`, `user` and, where wanted, `system` and `metadata`.
+ *
+ * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} problems, each
+ * with file and line (`details.problems`): a broken line, an unknown field, an id that an earlier line has.
+ */
+export async function readScenarios(path: string): Promise<Scenario[]> {
+  const scenarios: Scenario[] = [], problems: ScenarioProblem[] = [];
+  const line_of = new Map<string, number>();
+  try {
+    for await (const jsonLine of readLines(path)) {
+      if (problems.length >= MAX_REPORTED_PROBLEMS) break;
+      const { line } = jsonLine;
+      try {
+        const scenario = parseScenario(parseObject(path, jsonLine), { path, line });
+        const first = line_of.get(scenario.id);
+        if (first === undefined) line_of.set(scenario.id, line);
+        else {
+          const message = `Cannot read ${path}:${line}: the id ${
+            JSON.stringify(scenario.id)
+          } is that of line ${first}`;
+          problems.push({ line, message });
+        }
+        scenarios.push(scenario);
+      } catch (error) {
+        problems.push({ line, message: (error as Error).message });
+      }
+    }
+  } catch (error) {
+    if (problems.length === 0 || !(error instanceof ServiceError)) throw error;
+    problems.push({ line: Number(error.details.line ?? 0), message: error.message });
+  }
+  if (problems.length > 0) throw invalid(path, problems);
+  if (scenarios.length === 0) {
+    throw invalid(path, [{ line: 1, message: `Cannot read ${path}: no scenario in it` }]);
+  }
+  return scenarios;
+}
+
+export interface ScenarioProblem {
+  line: number;
+  message: string;
+}
+
+function invalid(path: string, problems: ScenarioProblem[]): ServiceError {
+  const message = problems.map((problem) => problem.message).join("\n");
+  return new ServiceError("data_invalid", message, { path, problems });
+}
+
+/** One line's object as a scenario. @throws {ServiceError} `data_invalid`, naming each wrong field. */
+export function parseScenario(
+  value: Record<string, unknown>,
+  place: { path: string; line: number },
+): Scenario {
+  const parsed = scenarioSchema.safeParse(value);
+  if (!parsed.success) {
+    const reasons = parsed.error.issues.map((issue) => describeIssue(issue, value));
+    const message = `Cannot read ${place.path}:${place.line}: ${reasons.join("; ")}`;
+    throw new ServiceError("data_invalid", message, place);
+  }
+  const { id, user, system, metadata } = parsed.data;
+  return {
+    id,
+    user,
+    system,
+    rubric: metadata.rubric ?? null,
+    env: metadata.env ?? null,
+    metadata: (value.metadata ?? {}) as Record<string, unknown>,
+    line: place.line,
+  };
+}
+
+/**
+ * Refuses held-out data that nothing can verify: evaluation reports the environment's reward.
+ *
+ * @param canVerify Whether the environment can tell success from failure on a scenario.
+ * @throws {ServiceError} `data_invalid`, naming the lines.
+ */
+export function checkVerifiable(
+  path: string,
+  scenarios: readonly Scenario[],
+  canVerify: (scenario: Scenario) => boolean,
+): void {
+  const problems = scenarios.filter((scenario) => !canVerify(scenario)).map(({ id, line }) => ({
+    line,
+    message: `Cannot evaluate on ${path}:${line}: nothing can verify scenario ${JSON.stringify(id)}; ` +
+      "give it metadata.env.verify or leave it out",
+  }));
+  if (problems.length > 0) throw invalid(path, problems.slice(0, MAX_REPORTED_PROBLEMS));
+}

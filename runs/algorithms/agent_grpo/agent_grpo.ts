@@ -1,0 +1,312 @@
+/** `algorithm = "agent_grpo"`: rollouts of tool-calling episodes, rewards within groups, optimiser steps. */
+
+import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
+import type { Group } from "../../../agent/rollout/group.ts";
+import { brokenBy, firstFailure, lostReasons } from "../../../agent/rollout/lost.ts";
+import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
+import { earnedReward, passed } from "../../../agent/rollout/reward.ts";
+import {
+  attachLogprobs,
+  recordMeasures,
+  recordTrainerLogprobs,
+  samplerLogprobs,
+  splitGroups,
+  type TrainingBatch,
+  trainingSamples,
+} from "../../../agent/rollout/training_samples.ts";
+import { actionTokens } from "../../../agent/rollout/trajectory.ts";
+import type { ResolvedAgent, ResolvedConfig } from "../../../config/derive.ts";
+import type { Clock } from "../../../core/clock.ts";
+import { assert } from "../../../core/errors.ts";
+import { RandomStream, streamKey } from "../../../core/random.ts";
+import type { Scenario } from "../../../data/scenario.ts";
+import type { EngineClient } from "../../../trainer/engine/client.ts";
+import type { LossRequest } from "../../../trainer/engine/protocol.ts";
+import type { HistoryEntry } from "../../directory/checkpoint.ts";
+import { followRollouts } from "../../record/activity.ts";
+import type { GroupSummary } from "../../record/event.ts";
+import type { AgentHost } from "../../session/agent_host.ts";
+import type {
+  Algorithm,
+  EvaluationRequest,
+  EvaluationResult,
+  StepRecord,
+  UpdateRequest,
+  UpdateResult,
+} from "../algorithm.ts";
+import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
+import { type Metrics, samplerTrainerMetrics, stepMetrics } from "../step_metrics.ts";
+import { evaluateScenarios } from "./evaluate_scenarios.ts";
+import { ScenarioDraws } from "./scenario_draws.ts";
+import { UpdateBound } from "./update_bound.ts";
+
+/** The engine's name of the reference policy, where it is not the base model. */
+export const REFERENCE = "reference";
+
+/** How an evaluation of scenarios is judged. */
+export const OBJECTIVE = { metric: "eval/pass_rate", higher_is_better: true } as const;
+
+export interface AgentGrpoOptions {
+  config: ResolvedConfig;
+  agent: AgentHost;
+  engine: EngineClient;
+  /** The engine's name of the policy. */
+  adapter: string;
+  scenarios: readonly Scenario[];
+  heldout: readonly Scenario[] | null;
+  clock: Clock;
+  /** Writes an update's groups down for whoever looks at them later, also those of an update that fails. */
+  observe?: (update: number, groups: readonly Group[], metrics: Metrics) => Promise<void>;
+}
+
+/** Log-probabilities of an update's samples by {@link sampleKey}. */
+type Scores = Map<string, Float32Array>;
+
+export class AgentGrpo implements Algorithm {
+  readonly updates: number;
+  readonly steps_per_update: number;
+  readonly objective: Algorithm["objective"];
+  readonly #options: AgentGrpoOptions;
+  readonly #settings: ResolvedAgent;
+  readonly #bound: UpdateBound | null;
+  #draws: ScenarioDraws | null = null;
+
+  constructor(options: AgentGrpoOptions) {
+    this.#options = options;
+    const settings = options.config.agent;
+    assert(settings, "agent_grpo has its section");
+    this.#settings = settings;
+    this.updates = settings.updates;
+    this.steps_per_update = settings.epochs_per_update * settings.optimizer_steps_per_update;
+    const { engine, adapter } = options, { max_update_kl } = settings;
+    this.#bound = max_update_kl > 0 ? new UpdateBound({ engine, adapter, max_update_kl }) : null;
+    this.objective = options.heldout && OBJECTIVE;
+  }
+
+  async runUpdate(request: UpdateRequest): Promise<UpdateResult> {
+    const { clock, observe } = this.#options;
+    const { update, activity } = request;
+    const started_ms = clock.monotonic_ms();
+    const groups = await this.#rollout(this.#draw(request.drawn), request);
+    activity?.show({ phase: "training", update, updates: this.updates });
+    const rolled_out_ms = clock.monotonic_ms();
+    const rollout_seconds = (rolled_out_ms - started_ms) / 1000;
+    let learned: Learned, values: Metrics;
+    try {
+      finishGroups(groups, { ...this.#settings, ctx: this.#options.config.training.ctx });
+      learned = await this.#learn(groups, request);
+      const train_seconds = (clock.monotonic_ms() - rolled_out_ms) / 1000;
+      values = {
+        ...rolloutMetrics(groups, rollout_seconds),
+        ...await this.#trainMetrics(learned, train_seconds),
+      };
+    } catch (error) {
+      // What failed the update matters more than whether it could be written down.
+      await observe?.(update, groups, rolloutMetrics(groups, rollout_seconds)).catch(() => {});
+      throw error;
+    }
+    await observe?.(update, groups, { ...learned.steps.at(-1)?.values, ...values });
+    return this.#summarize(groups, learned, values);
+  }
+
+  evaluate(request: EvaluationRequest): Promise<EvaluationResult> {
+    const { agent, heldout, config } = this.#options;
+    assert(heldout && config.evaluation, "an evaluation without held-out scenarios");
+    const { concurrent_rollouts } = this.#settings;
+    const { evaluation } = config;
+    return evaluateScenarios({ concurrent_rollouts, ...request, agent, scenarios: heldout, evaluation });
+  }
+
+  #draw(drawn: number): Scenario[] {
+    const { scenarios, config } = this.#options;
+    if (this.#draws?.drawn !== drawn) {
+      const { scenarios_per_update: per_update } = this.#settings;
+      this.#draws = new ScenarioDraws({ count: scenarios.length, per_update, seed: config.run.seed }, drawn);
+    }
+    // In the file's order, so that an update does not depend on how its scenarios were shuffled.
+    return this.#draws.next().sort((a, b) => a - b).map((i) => scenarios[i]!);
+  }
+
+  #rollout(scenarios: Scenario[], { update, signal, activity }: UpdateRequest): Promise<Group[]> {
+    const { agent, adapter, config } = this.#options;
+    const { group_size, concurrent_rollouts, temperature } = this.#settings;
+    const sampling = { domain: "train" as const, seed: config.run.seed, temperature };
+    const progress = { phase: "rollouts" as const, update, updates: this.updates };
+    const total = scenarios.length * group_size;
+    return followRollouts(
+      agent.rollout({ update, scenarios, group_size, concurrent_rollouts, sampling, adapter }, signal),
+      (done) => activity?.show({ ...progress, done, total }),
+    );
+  }
+
+  /** Every optimiser step of the update. */
+  async #learn(groups: readonly Group[], request: UpdateRequest): Promise<Learned> {
+    const { epochs_per_update, optimizer_steps_per_update } = this.#settings;
+    const { seed } = this.#options.config.run;
+    const whole = trainingSamples(groups, this.#settings);
+    const learned = nothingLearned();
+    if (whole.samples.length === 0) return learned;
+    const old = await this.#oldLogprobs(whole, groups, learned);
+    const reference = await this.#referenceLogprobs(whole);
+    await this.#bound?.begin();
+    for (let epoch = 0; epoch < epochs_per_update; epoch++) {
+      const stream = new RandomStream(streamKey(seed, "split", request.update, epoch));
+      const parts = splitGroups(groups, optimizer_steps_per_update, stream);
+      for (const [i, part] of parts.entries()) {
+        const batch = trainingSamples(part, this.#settings);
+        if (batch.samples.length === 0) continue;
+        if (old) attachLogprobs(batch, "old_logprobs", scoresOf(batch, old));
+        if (reference) attachLogprobs(batch, "reference_logprobs", scoresOf(batch, reference));
+        const step = epoch * optimizer_steps_per_update + i;
+        await this.#step({
+          batch,
+          groups,
+          learned,
+          learning_rate: request.learningRate(step),
+          update: request.update,
+        });
+      }
+    }
+    if (this.#bound) {
+      const { kl, whole_kl, scale } = await this.#bound.apply(whole.samples);
+      learned.bound = { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
+    }
+    return learned;
+  }
+
+  async #step({ batch, groups, learned, learning_rate, update }: StepRequest): Promise<void> {
+    const { engine, adapter, config } = this.#options;
+    const { importance_sampling_level, clip_low, clip_high, kl_coefficient } = this.#settings;
+    const loss: LossRequest = {
+      type: "policy",
+      importance_sampling_level,
+      clip_low,
+      clip_high,
+      kl_coefficient,
+      normalizer: batch.normalizer,
+    };
+    const optimizer = optimizerRequest(config.training, learning_rate);
+    const { samples } = batch;
+    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
+    refuseSkipped(result.skipped, update);
+    if (learned.steps.length === 0 && Object.keys(learned.sampler).length === 0) {
+      learned.sampler = samplerAgainst(batch, groups, result.samples.map(({ logprobs }) => logprobs));
+    }
+    recordMeasures(batch, groups, result.samples);
+    learned.steps.push({ step: result.step, values: stepMetrics({ result, samples, loss, optimizer }) });
+    learned.computed_tokens += result.computed_tokens;
+    learned.trained_tokens += result.trained_tokens;
+  }
+
+  /** Of the policy that sampled; null where it is the policy of the one step itself, so that every ratio is 1. */
+  async #oldLogprobs(
+    batch: TrainingBatch,
+    groups: readonly Group[],
+    learned: Learned,
+  ): Promise<Scores | null> {
+    const { engine, adapter } = this.#options;
+    if (this.#settings.old_logprobs === "sampler") {
+      return scoresBySample(batch, samplerLogprobs(batch, groups));
+    }
+    if (this.steps_per_update === 1) return null;
+    const { logprobs } = await engine.call("score", { adapter, samples: batch.samples });
+    learned.sampler = samplerAgainst(batch, groups, logprobs);
+    recordTrainerLogprobs(batch, groups, logprobs);
+    return scoresBySample(batch, logprobs);
+  }
+
+  async #referenceLogprobs(batch: TrainingBatch): Promise<Scores | null> {
+    const { kl_coefficient, kl_reference } = this.#settings;
+    if (kl_coefficient === 0) return null;
+    const adapter = kl_reference === "init_adapter" ? REFERENCE : null;
+    const { logprobs } = await this.#options.engine.call("score", { adapter, samples: batch.samples });
+    return scoresBySample(batch, logprobs);
+  }
+
+  async #trainMetrics(learned: Learned, train_seconds: number): Promise<Metrics> {
+    const { bytes } = await this.#options.engine.call("counters", null);
+    return {
+      ...learned.sampler,
+      ...learned.bound,
+      "time/train_seconds": train_seconds,
+      ...rate("tokens/trained_per_second", learned.trained_tokens, train_seconds),
+      "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+    };
+  }
+
+  #summarize(groups: readonly Group[], learned: Learned, values: Metrics): UpdateResult {
+    const members = groups.flatMap((group) => group.members);
+    return {
+      steps: learned.steps,
+      values,
+      groups: groups.map(summaryOf),
+      attempts: members.length,
+      lost: lostReasons(groups),
+      failure: firstFailure(groups),
+      reward_mean: values["reward/mean"] ?? null,
+      loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
+      tokens: members.reduce((sum, member) => sum + actionTokens(member), learned.computed_tokens),
+      drawn: this.#draws!.drawn,
+      history: Object.fromEntries(groups.map((group) => [group.scenario, historyOf(group)])),
+      deterministic: members.every((member) => member.deterministic),
+    };
+  }
+}
+
+/** What an update's steps add up to. */
+interface Learned {
+  steps: StepRecord[];
+  computed_tokens: number;
+  trained_tokens: number;
+  /** The sampler's log-probabilities against the trainer's, both of the policy that sampled. */
+  sampler: Metrics;
+  /** How far the update went, and how much of it was taken back. */
+  bound: Metrics;
+}
+
+function nothingLearned(): Learned {
+  return { steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {}, bound: {} };
+}
+
+interface StepRequest {
+  batch: TrainingBatch;
+  groups: readonly Group[];
+  learned: Learned;
+  learning_rate: number;
+  update: number;
+}
+
+const sampleKey = ({ group, member, fragment }: TrainingBatch["places"][number]) =>
+  `${group}/${member}/${fragment}`;
+
+function scoresBySample(batch: TrainingBatch, logprobs: readonly Float32Array[]): Scores {
+  return new Map(batch.places.map((place, i) => [sampleKey(place), logprobs[i]!]));
+}
+
+function scoresOf(batch: TrainingBatch, scores: Scores): Float32Array[] {
+  return batch.places.map((place) => scores.get(sampleKey(place))!);
+}
+
+function samplerAgainst(
+  batch: TrainingBatch,
+  groups: readonly Group[],
+  trainer: readonly Float32Array[],
+): Metrics {
+  const flat = (rows: readonly Float32Array[]) => rows.flatMap((row) => [...row]);
+  return samplerTrainerMetrics(flat(samplerLogprobs(batch, groups)), flat(trainer));
+}
+
+function summaryOf({ scenario, members, status }: Group): GroupSummary {
+  return {
+    scenario,
+    rewards: members.map(earnedReward),
+    stop_reasons: members.map((member) => member.stop_reason),
+    degenerate: status === "degenerate",
+    dropped: status === "too_small" || status === "judge_failed",
+  };
+}
+
+function historyOf({ update, members }: Group): HistoryEntry {
+  const failed = members.filter((member) => brokenBy(member) !== null).length;
+  return { update, attempts: members.length, passes: members.filter(passed).length, failed };
+}

@@ -1,0 +1,48 @@
+/** `algorithm = "agent_grpo"` as an entry of the registry. */
+
+import { ObserveWriter } from "../../../agent/observe.ts";
+import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
+import type { AlgorithmDefinition } from "../definition.ts";
+import { POLICY } from "../algorithm.ts";
+import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { readScenarioData } from "./scenario_data.ts";
+
+export const agentGrpo: AlgorithmDefinition = {
+  name: "agent_grpo",
+  objective: OBJECTIVE,
+  curve: "mean reward",
+  step_size_keys: ["training.lr", "agent.max_update_kl"],
+  trainingData: ({ agent }) => ({ key: "agent.scenarios", path: agent!.scenarios }),
+  sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
+  adapters({ agent, lora }) {
+    const { kl_coefficient, kl_reference } = agent!;
+    if (kl_coefficient === 0 || kl_reference !== "init_adapter") return [];
+    return [{ adapter: REFERENCE, source: { type: "file", path: lora.init_adapter! } }];
+  },
+  async readData(written, parts) {
+    const data = await readScenarioData(written, parts);
+    return {
+      warnings: [],
+      createAlgorithm: (config, { session: { engine, agent }, clock }) => {
+        const observe = observer(config, { clock, tokenizer: parts.renderer.tokenizer });
+        const shared = { config, agent, engine, adapter: POLICY, clock };
+        return new AgentGrpo({ ...shared, ...data, ...(observe && { observe }) });
+      },
+    };
+  },
+};
+
+/** Writes updates into the observe directory, which is opened at the first of them. */
+function observer(
+  { observe, agent }: ResolvedConfig,
+  { clock, tokenizer }: Pick<AgentGrpoOptions, "clock"> & { tokenizer: Tokenizer },
+): AgentGrpoOptions["observe"] | null {
+  if (!observe) return null;
+  const tokenText = (id: number) => tokenizer.decode([id], { special: true });
+  let writer: Promise<ObserveWriter> | null = null;
+  return async (update, groups, metrics) => {
+    writer ??= ObserveWriter.open({ ...observe, updates: agent!.updates, clock, tokenText });
+    await (await writer).write(update, groups, metrics);
+  };
+}

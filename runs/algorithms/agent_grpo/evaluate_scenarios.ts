@@ -1,0 +1,85 @@
+/** The held-out pass rate, with its uncertainty and every scenario's outcome. */
+
+import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/evaluate.ts";
+import type { Group } from "../../../agent/rollout/group.ts";
+import { reasonsText } from "../../../agent/rollout/lost.ts";
+import { chooseTranscripts } from "../../../agent/transcript.ts";
+import type { ResolvedEvaluation } from "../../../config/derive.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import type { Scenario } from "../../../data/scenario.ts";
+import { followRollouts } from "../../record/activity.ts";
+import type { Rate } from "../../record/event.ts";
+import { evenExample } from "../../record/paired_comparison.ts";
+import { clusteredInterval, mean } from "../../record/statistics.ts";
+import type { AgentHost } from "../../session/agent_host.ts";
+import type { EvaluationRequest, EvaluationResult } from "../algorithm.ts";
+
+export interface EvaluateScenariosOptions extends EvaluationRequest {
+  agent: AgentHost;
+  scenarios: readonly Scenario[];
+  evaluation: ResolvedEvaluation;
+  concurrent_rollouts: number;
+}
+
+/** Tries held-out scenarios; the same seed draws the same numbers whichever adapter is tried. */
+export async function evaluateScenarios(options: EvaluateScenariosOptions): Promise<EvaluationResult> {
+  const { agent, evaluation, adapter, limit, signal, concurrent_rollouts, activity } = options;
+  const { samples_per_scenario, seed, temperature, max_examples } = evaluation;
+  const scenarios = options.scenarios.slice(0, Math.min(limit ?? Infinity, max_examples ?? Infinity));
+  const total = scenarios.length * samples_per_scenario;
+  const rollouts = agent.rollout({
+    update: 0,
+    scenarios,
+    group_size: samples_per_scenario,
+    concurrent_rollouts,
+    sampling: { domain: "evaluation", seed, temperature },
+    adapter,
+  }, signal);
+  const show = (done: number) => activity?.show({ phase: "evaluation", done, total });
+  const groups = await followRollouts(rollouts, show);
+  const result = evaluationOf(groups);
+  const count = options.transcripts ?? 0;
+  if (count === 0) return result;
+  return { ...result, transcripts: chooseTranscripts(groups, result.scenarios, count) };
+}
+
+/**
+ * What the outcomes of all attempts say.
+ *
+ * @throws {ServiceError} `environment_failed`, or `data_invalid` where every prompt is too long, when no attempt at all
+ * could be made: that says nothing of the model.
+ */
+export function evaluationOf(groups: readonly Group[]): EvaluationResult {
+  const { scenarios, reward_mean, failed, failure, deterministic } = summarizeEvaluation(groups);
+  const pass_rate = passRate(scenarios);
+  const broken = Object.values(failed).reduce((sum, n) => sum + n, 0);
+  if (broken === pass_rate.attempts) {
+    throw new ServiceError(
+      failed.prompt_too_long === broken ? "data_invalid" : "environment_failed",
+      `Cannot evaluate: all ${broken} attempts failed (${reasonsText(failed)}). First failure, at scenario ` +
+        `${JSON.stringify(failure!.scenario)}, of the ${failure!.boundary}: ${failure!.message}`,
+      { failed, failure },
+    );
+  }
+  return {
+    pass_rate,
+    reward_mean,
+    failed,
+    failure,
+    loss: null,
+    perplexity: null,
+    rows: null,
+    scenarios,
+    by_example: Object.fromEntries(
+      scenarios.map(({ scenario, passes, attempts }) => [scenario, evenExample(passes / attempts)]),
+    ),
+    deterministic,
+  };
+}
+
+/** The mean over scenarios of the share of attempts that passed, with the interval of {@link clusteredInterval}. */
+export function passRate(scenarios: readonly ScenarioOutcome[]): Rate {
+  const rates = scenarios.map(({ passes, attempts }) => passes / attempts);
+  const attempts = scenarios.reduce((sum, scenario) => sum + scenario.attempts, 0);
+  return { rate: mean(rates), ...clusteredInterval(rates, attempts), n: scenarios.length, attempts };
+}

@@ -1,0 +1,79 @@
+/** The scenarios of a run, and whether they can be tried, rendered and graded. */
+
+import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
+import type { ResolvedConfig } from "../../../config/derive.ts";
+import { systemClock } from "../../../core/clock.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";
+import { environmentsOf, type ModelParts } from "../../session/model_parts.ts";
+import { checkTemplate } from "./template_check.ts";
+
+export interface ScenarioData {
+  scenarios: Scenario[];
+  /** Null without `[evaluation]`. */
+  heldout: Scenario[] | null;
+}
+
+/**
+ * Reads the scenarios of training and evaluation.
+ *
+ * @throws {ServiceError} `config_invalid` for too few, `data_invalid` or `not_built` with file and line,
+ * `template_failed`.
+ */
+export async function readScenarioData(config: ResolvedConfig, parts: ModelParts): Promise<ScenarioData> {
+  const { evaluation } = config, { scenarios: path } = config.agent!;
+  const environments = environmentsOf(config, { clock: systemClock, workspaces: config.run.directory })!;
+  const scenarios = await readScenarios(path);
+  checkTraining(scenarios, { config, environments });
+  checkTemplate({ path, scenarios }, { config, parts, environments });
+  if (!evaluation) return { scenarios, heldout: null };
+  const heldout = await readScenarios(evaluation.data);
+  checkCatalogs(evaluation.data, heldout, environments);
+  checkVerifiable(evaluation.data, heldout, (scenario) => environments.canVerify(scenario));
+  checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
+  return { scenarios, heldout };
+}
+
+/** Scenarios must be enough for an update, have tools, and be gradable by something. */
+function checkTraining(
+  scenarios: readonly Scenario[],
+  { config, environments }: { config: ResolvedConfig; environments: EnvironmentFactory },
+): void {
+  const { scenarios: path, scenarios_per_update } = config.agent!;
+  if (scenarios.length < scenarios_per_update) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot train on ${path}: it has ${scenarios.length} scenarios, fewer than agent.scenarios_per_update ` +
+        `(${scenarios_per_update})`,
+    );
+  }
+  checkCatalogs(path, scenarios, environments);
+  if (environments.type === "http") return;
+  const ungraded = scenarios.find((scenario) => !environments.canVerify(scenario));
+  if (!ungraded) return;
+  throw new ServiceError(
+    "data_invalid",
+    `Cannot train on ${path}:${ungraded.line}: nothing can grade scenario ${JSON.stringify(ungraded.id)}; ` +
+      "give it metadata.env.verify",
+    { path, line: ungraded.line },
+  );
+}
+
+/** Every scenario must get its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line. */
+function checkCatalogs(
+  path: string,
+  scenarios: readonly Scenario[],
+  environments: EnvironmentFactory,
+): void {
+  for (const scenario of scenarios) {
+    try {
+      environments.catalog(scenario);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      const { id, line } = scenario;
+      const reason = error.details.reason ?? error.message;
+      const message = `Cannot give tools to ${path}:${line}, scenario ${JSON.stringify(id)}: ${reason}`;
+      throw new ServiceError(error.code, message, { path, line }, { cause: error });
+    }
+  }
+}

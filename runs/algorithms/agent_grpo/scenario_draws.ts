@@ -1,0 +1,48 @@
+/** Which scenarios an update takes: without replacement, in an order of its own for each epoch. */
+
+import { assert } from "../../../core/errors.ts";
+import { RandomStream, streamKey } from "../../../core/random.ts";
+
+/**
+ * The draws of a run, from the first on. No update has a scenario twice: one that would come again at the border of
+ * two epochs waits for the next update. Everything follows from the seed and the number drawn so far.
+ */
+export class ScenarioDraws {
+  readonly #order: number[] = [];
+  #epoch = 0;
+  #drawn = 0;
+
+  /**
+   * @param drawn How many an earlier process drew, `per_update` at a time.
+   */
+  constructor(
+    readonly options: { count: number; per_update: number; seed: number },
+    drawn: number,
+  ) {
+    const { count, per_update } = options;
+    assert(per_update <= count, `${per_update} scenarios of ${count} in an update`);
+    assert(drawn % per_update === 0, `${drawn} scenarios drawn, ${per_update} at a time`);
+    while (this.#drawn < drawn) this.next();
+  }
+
+  /** Scenarios drawn so far. */
+  get drawn(): number {
+    return this.#drawn;
+  }
+
+  /** The positions in the file of the next update's scenarios. */
+  next(): number[] {
+    const { count, per_update, seed } = this.options;
+    if (this.#order.length < per_update) {
+      const all = Array.from({ length: count }, (_, i) => i);
+      this.#order.push(...new RandomStream(streamKey(seed, "scenarios", this.#epoch++)).shuffle(all));
+    }
+    const taken: number[] = [];
+    for (let at = 0; taken.length < per_update;) {
+      if (taken.includes(this.#order[at]!)) at++;
+      else taken.push(this.#order.splice(at, 1)[0]!);
+    }
+    this.#drawn += per_update;
+    return taken;
+  }
+}

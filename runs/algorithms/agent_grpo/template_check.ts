@@ -1,0 +1,56 @@
+/** Whether the chat template renders what a run will ask of it: found before anything is started. */
+
+import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
+import { promptMessages } from "../../../agent/rollout/scheduler.ts";
+import type { Message } from "../../../agent/rollout/trajectory.ts";
+import type { ToolDefinition } from "../../../agent/tools/tool.ts";
+import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { Scenario } from "../../../data/scenario.ts";
+import { chatOf, type ModelParts, templateFile, withTemplateNamed } from "../../session/model_parts.ts";
+
+/**
+ * Renders the prompt of the first scenario of every system prompt and toolset, and what follows a call and its result.
+ *
+ * @throws {ServiceError} `template_failed`, naming the scenario and the template's file.
+ */
+export function checkTemplate(
+  data: { path: string; scenarios: readonly Scenario[] },
+  { config, parts, environments }: {
+    config: ResolvedConfig;
+    parts: ModelParts;
+    environments: EnvironmentFactory;
+  },
+): void {
+  const chat = chatOf(parts);
+  const seen = new Set<string>();
+  for (const scenario of data.scenarios) {
+    const { name, tools } = environments.catalog(scenario);
+    const kind = JSON.stringify([scenario.system, name]);
+    if (seen.has(kind)) continue;
+    seen.add(kind);
+    const doing = `render ${data.path}:${scenario.line}`;
+    withTemplateNamed(templateFile(config), doing, () => {
+      const messages = promptMessages(scenario, config.agent?.system_suffix ?? "");
+      chat.promptTokens(messages, tools);
+      if (tools.length === 0) return;
+      chat.continuation({
+        messages: [...messages, ...answeredCall(tools[0]!)],
+        turn: messages.length,
+        tools,
+        ended_by: chat.stop_tokens[0] ?? 0,
+      });
+    });
+  }
+}
+
+function answeredCall({ name }: ToolDefinition): Message[] {
+  const id = "call_0_0";
+  return [
+    {
+      role: "assistant",
+      content: "",
+      tool_calls: [{ id, type: "function", function: { name, arguments: {} } }],
+    },
+    { role: "tool", content: "ok", tool_call_id: id, name },
+  ];
+}

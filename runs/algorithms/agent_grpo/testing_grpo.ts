@@ -1,0 +1,81 @@
+/** Updates of agentic GRPO without a GPU or workers, and what they asked of their engine. */
+
+import type { Group } from "../../../agent/rollout/group.ts";
+import { testScenarios } from "../../../agent/rollout/testing.ts";
+import type { ResolvedAgent } from "../../../config/derive.ts";
+import { ManualClock } from "../../../core/clock.ts";
+import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { AgentHost } from "../../session/agent_host.ts";
+import { testConfig } from "../../testing/config.ts";
+import { testAgentHost, type TestRunOptions } from "../../testing/run.ts";
+import type { Metrics } from "../step_metrics.ts";
+import { AgentGrpo } from "./agent_grpo.ts";
+
+type TrainRequest = EngineMethods["train_step"]["request"];
+type ScoreRequest = EngineMethods["score"]["request"];
+
+/** What an update asks of its engine. */
+const RECORDED: EngineMethod[] = ["train_step", "score", "divergence", "sequence_generate"];
+
+const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
+
+export interface TestGrpoOptions extends Pick<TestRunOptions, "newEngine"> {
+  /** Keys of `[agent]`. */
+  change?: Partial<ResolvedAgent>;
+  verify?: TestRunOptions["verify"];
+  /** Sees an update's groups as they come from the rollouts. */
+  rolled_out?: (groups: Group[]) => void;
+}
+
+/** Runs updates by their numbers, and gives what the engine was asked for. */
+export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: TestGrpoOptions) {
+  const config = testConfig("/nowhere");
+  // The bound has tests of its own; it scores again after every update.
+  Object.assign(config.agent!, { max_update_kl: 0 }, change);
+  const requests: { method: EngineMethod; request: unknown }[] = [];
+  const engine = newEngine((method, request) => {
+    if (RECORDED.includes(method)) requests.push({ method, request });
+  });
+  await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+  const clock = new ManualClock();
+  const observed: { update: number; groups: readonly Group[]; metrics: Metrics }[] = [];
+  const host = testAgentHost({ config, engine, clock, verify });
+  const rollout: AgentHost["rollout"] = async function* (...request) {
+    const groups = yield* host.rollout(...request);
+    rolled_out?.(groups);
+    return groups;
+  };
+  const algorithm = new AgentGrpo({
+    config,
+    agent: { ...host, rollout },
+    engine,
+    adapter: "policy",
+    scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
+    heldout: null,
+    clock,
+    observe: (update, groups, metrics) => Promise.resolve(void observed.push({ update, groups, metrics })),
+  });
+  const run = (update: number, drawn = (update - 1) * config.agent!.scenarios_per_update) =>
+    algorithm.runUpdate({
+      update,
+      drawn,
+      learningRate: (step) => 0.1 * (step + 1),
+      signal: new AbortController().signal,
+    });
+  const of = <T>(method: EngineMethod) =>
+    requests.filter((made) => made.method === method).map(({ request }) => request as T);
+  return {
+    run,
+    engine,
+    config,
+    observed,
+    trained: () => of<TrainRequest>("train_step"),
+    diverged: () => of<EngineMethods["divergence"]["request"]>("divergence"),
+    scored: () => of<ScoreRequest>("score"),
+    drawn: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
+    order: () => requests.map(({ method }) => method).filter((method) => method !== "sequence_generate"),
+  };
+}
+
+/** What tells one sample from another. */
+export const name = (sample: TrainingSample) => [...sample.tokens].join(" ");

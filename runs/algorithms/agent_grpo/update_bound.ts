@@ -1,0 +1,97 @@
+/** Bounds how far one update moves the policy, whatever its learning rate. */
+
+import type { EngineClient } from "../../../trainer/engine/client.ts";
+import type { TrainingSample } from "../../../trainer/engine/protocol.ts";
+
+/** The engine's name of the policy as it was before the update. */
+const BEFORE_UPDATE = "before_update";
+
+/** Each try aims below the bound by this factor, so that the next one rarely misses it again. */
+const AIM = 0.9;
+
+/** A try shortens the step at least to the one and at most to the other share of it: far steps are no parabola. */
+const SHORTEST = 0.1, LONGEST = 0.9;
+
+/** After so many tries the update is given up, and the policy is what it was. */
+export const MAX_TRIES = 8;
+
+export interface BoundedUpdate {
+  /** KL(before‖after) of the update as it stands, in nats per token. */
+  kl: number;
+  /** That of the whole step. */
+  whole_kl: number;
+  /** The share of the step that was taken; 1: all of it. */
+  scale: number;
+}
+
+export interface UpdateBoundOptions {
+  engine: EngineClient;
+  /** The engine's name of the policy. */
+  adapter: string;
+  /** Largest KL(before‖after) of an update, in nats per token; above 0. */
+  max_update_kl: number;
+}
+
+/**
+ * A trust region of policies: where KL(before‖after) exceeds the bound, the adapter goes back along the line to where
+ * it came from until it does not. The KL is the mean over the places of the update's own samples of the divergence over
+ * the whole vocabulary: an estimate from the drawn tokens alone leaps where a rare one was drawn.
+ *
+ * With ratio 1 in an update's first step no clip acts, and Adam's step does not depend on the gradient's size: without
+ * a bound the learning rate alone decides how far an update goes. The optimiser's moments stay those of the whole step.
+ *
+ * @source Schulman et al., "Trust Region Policy Optimization" (2015), appendix C: a line search on the KL constraint.
+ */
+export class UpdateBound {
+  #is_open = false;
+
+  constructor(readonly options: UpdateBoundOptions) {}
+
+  /** Remembers the policy. Call it before the update's first step. */
+  async begin(): Promise<void> {
+    const { engine, adapter } = this.options;
+    if (this.#is_open) {
+      await engine.call("adapter_interpolate", { adapter: BEFORE_UPDATE, from: adapter, scale: 0 });
+      return;
+    }
+    await engine.call("adapter_open", { adapter: BEFORE_UPDATE, source: { type: "copy", adapter } });
+    this.#is_open = true;
+  }
+
+  /**
+   * Shortens what the steps since {@link begin} did, if it went too far.
+   *
+   * @param samples What the update learned from.
+   */
+  async apply(samples: TrainingSample[]): Promise<BoundedUpdate> {
+    const { engine, adapter, max_update_kl } = this.options;
+    const measure = async () => {
+      const request = { adapter, from: BEFORE_UPDATE, samples };
+      return meanOf((await engine.call("divergence", request)).divergences);
+    };
+    const whole_kl = await measure();
+    let kl = whole_kl, scale = 1;
+    for (let tries = 1; !(kl <= max_update_kl); tries++) {
+      const factor = tries > MAX_TRIES ? 0 : shorter(kl, max_update_kl);
+      await engine.call("adapter_interpolate", { adapter, from: BEFORE_UPDATE, scale: factor });
+      scale *= factor;
+      kl = factor === 0 ? 0 : await measure();
+    }
+    return { kl, whole_kl, scale };
+  }
+}
+
+/** The share of a step whose KL would be just below the bound, if the KL grew as the square of the step. */
+function shorter(kl: number, max_update_kl: number): number {
+  const wanted = Math.sqrt(AIM * max_update_kl / kl);
+  return Number.isFinite(wanted) ? Math.max(SHORTEST, Math.min(LONGEST, wanted)) : SHORTEST;
+}
+
+function meanOf(rows: readonly Float32Array[]): number {
+  let sum = 0, count = 0;
+  for (const row of rows) {
+    for (const value of row) sum += value;
+    count += row.length;
+  }
+  return sum / count;
+}

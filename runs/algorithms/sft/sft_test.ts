@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../../../core/clock.ts";
+import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
+import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
+import { evaluationDifference, evaluationRecord } from "../../record/evaluation_record.ts";
+import { testConfig } from "../../testing/config.ts";
+import { skipSteps } from "../../testing/run.ts";
+import { planSteps, Sft } from "./sft.ts";
+import type { SftData, SftSequence } from "./sft_rows.ts";
+
+const sequence = (length: number, trained: number, first = 1): SftSequence => ({
+  tokens: Uint32Array.from({ length }, (_, i) => (first + 5 * i) % 64),
+  loss_mask: Uint8Array.from({ length }, (_, i) => i >= length - trained ? 1 : 0),
+  trained_tokens: trained,
+  line: first,
+});
+
+const training = { epochs: 2, batch_tokens: 100, ctx: 64 };
+
+Deno.test("an epoch takes every row once, in an order of its own", () => {
+  const rows = Array.from({ length: 50 }, () => sequence(10, 2));
+  const steps = planSteps(rows, { seed: 1, packing: true, training });
+  assert.equal(steps.length, 10);
+  assert.ok(steps.every((step) => step.length === 10));
+  const epochs = [steps.slice(0, 5).flat(), steps.slice(5).flat()];
+  for (const epoch of epochs) {
+    assert.deepEqual(epoch.toSorted((a, b) => a - b), rows.map((_, i) => i));
+  }
+  assert.notDeepEqual(epochs[0], epochs[1]);
+  assert.deepEqual(planSteps(rows, { seed: 1, packing: true, training }), steps);
+  assert.notDeepEqual(planSteps(rows, { seed: 2, packing: true, training }), steps);
+});
+
+Deno.test("a step holds at most batch_tokens, and a longer row alone", () => {
+  const rows = [sequence(60, 1), sequence(60, 1), sequence(150, 1), sequence(30, 1)];
+  const steps = planSteps(rows, { seed: 3, packing: true, training: { ...training, epochs: 1 } });
+  for (const step of steps) {
+    const tokens = step.reduce((sum, row) => sum + rows[row]!.tokens.length, 0);
+    assert.ok(tokens <= 100 || step.length === 1);
+  }
+  assert.deepEqual(steps.flat().toSorted(), [0, 1, 2, 3]);
+});
+
+Deno.test("without packing a row counts as ctx, whatever its length", () => {
+  const rows = Array.from({ length: 7 }, () => sequence(10, 1));
+  const steps = planSteps(rows, {
+    seed: 1,
+    packing: false,
+    training: { epochs: 1, batch_tokens: 200, ctx: 64 },
+  });
+  assert.deepEqual(steps.map((step) => step.length), [3, 3, 1]);
+});
+
+Deno.test("without batch_tokens a step holds four rows of ctx tokens", () => {
+  const rows = Array.from({ length: 12 }, () => sequence(64, 1));
+  const steps = planSteps(rows, { seed: 1, packing: true, training: { epochs: 1, ctx: 64 } });
+  assert.deepEqual(steps.map((step) => step.length), [4, 4, 4]);
+});
+
+Deno.test("updates end the plan before the epochs do", () => {
+  const rows = Array.from({ length: 10 }, () => sequence(100, 1));
+  assert.equal(
+    planSteps(rows, { seed: 1, packing: true, training: { ...training, updates: 13 } }).length,
+    13,
+  );
+});
+
+async function sftOn(data: SftData, heldout: SftData | null) {
+  const config = testConfig("/nowhere");
+  config.sft = { data: "", packing: true, train_on: "assistant", template_variables: {} };
+  config.training.batch_tokens = 40;
+  const requests: EngineMethods["train_step"]["request"][] = [];
+  const engine = new ScriptedEngine({
+    refuse: (method, request) => {
+      if (method === "train_step") requests.push(request as EngineMethods["train_step"]["request"]);
+    },
+  }).client;
+  const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
+  await engine.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+  const clock = new ManualClock();
+  const sft = new Sft({ config, data, heldout, engine, adapter: "policy", clock });
+  return { sft, engine, requests, config };
+}
+
+const dataOf = (...sequences: SftSequence[]): SftData => ({
+  sequences,
+  rows: sequences.length,
+  truncated: [],
+});
+const signal = new AbortController().signal;
+
+Deno.test("the normaliser is the mask's sum over the whole step, and the loss the mean over its tokens", async () => {
+  const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
+  const { sft, engine, requests, config } = await sftOn(data, null);
+  assert.equal(sft.updates, 1);
+  const result = await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  assert.deepEqual(requests[0]!.loss, { type: "sft", normalizer: 12 });
+  assert.equal(requests[0]!.optimizer.learning_rate, 0.5);
+  assert.equal(requests[0]!.optimizer.max_grad_norm, config.training.max_grad_norm);
+  const { logprobs } = await engine.call("score", { adapter: null, samples: requests[0]!.samples });
+  const expected = -logprobs.flatMap((row) => [...row]).reduce((a, b) => a + b, 0) / 12;
+  assert.ok(Math.abs(result.loss! - expected) < 1e-6);
+  assert.equal(result.steps[0]!.step, 1);
+  assert.equal(result.drawn, 2);
+});
+
+Deno.test("an evaluation says of how many rows it is, and how many of these were cut", async () => {
+  const data = { ...dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 9, 3)), truncated: [2, 3] };
+  // The third row has two sequences, as where a template changes earlier turns.
+  data.sequences.push(sequence(20, 4, 3));
+  const { sft } = await sftOn(data, data);
+  const { by_example, loss } = await sft.evaluate({ adapter: "policy", signal });
+  const tokens = Object.fromEntries(Object.entries(by_example).map(([line, { weight }]) => [line, weight]));
+  assert.deepEqual(tokens, { 1: 3, 2: 9, 3: 9 + 4 });
+  assert.equal(Object.values(by_example).reduce((total, { sum }) => total + sum, 0) / 25, loss);
+  const rows = async (limit?: number) =>
+    (await sft.evaluate({ adapter: "policy", signal, ...(limit !== undefined && { limit }) })).rows;
+  assert.deepEqual([await rows(), await rows(2), await rows(1)], [
+    { n: 3, truncated: 2 },
+    { n: 2, truncated: 1 },
+    { n: 1, truncated: 0 },
+  ]);
+});
+
+Deno.test("an epoch of updates learns every row once, and each update its own rows", async () => {
+  const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 5, 3));
+  const { sft, requests, config } = await sftOn(data, null);
+  for (let update = 1; update <= sft.updates; update++) {
+    const { drawn } = await sft.runUpdate({ update, drawn: 0, learningRate: () => 0.5, signal });
+    assert.equal(drawn, requests.at(-1)!.samples.length);
+  }
+  assert.equal(config.training.epochs, 1);
+  const learned = requests.flatMap(({ samples }) => samples.map(({ tokens }) => tokens[0]));
+  assert.deepEqual(learned.toSorted(), [1, 2, 3]);
+});
+
+Deno.test("every key of the optimiser reaches the engine", async () => {
+  const { sft, requests, config } = await sftOn(dataOf(sequence(20, 3, 1)), null);
+  const keys = { beta1: 0.81, beta2: 0.93, eps: 3e-7, weight_decay: 0.02, max_grad_norm: 0.7 };
+  Object.assign(config.training, keys);
+  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  assert.deepEqual(requests[0]!.optimizer, { learning_rate: 0.5, ...keys });
+});
+
+Deno.test("a step that was skipped ends the update", async () => {
+  const { sft, engine } = await sftOn(dataOf(sequence(20, 3, 1)), null);
+  skipSteps(engine);
+  await assert.rejects(sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal }), {
+    code: "loss_not_finite",
+  });
+});
+
+Deno.test("what two evaluations of the same rows differ by is what their losses differ by", async () => {
+  const data = dataOf(sequence(20, 1, 1), sequence(20, 19, 2), sequence(20, 5, 3));
+  const { sft } = await sftOn(data, data);
+  const record = async (update: number) =>
+    evaluationRecord(update, "eval/loss", await sft.evaluate({ adapter: "policy", signal }));
+  const before = await record(0);
+  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  const after = await record(1);
+  assert.notEqual(after.value, before.value);
+  assert.equal(
+    evaluationDifference(before, after, { seed: 1 })!.difference,
+    after.value - before.value,
+  );
+});
+
+Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {
+  const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
+  const { sft } = await sftOn(data, data);
+  const evaluate = () => sft.evaluate({ adapter: "policy", signal });
+  const before = await evaluate();
+  // One step whose rate is nothing has the mean over all trained tokens as its loss.
+  const { loss } = await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0, signal });
+  assert.ok(Math.abs(before.loss! - loss!) < 1e-6);
+  assert.ok(Math.abs(before.perplexity! - Math.exp(before.loss!)) < 1e-12);
+  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  assert.ok((await evaluate()).loss! < before.loss!);
+  assert.equal((await sft.evaluate({ adapter: null, signal })).loss, before.loss);
+  assert.notEqual((await sft.evaluate({ adapter: null, limit: 1, signal })).loss, before.loss);
+});

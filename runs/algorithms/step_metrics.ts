@@ -1,0 +1,108 @@
+/** What one optimiser step tells of itself, as metrics. */
+
+import type {
+  LossRequest,
+  OptimizerRequest,
+  TrainingSample,
+  TrainStepResult,
+} from "../../trainer/engine/protocol.ts";
+
+export type Metrics = Record<string, number>;
+
+/** Log-ratios are cut here, as in the loss. */
+const MAX_LOG_RATIO = 20;
+
+export interface StepFacts {
+  result: TrainStepResult;
+  samples: readonly TrainingSample[];
+  loss: LossRequest;
+  optimizer: OptimizerRequest;
+}
+
+/** Values at a sample's trained tokens, in the order of its mask. */
+export function atMask(sample: TrainingSample, values: ArrayLike<number>): number[] {
+  const picked: number[] = [];
+  sample.loss_mask.forEach((m, t) => m && picked.push(values[t]!));
+  return picked;
+}
+
+/** Metrics of the optimiser and, for a policy loss, of the policy; means run over the step's trained tokens. */
+export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Metrics {
+  const { max_grad_norm, learning_rate } = optimizer;
+  const metrics: Metrics = {
+    [`loss/${loss.type === "sft" ? "sft" : "policy"}`]: result.loss,
+    "optimizer/grad_norm": result.grad_norm,
+    "optimizer/clip_hit": max_grad_norm > 0 && result.grad_norm > max_grad_norm ? 1 : 0,
+    "optimizer/learning_rate": learning_rate,
+    "optimizer/eps_dominated_fraction": result.eps_dominated_fraction,
+  };
+  const tokens = result.samples.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
+  if (tokens === 0) return metrics;
+  const all = result.samples;
+  metrics["policy/logprob_mean"] = sum(all.map((sample) => sample.logprobs)) / tokens;
+  metrics["policy/entropy"] = sum(all.map((sample) => sample.entropies)) / tokens;
+  if (loss.type === "sft") return metrics;
+  const count = (side: number) =>
+    all.reduce((n, { clipped }) => n + clipped.filter((c) => c === side).length, 0);
+  metrics["ratio/mean"] = sum(all.map((sample) => sample.ratios)) / tokens;
+  metrics["ratio/max"] = all.reduce((top, { ratios }) => ratios.reduce((a, b) => Math.max(a, b), top), 0);
+  metrics["ratio/clipped_fraction_low"] = count(-1) / tokens;
+  metrics["ratio/clipped_fraction_high"] = count(1) / tokens;
+  if (loss.kl_coefficient > 0) {
+    metrics["kl/reference"] = meanReferenceKl(samples, all.map((sample) => sample.logprobs));
+  }
+  return metrics;
+}
+
+/** The mean over tokens of k3, an estimate of KL(π‖ref) from samples of π. */
+export function meanReferenceKl(
+  samples: readonly TrainingSample[],
+  logprobs: readonly ArrayLike<number>[],
+): number {
+  return meanKl(logprobs, samples.map((sample) => atMask(sample, sample.reference_logprobs!)));
+}
+
+/**
+ * The mean over tokens of k3 = e^d − d − 1 with d = log q − log p, d cut at ±20: an estimate of KL(p‖q), in nats per
+ * token, from tokens that p drew. It is unbiased, and never below 0.
+ *
+ * @param p Log-probabilities of the tokens, a list a sample. @param q As `p`, by the other policy.
+ * @source Schulman, "Approximating KL Divergence" (2020), estimator k3.
+ */
+export function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<number>[]): number {
+  let total = 0, tokens = 0;
+  p.forEach((row, i) => {
+    for (let k = 0; k < row.length; k++) {
+      const d = Math.max(-MAX_LOG_RATIO, Math.min(MAX_LOG_RATIO, q[i]![k]! - row[k]!));
+      total += Math.exp(d) - d - 1;
+    }
+    tokens += row.length;
+  });
+  return total / tokens;
+}
+
+/**
+ * How far the sampler's log-probabilities are from the trainer's for the same tokens and weights:
+ * v1 = mean(s − t), v2 = mean((s − t)²)/2, and the largest |s − t|.
+ */
+export function samplerTrainerMetrics(sampler: ArrayLike<number>, trainer: ArrayLike<number>): Metrics {
+  if (sampler.length === 0) return {};
+  let v1 = 0, v2 = 0, largest = 0;
+  for (let i = 0; i < sampler.length; i++) {
+    const d = sampler[i]! - trainer[i]!;
+    v1 += d;
+    v2 += d * d / 2;
+    largest = Math.max(largest, Math.abs(d));
+  }
+  return {
+    "kl/sample_train_v1": v1 / sampler.length,
+    "kl/sample_train_v2": v2 / sampler.length,
+    "kl/sample_train_max": largest,
+  };
+}
+
+function sum(rows: readonly Float32Array[]): number {
+  let total = 0;
+  for (const row of rows) for (const value of row) total += value;
+  return total;
+}

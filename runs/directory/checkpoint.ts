@@ -1,0 +1,282 @@
+/**
+ * Checkpoints: a folder each, `update_000004`, which becomes visible whole by one rename and is verified byte for
+ * byte when it is read. It holds the engine's files (`adapter.gguf`, `optimizer.safetensors`) and `state.json`.
+ */
+
+import { createHash } from "node:crypto";
+import { basename, resolve } from "node:path";
+import { doing, ServiceError, systemError } from "../../core/errors.ts";
+import { isPresent, sha256OfFile } from "../../core/files.ts";
+import { reasonOf } from "../../core/system_errors.ts";
+import type { EvaluationRecord } from "../record/evaluation_record.ts";
+import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
+import type { Identity } from "./config_identity.ts";
+
+export const CHECKPOINT_FORMAT_VERSION = 3;
+
+const STATE_FILE = "state.json";
+const NAME = /^update_\d{6,}$/;
+
+/** Attempts at one scenario in one update. */
+export interface HistoryEntry {
+  update: number;
+  attempts: number;
+  passes: number;
+  /** Attempts that broke for reasons other than the model's. */
+  failed: number;
+}
+
+/** Everything that a run goes on from, beside the engine's files. Randomness is a function of these counters. */
+export interface TrainingState {
+  /** Updates done. */
+  update: number;
+  /** Optimiser steps done. */
+  step: number;
+  /** Scenarios or rows drawn so far: which epoch and where in it follow from this number and the seed. */
+  drawn: number;
+  /** Set by a command; null: the configuration's. */
+  learning_rate: number | null;
+  /** Evaluations made. */
+  evaluations: number;
+  /** The update that the last of them followed; null before the first. */
+  evaluated_update: number | null;
+  /** The one with the best value so far. */
+  best: EvaluationRecord | null;
+  /** The value of the last evaluation that was better by more than `min_delta`, and evaluations since: `patience`. */
+  patience_value: number | null;
+  evaluations_since_gain: number;
+  /** The first one, and the latest. */
+  before: EvaluationRecord | null;
+  latest: EvaluationRecord | null;
+  /** By scenario id. */
+  history: Record<string, HistoryEntry[]>;
+  /** Mean reward, or loss, of every update: what the plot at the end shows. */
+  curve: (number | null)[];
+  /** Training time so far, for `max_minutes` and the remaining time. */
+  elapsed_seconds: number;
+  deterministic: boolean;
+}
+
+export function initialState(): TrainingState {
+  return {
+    update: 0,
+    step: 0,
+    drawn: 0,
+    learning_rate: null,
+    evaluations: 0,
+    evaluated_update: null,
+    best: null,
+    patience_value: null,
+    evaluations_since_gain: 0,
+    before: null,
+    latest: null,
+    history: {},
+    curve: [],
+    elapsed_seconds: 0,
+    deterministic: true,
+  };
+}
+
+export interface CheckpointFile {
+  size_bytes: number;
+  sha256: string;
+}
+
+/** `state.json`. Its last key seals the others. */
+export interface CheckpointRecord {
+  format_version: number;
+  run: string;
+  created_at: string;
+  config_hash: string;
+  config: Identity;
+  /** The metrics of the last update. */
+  metrics: Record<string, number>;
+  state: TrainingState;
+  files: Record<string, CheckpointFile>;
+}
+
+export interface Checkpoint {
+  name: string;
+  directory: string;
+  size_bytes: number;
+  record: CheckpointRecord;
+}
+
+export function checkpointName(update: number): string {
+  return `update_${String(update).padStart(6, "0")}`;
+}
+
+function serializeRecord(record: CheckpointRecord): string {
+  const body = JSON.stringify(record, null, 1);
+  return JSON.stringify({ ...record, seal: createHash("sha256").update(body).digest("hex") }, null, 1) + "\n";
+}
+
+export interface SaveCheckpointOptions {
+  /** The folder of all checkpoints. */
+  root: string;
+  record: Omit<CheckpointRecord, "format_version" | "files">;
+  /** Writes the engine's files into a folder that exists. */
+  write: (directory: string) => Promise<void>;
+  files?: FileOperations;
+}
+
+/** Writes a checkpoint; on any failure nothing new stands under its final name, and what stood there stays. */
+export async function saveCheckpoint(options: SaveCheckpointOptions): Promise<Checkpoint> {
+  const { root, write, files = systemFiles } = options;
+  const name = checkpointName(options.record.state.update);
+  const final = `${root}/${name}`,
+    partial = `${root}/.${name}.partial`,
+    replaced = `${root}/.${name}.replaced`;
+  try {
+    await files.makeDirectory(root);
+    await files.remove(partial);
+    await files.makeDirectory(partial);
+    await write(partial);
+    const listed = await measureFiles(partial, files);
+    const record = { format_version: CHECKPOINT_FORMAT_VERSION, ...options.record, files: listed };
+    await files.writeFile(`${partial}/${STATE_FILE}`, serializeRecord(record));
+    await files.syncDirectory(partial);
+    if (await isPresent(final)) await files.rename(final, replaced);
+    await files.rename(partial, final);
+    await files.syncDirectory(root);
+    await files.remove(replaced);
+    return await loadCheckpoint(final);
+  } catch (error) {
+    await repairCheckpoints(root).catch(() => {});
+    throw systemError(`write checkpoint ${final}`, error);
+  }
+}
+
+async function measureFiles(
+  directory: string,
+  files: FileOperations,
+): Promise<Record<string, CheckpointFile>> {
+  const names: string[] = [];
+  for await (const entry of Deno.readDir(directory)) names.push(entry.name);
+  const measured: Record<string, CheckpointFile> = {};
+  for (const name of names.sort()) {
+    const path = `${directory}/${name}`;
+    await files.syncFile(path);
+    measured[name] = { size_bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
+  }
+  return measured;
+}
+
+/** Clears what a crash left: unfinished folders go, and one that was about to be replaced comes back. */
+export function repairCheckpoints(root: string): Promise<void> {
+  return doing(`clear the unfinished checkpoints in ${root}`, () => repair(root));
+}
+
+async function repair(root: string): Promise<void> {
+  for (const name of await readNames(root)) {
+    const left = /^\.(update_\d+)\.(partial|replaced)$/.exec(name);
+    if (!left) continue;
+    const restore = left[2] === "replaced" && !await isPresent(`${root}/${left[1]}`);
+    if (restore) await Deno.rename(`${root}/${name}`, `${root}/${left[1]}`);
+    else await Deno.remove(`${root}/${name}`, { recursive: true });
+  }
+}
+
+async function readNames(root: string): Promise<string[]> {
+  const names: string[] = [];
+  try {
+    for await (const entry of Deno.readDir(root)) names.push(entry.name);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw systemError(`read the folder ${root}`, error);
+  }
+  return names.sort();
+}
+
+/** Names of the checkpoints in a folder, oldest first; none when it does not exist. */
+export async function listCheckpoints(root: string): Promise<string[]> {
+  const names = (await readNames(root)).filter((name) => NAME.test(name));
+  return names.sort((a, b) => Number(a.slice(7)) - Number(b.slice(7)));
+}
+
+/**
+ * Reads a checkpoint and verifies the length and hash of everything in it.
+ *
+ * @throws {ServiceError} `path_not_found`, or `format_invalid` naming the damaged file.
+ */
+export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
+  const refuse = (reason: string, code: "format_invalid" | "path_not_found" = "format_invalid") =>
+    new ServiceError(code, `Cannot use checkpoint ${directory}: ${reason}`, { path: directory });
+  await Deno.stat(directory).catch((error: Error) => {
+    const is_absent = error instanceof Deno.errors.NotFound;
+    throw refuse(is_absent ? "there is no such folder" : reasonOf(error), "path_not_found");
+  });
+  const text = await Deno.readTextFile(`${directory}/${STATE_FILE}`).catch((error: Error) => {
+    throw refuse(`${STATE_FILE} cannot be read: ${reasonOf(error)}`);
+  });
+  const record = parseRecord(text);
+  if (!record) throw refuse(`${STATE_FILE} is damaged`);
+  if (record.format_version !== CHECKPOINT_FORMAT_VERSION) {
+    throw new ServiceError(
+      "conflict",
+      `Cannot use checkpoint ${directory}: its format version is ${record.format_version}, this build reads ` +
+        `${CHECKPOINT_FORMAT_VERSION}; go on with the build that wrote it`,
+      { path: directory },
+    );
+  }
+  let size_bytes = new TextEncoder().encode(text).length;
+  for (const [name, file] of Object.entries(record.files)) {
+    const path = `${directory}/${name}`;
+    const info = await Deno.stat(path).catch(() => null);
+    if (!info) throw refuse(`${name} is missing`);
+    if (info.size !== file.size_bytes) {
+      throw refuse(`${name} has ${info.size} bytes instead of ${file.size_bytes}`);
+    }
+    if (await sha256OfFile(path) !== file.sha256) throw refuse(`${name} is damaged: its SHA-256 differs`);
+    size_bytes += info.size;
+  }
+  const whole = resolve(directory);
+  return { name: basename(whole), directory: whole, size_bytes, record };
+}
+
+/** Null unless the text is, byte for byte, what was sealed. */
+function parseRecord(text: string): CheckpointRecord | null {
+  try {
+    const { seal: _, ...record } = JSON.parse(text);
+    return serializeRecord(record) === text ? record : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The newest whole checkpoint; null when there is none. Damaged ones are named to `warn` and passed over. */
+export async function newestCheckpoint(
+  root: string,
+  warn: (message: string) => void,
+): Promise<Checkpoint | null> {
+  await repairCheckpoints(root);
+  for (const name of (await listCheckpoints(root)).reverse()) {
+    try {
+      return await loadCheckpoint(`${root}/${name}`);
+    } catch (error) {
+      // Another build's checkpoint is not damaged: to begin again behind it would lose it.
+      if (!(error instanceof ServiceError) || error.code === "conflict") throw error;
+      warn(`${error.message}; the one before is used`);
+    }
+  }
+  return null;
+}
+
+/**
+ * Removes all but the last `keep` up to `newest`, and `best`; returns the names of the removed ones. What comes after
+ * `newest` is of a run that went on from before it: it counts for nothing, and stays.
+ */
+export async function pruneCheckpoints(
+  root: string,
+  { keep, best, newest }: { keep: number; best: string | null; newest: string },
+): Promise<string[]> {
+  const all = await listCheckpoints(root), names = all.slice(0, all.indexOf(newest) + 1);
+  const removed = names.slice(0, Math.max(0, names.length - keep)).filter((name) => name !== best);
+  for (const name of removed) {
+    const gone = `${root}/.${name}.partial`;
+    await doing(`remove checkpoint ${root}/${name}`, async () => {
+      await Deno.rename(`${root}/${name}`, gone);
+      await Deno.remove(gone, { recursive: true });
+    });
+  }
+  return removed;
+}

@@ -1,0 +1,186 @@
+/** What of a configuration decides the bytes of an adapter, and what a fork may change of it. */
+
+import { createHash } from "node:crypto";
+import { stringify } from "smol-toml";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { describeKeys } from "../../config/describe.ts";
+import { checkRunConfig } from "../../config/load.ts";
+import { doing, ServiceError } from "../../core/errors.ts";
+
+type Table = Record<string, unknown>;
+
+/** Sections and keys that name, place or watch a run, and never change what it learns. */
+const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
+
+/** Keys that say how much is done at a time: sampling goes by position, so none of them changes a byte. */
+const CONCURRENCY = [
+  "agent.concurrent_rollouts",
+  "agent.environment.pool.max_live",
+  "training.max_gpu_duty_cycle",
+];
+
+/** Keys whose change starts another stretch of the same training. */
+const FORKABLE = ["agent.updates", "training.updates", "training.epochs", "training.lr", "evaluation"];
+
+/** Keys that a fork may change although the scale of the gradient changes with them. */
+const FORKABLE_WITH_WARNING = [
+  "agent.max_turns",
+  "agent.max_new_tokens_per_turn",
+  "agent.max_trajectory_tokens",
+  "agent.clip_low",
+  "agent.clip_high",
+  "agent.kl_coefficient",
+  "agent.kl_reference",
+  "agent.max_update_kl",
+];
+
+/** The run's own places: the configuration without them can be used again. */
+const OWN_PATHS = [
+  "run.directory",
+  "output.path",
+  "output.peft_dir",
+  "checkpoint.directory",
+  "observe.directory",
+  "metrics.csv",
+  "metrics.tensorboard_dir",
+];
+
+/** Every leaf by its dotted key, in order of the keys; arrays and empty tables are leaves. */
+export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown> {
+  const leaves = new Map<string, unknown>();
+  for (const [key, value] of Object.entries(config as Table).sort(([a], [b]) => a < b ? -1 : 1)) {
+    if (value === undefined) continue;
+    const path = prefix === "" ? key : `${prefix}.${key}`;
+    if (
+      typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+    ) {
+      for (const [inner, leaf] of flattenConfig(value, path)) leaves.set(inner, leaf);
+    } else leaves.set(path, value);
+  }
+  return leaves;
+}
+
+/** Whether a key is one of these, or lies in one. */
+export const covers = (keys: readonly string[], key: string) =>
+  keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
+
+const isForkable = (key: string) => covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key);
+
+/** The keys that decide what is learned, by their dotted names; a file counts by what it holds, not by its path. */
+export type Identity = Record<string, unknown>;
+
+/** @param inputs {@link inputFingerprints} of the configuration. */
+export function identityOf(config: ResolvedConfig, inputs: Record<string, string>): Identity {
+  const leaves = [...flattenConfig(config)].filter(([key]) =>
+    !covers([...WITHOUT_EFFECT, ...CONCURRENCY], key)
+  );
+  return Object.fromEntries(leaves.map(([key, value]) => [key, inputs[key] ?? value]));
+}
+
+/** SHA-256 over an identity. */
+export function identityHash(identity: Identity): string {
+  return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
+}
+
+/** What the files hold that a configuration names, by its keys. */
+export async function inputFingerprints(config: ResolvedConfig): Promise<Record<string, string>> {
+  const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
+  for (const { key, path } of describeKeys()) {
+    const value = leaves.get(key);
+    if (path !== "input" || typeof value !== "string") continue;
+    fingerprints[key] = await doing(`read ${value}`, () => fingerprint(value));
+  }
+  return fingerprints;
+}
+
+/** Both ends of a file are hashed whole, and of a large one nothing more. */
+const HASHED_BYTES = 4 << 20;
+
+/** Size, and SHA-256 of the first and last 4 MiB: of a model, its header and its last tensors. */
+async function fingerprint(path: string): Promise<string> {
+  using file = await Deno.open(path, { read: true });
+  const { size } = await file.stat();
+  const hash = createHash("sha256");
+  for (
+    const [from, to] of [[0, HASHED_BYTES], [Math.max(HASHED_BYTES, size - HASHED_BYTES), size]] as const
+  ) {
+    await file.seek(from, Deno.SeekMode.Start);
+    const piece = new Uint8Array(1 << 16);
+    for (let left = Math.min(to, size) - from; left > 0;) {
+      const n = await file.read(piece.subarray(0, Math.min(piece.length, left)));
+      if (n === null) break;
+      hash.update(piece.subarray(0, n));
+      left -= n;
+    }
+  }
+  return `${size}:${hash.digest("hex")}`;
+}
+
+/** The keys in which two identities differ, sorted. */
+export function changedKeys(before: Identity, after: Identity): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key])).sort();
+}
+
+/**
+ * Refuses to go on with what would be another training.
+ *
+ * @throws {ServiceError} `conflict`, naming the keys.
+ */
+export function refuseChanges(before: Identity, after: Identity, directory: string): void {
+  const changed = changedKeys(before, after);
+  if (changed.length === 0) return;
+  const other = changed.every(isForkable)
+    ? "start a fork of a checkpoint with --fork and another [run].directory"
+    : "start a new run with another [run].directory";
+  throw new ServiceError(
+    "conflict",
+    `Cannot resume the run in ${directory}: ${changed.join(", ")} changed, or what the file holds; ` +
+      `change it back, or ${other}`,
+    { changed },
+  );
+}
+
+/**
+ * The keys whose change on a fork rescales the gradient.
+ *
+ * @throws {ServiceError} `conflict` at every key that a fork may not change.
+ */
+export function checkFork(before: Identity, after: Identity): string[] {
+  const changed = changedKeys(before, after);
+  const forbidden = changed.filter((key) => !isForkable(key));
+  if (forbidden.length > 0) {
+    throw new ServiceError(
+      "conflict",
+      `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
+      { changed: forbidden },
+    );
+  }
+  return changed.filter((key) => covers(FORKABLE_WITH_WARNING, key));
+}
+
+/**
+ * The resolved configuration as TOML, without the run's own paths, so that it can be used again. Defaults of keys that
+ * this algorithm or build does not take are left out.
+ */
+export function configToml(config: ResolvedConfig): string {
+  const copy = JSON.parse(JSON.stringify(config)) as Table;
+  for (const key of OWN_PATHS) removeKey(copy, key.split("."));
+  const path = `${config.run.directory}/config.toml`;
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const text = stringify(copy) + "\n";
+    const { problems } = checkRunConfig(text, { path });
+    if (problems.length === 0) return text;
+    for (const { key } of problems) removeKey(copy, key.split("."));
+  }
+  throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
+}
+
+/** Each round takes out what the one before could not see. */
+const MAX_ROUNDS = 4;
+
+function removeKey(table: Table, [key, ...rest]: string[]): void {
+  const value = table[key!];
+  if (rest.length > 0 && typeof value === "object" && value !== null) return removeKey(value as Table, rest);
+  delete table[key!];
+}

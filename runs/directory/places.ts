@@ -1,0 +1,246 @@
+/** Every path of a run: without links before anything is narrowed to it, and never two things in one place. */
+
+import { resolve } from "node:path";
+import { type ResolvedConfig, resolvePaths } from "../../config/derive.ts";
+import { describeKeys } from "../../config/describe.ts";
+import { type LoadedConfig, placeFindings } from "../../config/load.ts";
+import { configError } from "../../config/problems.ts";
+import { valueAt } from "../../config/toml_tree.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../../core/real_path.ts";
+import { besidePeft } from "../../trainer/formats/peft.ts";
+import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
+
+/**
+ * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `run`, `checkpoints`,
+ * `trajectories`: folders in which the run writes names of its own; `project`: as `run`, but the configuration lies in
+ * it, so it is not the run's alone; the others are read.
+ */
+export type PlaceKind =
+  | "input_file"
+  | "input_folder"
+  | "file"
+  | "folder"
+  | "run"
+  | "project"
+  | "checkpoints"
+  | "trajectories";
+
+/** A path that a run reads or writes. */
+export interface Place {
+  /** The dotted key, or the option, that names it. */
+  key: string;
+  path: string;
+  kind: PlaceKind;
+}
+
+/** Keys of outputs that are no folder written whole. */
+const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
+  "run.directory": "run",
+  "output.path": "file",
+  "metrics.csv": "file",
+  "checkpoint.directory": "checkpoints",
+  "observe.directory": "trajectories",
+};
+
+/** Keys with a folder of their own in the run's, whose names the run would take itself without them. */
+const OWN_FOLDERS: Readonly<Record<string, string>> = {
+  "checkpoint.directory": "checkpoints",
+  "observe.directory": "trajectories",
+};
+
+const isInput = ({ kind }: Place) => kind === "input_file" || kind === "input_folder";
+
+/** The paths of a configuration, with those that nobody set. */
+function placesOf(config: unknown): Place[] {
+  return describeKeys().flatMap(({ key, path: direction }) => {
+    const path = valueAt(config, key.split("."));
+    if (!direction || typeof path !== "string") return [];
+    return [{ key, path, kind: direction === "input" ? "input_file" : OUTPUT_KINDS[key] ?? "folder" }];
+  });
+}
+
+/** A configuration in which no path has a link on its way. What it reads is the same, so its identity is too. */
+export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedConfig> {
+  const copy = structuredClone(config);
+  for (const { key, path, kind } of placesOf(config)) {
+    const parts = key.split(".");
+    const table = valueAt(copy, parts.slice(0, -1)) as Record<string, unknown>;
+    table[parts.at(-1)!] = await (kind === "file" ? realPlaceOf(path) : realPathOf(path));
+  }
+  return copy;
+}
+
+/** Two places of which one would be written over the other. */
+export interface Collision {
+  /** The place that is written first; of two, the one that lies in the other. */
+  keys: [string, string];
+  message: string;
+}
+
+/** Every pair of places in which a run would write over what it reads, or over what else it writes. */
+export async function findCollisions(places: readonly Place[]): Promise<Collision[]> {
+  const found = await Promise.all(places.map(async (place) => ({
+    ...place,
+    claims: await claimsOf(place),
+    // A link is lost with the folder that holds it, and its target with the folder that holds that.
+    ways: [await pathSteps(await realPlaceOf(place.path)), await pathSteps(await realPathOf(place.path))],
+  })));
+  return found.flatMap((a, i) =>
+    found.slice(i + 1).flatMap((b) => isInput(a) && isInput(b) ? [] : collisionOf(a, b) ?? [])
+  );
+}
+
+/** Something that a place takes for itself. */
+interface Claim {
+  identity: string;
+  /** Whether what lies there, below these names, is taken. */
+  takes: (below: string[], other: Place) => boolean;
+}
+
+type LocatedPlace = Place & { claims: Claim[]; ways: Awaited<ReturnType<typeof pathSteps>>[] };
+
+/** Names that are taken with a file: while it is not whole, and for the adapter that `output.adapter` did not choose. */
+function besideFile(key: string, path: string): string[] {
+  const files = key === "output.path" ? adapterFiles({ output: { path } }) : [path];
+  return [...files.slice(1), ...files.map((file) => `${file}.partial`)];
+}
+
+async function claimsOf({ key, kind, path }: Place): Promise<Claim[]> {
+  const itself = (below: string[]) => below.length === 0;
+  const named = (pattern: RegExp) => (below: string[]) => itself(below) || pattern.test(below[0]!);
+  const claim = async (path: string, takes: Claim["takes"]) => ({
+    identity: await fileIdentity(path),
+    takes,
+  });
+  const each = (paths: string[], takes: Claim["takes"]) =>
+    Promise.all(paths.map((path) => claim(path, takes)));
+  switch (kind) {
+    case "input_file":
+      return [await claim(path, itself)];
+    case "input_folder":
+      return [await claim(path, () => true)];
+    case "file":
+      return await each([path, ...besideFile(key, path)], itself);
+    case "folder":
+      return await each([path, ...besidePeft(path)], () => true);
+    case "run":
+    case "project":
+      return [
+        await claim(path, (below, other) => {
+          if (below.length === 1 && below[0] === OWN_FOLDERS[other.key]) return false;
+          return kind === "run" && other.key === "lora.init_adapter" || named(RUN_NAMES)(below);
+        }),
+      ];
+    case "checkpoints":
+      return [await claim(path, named(CHECKPOINT_NAMES))];
+    case "trajectories":
+      return [await claim(path, named(OBSERVE_NAMES))];
+  }
+}
+
+/** The names that lead from a claim to a place that it takes; null when it does not. */
+function namesTaken(claim: Claim, other: LocatedPlace): string[] | null {
+  for (const way of other.ways) {
+    const step = way.find(({ identity }) => identity === claim.identity);
+    if (step && claim.takes(step.below, other)) return step.below;
+  }
+  return null;
+}
+
+function collisionOf(a: LocatedPlace, b: LocatedPlace): Collision | null {
+  for (const [outer, inner] of [[a, b], [b, a]] as const) {
+    for (const claim of outer.claims) {
+      const names = namesTaken(claim, inner);
+      if (names) return tell(outer, inner, names.length === 0 && claim === outer.claims[0]);
+    }
+  }
+  return null;
+}
+
+function tell(outer: Place, inner: Place, are_one: boolean): Collision {
+  if (are_one) {
+    const [first, second] = isInput(outer)
+      ? [inner, outer]
+      : isInput(inner)
+      ? [outer, inner]
+      : [inner, outer];
+    const what = [first, second].some(({ kind }) => kind === "input_file" || kind === "file")
+      ? "file"
+      : "folder";
+    const message = `Cannot use ${first.path}: ${first.key} and ${second.key} are the same ${what}`;
+    return { keys: [first.key, second.key], message };
+  }
+  const is_read = isInput(outer);
+  const where = outer.kind === "file"
+    ? `has a name that the run takes with ${outer.key} (${outer.path})`
+    : `lies in ${outer.key} (${outer.path}), where the run ${is_read ? "only reads" : "writes and removes"}`;
+  return {
+    keys: isInput(inner) ? [outer.key, inner.key] : [inner.key, outer.key],
+    message: `Cannot use ${inner.path}: ${inner.key} ${where}`,
+  };
+}
+
+/** The places of a configuration and the file itself. */
+async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
+  const path = resolve(loaded.path), config = resolvePaths(loaded.config, path);
+  const run = await fileIdentity(config.run.directory);
+  const is_project = (await pathSteps(await realPathOf(path))).some(({ identity }) => identity === run);
+  const places = placesOf(config).map((place) =>
+    is_project && place.kind === "run" ? { ...place, kind: "project" as const } : place
+  );
+  return [...places, { key: "the configuration", path, kind: "input_file" }];
+}
+
+const RUN_DIRECTORY = "run.directory";
+
+/** Without what follows from another one: what nobody set lies in the run's folder, and moves with it. */
+function withoutConsequences(
+  collisions: readonly Collision[],
+  isSet: (key: string) => boolean,
+): readonly Collision[] {
+  const with_run = collisions.filter(({ keys }) => keys.includes(RUN_DIRECTORY)).flatMap(({ keys }) => keys);
+  return collisions.filter(({ keys }) =>
+    keys.includes(RUN_DIRECTORY) ||
+    !keys.some((key, i) => !isSet(key) && with_run.includes(keys[1 - i]!))
+  );
+}
+
+/**
+ * Refuses a run that would write over what it reads, or twice to one place.
+ *
+ * @param read What it reads beside what the configuration names.
+ * @throws {ServiceError} `config_invalid`, naming both keys of every such pair.
+ */
+export async function refuseCollisions(loaded: LoadedConfig, read: readonly Place[] = []): Promise<void> {
+  const collisions = await findCollisions([...await placesOfLoaded(loaded), ...read]);
+  if (collisions.length === 0) return;
+  const known = describeKeys().map(({ key }) => key);
+  const isSet = (key: string) => !known.includes(key) || valueAt(loaded.config, key.split(".")) !== undefined;
+  const findings = withoutConsequences(collisions, isSet).map(({ keys, message }) => {
+    const key = keys.find((key) => known.includes(key))!;
+    const from_name = key === RUN_DIRECTORY && !isSet(key) ? " or run.name" : "";
+    return {
+      path: key.split("."),
+      code: "invalid_value" as const,
+      message,
+      hint: `name another ${key}${from_name}`,
+    };
+  });
+  throw configError(loaded.path, placeFindings(findings, loaded));
+}
+
+/**
+ * Refuses to write a file over what is read beside it, or over what the configuration's run would write.
+ *
+ * @throws {ServiceError} `config_invalid`, naming both.
+ */
+export async function refuseOutput(
+  output: Place,
+  loaded: LoadedConfig,
+  read: readonly Place[],
+): Promise<void> {
+  const collisions = await findCollisions([...await placesOfLoaded(loaded), ...read, output]);
+  const found = collisions.find(({ keys }) => keys.includes(output.key));
+  if (found) throw new ServiceError("config_invalid", `${found.message}; name another path`);
+}

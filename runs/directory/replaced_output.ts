@@ -1,0 +1,232 @@
+/** What stands where a run would write: what refuses it, what `--force` puts aside, and what goes for good. */
+
+import { relative, resolve, sep } from "node:path";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { ignoreMissing, isPresent } from "../../core/files.ts";
+import { LOCK_NAME } from "./directory_lock.ts";
+import { siblingAdapter } from "./kept_adapters.ts";
+
+/** Whether a text is that of `run.json`, or was one before it was damaged. */
+export function isRunRecord(text: string): boolean {
+  try {
+    return typeof JSON.parse(text)?.format_version === "number";
+  } catch {
+    return true;
+  }
+}
+
+/** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
+export const OWN_ENTRIES = [
+  "run.json",
+  "config.toml",
+  "events.jsonl",
+  "log.txt",
+  "checkpoints",
+  "trajectories",
+];
+
+/** What else lies in it while a run works there. */
+const WORKING_ENTRIES = [LOCK_NAME, "workspaces"];
+
+/** Where they wait while the run that replaces them has not begun. */
+export const REPLACED = ".replaced";
+
+/** Where they lie while they are removed, when none of them comes back any more. */
+const REMOVED = ".removed";
+
+/** Every name that a run takes in its directory. */
+export const RUN_NAMES =
+  /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced|\.removed)$/;
+
+/** Every name that a run takes in the folder of its checkpoints. */
+export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
+
+/** Every name that a run takes in the observe directory. */
+export const OBSERVE_NAMES = /^(update_\d{6,}\.jsonl(\.partial)?|index\.jsonl)$/;
+
+/**
+ * Only a regular file is ever replaced by the adapter or the metrics, and only folders are written into.
+ *
+ * @throws {ServiceError} `config_invalid` naming the key.
+ */
+export async function checkPlaces({ output, checkpoint, observe, metrics }: ResolvedConfig): Promise<void> {
+  const refuse = (key: string, path: string, reason: string) =>
+    new ServiceError("config_invalid", `Cannot write to ${path}: ${reason}; name another path in ${key}`, {
+      path,
+    });
+  const files = [
+    ...adapterFiles({ output }).map((path) => ["[output].path", path] as const),
+    ["[metrics].csv", metrics.csv] as const,
+  ];
+  for (const [key, path] of files) {
+    const info = path === undefined ? null : await Deno.lstat(path).catch(() => null);
+    if (info && !info.isFile) {
+      throw refuse(key, path!, `it is ${info.isDirectory ? "a directory" : "no regular file"}`);
+    }
+  }
+  const folders = [
+    ["[output].peft_dir", output.peft_dir],
+    ["[checkpoint].directory", checkpoint?.directory],
+    ["[observe].directory", observe?.directory],
+  ] as const;
+  for (const [key, path] of folders) {
+    const info = path === undefined ? null : await Deno.stat(path).catch(() => null);
+    if (info && !info.isDirectory) throw refuse(key, path!, "it is no directory");
+  }
+}
+
+/** @throws {ServiceError} `conflict` when a fork's parent lies in what the fork would replace. */
+export async function checkParent(
+  checkpoint: string,
+  { run, checkpoint: own }: ResolvedConfig,
+): Promise<void> {
+  const real = (path: string) => Deno.realPath(path).catch(() => resolve(path));
+  const parent = await real(checkpoint);
+  for (const directory of [run.directory, ...(own ? [own.directory] : [])]) {
+    if (!parent.startsWith(await real(directory) + sep)) continue;
+    throw new ServiceError(
+      "conflict",
+      `Cannot fork ${checkpoint}: it lies in ${directory}, which --force would replace; name another ` +
+        `[run].directory${directory === run.directory ? "" : " and [checkpoint].directory"}`,
+    );
+  }
+}
+
+/** Something in the way of a new run, and the key that puts the run there. */
+export interface ExistingOutput {
+  key: string;
+  path: string;
+}
+
+/** The first thing that a new run would overwrite. A fork may replace the adapter and metrics of a run, never a run. */
+export async function existingOutput(
+  config: ResolvedConfig,
+  mode: "new" | "resume" | "fork",
+): Promise<ExistingOutput | null> {
+  const { run: { directory }, checkpoint, observe, output, metrics } = config;
+  const outputs = [
+    ...OWN_ENTRIES.map((name) => ({ key: "run.directory", path: `${directory}/${name}` })),
+    { key: "checkpoint.directory", path: checkpoint?.directory },
+    { key: "observe.directory", path: observe?.directory },
+    ...(mode !== "new" ? [] : [
+      ...adapterFiles({ output }).map((path) => ({ key: "output.path", path })),
+      { key: "output.peft_dir", path: output.peft_dir },
+      { key: "metrics.csv", path: metrics.csv },
+    ]),
+  ];
+  for (const { key, path } of outputs) {
+    if (path !== undefined && await holdsSomething(path)) return { key, path };
+  }
+  return null;
+}
+
+/** The adapter, and those of the best and the last update beside it. */
+export function adapterFiles({ output: { path } }: { output: { path: string } }): string[] {
+  return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
+}
+
+async function holdsSomething(path: string): Promise<boolean> {
+  const info = await Deno.stat(path).catch(() => null);
+  if (!info?.isDirectory) return info !== null;
+  for await (const { name } of Deno.readDir(path)) if (name !== LOCK_NAME) return true;
+  return false;
+}
+
+/** @param has_run Whether the run directory holds a run, which could go on. */
+export function occupied({ key, path }: ExistingOutput, has_run: boolean): ServiceError {
+  const go_on = has_run ? "go on with --resume, " : "";
+  return new ServiceError(
+    "already_exists",
+    `Cannot start a run: ${path} exists; ${go_on}name another path in ${key}, or replace it with --force`,
+    { path },
+  );
+}
+
+async function removeIfPresent(path: string): Promise<void> {
+  if (await isPresent(path)) await Deno.remove(path, { recursive: true });
+}
+
+/** A link in a run directory stays: what runs wrote in the folder that it names is removed there. */
+export async function isLink(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(({ isSymlink }) => isSymlink, () => false);
+}
+
+/** Puts the run that is there out of the way until the new one has begun. */
+export async function moveAside(directory: string): Promise<void> {
+  await Deno.mkdir(`${directory}/${REPLACED}`);
+  for (const name of OWN_ENTRIES) {
+    if (await isPresent(`${directory}/${name}`) && !await isLink(`${directory}/${name}`)) {
+      await Deno.rename(`${directory}/${name}`, `${directory}/${REPLACED}/${name}`);
+    }
+  }
+}
+
+/** A run that was put aside for one that never began comes back. */
+export async function restoreReplaced(directory: string): Promise<void> {
+  const aside = `${directory}/${REPLACED}`;
+  await removeIfPresent(`${directory}/${REMOVED}`);
+  if (!await isPresent(aside)) return;
+  for await (const { name } of Deno.readDir(aside)) {
+    await removeIfPresent(`${directory}/${name}`);
+    await Deno.rename(`${aside}/${name}`, `${directory}/${name}`);
+  }
+  await Deno.remove(aside);
+}
+
+/** What a run that never began left; its record goes last, so that whatever is left is known to be a run's. */
+export async function removeOwnEntries(directory: string): Promise<void> {
+  for (const name of OWN_ENTRIES.toReversed()) {
+    if (!await isLink(`${directory}/${name}`)) await removeIfPresent(`${directory}/${name}`);
+  }
+}
+
+/** The new run has begun: what was put aside goes for good, with the adapter and the folders that keys name. */
+export async function removeReplaced({ run, output, checkpoint, observe }: ResolvedConfig): Promise<void> {
+  const aside = `${run.directory}/${REPLACED}`;
+  if (!await isPresent(aside)) return;
+  // Not recursive: whatever took the adapter's place since it was looked at stays.
+  for (const path of adapterFiles({ output })) {
+    await Deno.remove(path).catch(ignoreMissing);
+  }
+  const folders = [`${run.directory}/checkpoints`, `${run.directory}/trajectories`];
+  for (const place of [checkpoint?.directory, observe?.directory, ...folders]) {
+    if (place !== undefined) await removeOwnFiles(place);
+  }
+  for await (const { name, isDirectory } of Deno.readDir(aside)) {
+    if (isDirectory) await returnStrangers(`${aside}/${name}`, `${run.directory}/${name}`);
+  }
+  // Half of a removed run must not come back.
+  await Deno.rename(aside, `${run.directory}/${REMOVED}`);
+  await Deno.remove(`${run.directory}/${REMOVED}`, { recursive: true });
+}
+
+/** Puts what no run wrote back where it lay. */
+async function returnStrangers(from: string, to: string): Promise<void> {
+  await removeOwnFiles(from);
+  for (const { name } of await Array.fromAsync(Deno.readDir(from))) {
+    await Deno.mkdir(to, { recursive: true });
+    await Deno.rename(`${from}/${name}`, `${to}/${name}`);
+  }
+}
+
+/** A folder that a key names can hold other things: only what runs write there goes. */
+async function removeOwnFiles(directory: string): Promise<void> {
+  const entries = await Array.fromAsync(Deno.readDir(directory)).catch(() => []);
+  for (const { name } of entries) {
+    if (CHECKPOINT_NAMES.test(name) || OBSERVE_NAMES.test(name)) {
+      await Deno.remove(`${directory}/${name}`, { recursive: true });
+    }
+  }
+}
+
+/**
+ * Lets git ignore a folder that holds a run and nothing else: with other things in it, such as the project itself, it
+ * is left as it is.
+ */
+export async function ignoreInGit({ run: { directory }, output }: ResolvedConfig): Promise<void> {
+  const adapters = adapterFiles({ output }).map((path) => relative(directory, path).split(sep)[0]!);
+  const own = new Set([...OWN_ENTRIES, ...WORKING_ENTRIES, ...adapters]);
+  for await (const { name } of Deno.readDir(directory)) if (!own.has(name)) return;
+  await Deno.writeTextFile(`${directory}/.gitignore`, "*\n", { createNew: true });
+}

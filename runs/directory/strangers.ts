@@ -1,0 +1,143 @@
+/**
+ * What no run wrote is never replaced, not even with `--force`. A run's files are known by what they hold: an adapter
+ * by its metadata, a PEFT folder by its files and keys, lists by how they begin, a run directory by `run.json`, a
+ * checkpoint by `state.json`.
+ */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { isPresent } from "../../core/files.ts";
+import { isWrittenAdapter } from "../../trainer/formats/adapter.ts";
+import { isWrittenPeft } from "../../trainer/formats/peft.ts";
+import { METRICS_CSV_HEADER } from "../record/metrics_csv.ts";
+import {
+  adapterFiles,
+  CHECKPOINT_NAMES,
+  isLink,
+  isRunRecord,
+  OBSERVE_NAMES,
+  OWN_ENTRIES,
+  REPLACED,
+} from "./replaced_output.ts";
+
+/** How the files of an observe directory begin. */
+const OBSERVED = '{"group":', OBSERVED_INDEX = '{"format":';
+
+/** Something in the way that no run wrote. */
+interface Stranger {
+  key: string;
+  path: string;
+  /** Completes "it is". */
+  reason: string;
+}
+
+/**
+ * Looks at every place that a run replaces or appends to.
+ *
+ * @throws {ServiceError} `already_exists` at the first thing there that no run wrote.
+ */
+export async function refuseStrangers(
+  config: ResolvedConfig,
+  mode: "new" | "resume" | "fork",
+): Promise<void> {
+  await refuseStrangeAdapter(config);
+  await refuseStrangeCsv(config);
+  const { run, checkpoint, observe } = config;
+  refuse(await strangerInRun(run.directory));
+  // What a resumed run finds in its folders is its own, damaged or not: the newest whole checkpoint counts.
+  if (mode === "resume" && await isPresent(`${run.directory}/run.json`)) return;
+  const checkpoints = `${run.directory}/checkpoints`, trajectories = `${run.directory}/trajectories`;
+  for (const path of new Set([checkpoint?.directory ?? checkpoints, checkpoints])) {
+    refuse(await strangerIn(path, "checkpoint.directory"));
+  }
+  for (const path of new Set([observe?.directory ?? trajectories, trajectories])) {
+    refuse(await strangerIn(path, "observe.directory"));
+  }
+}
+
+/** As {@link refuseStrangers}, of what the trained adapter replaces. */
+export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "output">): Promise<void> {
+  for (const path of adapterFiles({ output })) {
+    if (await isLink(path)) refuse({ key: "output.path", path, reason: "a link" });
+    if (await sizeOf(path) > 0 && !await isWrittenAdapter(path)) {
+      refuse({ key: "output.path", path, reason: "no adapter of a run" });
+    }
+  }
+  const { peft_dir } = output;
+  if (peft_dir === undefined || !await isFolder(peft_dir) || await isWrittenPeft(peft_dir)) return;
+  refuse({ key: "output.peft_dir", path: peft_dir, reason: "no PEFT folder of a run, or holds more" });
+}
+
+/** As {@link refuseStrangers}, of the file that the metrics replace. */
+export async function refuseStrangeCsv({ metrics: { csv } }: ResolvedConfig): Promise<void> {
+  if (csv === undefined) return;
+  if (await isLink(csv)) refuse({ key: "metrics.csv", path: csv, reason: "a link" });
+  if (await beginsWith(csv, METRICS_CSV_HEADER)) return;
+  refuse({ key: "metrics.csv", path: csv, reason: "no CSV of a run's metrics" });
+}
+
+function refuse(stranger: Stranger | null): void {
+  if (!stranger) return;
+  const { key, path, reason } = stranger;
+  throw new ServiceError(
+    "already_exists",
+    `Cannot write ${path}: it exists and is ${reason}, and what no run wrote is not replaced, not even with ` +
+      `--force; move it away, or name another path in ${key}`,
+    { key, path },
+  );
+}
+
+/** Files of a run's names without the record that every run begins with belong to somebody else. */
+async function strangerInRun(directory: string): Promise<Stranger | null> {
+  const key = "run.directory", record = `${directory}/run.json`;
+  // A run that was put aside for one that never began left its record there.
+  if (await isFolder(`${directory}/${REPLACED}`)) return null;
+  const text = await Deno.readTextFile(record).catch(() => null);
+  if (text !== null) {
+    return isRunRecord(text) ? null : { key, path: record, reason: "no record of a run" };
+  }
+  for (const name of OWN_ENTRIES) {
+    const path = `${directory}/${name}`;
+    if (await sizeOf(path) > 0) return { key, path, reason: "no run's: there is no run.json beside it" };
+  }
+  return null;
+}
+
+/** Names that a run would take in a folder of checkpoints or trajectories. */
+async function strangerIn(directory: string, key: string): Promise<Stranger | null> {
+  for (const { name } of await Array.fromAsync(Deno.readDir(directory)).catch(() => [])) {
+    const path = `${directory}/${name}`;
+    if (CHECKPOINT_NAMES.test(name) && !name.startsWith(".") && !await isCheckpoint(path)) {
+      return { key, path, reason: "no checkpoint" };
+    }
+    if (!OBSERVE_NAMES.test(name) || name.endsWith(".partial")) continue;
+    if (await beginsWith(path, name.startsWith("update_") ? OBSERVED : OBSERVED_INDEX)) continue;
+    return { key, path, reason: "no file of an observe directory" };
+  }
+  return null;
+}
+
+async function isCheckpoint(path: string): Promise<boolean> {
+  if (!await isFolder(path)) return false;
+  const names = (await Array.fromAsync(Deno.readDir(path))).map(({ name }) => name);
+  return names.length === 0 || names.includes("state.json");
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await Deno.stat(path).catch(() => null))?.isDirectory ?? false;
+}
+
+/** Bytes of a regular file; 0 for anything else, and where there is nothing. */
+async function sizeOf(path: string): Promise<number> {
+  const info = await Deno.stat(path).catch(() => null);
+  return info?.isFile ? info.size : 0;
+}
+
+/** Whether a file begins as it should, or is torn before that ends, or is not there. */
+export async function beginsWith(path: string, beginning: string): Promise<boolean> {
+  if (await sizeOf(path) === 0) return true;
+  using file = await Deno.open(path, { read: true });
+  const bytes = new Uint8Array(beginning.length);
+  const read = await file.read(bytes) ?? 0;
+  return beginning.startsWith(new TextDecoder().decode(bytes.subarray(0, read)));
+}

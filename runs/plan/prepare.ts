@@ -1,0 +1,62 @@
+/** Everything that can be refused before a run begins: the model's header, the data, what of it can be graded. */
+
+import { resolve } from "node:path";
+import type { AdapterFacts, ResolvedConfig } from "../../config/derive.ts";
+import type { LoadedConfig } from "../../config/load.ts";
+import { LORA_TARGET_NAMES } from "../../config/lora.ts";
+import { resolveLoaded } from "../../config/resolve.ts";
+import type { Clock } from "../../core/clock.ts";
+import { readAdapter } from "../../trainer/formats/adapter.ts";
+import type { Algorithm } from "../algorithms/algorithm.ts";
+import type { AlgorithmDefinition } from "../algorithms/definition.ts";
+import { algorithmOf } from "../algorithms/registry.ts";
+import { type Identity, identityOf, inputFingerprints } from "../directory/config_identity.ts";
+import { withRealPaths } from "../directory/places.ts";
+import type { RunWarning } from "../record/warning.ts";
+import { loadModelParts } from "../session/model_parts.ts";
+import type { Session } from "../session/session.ts";
+import { heldoutWarnings } from "./heldout_warnings.ts";
+import { configWarnings } from "./warnings.ts";
+
+export interface PreparedRun {
+  config: ResolvedConfig;
+  definition: AlgorithmDefinition;
+  identity: Identity;
+  /** For the run's start. */
+  warnings: RunWarning[];
+  createAlgorithm(session: Session, clock: Clock): Algorithm;
+}
+
+/**
+ * Messages name the paths as they were written; the prepared configuration has real ones.
+ *
+ * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
+ */
+export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
+  const parts = await loadModelParts(loaded.config);
+  const { init_adapter } = loaded.config.lora;
+  const written = resolveLoaded(loaded, {
+    path: resolve(loaded.path),
+    ...parts,
+    ...(init_adapter !== undefined && { init_adapter: await adapterFacts(init_adapter) }),
+  });
+  const definition = algorithmOf(written);
+  const data = await definition.readData(written, parts);
+  const config = await withRealPaths(written);
+  return {
+    config,
+    definition,
+    identity: identityOf(config, await inputFingerprints(config)),
+    warnings: [
+      ...configWarnings(written, parts),
+      ...data.warnings,
+      ...await heldoutWarnings(definition.trainingData(config), config),
+    ],
+    createAlgorithm: (session, clock) => data.createAlgorithm(config, { session, clock }),
+  };
+}
+
+async function adapterFacts(path: string): Promise<AdapterFacts> {
+  const { rank, alpha, targets } = await readAdapter(path);
+  return { rank, alpha, targets: targets.length === LORA_TARGET_NAMES.length ? "all" : targets };
+}

@@ -1,0 +1,241 @@
+/**
+ * The control pipe: JSON lines in, JSON lines out. Every command is answered at once as accepted or refused; what
+ * asks for something (evaluate, generate) is answered a second time with its result.
+ */
+
+import { z } from "zod";
+import { describeIssue } from "../../config/data_issues.ts";
+import { number } from "../../config/fields.ts";
+import type { ErrorRecord } from "../../core/errors.ts";
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { parseJson } from "../../core/json.ts";
+import type { CommandEvent } from "../record/event.ts";
+import { refusal, type RunFacts, type RunState } from "../record/run.ts";
+
+/** Longest line that is read. */
+export const MAX_COMMAND_BYTES = 4 << 20;
+
+const id = z.union([z.string(), z.number()]);
+/** What a timer can wait. */
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
+
+const message = z.looseObject({ role: z.enum(["system", "user", "assistant", "tool"]) });
+
+const commandSchema = z.discriminatedUnion("command", [
+  z.strictObject({ id, command: z.literal("pause") }),
+  z.strictObject({
+    id,
+    command: z.literal("cancel"),
+    at: z.enum(["boundary", "now"]).default("boundary"),
+    checkpoint: z.boolean().default(false),
+  }),
+  z.strictObject({ id, command: z.literal("checkpoint") }),
+  z.strictObject({ id, command: z.literal("set_lr"), lr: number("training.lr") }),
+  z.strictObject({
+    id,
+    command: z.literal("evaluate"),
+    checkpoint: z.string().optional(),
+    limit: z.int().positive().default(16),
+    timeout_ms,
+  }),
+  z.strictObject({
+    id,
+    command: z.literal("generate"),
+    messages: z.array(message).min(1),
+    tools: z.array(z.looseObject({})).default([]),
+    max_new_tokens: z.int().positive(),
+    temperature: z.number().min(0).default(1),
+    top_p: z.number().gt(0).max(1).default(1),
+    seed: z.int().min(0).default(0),
+    checkpoint: z.string().optional(),
+    adapter: z.boolean().default(true),
+    timeout_ms,
+  }),
+]);
+
+export type ControlCommand = z.output<typeof commandSchema>;
+export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
+export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
+
+/** What goes out. */
+export type ControlMessage =
+  | { id: string | number | null; accepted: true; takes_effect: "boundary" | "now" }
+  | { id: string | number | null; accepted: false; error: ErrorRecord }
+  | { id: string | number; result: unknown }
+  | { id: string | number; error: ErrorRecord }
+  /** Everything up to this event is on the disk. */
+  | { durable_seq: number };
+
+/** The two ends of the pipe. */
+export interface ControlPort {
+  lines: AsyncIterable<string>;
+  send(message: ControlMessage): void;
+}
+
+/** Commands that take effect between two updates, in the order in which they came. */
+export type BoundaryCommand = Exclude<ControlCommand, EvaluateCommand | GenerateCommand>;
+
+export interface ControllerOptions {
+  port: ControlPort;
+  state: () => RunState;
+  facts: () => RunFacts;
+  record: (event: CommandEvent) => void;
+  /** Answers a question beside the training; the signal ends with its time limit or with the run. */
+  ask: (command: EvaluateCommand | GenerateCommand, signal: AbortSignal) => Promise<unknown>;
+  /** A cancel with `at: "now"` came. */
+  cancelNow: () => void;
+}
+
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #ended = new AbortController();
+  readonly #asked = new Set<Promise<void>>();
+  #boundary: BoundaryCommand[] = [];
+  #has_ended = false;
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+  }
+
+  /** Reads commands until the pipe ends. */
+  async listen(): Promise<void> {
+    for await (const line of this.#options.port.lines) if (line.trim() !== "") this.receive(line);
+  }
+
+  /** Takes one line of the pipe and answers it. */
+  receive(line: string): void {
+    const { port, state, facts, record } = this.#options;
+    let id: string | number | null = null;
+    try {
+      const value = parseLine(line);
+      const given = (value as { id?: unknown } | null)?.id;
+      if (typeof given === "string" || typeof given === "number") id = given;
+      const command = parseCommand(value);
+      const reason = this.#has_ended ? "the run is ending" : refusal(command.command, state(), facts());
+      if (reason !== null) throw new ServiceError("conflict", `Cannot ${command.command}: ${reason}`);
+      const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
+      const { id: _, command: name, ...rest } = command;
+      record({ kind: "command", command: name, arguments: rest, takes_effect });
+      port.send({ id: command.id, accepted: true, takes_effect });
+      if (isQuestion(command)) this.#ask(command);
+      else this.#boundary.push(command);
+      if (isKill(command)) this.#options.cancelNow();
+    } catch (error) {
+      port.send({ id, accepted: false, error: errorRecord(error) });
+    }
+  }
+
+  /** Commands that wait for a boundary; they are given once. */
+  takeBoundary(): BoundaryCommand[] {
+    const taken = this.#boundary;
+    this.#boundary = [];
+    return taken;
+  }
+
+  /** Whether a command waits for a boundary. */
+  get has_waiting(): boolean {
+    return this.#boundary.length > 0;
+  }
+
+  /** From here on every command is refused: nothing would obey it. */
+  end(): void {
+    this.#has_ended = true;
+  }
+
+  /** Ends all questions that are still open and waits until they are answered. */
+  async close(): Promise<void> {
+    this.end();
+    this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends"));
+    await Promise.all(this.#asked);
+  }
+
+  #ask(command: EvaluateCommand | GenerateCommand): void {
+    const { port, ask } = this.#options;
+    const limit = new AbortController();
+    const reason = new ServiceError(
+      "cancelled",
+      `Cannot ${command.command}: it took more than ${command.timeout_ms} ms`,
+    );
+    const timer = command.timeout_ms === undefined
+      ? undefined
+      : setTimeout(() => limit.abort(reason), command.timeout_ms);
+    const answered = ask(command, AbortSignal.any([limit.signal, this.#ended.signal])).then(
+      (result) => port.send({ id: command.id, result }),
+      (error) => port.send({ id: command.id, error: errorRecord(error) }),
+    ).finally(() => {
+      clearTimeout(timer);
+      this.#asked.delete(answered);
+    });
+    this.#asked.add(answered);
+  }
+}
+
+const isQuestion = (command: ControlCommand): command is EvaluateCommand | GenerateCommand =>
+  command.command === "evaluate" || command.command === "generate";
+
+const isKill = (command: ControlCommand) => command.command === "cancel" && command.at === "now";
+
+function parseLine(line: string): unknown {
+  try {
+    return parseJson(line);
+  } catch (error) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot read the command: it is no JSON (${(error as Error).message})`,
+    );
+  }
+}
+
+function parseCommand(value: unknown): ControlCommand {
+  const parsed = commandSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new ServiceError(
+    "config_invalid",
+    `Cannot read the command: ${parsed.error.issues.map((issue) => describeIssue(issue, value)).join("; ")}`,
+  );
+}
+
+/** The lines of a byte stream. @throws {ServiceError} `config_invalid` at a line above {@link MAX_COMMAND_BYTES}. */
+export async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of stream) {
+    rest += decoder.decode(piece, { stream: true });
+    for (let end = rest.indexOf("\n"); end >= 0; end = rest.indexOf("\n")) {
+      yield rest.slice(0, end);
+      rest = rest.slice(end + 1);
+    }
+    if (rest.length > MAX_COMMAND_BYTES) {
+      throw new ServiceError(
+        "config_invalid",
+        `Cannot read the command: it has more than ${MAX_COMMAND_BYTES} bytes`,
+      );
+    }
+  }
+  if (rest !== "") yield rest;
+}
+
+/**
+ * The control pipe over a pair of byte streams, such as standard input and output. Once the output cannot be written
+ * nobody listens, and what is sent is dropped: the run's log has it all, and the input tells when the run is to leave.
+ */
+export function streamPort(
+  input: ReadableStream<Uint8Array>,
+  output: { writeSync(bytes: Uint8Array): number },
+): ControlPort {
+  let is_heard = true;
+  return {
+    lines: readLines(input),
+    send(message) {
+      if (!is_heard) return;
+      const bytes = new TextEncoder().encode(JSON.stringify(message) + "\n");
+      try {
+        for (let at = 0; at < bytes.length;) at += output.writeSync(bytes.subarray(at));
+      } catch {
+        is_heard = false;
+      }
+    },
+  };
+}

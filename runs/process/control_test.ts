@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import type { ErrorRecord } from "../../core/errors.ts";
+import type { CommandEvent } from "../record/event.ts";
+import type { RunState } from "../record/run.ts";
+import {
+  Controller,
+  type ControllerOptions,
+  type ControlMessage,
+  MAX_COMMAND_BYTES,
+  readLines,
+  streamPort,
+} from "./control.ts";
+
+async function* nothing(): AsyncGenerator<string> {}
+
+function controller(more: Partial<ControllerOptions> & { in_state?: RunState } = {}) {
+  const sent: ControlMessage[] = [], events: CommandEvent[] = [];
+  const made = new Controller({
+    port: { lines: nothing(), send: (message) => sent.push(message) },
+    state: () => more.in_state ?? "running",
+    facts: () => ({ has_checkpoint: true, checkpoint_configured: true, has_heldout: true }),
+    record: (event) => events.push(event),
+    ask: () => Promise.resolve("answer"),
+    cancelNow: () => assert.fail("nothing was to be cancelled"),
+    ...more,
+  });
+  return { controller: made, sent, events };
+}
+
+Deno.test("commands wait for the boundary in their order and are recorded", () => {
+  const { controller: c, sent, events } = controller();
+  c.receive('{"id": 1, "command": "set_lr", "lr": 0.5}');
+  c.receive('{"id": "x", "command": "pause"}');
+  assert.deepEqual(sent, [
+    { id: 1, accepted: true, takes_effect: "boundary" },
+    { id: "x", accepted: true, takes_effect: "boundary" },
+  ]);
+  assert.deepEqual(events, [
+    { kind: "command", command: "set_lr", arguments: { lr: 0.5 }, takes_effect: "boundary" },
+    { kind: "command", command: "pause", arguments: {}, takes_effect: "boundary" },
+  ]);
+  assert.deepEqual(c.takeBoundary().map(({ command }) => command), ["set_lr", "pause"]);
+  assert.deepEqual(c.takeBoundary(), []);
+});
+
+Deno.test("what a state does not accept is refused and not recorded", () => {
+  const { controller: c, sent, events } = controller({ in_state: "pausing" });
+  c.receive('{"id": 1, "command": "pause"}');
+  assert.deepEqual(sent, [{
+    id: 1,
+    accepted: false,
+    error: { code: "conflict", message: "Cannot pause: the run is pausing", details: {} },
+  }]);
+  assert.deepEqual(events, []);
+});
+
+for (
+  const [line, expected] of [
+    ["{", /no JSON/],
+    ["7", /Cannot read the command/],
+    ['{"id": 1}', /command/],
+    ['{"id": 1, "command": "explode"}', /command: must be "pause" or .*, not "explode"$/],
+    ['{"id": 1, "command": "set_lr", "lr": 0}', /lr/],
+    ['{"id": 1, "command": "set_lr", "lr": 1.5}', /lr/],
+    ['{"id": 1, "command": "evaluate", "timeout_ms": 2147483648}', /timeout_ms/],
+    ['{"id": 1, "command": "pause", "now": true}', /now/],
+    ['{"id": 1, "command": "generate", "messages": [], "max_new_tokens": 1}', /messages/],
+  ] as const
+) {
+  Deno.test(`a wrong line is refused: ${line}`, () => {
+    const { controller: c, sent } = controller();
+    c.receive(line);
+    const [answer] = sent as { accepted: boolean; error: { code: string; message: string } }[];
+    assert.equal(answer!.accepted, false);
+    assert.equal(answer!.error.code, "config_invalid");
+    assert.match(answer!.error.message, expected);
+  });
+}
+
+Deno.test("cancel now calls at once and still ends at the boundary", () => {
+  let cancelled = 0;
+  const { controller: c, sent } = controller({ cancelNow: () => cancelled++ });
+  c.receive('{"id": 1, "command": "cancel", "at": "now", "checkpoint": true}');
+  assert.equal(cancelled, 1);
+  assert.deepEqual(sent, [{ id: 1, accepted: true, takes_effect: "now" }]);
+  assert.deepEqual(c.takeBoundary(), [{ id: 1, command: "cancel", at: "now", checkpoint: true }]);
+});
+
+Deno.test("a question is answered twice", async () => {
+  const { controller: c, sent } = controller({ ask: ({ command }) => Promise.resolve({ command }) });
+  c.receive('{"id": 1, "command": "evaluate"}');
+  await c.close();
+  assert.deepEqual(sent, [
+    { id: 1, accepted: true, takes_effect: "now" },
+    { id: 1, result: { command: "evaluate" } },
+  ]);
+});
+
+Deno.test("an open question ends with the process", async () => {
+  const { controller: c, sent } = controller({
+    ask: (_, signal) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+  });
+  c.receive(
+    '{"id": 1, "command": "generate", "messages": [{"role": "user", "content": "x"}], "max_new_tokens": 4}',
+  );
+  await c.close();
+  assert.equal((sent[1] as Extract<ControlMessage, { error: ErrorRecord }>).error.code, "conflict");
+});
+
+Deno.test("a question ends with its time limit", { sanitizeOps: true }, async () => {
+  const { controller: c, sent } = controller({
+    ask: (_, signal) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+  });
+  c.receive('{"id": 1, "command": "evaluate", "timeout_ms": 1}');
+  while (sent.length < 2) await new Promise((resolve) => setTimeout(resolve));
+  assert.equal((sent[1] as Extract<ControlMessage, { error: ErrorRecord }>).error.code, "cancelled");
+});
+
+Deno.test("lines arrive whole however the bytes are cut", async () => {
+  const bytes = new TextEncoder().encode('{"a":"é"}\n\n{"b":1}\nrest');
+  for (let size = 1; size < bytes.length; size++) {
+    const stream = ReadableStream.from((function* () {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size);
+    })());
+    assert.deepEqual(await Array.fromAsync(readLines(stream)), ['{"a":"é"}', "", '{"b":1}', "rest"]);
+  }
+});
+
+Deno.test("an endless line is refused", async () => {
+  const piece = new Uint8Array(1 << 20).fill(120);
+  const stream = ReadableStream.from((function* () {
+    for (let i = 0; i <= MAX_COMMAND_BYTES / piece.length; i++) yield piece;
+  })());
+  await assert.rejects(Array.fromAsync(readLines(stream)), /more than 4194304 bytes/);
+});
+
+Deno.test("the port writes a line a message", async () => {
+  const written: Uint8Array[] = [];
+  const port = streamPort(ReadableStream.from([new TextEncoder().encode("a\n")]), {
+    writeSync: (bytes) => written.push(bytes.slice(0, 3)) && Math.min(3, bytes.length),
+  });
+  port.send({ durable_seq: 12 });
+  assert.equal(
+    new TextDecoder().decode(await new Blob(written as BlobPart[]).bytes()),
+    '{"durable_seq":12}\n',
+  );
+  assert.deepEqual(await Array.fromAsync(port.lines), ["a"]);
+});
+
+Deno.test("an output that nobody reads is no failure", () => {
+  let tries = 0;
+  const port = streamPort(ReadableStream.from([]), {
+    writeSync() {
+      tries++;
+      throw new Deno.errors.BrokenPipe("Broken pipe");
+    },
+  });
+  port.send({ durable_seq: 1 });
+  port.send({ durable_seq: 2 });
+  assert.equal(tries, 1);
+});
+
+Deno.test("an ended controller refuses every command", () => {
+  const { controller: c, sent, events } = controller();
+  c.end();
+  c.receive('{"id": 1, "command": "pause"}');
+  assert.match((sent[0] as { error: ErrorRecord }).error.message, /the run is ending/);
+  assert.deepEqual([events, c.has_waiting], [[], false]);
+});

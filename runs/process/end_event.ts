@@ -1,0 +1,91 @@
+/** The last event of a run's process. */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { algorithmOf } from "../algorithms/registry.ts";
+import type { TrainingState } from "../directory/checkpoint.ts";
+import { keptAdapters, siblingAdapter } from "../directory/kept_adapters.ts";
+import type { RunWarning } from "../record/warning.ts";
+import {
+  evaluationDifference,
+  type EvaluationRecord,
+  isWorseBeyondChance,
+} from "../record/evaluation_record.ts";
+import type { EndEvaluation, EndEvent, EvaluationPoint } from "../record/event.ts";
+import type { RunState } from "../record/run.ts";
+import { textPlot } from "../record/text_plot.ts";
+import type { LiveRun } from "./live_run.ts";
+
+/** What a run that ends in a state has come to. */
+export function endEvent(
+  { state, config }: LiveRun,
+  ended: RunState,
+  { reason = null, detail = null }: Partial<Pick<EndEvent, "reason" | "detail">> = {},
+): EndEvent {
+  const title = `${algorithmOf(config).curve} by update`;
+  const kept = ended === "completed" ? keptAdapters(config.output, state) : null;
+  return {
+    kind: "end",
+    state: ended,
+    reason,
+    detail,
+    update: state.update,
+    evaluation: endEvaluation(state, config.evaluation?.seed ?? 0),
+    plot: textPlot(title, state.curve.map((value) => value ?? NaN)) || null,
+    adapter: kept?.chosen.path ?? null,
+    adapter_update: kept?.chosen.update ?? null,
+    other_adapter: kept ? kept.other : bestSoFar(config.output, state),
+    deterministic: state.deterministic,
+  };
+}
+
+function endEvaluation(state: TrainingState, seed: number): EndEvaluation | null {
+  const { before, best, latest: after, evaluations } = state;
+  if (!before || !best || !after || before.update === after.update) return null;
+  return {
+    metric: after.metric,
+    before: pointOf(before),
+    best: pointOf(best),
+    after: pointOf(after),
+    difference: evaluationDifference(before, after, { seed }),
+    fell: isWorseBeyondChance(best, after, { seed, evaluations }),
+  };
+}
+
+function pointOf({ update, value, pass_rate }: EvaluationRecord): EvaluationPoint {
+  return { update, value, pass_rate };
+}
+
+/** Of a run that did not complete, the best adapter is what there is. */
+function bestSoFar({ path }: { path: string }, { best }: TrainingState): EndEvent["other_adapter"] {
+  return best && { which: "best", update: best.update, path: siblingAdapter(path, "best") };
+}
+
+/** What a run whose last evaluation is worse than its best has to say of it. */
+export function fallWarning(
+  { evaluation, adapter, other_adapter }: EndEvent,
+  config: ResolvedConfig,
+): RunWarning | null {
+  if (!evaluation?.fell) return null;
+  const { best, after, metric } = evaluation;
+  const shown = (value: number) =>
+    metric === "eval/loss" ? value.toFixed(4) : `${(100 * value).toFixed(1)} %`;
+  const where = other_adapter === null
+    ? ""
+    : other_adapter.which === "best"
+    ? `; the best one is kept in ${other_adapter.path}, and output.adapter = "best" chooses it`
+    : `; ${adapter} is the best one, the last is kept in ${other_adapter.path}`;
+  const lower = algorithmOf(config).step_size_keys.join(" or ");
+  const { evaluation: section } = config;
+  const patience = section?.every_updates === undefined || section.patience !== undefined
+    ? ""
+    : ", or set evaluation.patience";
+  return {
+    code: "worse_than_best",
+    field: "output.adapter",
+    message:
+      `the run fell: ${metric} is ${
+        shown(after.value)
+      } after update ${after.update}, worse beyond chance than ` +
+      `${shown(best.value)} after update ${best.update}${where}. Lower ${lower}${patience}`,
+  };
+}

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { eventsOf, MORE, ofKind, type TestRunOptions } from "../testing/run.ts";
+import * as testing from "../testing/run.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const start = (options: Omit<TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+const broken = (): never => {
+  throw new ServiceError("environment_failed", "Cannot verify: no interpreter");
+};
+
+Deno.test("an update tells what it lost and why, and the first failure once", strict, async () => {
+  await withFolder(async (root) => {
+    // How many said nothing in each update: that cannot be graded.
+    const ungraded = [0];
+    const verify = (_: string, said: string[]) => {
+      const text = said.join("");
+      if (text !== "") return text.length;
+      ungraded[ungraded.length - 1]!++;
+      return broken();
+    };
+    const refuse = (method: string) => void (method === "train_step" && ungraded.push(0));
+    const events = await eventsOf(await start({ root, more: "", verify, refuse }));
+    const updates = ofKind(events, "update");
+    assert.equal(updates.length, 3);
+    for (const [i, { attempts, lost, failure, groups, optimizer_steps }] of updates.entries()) {
+      assert.ok(ungraded[i]! > 0, String(i));
+      assert.deepEqual([attempts, lost, optimizer_steps], [8, { verify_failed: ungraded[i] }, 1]);
+      assert.deepEqual(failure, {
+        scenario: groups.find(({ rewards }) => rewards.includes(null))!.scenario,
+        boundary: "environment",
+        message: "Cannot verify: no interpreter",
+      });
+    }
+    const told = ofKind(events, "log").map(({ level, message }) => [level, message]);
+    assert.deepEqual(told.length, 1);
+    assert.deepEqual(told[0]![0], "warning");
+    assert.match(
+      told[0]![1]!,
+      /^attempts of update 1 failed, first at scenario ".*", of the environment: Cannot/,
+    );
+    const [first] = ofKind(events, "metrics");
+    assert.equal(first!.values["env/verify_failed_fraction"], ungraded[0]! / 8);
+  });
+});
+
+Deno.test("an update whose groups are all equal says that it learned nothing", strict, async () => {
+  await withFolder(async (root) => {
+    const events = await eventsOf(await start({ root, more: "", verify: () => 1 }));
+    for (const { degenerate_groups, groups, optimizer_steps, lost } of ofKind(events, "update")) {
+      assert.deepEqual([degenerate_groups, groups.length, optimizer_steps, lost], [2, 2, 0, {}]);
+    }
+  });
+});
+
+Deno.test("held-out attempts that break are counted in the event and as a metric", strict, async () => {
+  await withFolder(async (root) => {
+    const verify = (scenario: string) => scenario === "kl" ? broken() : 1;
+    const events = await eventsOf(await start({ root, verify }));
+    for (const { failed, failure, pass_rate } of ofKind(events, "evaluation")) {
+      assert.deepEqual(failed, { verify_failed: 2 });
+      assert.deepEqual(failure?.scenario, "kl");
+      assert.deepEqual([pass_rate!.rate, pass_rate!.n, pass_rate!.attempts], [2 / 3, 3, 6]);
+    }
+    const shares = ofKind(events, "metrics").flatMap(({ values }) => values["eval/failed_fraction"] ?? []);
+    assert.deepEqual(shares, [1 / 3, 1 / 3, 1 / 3]);
+    assert.match(ofKind(events, "log")[0]!.message, /^held-out attempts failed, first at scenario "kl"/);
+  });
+});
+
+Deno.test(
+  "a run whose evaluation cannot try anything fails, and keeps what it has learned",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      let is_broken = false;
+      const options = {
+        root,
+        more: MORE.replace("every_updates = 1", "every_updates = 50"),
+        verify: (scenario: string, said: string[]) =>
+          is_broken && ["kl", "mn", "op"].includes(scenario) ? broken() : said.join("").length,
+        refuse: (method: string) => {
+          if (method === "train_step") is_broken = true;
+        },
+      };
+      const run = await start(options);
+      const end = (await eventsOf(run)).at(-1)!;
+      assert.ok(end.kind === "end" && end.state === "failed");
+      assert.equal(end.reason, "environment_failed");
+      assert.match(
+        end.detail!,
+        /^Cannot evaluate: all 6 attempts failed \(6 verify_failed\)\. First failure, at/,
+      );
+      const resumed = await start({
+        ...options,
+        refuse: () => void (is_broken = false),
+        start: { mode: "resume" },
+      });
+      const events = await eventsOf(resumed);
+      assert.equal(await resumed.ended, "completed");
+      assert.equal(ofKind(events, "state")[0]!.checkpoint, "update_000002");
+      assert.deepEqual(ofKind(events, "evaluation").map(({ update }) => update), [2, 3]);
+    });
+  },
+);

@@ -1,0 +1,184 @@
+/** A run while a process works for it: its directory, its log, its state and what it will go on from. */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { assert } from "../../core/errors.ts";
+import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import type { Metrics } from "../algorithms/step_metrics.ts";
+import {
+  type Checkpoint,
+  checkpointName,
+  initialState,
+  pruneCheckpoints,
+  saveCheckpoint,
+  type TrainingState,
+} from "../directory/checkpoint.ts";
+import { type Identity, identityHash } from "../directory/config_identity.ts";
+import { siblingAdapter } from "../directory/kept_adapters.ts";
+import type { RunDirectory } from "../directory/run_directory.ts";
+import type { RunWarning } from "../record/warning.ts";
+import { ActivityFeed } from "../record/activity.ts";
+import type { EventData, StateEvent } from "../record/event.ts";
+import type { EventLog } from "../record/event_log.ts";
+import { type RunFacts, type RunState, TRANSITIONS } from "../record/run.ts";
+
+/** A checkpoint's file of the best evaluated update's adapter. */
+const BEST_ADAPTER = "adapter_best.gguf";
+
+export interface LiveRunOptions {
+  config: ResolvedConfig;
+  directory: RunDirectory;
+  log: EventLog;
+  clock: Clock;
+  identity: Identity;
+}
+
+export class LiveRun {
+  readonly config: ResolvedConfig;
+  readonly clock: Clock;
+  /** What it is doing between two events. */
+  readonly activity = new ActivityFeed();
+  /** What a checkpoint holds; the loop moves it on. */
+  state: TrainingState = initialState();
+  /** Metrics of the last update and of evaluations since. */
+  metrics: Metrics = {};
+  /** The update of which the present state lies in a checkpoint of this run. */
+  saved_update: number | null = null;
+  readonly #options: LiveRunOptions;
+  #has_checkpoint = false;
+  #run_state: RunState;
+
+  constructor(options: LiveRunOptions) {
+    this.#options = options;
+    this.#run_state = options.directory.record.state;
+    this.config = options.config;
+    this.clock = options.clock;
+  }
+
+  get id(): string {
+    return this.#options.directory.record.id;
+  }
+
+  /** What commands are judged by; the record follows it. */
+  get runState(): RunState {
+    return this.#run_state;
+  }
+
+  get directory(): RunDirectory {
+    return this.#options.directory;
+  }
+
+  /** The folder of the checkpoints: `[checkpoint].directory`, else the run's own. */
+  get checkpointRoot(): string {
+    return this.config.checkpoint?.directory ?? `${this.directory.path}/checkpoints`;
+  }
+
+  /** Where the adapter of the best evaluated update is kept while the run goes on. */
+  get bestAdapterPath(): string {
+    return siblingAdapter(this.config.output.path, "best");
+  }
+
+  facts(): RunFacts {
+    return {
+      has_checkpoint: this.#has_checkpoint,
+      checkpoint_configured: this.config.checkpoint !== undefined,
+      has_heldout: this.config.evaluation !== undefined,
+    };
+  }
+
+  /** Resolves when everything emitted so far is on the disk. */
+  flush(): Promise<void> {
+    return this.#options.log.flush();
+  }
+
+  emit(event: EventData): void {
+    this.#options.log.append(event);
+  }
+
+  warn(warning: RunWarning): void {
+    this.emit({ kind: "warning", ...warning });
+  }
+
+  /** Moves to another state: at once for this process, then in the log, then in the record. */
+  async enter(
+    state: RunState,
+    more: Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">> = {},
+  ): Promise<void> {
+    const from = this.runState;
+    assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
+    const { reason = null, detail = null, checkpoint = null } = more;
+    this.#run_state = state;
+    this.emit({ kind: "state", state, reason, detail, update: this.state.update, checkpoint });
+    await this.#options.log.flush();
+    const now = timestamp(this.clock);
+    const has_ended = TRANSITIONS[state].length === 0 || state === "failed" || state === "interrupted";
+    await this.directory.update({
+      state,
+      state_reason: reason,
+      deterministic: this.state.deterministic,
+      ended_at: has_ended ? now : null,
+      ...(state === "running" && this.directory.record.started_at === null && { started_at: now }),
+      error: state === "failed" ? { reason: reason!, detail: detail ?? "", update: this.state.update } : null,
+    });
+  }
+
+  /** Writes a checkpoint of the present state and removes those that need not stay. */
+  async saveCheckpoint(writeEngineFiles: (directory: string) => Promise<void>): Promise<Checkpoint> {
+    const { identity } = this.#options;
+    const root = this.checkpointRoot;
+    const checkpoint = await saveCheckpoint({
+      root,
+      record: {
+        run: this.id,
+        created_at: timestamp(this.clock),
+        config_hash: identityHash(identity),
+        config: identity,
+        metrics: this.metrics,
+        state: structuredClone(this.state),
+      },
+      write: async (directory) => {
+        await writeEngineFiles(directory);
+        await this.#copyBestAdapter(directory);
+      },
+    });
+    this.#has_checkpoint = true;
+    this.saved_update = this.state.update;
+    const { update, step, best } = this.state;
+    const { name, size_bytes } = checkpoint;
+    const is_best = best?.update === update;
+    this.emit({ kind: "checkpoint", name, update, step, size_bytes, metrics: this.metrics, best: is_best });
+    const { keep, best: keeps_best } = this.config.checkpoint ?? { keep: 1, best: false };
+    const kept_best = keeps_best && best ? checkpointName(best.update) : null;
+    await pruneCheckpoints(root, { keep, best: kept_best, newest: name });
+    return checkpoint;
+  }
+
+  /** A checkpoint of another update than the best one has the best adapter beside its own. */
+  async #copyBestAdapter(directory: string): Promise<void> {
+    const { best, update } = this.state;
+    if (!best || best.update === update) return;
+    // Whoever took the best adapter away while the run goes on does without it.
+    await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
+  }
+
+  /** Puts the best adapter that a checkpoint holds where this run keeps it; call it after {@link goOnFrom}. */
+  async restoreBestAdapter(checkpoint: Checkpoint | null): Promise<void> {
+    const { best } = this.state;
+    if (!checkpoint || !best) return;
+    const is_own = best.update === checkpoint.record.state.update;
+    const name = is_own ? CHECKPOINT_ADAPTER : BEST_ADAPTER;
+    if (!(name in checkpoint.record.files)) return;
+    await writeFileAtomic(this.bestAdapterPath, await Deno.readFile(`${checkpoint.directory}/${name}`));
+  }
+
+  /** Takes up what a checkpoint holds. */
+  goOnFrom(checkpoint: Checkpoint | null): void {
+    this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
+    this.metrics = checkpoint ? { ...checkpoint.record.metrics } : {};
+    const is_own = checkpoint !== null &&
+      checkpoint.directory === `${this.checkpointRoot}/${checkpoint.name}`;
+    this.#has_checkpoint = is_own;
+    this.saved_update = is_own ? this.state.update : null;
+  }
+}

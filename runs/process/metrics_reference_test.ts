@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { ManualClock } from "../../core/clock.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { eventsOf, ofKind, startTestRun, superviseInstead } from "../testing/run.ts";
+
+/** The names in the first column of the tables of "Metrics of training". */
+async function documented(): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL("../../docs/reference/runs.md", import.meta.url));
+  const section = text.split("\n## ").find((part) => part.startsWith("Metrics of training\n"))!;
+  const cells = section.split("\n").filter((line) => line.startsWith("| `")).map((line) =>
+    line.split("|")[1]!
+  );
+  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!));
+}
+
+/** A clock on which everything takes time, so that every rate can be computed. */
+class TickingClock extends ManualClock {
+  #ticks = 0;
+
+  override monotonic_ms(): number {
+    return super.monotonic_ms() + ++this.#ticks;
+  }
+}
+
+/** The names in the `metrics` events of a run. */
+async function emitted(change: (config: ResolvedConfig) => void): Promise<string[]> {
+  const names = new Set<string>();
+  await withFolder(async (root) => {
+    const run = await startTestRun({
+      root,
+      change,
+      newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
+      clock: new TickingClock(),
+      verify: (_, said) => said.join("").length % 2,
+    });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    for (const { values } of ofKind(events, "metrics")) {
+      for (const name of Object.keys(values)) names.add(name);
+    }
+  });
+  return [...names];
+}
+
+Deno.test(
+  "the reference lists every metric that runs emit, once, and no other",
+  { sanitizeOps: true, sanitizeResources: true },
+  async () => {
+    const grpo = await emitted(({ agent }) =>
+      Object.assign(agent!, { kl_coefficient: 0.1, max_update_kl: 1e-3 })
+    );
+    const sft = await emitted(superviseInstead);
+    assert.deepEqual((await documented()).toSorted(), [...new Set([...grpo, ...sft])].toSorted());
+  },
+);

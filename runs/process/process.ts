@@ -1,0 +1,272 @@
+/** A run from its configuration to its end, in this process: `svc train`, and a child of the server, alike. */
+
+import { resolve } from "node:path";
+import { killLeftovers } from "../../agent/environment/leftovers.ts";
+import { removeWorkspaces } from "../../agent/environment/workspace.ts";
+import type { LoadedConfig } from "../../config/load.ts";
+import { AsyncQueue } from "../../core/async_queue.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/files.ts";
+import { realPathOf } from "../../core/real_path.ts";
+import {
+  type Checkpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  newestCheckpoint,
+  repairCheckpoints,
+} from "../directory/checkpoint.ts";
+import { checkFork, identityHash, refuseChanges } from "../directory/config_identity.ts";
+import { forkOf, keptRate, refuseLostParent } from "../directory/fork.ts";
+import { type Place, refuseCollisions } from "../directory/places.ts";
+import { RunDirectory } from "../directory/run_directory.ts";
+import { checkWritable } from "../directory/writable.ts";
+import { type PreparedRun, prepareRun } from "../plan/prepare.ts";
+import type { Activity } from "../record/activity.ts";
+import type { RunEvent } from "../record/event.ts";
+import { EventLog, readEvents } from "../record/event_log.ts";
+import { writeMetricsCsv } from "../record/metrics_csv.ts";
+import { isLive, refusal, type RunState } from "../record/run.ts";
+import { appendTextLog } from "../record/text_log.ts";
+import { openWorkerSession, type Session } from "../session/session.ts";
+import type { ControlPort } from "./control.ts";
+import { endEvent } from "./end_event.ts";
+import { LiveRun } from "./live_run.ts";
+import { Supervisor } from "./supervisor.ts";
+
+export interface StartRunOptions {
+  loaded: LoadedConfig;
+  /** The program's entry file, which its workers are started from. */
+  entry_url: string;
+  /** `resume`: go on from the newest whole checkpoint. `fork`: begin with the state of a checkpoint. */
+  mode: "new" | "resume" | "fork";
+  /** The checkpoint's folder, of a fork. */
+  checkpoint: string | null;
+  /** Replace what an earlier run left. */
+  force: boolean;
+  control?: ControlPort;
+}
+
+/** A run under way. */
+export interface StartedRun {
+  /** Every event that this process writes, once it is on the disk; the last is an `end`. */
+  events: AsyncIterable<RunEvent>;
+  /** What happens between the events, for one reader; it ends with the run. */
+  activity: AsyncIterable<Activity>;
+  /** Finishes the update, writes a checkpoint when one is configured, and ends. */
+  stop(): void;
+  /** The state in which the process leaves the run. */
+  ended: Promise<RunState>;
+}
+
+/**
+ * Begins or takes up a run and lets it train.
+ *
+ * @throws {ServiceError} What the configuration, the data, the directory, the model or the machine refuse before the
+ * first update; nothing is then left of a new run.
+ */
+export async function startRun(options: StartRunOptions): Promise<StartedRun> {
+  const { loaded, checkpoint: parent } = options;
+  const read: Place[] = parent === null
+    ? []
+    : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }];
+  await refuseCollisions(loaded, read);
+  const prepared = await prepareRun(loaded);
+  const { config } = prepared;
+  await checkWritable(config);
+  const checkpoint = parent && await realPathOf(resolve(parent));
+  const { entry_url } = options;
+  return await startPrepared(prepared, {
+    ...options,
+    checkpoint,
+    clock: systemClock,
+    openSession: async () => {
+      const folder = workspacesOf(config.run.directory);
+      await killLeftovers(folder);
+      await removeWorkspaces(folder);
+      await makeFolder(folder);
+      // Workers may write to the real folder, and to nothing else.
+      const workspaces = await Deno.realPath(folder);
+      return openWorkerSession({ config, entry_url, workspaces, readable: checkpoint ? [checkpoint] : [] });
+    },
+  });
+}
+
+export interface StartPreparedOptions extends Pick<StartRunOptions, "mode" | "checkpoint" | "force"> {
+  control?: ControlPort;
+  clock: Clock;
+  /** Starts an engine and a host of rollouts; again when a device was lost. */
+  openSession: () => Promise<Session>;
+}
+
+/** As {@link startRun}, with what the run works with given. */
+export async function startPrepared(
+  prepared: PreparedRun,
+  options: StartPreparedOptions,
+): Promise<StartedRun> {
+  const { config, identity } = prepared;
+  const directory = await RunDirectory.open({ ...options, config, identity });
+  const { clock } = options;
+  const is_new = directory.record.state === "starting";
+  const events = new AsyncQueue<RunEvent>();
+  let log: EventLog | null = null;
+  const release = async () => {
+    await removeWorkspaces(workspacesOf(directory.path));
+    try {
+      await log?.close();
+    } finally {
+      directory.close();
+    }
+  };
+  try {
+    log = await EventLog.open(directory.eventsPath, {
+      run: directory.record.id,
+      clock,
+      on_durable(batch) {
+        appendTextLog(directory.logPath, batch);
+        events.push(...batch);
+        options.control?.send({ durable_seq: batch.at(-1)!.seq });
+      },
+    });
+    const run = new LiveRun({ config, directory, log, clock, identity });
+    if (run.runState === "completed") {
+      const ended = await tellEnd(run, prepared, events);
+      await release();
+      events.close();
+      run.activity.close();
+      return { events, activity: run.activity, stop: () => {}, ended: Promise.resolve(ended) };
+    }
+    const supervisor = await begin(run, prepared, options);
+    const ended = supervisor.train().finally(() => run.activity.close()).then(
+      async (state) => {
+        await release();
+        return state;
+      },
+      async (error) => {
+        // What failed first is what is told: a full disk takes the log along.
+        await release().catch(() => {});
+        throw asFailure(error);
+      },
+    );
+    ended.then(() => events.close(), (error) => events.fail(error));
+    return { events, activity: run.activity, stop: () => supervisor.stop(), ended };
+  } catch (error) {
+    if (is_new) await directory.discard();
+    await release().catch(() => {});
+    throw error;
+  }
+}
+
+/** The folder of a run in which its workspaces are made. */
+const workspacesOf = (directory: string) => `${directory}/workspaces`;
+
+/** Whatever ends a run that had begun is a failure, not a wrong configuration. */
+function asFailure(error: unknown): unknown {
+  if (!(error instanceof ServiceError)) return error;
+  return new ServiceError("internal", error.message, error.details, { cause: error });
+}
+
+async function begin(
+  run: LiveRun,
+  prepared: PreparedRun,
+  options: StartPreparedOptions,
+): Promise<Supervisor> {
+  const from = await startingPoint(run, prepared, options);
+  if (options.mode === "resume") await run.directory.writeConfig();
+  run.goOnFrom(from);
+  const supervisor = new Supervisor({ ...options, prepared, run, from });
+  try {
+    await supervisor.begin();
+    await run.directory.commit();
+    // Only now: what --force replaces has gone, and nothing can refuse the run any more.
+    await run.restoreBestAdapter(from);
+    return supervisor;
+  } catch (error) {
+    await supervisor.close();
+    if (isLive(run.runState)) await run.enter("interrupted");
+    throw error;
+  }
+}
+
+/** Nothing is left to do: the end of the log is told again, and nothing but an absent metrics file is written. */
+async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<RunEvent>): Promise<RunState> {
+  const { csv } = run.config.metrics;
+  const newest = await newestCheckpoint(run.checkpointRoot, () => {});
+  if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  else if (run.directory.record.config_hash !== identityHash(prepared.identity)) {
+    throw new ServiceError(
+      "conflict",
+      `Cannot resume the run in ${run.directory.path}: it is completed, and the configuration or its data changed ` +
+        "since; start a new run",
+    );
+  }
+  if (csv !== undefined && !await Deno.stat(csv).then(() => true, () => false)) {
+    await writeMetricsCsv(run.directory.eventsPath, csv);
+  }
+  let end: RunEvent | null = null;
+  for await (const event of readEvents(run.directory.eventsPath)) if (event.kind === "end") end = event;
+  if (end?.kind === "end" && end.state === "completed") {
+    events.push(end);
+    return "completed";
+  }
+  // The process died, or the disk was full, between the record and its last event.
+  run.goOnFrom(newest);
+  run.emit(endEvent(run, "completed"));
+  await run.flush();
+  return "completed";
+}
+
+/** The checkpoint that the run goes on from; null for a beginning. */
+async function startingPoint(
+  run: LiveRun,
+  prepared: PreparedRun,
+  { mode, checkpoint }: StartPreparedOptions,
+): Promise<Checkpoint | null> {
+  if (mode === "fork") {
+    if (checkpoint === null) throw new ServiceError("config_invalid", "Cannot fork: no checkpoint is named");
+    const parent = await loadCheckpoint(checkpoint);
+    const rescaled = checkFork(parent.record.config, prepared.identity);
+    if (rescaled.length > 0) {
+      const message =
+        `the parent had another ${rescaled.join(", ")}: one update may now go farther or less far, so ` +
+        "look at training.lr again";
+      run.warn({ code: "budget_changed_on_fork", field: rescaled[0]!, message });
+    }
+    await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
+    const from = forkOf(parent, prepared.identity);
+    const message = keptRate(from);
+    if (message !== null) run.emit({ kind: "log", level: "info", message });
+    return from;
+  }
+  await repairCheckpoints(run.checkpointRoot);
+  if (mode === "new" || run.runState === "starting") return null;
+  const newest = await newestCheckpoint(
+    run.checkpointRoot,
+    (message) => run.warn({ code: "checkpoint_damaged", message }),
+  );
+  if (!newest) await refuseDamaged(run);
+  const facts = { ...run.facts(), has_checkpoint: newest !== null };
+  const reason = refusal("resume", run.runState, facts);
+  if (reason !== null) {
+    const text = run.runState === "failed"
+      ? "it failed before its first checkpoint; start anew with --force"
+      : reason;
+    throw new ServiceError("conflict", `Cannot resume the run in ${run.directory.path}: ${text}`);
+  }
+  if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
+  else refuseLostParent(run.directory);
+  return newest;
+}
+
+/** Where no checkpoint is whole a run does not begin again without a word. @throws {ServiceError} `conflict`. */
+async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): Promise<void> {
+  const damaged = await listCheckpoints(checkpointRoot);
+  if (damaged.length === 0) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot resume the run in ${path}: none of its checkpoints is whole (${
+      damaged.join(", ")
+    }); start anew with ` +
+      "--force, or remove them to go on from the beginning",
+  );
+}

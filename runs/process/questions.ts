@@ -1,0 +1,77 @@
+/** What can be asked of a live run beside its training: an evaluation, or one assistant turn. */
+
+import type { Message } from "../../agent/rollout/trajectory.ts";
+import type { ToolDefinition } from "../../agent/tools/tool.ts";
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { streamKey } from "../../core/random.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import { openAiTool, type ToolDefinition as OpenAiTool } from "../../trainer/tokenizer/messages.ts";
+import { type Algorithm, type EvaluationResult, POLICY } from "../algorithms/algorithm.ts";
+import { listCheckpoints } from "../directory/checkpoint.ts";
+import type { GenerateAnswer } from "../session/agent_host.ts";
+import { COMMAND_SEQUENCES, type Session } from "../session/session.ts";
+import type { EvaluateCommand, GenerateCommand } from "./control.ts";
+
+export interface QuestionContext {
+  session: Session;
+  algorithm: Algorithm;
+  /** The folder of the checkpoints. */
+  checkpoints: string;
+  /** Distinguishes the adapters of questions that are open at the same time. */
+  number: number;
+}
+
+/** Most sequences that a question has open at the same time, a prompt that its attempts share left aside. */
+export function questionSequences({ command }: EvaluateCommand | GenerateCommand): number {
+  return command === "evaluate" ? COMMAND_SEQUENCES : 1;
+}
+
+/**
+ * Answers with a copy of the policy, or with a checkpoint's adapter: a training step never waits for an answer, and
+ * the random streams are the question's own.
+ */
+export async function answerQuestion(
+  command: EvaluateCommand | GenerateCommand,
+  context: QuestionContext,
+  signal: AbortSignal,
+): Promise<EvaluationResult | GenerateAnswer> {
+  const { session: { engine, agent }, algorithm, number } = context;
+  const adapter = command.command === "generate" && !command.adapter ? null : `question_${number}`;
+  if (adapter !== null) {
+    await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
+  }
+  try {
+    if (command.command === "evaluate") {
+      const { limit } = command;
+      return await algorithm.evaluate({ adapter, limit, concurrent_rollouts: COMMAND_SEQUENCES, signal });
+    }
+    const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
+    return await agent.generate({
+      messages: messages as unknown as Message[],
+      tools: (tools as unknown as OpenAiTool[]).map((tool) => openAiTool(tool).function as ToolDefinition),
+      max_new_tokens,
+      temperature,
+      top_p,
+      stream: streamKey(seed, "generate"),
+      adapter,
+    }, signal);
+  } finally {
+    if (adapter !== null) await engine.call("adapter_close", { adapter }).catch(ignoreLostDevice);
+  }
+}
+
+async function adapterSource(command: EvaluateCommand | GenerateCommand, { checkpoints }: QuestionContext) {
+  const { checkpoint } = command;
+  if (checkpoint === undefined) return { type: "copy" as const, adapter: POLICY };
+  if (!(await listCheckpoints(checkpoints)).includes(checkpoint)) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot ${command.command}: there is no checkpoint ${checkpoint}`,
+    );
+  }
+  return { type: "file" as const, path: `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}` };
+}
+
+function ignoreLostDevice(error: unknown): void {
+  if (errorRecord(error).code !== "device_lost") throw error;
+}

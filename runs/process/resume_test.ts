@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { CHECKPOINT_FORMAT_VERSION } from "../directory/checkpoint.ts";
+import { eventsOf, failAt, MORE, ofKind } from "../testing/run.ts";
+import * as testing from "../testing/run.ts";
+
+const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
+const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
+
+Deno.test("a run is not resumed with another configuration or other data", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 2) })).ended;
+    await assert.rejects(
+      startTestRun({ root, change: (config) => config.training.lr *= 2, start: { mode: "resume" } }),
+      (error: ServiceError) => error.code === "conflict" && /training\.lr/.test(error.message),
+    );
+    assert.equal((await recordOf(root)).state, "failed");
+    await (await startTestRun({ root, start: { mode: "resume" } })).ended;
+    assert.equal((await recordOf(root)).state, "completed");
+  });
+});
+
+Deno.test(
+  "a completed run without a checkpoint is not resumed with another configuration either",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      await (await startTestRun({ root, more: "" })).ended;
+      const resumed = (change?: (config: ResolvedConfig) => void) =>
+        startTestRun({ root, more: "", start: { mode: "resume" }, ...(change && { change }) });
+      await assert.rejects(resumed((config) => config.training.lr *= 2), {
+        code: "conflict",
+        message: /it is completed, and the configuration or its data changed since; start a new run/,
+      });
+      assert.equal(await (await resumed()).ended, "completed");
+    });
+  },
+);
+
+Deno.test("a run that failed before its first checkpoint is not resumed", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 1) })).ended;
+    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), /before its first checkpoint/);
+  });
+});
+
+Deno.test("a damaged checkpoint is named and the one before is used", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
+    const damaged = `${root}/runs/test/checkpoints/update_000002/adapter.gguf`;
+    await Deno.writeTextFile(damaged, (await Deno.readTextFile(damaged)).slice(1));
+    const run = await startTestRun({ root, start: { mode: "resume" } });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    assert.match(ofKind(events, "warning")[0]!.message, /update_000002.*adapter\.gguf/);
+    assert.equal(ofKind(events, "state")[0]!.checkpoint, "update_000001");
+    const whole = `${root}/whole`;
+    await (await startTestRun({ root: whole })).ended;
+    assert.equal(await adapterOf(root), await adapterOf(whole));
+  });
+});
+
+Deno.test("where every checkpoint is damaged a run does not begin again without a word", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
+    const checkpoints = `${root}/runs/test/checkpoints`;
+    for await (const { name } of Deno.readDir(checkpoints)) {
+      await Deno.writeTextFile(`${checkpoints}/${name}/adapter.gguf`, "torn");
+    }
+    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), {
+      code: "conflict",
+      message: /none of its checkpoints is whole \(update_000001, update_000002\)/,
+    });
+    await Deno.remove(`${checkpoints}/update_000002/state.json`);
+    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), { code: "conflict" });
+  });
+});
+
+Deno.test("a checkpoint of another build is not taken for a damaged one", strict, async () => {
+  await withFolder(async (root) => {
+    await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
+    const path = `${root}/runs/test/checkpoints/update_000002/state.json`;
+    const { seal: _, ...record } = JSON.parse(await Deno.readTextFile(path));
+    const other = { ...record, format_version: 1 };
+    const seal = createHash("sha256").update(JSON.stringify(other, null, 1)).digest("hex");
+    await Deno.writeTextFile(path, JSON.stringify({ ...other, seal }, null, 1) + "\n");
+    await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), {
+      code: "conflict",
+      message: new RegExp(
+        `its format version is 1, this build reads ${CHECKPOINT_FORMAT_VERSION}; go on with the build that wrote it`,
+      ),
+    });
+  });
+});
+
+Deno.test("a run that goes on before a damaged checkpoint keeps its own", strict, async () => {
+  await withFolder(async (root) => {
+    const more = MORE.replace("keep = 100", "keep = 1");
+    await (await startTestRun({ root, more: MORE, refuse: failAt("train_step", 3) })).ended;
+    const damaged = `${root}/runs/test/checkpoints/update_000002`;
+    await Deno.writeTextFile(`${damaged}/adapter.gguf`, "torn");
+    await Deno.rename(damaged, `${root}/runs/test/checkpoints/update_000009`);
+    const run = await startTestRun({ root, more, start: { mode: "resume" } });
+    assert.equal(await run.ended, "completed");
+    const names = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
+      name
+    );
+    assert.ok(names.includes("update_000003") && names.includes("update_000009"), names.join());
+  });
+});

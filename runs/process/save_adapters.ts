@@ -1,0 +1,44 @@
+/** The files that a completed run leaves. */
+
+import { ignoreMissing, sha256OfFile } from "../../core/files.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import { type KeptAdapter, keptAdapters } from "../directory/kept_adapters.ts";
+import { refuseStrangeAdapter } from "../directory/strangers.ts";
+import type { LiveRun } from "./live_run.ts";
+import { POLICY } from "../algorithms/algorithm.ts";
+
+/** The engine's name of the best adapter while it is saved. */
+const BEST = "best";
+
+/**
+ * Writes both adapters, whole, under their final names, and tells of them.
+ *
+ * @throws {ServiceError} `already_exists` where a file that svc did not write has taken a place of theirs.
+ */
+export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
+  const { output } = run.config;
+  const { chosen, other } = keptAdapters(output, run.state);
+  await refuseStrangeAdapter(run.config);
+  const tell = async (name: string, { path, update }: KeptAdapter) => {
+    const { size } = await Deno.stat(path), sha256 = await sha256OfFile(path);
+    run.emit({ kind: "artifact", name, path, size_bytes: size, sha256, update });
+  };
+  const save = (adapter: string, path: string, peft_dir: string | null) =>
+    engine.call("adapter_save", { adapter, path, peft_dir });
+  const peft_dir = output.peft_dir ?? null;
+  if (chosen.which === "best") {
+    await engine.call("adapter_open", {
+      adapter: BEST,
+      source: { type: "file", path: run.bestAdapterPath },
+    });
+    await save(BEST, chosen.path, peft_dir);
+    await engine.call("adapter_close", { adapter: BEST });
+    await save(POLICY, other!.path, null);
+  } else await save(POLICY, chosen.path, peft_dir);
+  await tell("adapter", chosen);
+  if (other) await tell(`adapter_${other.which}`, other);
+  // The best one's own file is there for a run that evaluates, and stays where it was not chosen.
+  if (run.state.best && other?.which !== "best") {
+    await Deno.remove(run.bestAdapterPath).catch(ignoreMissing);
+  }
+}

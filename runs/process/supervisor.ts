@@ -1,0 +1,251 @@
+/** Holds a run's session, obeys its commands, replaces a lost engine, and brings the run to its end. */
+
+import { type Clock } from "../../core/clock.ts";
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import type { AdapterSource, LoraTarget } from "../../trainer/engine/protocol.ts";
+import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
+import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
+import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
+import { refuseStrangeCsv } from "../directory/strangers.ts";
+import type { PreparedRun } from "../plan/prepare.ts";
+import type { CommandEvent } from "../record/event.ts";
+import { writeMetricsCsv } from "../record/metrics_csv.ts";
+import { failureReason, type RunState } from "../record/run.ts";
+import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "../session/session.ts";
+import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
+import { endEvent, fallWarning } from "./end_event.ts";
+import type { LiveRun } from "./live_run.ts";
+import { QuestionSlots } from "./question_slots.ts";
+import { answerQuestion, questionSequences } from "./questions.ts";
+import { saveAdapters } from "./save_adapters.ts";
+import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
+
+/** Engines that are replaced in one run after their device was lost. */
+export const MAX_DEVICE_LOSSES = 3;
+
+export interface SupervisorOptions {
+  prepared: PreparedRun;
+  run: LiveRun;
+  /** What the run goes on from. */
+  from: Checkpoint | null;
+  clock: Clock;
+  control?: ControlPort;
+  openSession: () => Promise<Session>;
+}
+
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #run: LiveRun;
+  readonly #controller: Controller | null;
+  /** The run leaves at the next boundary. */
+  readonly #leave = new AbortController();
+  /** The update under way is thrown away. */
+  readonly #now = new AbortController();
+  #session: Session | null = null;
+  #algorithm: Algorithm | null = null;
+  #has_ended = false;
+  #losses = 0;
+  #questions = 0;
+  readonly #slots = new QuestionSlots(COMMAND_SEQUENCES);
+  /** Changes of state that commands made, one after the other. */
+  #entering: Promise<void> = Promise.resolve();
+
+  constructor(options: SupervisorOptions) {
+    const { run, control } = options;
+    this.#options = options;
+    this.#run = run;
+    this.#controller = control
+      ? new Controller({
+        port: control,
+        state: () => run.runState,
+        facts: () => run.facts(),
+        record: (event) => this.#accept(event),
+        ask: (command, signal) =>
+          this.#slots.use(questionSequences(command), signal, () => this.#answer(command, signal)),
+        cancelNow: () =>
+          this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
+      })
+      : null;
+  }
+
+  #answer(command: EvaluateCommand | GenerateCommand, signal: AbortSignal): Promise<unknown> {
+    const context = {
+      session: this.#session!,
+      algorithm: this.#algorithm!,
+      checkpoints: this.#run.checkpointRoot,
+      number: ++this.#questions,
+    };
+    return answerQuestion(command, context, signal);
+  }
+
+  /** Finishes the update and leaves. */
+  stop(): void {
+    this.#leave.abort(new ServiceError("cancelled", "Cannot go on: interrupted"));
+  }
+
+  /** Starts the engine and loads everything. @throws {ServiceError} What the machine or the model refuses. */
+  async begin(): Promise<void> {
+    const { prepared, from } = this.#options;
+    await this.#run.enter("starting", { checkpoint: from?.name ?? null });
+    for (const warning of prepared.warnings) this.#run.warn(warning);
+    await this.#openSession(from);
+    await this.#run.enter("running", { checkpoint: from?.name ?? null });
+    this.#controller?.listen().then(
+      () => this.#leaveUnwatched("it was closed"),
+      (error) => this.#leaveUnwatched(errorRecord(error).message),
+    );
+  }
+
+  /** Whoever held the other end of the control pipe is gone: nobody could pause or cancel this run any more. */
+  #leaveUnwatched(reason: string): void {
+    if (this.#has_ended) return;
+    this.#run.emit({
+      kind: "log",
+      level: "warning",
+      message: `the control pipe ended: ${reason}; the run leaves`,
+    });
+    this.stop();
+  }
+
+  /** Gives the session back without training. */
+  async close(): Promise<void> {
+    this.#has_ended = true;
+    await this.#controller?.close();
+    await this.#session?.close();
+  }
+
+  /** Trains to the end; every ending, a failure too, is a state of the run. */
+  async train(): Promise<RunState> {
+    let end: LoopEnd | null = null, failure: unknown = null;
+    try {
+      end = await this.#trainThroughLosses();
+    } catch (error) {
+      failure = error;
+    }
+    this.#has_ended = true;
+    await this.#controller?.close();
+    await this.#entering.catch((error) => failure ??= error);
+    await this.#session?.close();
+    return await this.#finish(failure === null ? end! : null, failure);
+  }
+
+  async #trainThroughLosses(): Promise<LoopEnd> {
+    while (true) {
+      try {
+        const end = await this.#loop();
+        if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
+        return end;
+      } catch (error) {
+        if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;
+        await this.#replaceEngine(errorRecord(error).message);
+      }
+    }
+  }
+
+  async #loop(): Promise<LoopEnd> {
+    const { engine } = this.#session!;
+    return await new TrainingLoop({
+      run: this.#run,
+      engine,
+      algorithm: this.#algorithm!,
+      controller: this.#controller,
+      signal: this.#leave.signal,
+      now: this.#now.signal,
+    }).run();
+  }
+
+  /** A lost device takes adapter and moments with it: the run goes on from its newest checkpoint. */
+  async #replaceEngine(reason: string): Promise<void> {
+    this.#losses++;
+    const run = this.#run;
+    const { update, learning_rate } = run.state;
+    await this.#session!.close();
+    const own = await newestCheckpoint(
+      run.checkpointRoot,
+      (message) => run.warn({ code: "checkpoint_damaged", message }),
+    );
+    const from = own ?? this.#options.from;
+    run.goOnFrom(from);
+    await run.restoreBestAdapter(from);
+    if (run.state.learning_rate !== learning_rate) {
+      // A command set it since: no device takes that away, and no checkpoint holds it yet.
+      run.state.learning_rate = learning_rate;
+      run.saved_update = null;
+    }
+    run.warn({
+      code: "device_lost",
+      message:
+        `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
+        `its place and goes on after update ${run.state.update}`,
+    });
+    await this.#openSession(from);
+    run.emit({
+      kind: "state",
+      state: run.runState,
+      reason: null,
+      detail: null,
+      update: run.state.update,
+      checkpoint: from?.name ?? null,
+    });
+  }
+
+  async #openSession(from: Checkpoint | null): Promise<void> {
+    const { prepared, openSession, clock } = this.#options;
+    const { config, definition } = prepared;
+    const session = this.#session = await openSession();
+    try {
+      const facts = await session.engine.call("load", loadRequest(config, definition.sequences(config)));
+      const slow = softwareWarning(config, facts);
+      if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
+      if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
+      else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
+      for (const adapter of definition.adapters(config)) await session.engine.call("adapter_open", adapter);
+      this.#algorithm = prepared.createAlgorithm(session, clock);
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+
+  #adapterSource(): AdapterSource {
+    const { lora } = this.#options.prepared.config;
+    if (lora.init_adapter !== undefined) return { type: "file", path: lora.init_adapter };
+    const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
+    return { type: "init", lora: { rank: lora.rank, alpha: lora.alpha, targets }, seed: lora.seed };
+  }
+
+  /** A command that was accepted shows in the log at once, and in the state where it changes it. */
+  #accept(event: CommandEvent): void {
+    this.#run.emit(event);
+    const state =
+      ({ pause: "pausing", cancel: "stopping" } as Partial<Record<string, RunState>>)[event.command];
+    if (!state || this.#run.runState === state) return;
+    this.#entering = Promise.all([this.#entering, this.#run.enter(state)]).then(() => {});
+    this.#entering.catch(() => {});
+  }
+
+  async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
+    const run = this.#run;
+    const { csv } = run.config.metrics;
+    const error = end === null ? errorRecord(failure) : null;
+    const reason = error && failureReason(error.code);
+    const detail = error?.message ?? null;
+    const ended: RunState = end ?? "failed";
+    try {
+      await run.enter(ended, { reason, detail });
+      const last = endEvent(run, ended, { reason, detail });
+      const fall = fallWarning(last, run.config);
+      if (fall) run.warn(fall);
+      run.emit(last);
+      await run.flush();
+    } catch (unwritten) {
+      // A full disk takes the log along: what failed first is told.
+      throw failure instanceof ServiceError ? failure : unwritten;
+    }
+    if (csv !== undefined) {
+      await refuseStrangeCsv(run.config);
+      await writeMetricsCsv(run.directory.eventsPath, csv);
+    }
+    return ended;
+  }
+}

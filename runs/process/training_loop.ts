@@ -1,0 +1,271 @@
+/** The loop of updates: evaluate, checkpoint, obey, update, until the run is done or told to end. */
+
+import type { ScenarioFailure } from "../../agent/rollout/lost.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import { type Algorithm, type EvaluationResult, POLICY, type UpdateResult } from "../algorithms/algorithm.ts";
+import type { Metrics } from "../algorithms/step_metrics.ts";
+import { refuseStrangeAdapter } from "../directory/strangers.ts";
+import { evaluationRecord } from "../record/evaluation_record.ts";
+import type { Controller } from "./control.ts";
+import type { LiveRun } from "./live_run.ts";
+import { learningRate } from "./schedule.ts";
+
+export interface TrainingLoopOptions {
+  run: LiveRun;
+  engine: EngineClient;
+  algorithm: Algorithm;
+  controller: Controller | null;
+  /** Aborts when the run is to leave at the next boundary. */
+  signal: AbortSignal;
+  /** Aborts when the present update is to be thrown away. */
+  now: AbortSignal;
+}
+
+export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
+
+export class TrainingLoop {
+  readonly #options: TrainingLoopOptions;
+  #started_ms: number;
+  /** The failure that was told last. */
+  #told: string | null = null;
+
+  constructor(options: TrainingLoopOptions) {
+    this.#options = options;
+    this.#started_ms = options.run.clock.monotonic_ms();
+  }
+
+  async run(): Promise<LoopEnd> {
+    while (true) {
+      if (this.#evaluationIsDue()) await this.#evaluate();
+      if (this.#checkpointIsDue()) await this.#checkpoint();
+      const end = await this.#boundary();
+      if (end) return end;
+      await this.#update();
+    }
+  }
+
+  /** Every update is done, or time or patience is up. */
+  #isFinished(): boolean {
+    const { run, algorithm } = this.#options;
+    const { evaluation } = run.config;
+    const { update, evaluations_since_gain } = run.state;
+    if (update >= algorithm.updates || this.#timeIsUp()) return true;
+    return evaluation?.patience !== undefined && evaluations_since_gain >= evaluation.patience;
+  }
+
+  #timeIsUp(): boolean {
+    const { run: { config: { training }, state } } = this.#options;
+    return training.max_minutes !== undefined && state.elapsed_seconds >= training.max_minutes * 60;
+  }
+
+  #evaluationIsDue(): boolean {
+    const { run, algorithm, signal, now } = this.#options;
+    const { update, evaluations, evaluated_update } = run.state;
+    if (!algorithm.objective || evaluated_update === update || signal.aborted || now.aborted) return false;
+    const every = run.config.evaluation!.every_updates;
+    return evaluations === 0 || this.#isFinished() || (every !== undefined && update % every === 0);
+  }
+
+  #checkpointIsDue(): boolean {
+    const { run } = this.#options;
+    const { update, best } = run.state;
+    const { checkpoint } = run.config;
+    if (!checkpoint || update === 0 || run.saved_update === update) return false;
+    return this.#isFinished() || update % checkpoint.every_updates === 0 ||
+      (checkpoint.best && best?.update === update);
+  }
+
+  async #checkpoint(): Promise<void> {
+    const { run, engine, algorithm } = this.#options;
+    const { update } = run.state;
+    if (run.saved_update === update) return;
+    run.activity.show({ phase: "checkpoint", update, updates: algorithm.updates });
+    await run.saveCheckpoint(async (directory) => {
+      await engine.call("checkpoint_save", { adapter: POLICY, directory });
+    });
+  }
+
+  /** Obeys what arrived since the last boundary. From the moment at which an end is certain nothing more arrives. */
+  async #boundary(): Promise<LoopEnd | null> {
+    const { run, controller } = this.#options;
+    while (true) {
+      let is_asked = false;
+      for (const command of controller?.takeBoundary() ?? []) {
+        if (command.command === "set_lr") {
+          run.state.learning_rate = command.lr;
+          run.saved_update = null;
+        }
+        is_asked ||= command.command === "checkpoint" || command.command === "cancel" && command.checkpoint;
+      }
+      const end = this.#end();
+      if (is_asked || end === "paused" || end === "interrupted" && run.config.checkpoint) {
+        await this.#checkpoint();
+      }
+      if (controller?.has_waiting) continue;
+      if (this.#end() !== end) continue;
+      if (end) controller?.end();
+      return end;
+    }
+  }
+
+  /** Pause and cancel change the state when they are accepted: the state tells which of them counts. */
+  #end(): LoopEnd | null {
+    const { run, signal } = this.#options;
+    if (run.runState === "stopping") return "cancelled";
+    if (run.runState === "pausing") return "paused";
+    if (signal.aborted) return "interrupted";
+    return this.#isFinished() ? "completed" : null;
+  }
+
+  async #update(): Promise<void> {
+    const { run, algorithm, now } = this.#options;
+    const { state } = run;
+    const update = state.update + 1;
+    this.#started_ms = run.clock.monotonic_ms();
+    try {
+      const result = await algorithm.runUpdate({
+        update,
+        drawn: state.drawn,
+        learningRate: (step) => this.#learningRate((update - 1) * algorithm.steps_per_update + step),
+        signal: now,
+        activity: run.activity,
+      });
+      this.#record(update, result);
+    } catch (error) {
+      if (!isCancelled(error, now)) throw error;
+    }
+  }
+
+  #learningRate(step: number): number {
+    const { run: { state, config: { training } }, algorithm } = this.#options;
+    return learningRate({
+      learning_rate: state.learning_rate ?? training.lr,
+      lr_scheduler: training.lr_scheduler,
+      warmup_steps: training.warmup_steps,
+      total_steps: algorithm.updates * algorithm.steps_per_update,
+    }, step);
+  }
+
+  #record(update: number, result: UpdateResult): void {
+    const { run, algorithm } = this.#options;
+    const { state } = run;
+    const seconds = (run.clock.monotonic_ms() - this.#started_ms) / 1000;
+    const step = result.steps.at(-1)?.step ?? state.step;
+    Object.assign(state, { update, step, drawn: result.drawn });
+    state.elapsed_seconds += seconds;
+    // Another machine would have stopped elsewhere.
+    if (update < algorithm.updates && this.#timeIsUp()) state.deterministic = false;
+    state.curve.push(result.reward_mean ?? result.loss);
+    state.deterministic &&= result.deterministic;
+    for (const [scenario, entry] of Object.entries(result.history)) {
+      (state.history[scenario] ??= []).push(entry);
+    }
+    run.metrics = Object.assign({}, ...result.steps.map(({ values }) => values), result.values);
+    for (const event of metricEvents(result, step)) run.emit({ kind: "metrics", update, ...event });
+    run.emit({
+      kind: "update",
+      update,
+      updates: algorithm.updates,
+      step,
+      reward_mean: result.reward_mean,
+      loss: result.loss,
+      tokens_per_second: seconds > 0 ? result.tokens / seconds : 0,
+      eta_seconds: state.elapsed_seconds / update * (algorithm.updates - update),
+      attempts: result.attempts,
+      lost: result.lost,
+      failure: result.failure,
+      degenerate_groups: result.groups.filter(({ degenerate }) => degenerate).length,
+      optimizer_steps: result.steps.length,
+      groups: result.groups,
+    });
+    this.#tellFailure(`attempts of update ${update}`, result.failure);
+  }
+
+  /** What broke is told once in the same words, for whoever looks at lines and not at trajectories. */
+  #tellFailure(of: string, failure: ScenarioFailure | null): void {
+    if (failure === null || failure.message === this.#told) return;
+    this.#told = failure.message;
+    const message =
+      `${of} failed, first at scenario ${JSON.stringify(failure.scenario)}, of the ${failure.boundary}: ` +
+      failure.message;
+    this.#options.run.emit({ kind: "log", level: "warning", message });
+  }
+
+  async #evaluate(): Promise<void> {
+    const { run: { activity }, algorithm, signal, now } = this.#options;
+    const both = AbortSignal.any([signal, now]);
+    try {
+      const result = await algorithm.evaluate({ adapter: POLICY, signal: both, activity });
+      await this.#recordEvaluation(result);
+    } catch (error) {
+      if (isCancelled(error, both)) return;
+      await this.#keepUpdates(error);
+      throw error;
+    }
+  }
+
+  /** Where no held-out attempt could be made the run fails, and what it has learned since its last checkpoint stays. */
+  async #keepUpdates(error: unknown): Promise<void> {
+    const { run } = this.#options;
+    const is_broken = error instanceof ServiceError && error.code === "environment_failed";
+    if (is_broken && run.config.checkpoint && run.state.update > 0) await this.#checkpoint();
+  }
+
+  async #recordEvaluation(result: EvaluationResult): Promise<void> {
+    const { run, engine, algorithm } = this.#options;
+    const { state } = run;
+    const { update, step } = state;
+    const { deterministic, by_example: _, ...outcome } = result;
+    const values = evaluationMetrics(result);
+    const { metric, higher_is_better } = algorithm.objective!;
+    const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
+    const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
+    // Of equals the later one: nothing speaks for going back.
+    const is_best = !best || gainOver(best.value) >= 0;
+    const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
+    // On the disk before anything says so.
+    if (is_best) {
+      await refuseStrangeAdapter(run.config);
+      await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
+    }
+    state.deterministic &&= deterministic;
+    state.evaluations++;
+    state.evaluated_update = update;
+    if (state.evaluations === 1) state.before = record;
+    state.latest = record;
+    if (is_best) state.best = record;
+    if (is_gain) state.patience_value = record.value;
+    state.evaluations_since_gain = is_gain ? 0 : state.evaluations_since_gain + 1;
+    Object.assign(run.metrics, values);
+    run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });
+    this.#tellFailure("held-out attempts", result.failure);
+    run.emit({ kind: "metrics", update, step, values });
+  }
+}
+
+/** One event where step and update are one, else one a step and one for the update. */
+function metricEvents(result: UpdateResult, step: number): { step: number; values: Metrics }[] {
+  const { steps, values } = result;
+  if (steps.length === 1) return [{ step, values: { ...steps[0]!.values, ...values } }];
+  return [...steps, { step, values }];
+}
+
+export function evaluationMetrics(result: EvaluationResult): Metrics {
+  const metrics: Metrics = {};
+  if (result.pass_rate) metrics["eval/pass_rate"] = result.pass_rate.rate;
+  if (result.pass_rate) metrics["eval/failed_fraction"] = failedAttempts(result) / result.pass_rate.attempts;
+  if (result.reward_mean !== null) metrics["eval/reward_mean"] = result.reward_mean;
+  if (result.loss !== null) metrics["eval/loss"] = result.loss;
+  if (result.perplexity !== null) metrics["eval/perplexity"] = result.perplexity;
+  return metrics;
+}
+
+function failedAttempts({ failed }: EvaluationResult): number {
+  return Object.values(failed).reduce((sum, n) => sum + n, 0);
+}
+
+function isCancelled(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted &&
+    (error === signal.reason || error instanceof ServiceError && error.code === "cancelled");
+}

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../../core/clock.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
+import { evenExample } from "../record/paired_comparison.ts";
+import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../testing/run.ts";
+import * as testing from "../testing/run.ts";
+import { POLICY } from "../algorithms/algorithm.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const start = (options: Omit<TestRunOptions, "newEngine">) =>
+  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+
+interface Given {
+  updates: number;
+  /** One for each time that an evaluation is asked for; none: there is nothing held out. */
+  values?: readonly number[];
+  metric?: "eval/pass_rate" | "eval/loss";
+  duringUpdate?: () => Promise<void>;
+}
+
+/** An algorithm whose evaluations are given. */
+class GivenAlgorithm implements Algorithm {
+  readonly updates: number;
+  readonly steps_per_update = 2;
+  readonly objective: Algorithm["objective"];
+  readonly rates: number[] = [];
+  /** What each update was told: its number, and what had been drawn before it. */
+  readonly told: { update: number; drawn: number }[] = [];
+  evaluated = 0;
+
+  constructor(readonly given: Given) {
+    const { updates, values, metric = "eval/pass_rate" } = given;
+    this.updates = updates;
+    this.objective = values ? { metric, higher_is_better: metric === "eval/pass_rate" } : null;
+  }
+
+  async runUpdate(
+    { update, drawn, learningRate }: Parameters<Algorithm["runUpdate"]>[0],
+  ): Promise<UpdateResult> {
+    await this.given.duringUpdate?.();
+    this.rates.push(learningRate(0), learningRate(1));
+    this.told.push({ update, drawn });
+    return {
+      steps: [
+        { step: 2 * update - 1, values: { "loss/policy": 1 } },
+        { step: 2 * update, values: { "loss/policy": 2 } },
+      ],
+      values: { "reward/mean": update },
+      groups: [],
+      attempts: 0,
+      lost: {},
+      failure: null,
+      reward_mean: update,
+      loss: 2,
+      tokens: 100,
+      drawn: drawn + 3,
+      history: { s: { update, attempts: 4, passes: 1, failed: 0 } },
+      deterministic: true,
+    };
+  }
+
+  evaluate(): Promise<EvaluationResult> {
+    const value = this.given.values![this.evaluated++]!;
+    const is_loss = this.given.metric === "eval/loss";
+    return Promise.resolve({
+      pass_rate: is_loss ? null : { rate: value, low: value, high: value, n: 1, attempts: 1 },
+      reward_mean: null,
+      loss: is_loss ? value : null,
+      perplexity: null,
+      rows: null,
+      failed: {},
+      failure: null,
+      scenarios: [],
+      by_example: { a: evenExample(value), b: evenExample(value) },
+      deterministic: true,
+    });
+  }
+}
+
+const evaluation = (more: string) => `
+[evaluation]
+data = "heldout.jsonl"
+every_updates = 1
+${more}
+[checkpoint]
+every_updates = 100
+keep = 1
+`;
+
+Deno.test("patience ends the run after so many evaluations without a better one", strict, async () => {
+  await withFolder(async (root) => {
+    const algorithm = new GivenAlgorithm({ updates: 20, values: [0.2, 0.4, 0.39, 0.4, 0.41, 0.3, 0.3, 0.3] });
+    const run = await start({ root, algorithm, more: evaluation("patience = 3") });
+    const events = await eventsOf(run);
+    assert.equal(await run.ended, "completed");
+    // 0.41 after update 4 is the best; updates 5, 6 and 7 are no better.
+    assert.equal(ofKind(events, "update").length, 7);
+    const kept = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
+      name
+    );
+    assert.deepEqual(kept.toSorted(), ["update_000004", "update_000007"]);
+    const marked = ofKind(events, "checkpoint").map(({ name, best }) => [name, best]);
+    // Of equals the later one is the best.
+    const best = ["update_000001", "update_000003", "update_000004"].map((name) => [name, true]);
+    assert.deepEqual(marked, [...best, ["update_000007", false]]);
+  });
+});
+
+Deno.test(
+  "patience counts gains above min_delta, the best is the best; a loss is better when it is lower",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const algorithm = new GivenAlgorithm({
+        updates: 20,
+        values: [1, 0.95, 0.85, 0.8, 0.78],
+        metric: "eval/loss",
+      });
+      const run = await start({ root, algorithm, more: evaluation("patience = 2\nmin_delta = 0.1") });
+      const events = await eventsOf(run);
+      assert.equal(ofKind(events, "update").length, 4);
+      const best = ofKind(events, "checkpoint").filter((event) => event.best).map(({ update }) => update);
+      assert.deepEqual(best, [1, 2, 3, 4]);
+    });
+  },
+);
+
+Deno.test(
+  "step metrics and update metrics are events of their own, and each sample comes once",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const run = await start({ root, algorithm: new GivenAlgorithm({ updates: 1 }), more: "" });
+      const events = ofKind(await eventsOf(run), "metrics").map(({ update, step, values }) => ({
+        update,
+        step,
+        values,
+      }));
+      assert.deepEqual(events, [
+        { update: 1, step: 1, values: { "loss/policy": 1 } },
+        { update: 1, step: 2, values: { "loss/policy": 2 } },
+        { update: 1, step: 2, values: { "reward/mean": 1 } },
+      ]);
+    });
+  },
+);
+
+Deno.test(
+  "without every_updates a run is evaluated first and last, and its end compares the two",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const algorithm = new GivenAlgorithm({ updates: 3, values: [0.25, 0.75] });
+      const run = await start({ root, algorithm, more: '[evaluation]\ndata = "heldout.jsonl"\n' });
+      const events = await eventsOf(run);
+      assert.deepEqual(ofKind(events, "evaluation").map(({ update }) => update), [0, 3]);
+      const [end] = ofKind(events, "end");
+      const { before, after } = end!.evaluation!;
+      assert.deepEqual([before.value, after.value], [0.25, 0.75]);
+    });
+  },
+);
+
+Deno.test("every update is told what those before it drew, in a resumed run too", strict, async () => {
+  await withFolder(async (root) => {
+    const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n";
+    const pipe = testPipe();
+    const first = new GivenAlgorithm({
+      updates: 4,
+      duringUpdate: () => {
+        if (first.told.length === 1) pipe.send({ id: 1, command: "pause" });
+        return Promise.resolve();
+      },
+    });
+    const run = await start({ root, algorithm: first, more, start: { control: pipe.port } });
+    assert.equal(await run.ended, "paused");
+    const second = new GivenAlgorithm({ updates: 4 });
+    await (await start({ root, algorithm: second, more, start: { mode: "resume" } })).ended;
+    assert.ok(first.told.length > 0 && second.told.length > 0, "each had its share");
+    assert.deepEqual([...first.told, ...second.told], [
+      { update: 1, drawn: 0 },
+      { update: 2, drawn: 3 },
+      { update: 3, drawn: 6 },
+      { update: 4, drawn: 9 },
+    ]);
+    const record = await Deno.readTextFile(`${root}/runs/test/checkpoints/update_000004/state.json`);
+    assert.deepEqual(JSON.parse(record).state.history, {
+      s: [1, 2, 3, 4].map((update) => ({ update, attempts: 4, passes: 1, failed: 0 })),
+    });
+  });
+});
+
+Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
+  await withFolder(async (root) => {
+    // Whatever scores or draws names its adapter. Supervised runs draw nothing, and agents' runs score nothing here.
+    for (const [method, change] of [["score", superviseInstead], ["sequence_open", undefined]] as const) {
+      const asked: unknown[] = [];
+      const run = await start({
+        root: `${root}/${method}`,
+        ...(change && { change }),
+        refuse: (called, request) => {
+          if (called === method) asked.push((request as { adapter: unknown }).adapter);
+        },
+      });
+      const events = await eventsOf(run);
+      assert.ok(ofKind(events, "evaluation").length >= 2);
+      assert.ok(asked.length > 0 && asked.every((adapter) => adapter === POLICY), method);
+    }
+  });
+});
+
+Deno.test("the schedule runs over all steps of all updates", strict, async () => {
+  await withFolder(async (root) => {
+    const algorithm = new GivenAlgorithm({ updates: 2 });
+    const change = (config: ReturnType<typeof testing.testRunConfig>) =>
+      config.training.lr_scheduler = "linear";
+    await (await start({ root, algorithm: algorithm, more: "", change })).ended;
+    assert.deepEqual(algorithm.rates.map((rate) => +rate.toFixed(9)), [0.01, 0.0075, 0.005, 0.0025]);
+  });
+});
+
+Deno.test(
+  "max_minutes ends the run at the next update, which is then no function of the seed",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const clock = new ManualClock();
+      const algorithm = new GivenAlgorithm({ updates: 9, duringUpdate: () => clock.advance(25_000) });
+      const change = (config: ReturnType<typeof testing.testRunConfig>) => {
+        superviseInstead(config);
+        config.training.max_minutes = 1;
+      };
+      const run = await start({ root, algorithm, more: "", clock, change });
+      const events = await eventsOf(run);
+      assert.equal(await run.ended, "completed");
+      assert.deepEqual(ofKind(events, "update").map(({ eta_seconds }) => eta_seconds), [200, 175, 150]);
+      assert.deepEqual(ofKind(events, "update").map(({ tokens_per_second }) => tokens_per_second), [4, 4, 4]);
+      const end = events.at(-1)!;
+      assert.ok(end.kind === "end" && !end.deterministic);
+      assert.match(end.plot!, /loss by update/);
+    });
+  },
+);

@@ -1,0 +1,201 @@
+/** `events.jsonl`: appended by one process, made durable in batches, followed by any number of readers. */
+
+import { dirname } from "node:path";
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { doing, ServiceError, systemError } from "../../core/errors.ts";
+import { syncDirectory } from "../../core/files.ts";
+import type { EventData, RunEvent } from "./event.ts";
+
+/** An event waits at most this long until it is on the disk. */
+export const BATCH_MS = 50;
+
+const POLL_MS = 100;
+const READ_BYTES = 1 << 16;
+
+export interface EventLogOptions {
+  /** The run's id, written into every event. */
+  run: string;
+  clock: Clock;
+  /** Called with the events of a batch once they are durable. */
+  on_durable?: (events: RunEvent[]) => void;
+}
+
+export class EventLog {
+  readonly #file: Deno.FsFile;
+  readonly #path: string;
+  readonly #options: EventLogOptions;
+  #last_seq: number;
+  #batch: RunEvent[] = [];
+  #timer: AbortController | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #failure: unknown = null;
+
+  private constructor(
+    { file, path }: { file: Deno.FsFile; path: string },
+    last_seq: number,
+    options: EventLogOptions,
+  ) {
+    this.#file = file;
+    this.#path = path;
+    this.#last_seq = last_seq;
+    this.#options = options;
+  }
+
+  /**
+   * Opens or creates the log. A torn last line, left by a crash, is cut off; numbering goes on behind the last whole one.
+   *
+   * @throws {ServiceError} `format_invalid` when a line that is not the last is broken or out of order.
+   */
+  static async open(path: string, options: EventLogOptions): Promise<EventLog> {
+    return await doing(`open the event log ${path}`, async () => {
+      const { last_seq, whole_bytes } = await inspect(path);
+      const file = await Deno.open(path, { write: true, create: true });
+      await file.truncate(whole_bytes);
+      await file.seek(0, Deno.SeekMode.End);
+      await syncDirectory(dirname(path));
+      return new EventLog({ file, path }, last_seq, options);
+    });
+  }
+
+  /** The number of the newest event, durable or not; 0 when there is none. */
+  get last_seq(): number {
+    return this.#last_seq;
+  }
+
+  /**
+   * Numbers and stamps an event; it is durable within {@link BATCH_MS}.
+   *
+   * @throws What an earlier write failed with: nothing more is accepted then.
+   */
+  append(data: EventData): RunEvent {
+    if (this.#failure) throw this.#failure;
+    const { run, clock } = this.#options;
+    const event = { seq: ++this.#last_seq, time: timestamp(clock), run, ...data };
+    this.#batch.push(event);
+    if (!this.#timer) {
+      const timer = this.#timer = new AbortController();
+      clock.sleep(BATCH_MS, timer.signal).then(() => this.flush()).catch(() => {});
+    }
+    return event;
+  }
+
+  /** Resolves when everything appended so far is durable. */
+  flush(): Promise<void> {
+    this.#timer?.abort();
+    this.#timer = null;
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#writing = this.#writing.then(() => this.#write(batch));
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.flush();
+    } finally {
+      this.#file.close();
+    }
+  }
+
+  async #write(batch: RunEvent[]): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    if (batch.length === 0) return;
+    try {
+      const bytes = new TextEncoder().encode(batch.map((event) => JSON.stringify(event) + "\n").join(""));
+      for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
+      await this.#file.syncData();
+    } catch (error) {
+      this.#failure = systemError(`write the event log ${this.#path}`, error);
+      throw this.#failure;
+    }
+    this.#options.on_durable?.(batch);
+  }
+}
+
+/** The end of the last whole line. */
+async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: number }> {
+  let last_seq = 0, whole_bytes = 0, broken_at = 0;
+  for await (const { line, end } of readLines(path, 0)) {
+    const event = parseEvent(line);
+    if (broken_at > 0) throw damaged(path, broken_at, "it is followed by further lines");
+    if (event === null) {
+      broken_at = last_seq + 1;
+      continue;
+    }
+    if (event.seq !== last_seq + 1) throw damaged(path, last_seq + 1, `its number is ${event.seq}`);
+    last_seq = event.seq;
+    whole_bytes = end;
+  }
+  return { last_seq, whole_bytes };
+}
+
+function damaged(path: string, line: number, reason: string): ServiceError {
+  return new ServiceError(
+    "format_invalid",
+    `Cannot open the event log ${path}: line ${line} is damaged, and ${reason}`,
+    { path, line },
+  );
+}
+
+function parseEvent(line: string): RunEvent | null {
+  try {
+    const value = JSON.parse(line);
+    return typeof value?.seq === "number" && typeof value.kind === "string" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The lines from a byte offset on that end with a newline, each with the offset behind it. */
+async function* readLines(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
+  let file: Deno.FsFile;
+  try {
+    file = await Deno.open(path, { read: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw error;
+  }
+  using _closing = file;
+  await file.seek(from, Deno.SeekMode.Start);
+  const piece = new Uint8Array(READ_BYTES), decoder = new TextDecoder();
+  let rest = new Uint8Array(0), end = from;
+  for (let n = await file.read(piece); n !== null; n = await file.read(piece)) {
+    const bytes = new Uint8Array(rest.length + n);
+    bytes.set(rest);
+    bytes.set(piece.subarray(0, n), rest.length);
+    let start = 0;
+    for (let at = bytes.indexOf(10, rest.length); at >= 0; at = bytes.indexOf(10, start)) {
+      end += at + 1 - start;
+      yield { line: decoder.decode(bytes.subarray(start, at)), end };
+      start = at + 1;
+    }
+    rest = bytes.slice(start);
+  }
+}
+
+export interface ReadEventsOptions {
+  /** Events with a larger number only. */
+  since?: number;
+  /** Waits for more until the signal aborts; without it the reading stops at the end of the file. */
+  follow?: { clock: Clock; signal: AbortSignal };
+}
+
+/** The whole lines of a log in order. A torn last line is left for later. */
+export async function* readEvents(path: string, options: ReadEventsOptions = {}): AsyncGenerator<RunEvent> {
+  const { since = 0, follow } = options;
+  let offset = 0;
+  while (true) {
+    for await (const { line, end } of readLines(path, offset)) {
+      const event = parseEvent(line);
+      if (event === null) break;
+      offset = end;
+      if (event.seq > since) yield event;
+    }
+    if (!follow || follow.signal.aborted) return;
+    try {
+      await follow.clock.sleep(POLL_MS, follow.signal);
+    } catch {
+      return;
+    }
+  }
+}

@@ -1,0 +1,156 @@
+/** A run's record, its states and which command each state accepts. */
+
+import type { ErrorCode } from "../../core/errors.ts";
+
+export const RUN_STATES = [
+  "queued",
+  "starting",
+  "running",
+  "pausing",
+  "paused",
+  "stopping",
+  "completed",
+  "cancelled",
+  "failed",
+  "interrupted",
+] as const;
+
+export type RunState = typeof RUN_STATES[number];
+
+export const RUN_COMMANDS = [
+  "pause",
+  "resume",
+  "cancel",
+  "checkpoint",
+  "evaluate",
+  "generate",
+  "set_lr",
+  "fork",
+  "delete",
+] as const;
+
+export type RunCommand = typeof RUN_COMMANDS[number];
+
+/** Why a run is `failed`: a closed list. */
+export const FAILURE_REASONS = [
+  "max_dropped_fraction",
+  "loss_not_finite",
+  "out_of_memory",
+  "device_lost",
+  "environment_failed",
+  "judge_failed",
+  "data_invalid",
+  "internal",
+] as const;
+
+export type FailureReason = typeof FAILURE_REASONS[number];
+
+/** The states that may follow a state. `interrupted` is what remains when the process dies. */
+export const TRANSITIONS: Record<RunState, readonly RunState[]> = {
+  queued: ["starting", "cancelled"],
+  starting: ["running", "stopping", "failed", "interrupted"],
+  running: ["pausing", "stopping", "completed", "failed", "interrupted"],
+  pausing: ["paused", "stopping", "failed", "interrupted"],
+  paused: ["starting", "queued", "cancelled"],
+  stopping: ["cancelled", "failed", "interrupted"],
+  completed: [],
+  cancelled: [],
+  failed: ["starting", "queued"],
+  interrupted: ["starting", "queued", "cancelled"],
+};
+
+/** What a command needs beside the state. */
+export type Condition = "always" | "has_checkpoint" | "checkpoint_configured" | "has_heldout";
+
+/** The states that accept a command, and under which condition; a state not named refuses it. */
+export const ACCEPTED: Record<RunCommand, Partial<Record<RunState, Condition>>> = {
+  pause: { running: "always" },
+  resume: { paused: "always", interrupted: "always", failed: "has_checkpoint" },
+  cancel: {
+    queued: "always",
+    starting: "always",
+    running: "always",
+    pausing: "always",
+    paused: "always",
+    stopping: "always",
+    interrupted: "always",
+  },
+  checkpoint: { running: "checkpoint_configured", paused: "checkpoint_configured" },
+  evaluate: { running: "has_heldout", paused: "has_heldout", completed: "has_heldout" },
+  generate: { running: "always", paused: "always", completed: "always" },
+  set_lr: {
+    queued: "always",
+    starting: "always",
+    running: "always",
+    pausing: "always",
+    paused: "always",
+  },
+  fork: {
+    completed: "has_checkpoint",
+    paused: "has_checkpoint",
+    failed: "has_checkpoint",
+    cancelled: "has_checkpoint",
+    interrupted: "has_checkpoint",
+  },
+  delete: { completed: "always", failed: "always", cancelled: "always", interrupted: "always" },
+};
+
+export interface RunFacts {
+  has_checkpoint: boolean;
+  checkpoint_configured: boolean;
+  has_heldout: boolean;
+}
+
+const LACKING: Record<Exclude<Condition, "always">, string> = {
+  has_checkpoint: "it has no checkpoint",
+  checkpoint_configured: "its configuration has no [checkpoint]",
+  has_heldout: "its configuration has no held-out data ([evaluation].data)",
+};
+
+/** Null when a run in `state` accepts the command, else the reason of the refusal. */
+export function refusal(command: RunCommand, state: RunState, facts: RunFacts): string | null {
+  const condition = ACCEPTED[command][state];
+  if (condition === undefined) return `the run is ${state}`;
+  return condition === "always" || facts[condition] ? null : LACKING[condition];
+}
+
+/** States in which a process works for the run. */
+export function isLive(state: RunState): boolean {
+  return ["starting", "running", "pausing", "stopping"].includes(state);
+}
+
+const REASON_OF_CODE: Partial<Record<ErrorCode, FailureReason>> = {
+  max_dropped_fraction: "max_dropped_fraction",
+  loss_not_finite: "loss_not_finite",
+  out_of_memory: "out_of_memory",
+  device_lost: "device_lost",
+  environment_failed: "environment_failed",
+  tool_failed: "environment_failed",
+  judge_failed: "judge_failed",
+  data_invalid: "data_invalid",
+  format_invalid: "data_invalid",
+  template_failed: "data_invalid",
+};
+
+/** The reason under which an error fails a run. */
+export function failureReason(code: ErrorCode): FailureReason {
+  return REASON_OF_CODE[code] ?? "internal";
+}
+
+/** `run.json`: what a run is and where it stands. */
+export interface RunRecord {
+  format_version: 1;
+  id: string;
+  name: string;
+  algorithm: string;
+  state: RunState;
+  state_reason: string | null;
+  config_hash: string;
+  created_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+  parent: { run: string; checkpoint: string } | null;
+  error: { reason: FailureReason; detail: string; update: number } | null;
+  /** False once a wall-clock limit fired or a hosted service answered. */
+  deterministic: boolean;
+}

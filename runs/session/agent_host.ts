@@ -1,0 +1,151 @@
+/** What the run asks of whoever hosts rollouts, tools and environments: in this thread, or in a worker. */
+
+import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
+import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
+import type { Group } from "../../agent/rollout/group.ts";
+import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
+import { rolloutNews } from "../../agent/rollout/scheduler.ts";
+import type { Message } from "../../agent/rollout/trajectory.ts";
+import { generateTurn } from "../../agent/rollout/turn_generation.ts";
+import type { ToolDefinition } from "../../agent/tools/tool.ts";
+import type { ResolvedAgent } from "../../config/derive.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { StreamKey } from "../../core/random.ts";
+import type { Scenario } from "../../data/scenario.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+
+/** Plain data, so that it can cross to a worker. */
+export interface RolloutRequest {
+  update: number;
+  scenarios: Scenario[];
+  group_size: number;
+  concurrent_rollouts: number;
+  sampling: RolloutSampling;
+  /** The engine's name of the policy; null: the base model. */
+  adapter: string | null;
+}
+
+export interface GenerateRequest {
+  messages: Message[];
+  tools: ToolDefinition[];
+  max_new_tokens: number;
+  temperature: number;
+  top_p: number;
+  stream: StreamKey;
+  adapter: string | null;
+}
+
+export interface GenerateAnswer {
+  message: Message;
+  token_ids: number[];
+  logprobs: number[];
+  stop_reason: "stop" | "length";
+  usage: { prompt_tokens: number; completion_tokens: number };
+}
+
+export interface AgentHost {
+  /** Returns the groups of all scenarios, in their order, with the environments' rewards; yields how many attempts ended. */
+  rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
+  /** One assistant turn, without executing its calls. */
+  generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
+}
+
+export interface AgentHostOptions {
+  /** Null where nothing is rolled out (sft). */
+  settings: RolloutSettings | null;
+  engine: EngineClient;
+  chat: ChatFormat;
+  /** Longest sequence of the engine in tokens: `training.ctx`. */
+  max_context: number;
+  /** Null as `settings`. */
+  environment: EnvironmentFactory | null;
+  clock: Clock;
+}
+
+/** The rollout settings of `[agent]`. */
+export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
+  const { max_turns, max_new_tokens_per_turn, max_trajectory_tokens, max_rollout_secs } = agent;
+  const { end_on_no_tool_call, max_failed_turns, system_suffix = "" } = agent;
+  return {
+    max_turns,
+    max_new_tokens_per_turn,
+    max_trajectory_tokens,
+    max_rollout_secs,
+    end_on_no_tool_call,
+    max_failed_turns,
+    system_suffix,
+  };
+}
+
+export function createAgentHost(options: AgentHostOptions): AgentHost {
+  return {
+    async *rollout(request, signal) {
+      const { settings, engine, chat, environment, clock } = options;
+      if (!environment || !settings) {
+        throw new ServiceError("conflict", "Cannot roll out: the run has no [agent.environment]");
+      }
+      const groups: Group[] = [];
+      const news = rolloutNews({ ...request, settings, engine, chat, environment, clock, signal });
+      for await (const item of news) {
+        if ("group" in item) groups.push(item.group);
+        else yield item.ended;
+      }
+      return groups;
+    },
+    generate: (request, signal) => generate(options, request, signal),
+  };
+}
+
+async function generate(
+  { engine, chat, max_context }: AgentHostOptions,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): Promise<GenerateAnswer> {
+  const { messages, tools, adapter, max_new_tokens, temperature, top_p, stream } = request;
+  const prompt = chat.promptTokens(messages, tools);
+  const room = max_context - prompt.length;
+  if (room <= 0) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
+    );
+  }
+  const sequence = engine.newSequence();
+  await engine.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
+  try {
+    const { tokens, logprobs, stop } = await generateTurn(engine, {
+      sequence,
+      max_tokens: Math.min(max_new_tokens, room),
+      stop_tokens: chat.stop_tokens,
+      sampling: { temperature, top_p, top_k: 0, stream, mask: null },
+    }, signal);
+    signal.throwIfAborted();
+    const text = chat.decode(stop === "stop_token" ? tokens.slice(0, -1) : tokens);
+    return {
+      message: answerMessage(chat, text),
+      token_ids: tokens,
+      logprobs,
+      stop_reason: stop === "stop_token" ? "stop" : "length",
+      usage: { prompt_tokens: prompt.length, completion_tokens: tokens.length },
+    };
+  } finally {
+    await engine.call("sequence_close", { sequence });
+  }
+}
+
+/** The turn as a message; a turn with a malformed call stays as the model wrote it. */
+function answerMessage(chat: ChatFormat, text: string): Message {
+  const { content, calls } = chat.parseTurn(text);
+  const tool_calls = calls.flatMap((call, i) =>
+    call.type === "call"
+      ? [{
+        id: `call_${i}`,
+        type: "function" as const,
+        function: { name: call.name, arguments: call.arguments },
+      }]
+      : []
+  );
+  if (tool_calls.length < calls.length) return { role: "assistant", content: text };
+  return { role: "assistant", content, ...(tool_calls.length > 0 && { tool_calls }) };
+}

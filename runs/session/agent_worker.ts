@@ -1,0 +1,54 @@
+/** The agent worker: rollouts, tools and environments, called over a port. */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { systemClock } from "../../core/clock.ts";
+import { EngineClient } from "../../trainer/engine/client.ts";
+import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
+import { chatOf, environmentsOf, loadModelParts } from "./model_parts.ts";
+import { RpcClient, type RpcPort, serveRpc } from "./rpc.ts";
+
+/** What the supervisor hands over beside the ports. */
+export interface AgentStart {
+  config: ResolvedConfig;
+  /** The folder in which workspaces are made. */
+  workspaces: string;
+}
+
+/** Serves an {@link AgentHost} on a port; `engine` leads to the engine worker. */
+export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort): void {
+  const host = openHost(start, new EngineClient(engine));
+  // A model file that cannot be read fails every call, not the worker.
+  host.catch(() => {});
+  const methods: AgentHost = {
+    async *rollout(request, signal) {
+      return yield* (await host).rollout(request, signal);
+    },
+    generate: async (request, signal) => await (await host).generate(request, signal),
+  };
+  serveRpc(port, { ...methods });
+}
+
+async function openHost({ config, workspaces }: AgentStart, engine: EngineClient): Promise<AgentHost> {
+  const parts = await loadModelParts(config);
+  const clock = systemClock;
+  return createAgentHost({
+    settings: config.agent ? rolloutSettings(config.agent) : null,
+    engine,
+    chat: chatOf(parts),
+    max_context: config.training.ctx,
+    environment: environmentsOf(config, { clock, workspaces }),
+    clock,
+  });
+}
+
+/** The supervisor's end of {@link serveAgent}. */
+export function agentClient(port: RpcPort): { host: AgentHost; client: RpcClient<AgentMethods> } {
+  const client = new RpcClient<AgentMethods>(port);
+  const host: AgentHost = {
+    rollout: (request, signal) => client.stream("rollout", request, signal),
+    generate: (request, signal) => client.call("generate", request, signal),
+  };
+  return { host, client };
+}
+
+type AgentMethods = Pick<AgentHost, "rollout" | "generate">;

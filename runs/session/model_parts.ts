@@ -1,0 +1,115 @@
+/** What a run needs of its model file beside the weights: header facts, tokenizer and chat template. */
+
+import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
+import { localEnvironments } from "../../agent/environment/local.ts";
+import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
+import type { ResolvedAgent, ResolvedConfig } from "../../config/derive.ts";
+import { ALGORITHM_SECTIONS } from "../../config/run.ts";
+import type { RunConfig } from "../../config/schema.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { reasonOf } from "../../core/system_errors.ts";
+import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
+import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
+import { Renderer } from "../../trainer/tokenizer/renderer.ts";
+import { probeTemplate, type TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
+import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+
+export interface ModelParts {
+  context_length: number;
+  vocabulary: number;
+  renderer: Renderer;
+  probe: TemplateProbe;
+  /** `template_variables` of the algorithm's section. */
+  variables: Readonly<Record<string, unknown>>;
+}
+
+type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
+  agent?: Pick<ResolvedAgent, "template_variables"> | undefined;
+};
+
+/** Reads the header of the model file, once. @throws {ServiceError} `format_invalid`, `template_failed`. */
+export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
+  const override = await readTemplate(config.model.chat_template);
+  const file = await openGguf(config.model.path);
+  try {
+    const tokenizer = Tokenizer.fromGguf(file);
+    const template = withTemplateNamed(
+      templateFile(config),
+      "render messages",
+      () => ChatTemplate.fromGguf(file, override, templateFile(config)),
+    );
+    const renderer = new Renderer(tokenizer, template);
+    const section = config[ALGORITHM_SECTIONS[config.run.algorithm]];
+    const variables = section && "template_variables" in section ? section.template_variables : {};
+    const probe = probeTemplate(renderer, variables);
+    return { ...headerFacts(file), renderer, probe, variables };
+  } finally {
+    file.close();
+  }
+}
+
+/** The file that a model's chat template comes from. */
+export function templateFile({ model }: Pick<RunConfig, "model">): string {
+  return model.chat_template ?? model.path;
+}
+
+/** Runs something with the template; its failure names the file. @throws {ServiceError} `template_failed`. */
+export function withTemplateNamed<T>(file: string, doing: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "template_failed") throw error;
+    const reason = error.message.replace(/^Cannot [^:]*: /, "");
+    const message = `Cannot ${doing} with the chat template of ${file}: ${reason}`;
+    throw new ServiceError("template_failed", message, { ...error.details, path: file }, { cause: error });
+  }
+}
+
+/** The text of `[model] chat_template`. @throws {ServiceError} `template_failed`: empty, or not UTF-8. */
+async function readTemplate(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  const refuse = (reason: string) =>
+    new ServiceError("template_failed", `Cannot use the chat template ${path}: ${reason}`, { path });
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (error) {
+    throw refuse(error instanceof TypeError ? "it is not UTF-8" : reasonOf(error));
+  }
+  if (text.trim() === "") throw refuse("the file is empty; leave the key out to take the model's own");
+  return text;
+}
+
+function headerFacts(file: GgufFile): { context_length: number; vocabulary: number } {
+  const architecture = file.getString("general.architecture");
+  return {
+    context_length: file.getUint(`${architecture}.context_length`),
+    vocabulary: file.getStrings("tokenizer.ggml.tokens").length,
+  };
+}
+
+export function chatOf({ renderer, probe, variables }: ModelParts): RenderedChat {
+  return new RenderedChat({ renderer, probe, variables });
+}
+
+/** The environments of `[agent.environment]`; null where nothing is rolled out. */
+export function environmentsOf(
+  config: Pick<ResolvedConfig, "agent">,
+  { clock, workspaces }: { clock: Clock; workspaces: string },
+): EnvironmentFactory | null {
+  const environment = config.agent?.environment;
+  if (!environment) return null;
+  if (environment.type !== "local") {
+    throw new ServiceError(
+      "not_built",
+      `Cannot use agent.environment.type = "${environment.type}": not in this build`,
+    );
+  }
+  return localEnvironments({
+    ...environment,
+    limits: { exec_timeout_secs: environment.limits.exec_timeout_secs },
+    clock,
+    directory: workspaces,
+  });
+}

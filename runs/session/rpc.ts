@@ -1,0 +1,150 @@
+/** Calls over a message port: a request has one answer, items before it where it has news, and can be given up. */
+
+import { AsyncQueue } from "../../core/async_queue.ts";
+import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+
+/** What the two ends need of a `MessagePort`. */
+export interface RpcPort {
+  postMessage(message: unknown): void;
+  addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
+  start?(): void;
+  close?(): void;
+}
+
+type Generating = AsyncGenerator<unknown, unknown, void>;
+type Handler = (request: never, signal: AbortSignal) => Promise<unknown> | Generating;
+
+/** Methods of a service by name: what one yields are items, what it returns is the answer. */
+export type RpcMethods = Record<string, Handler>;
+
+type RequestOf<H> = H extends (request: infer R, signal: AbortSignal) => unknown ? R : never;
+type AnswerOf<H> = H extends (request: never, signal: AbortSignal) => Promise<infer A> ? A
+  : H extends (request: never, signal: AbortSignal) => AsyncGenerator<unknown, infer A, void> ? A
+  : never;
+type ItemOf<H> = H extends (request: never, signal: AbortSignal) => AsyncGenerator<infer I, unknown, void> ? I
+  : never;
+
+type CallerMessage = { id: number; method: string; request: unknown } | { id: number; abort: ErrorRecord };
+type ServiceMessage = { id: number; answer: unknown } | { id: number; error: ErrorRecord } | {
+  id: number;
+  item: unknown;
+};
+
+/** Answers the calls that arrive on a port. */
+export function serveRpc(port: RpcPort, methods: RpcMethods): void {
+  const running = new Map<number, AbortController>();
+  port.addEventListener("message", ({ data }: MessageEvent<CallerMessage>) => {
+    if ("abort" in data) return running.get(data.id)?.abort(errorFromRecord(data.abort));
+    const { id, method, request } = data, controller = new AbortController();
+    running.set(id, controller);
+    const answered = (message: ServiceMessage) => {
+      running.delete(id);
+      port.postMessage(message);
+    };
+    const sendItem = (item: unknown) => port.postMessage({ id, item } satisfies ServiceMessage);
+    drain(methods[method]!(request as never, controller.signal), sendItem).then(
+      (answer) => answered({ id, answer }),
+      (error) => answered({ id, error: errorRecord(error) }),
+    );
+  });
+  port.start?.();
+}
+
+async function drain(work: Promise<unknown> | Generating, sendItem: (item: unknown) => void) {
+  if (!(Symbol.asyncIterator in work)) return await work;
+  while (true) {
+    const { done, value } = await work.next();
+    if (done) return value;
+    sendItem(value);
+  }
+}
+
+interface Waiting {
+  take(item: unknown): void;
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+interface CallOptions {
+  method: string;
+  request: unknown;
+  signal: AbortSignal | undefined;
+  take(item: unknown): void;
+}
+
+/** The caller's end. `M` is the type of the methods that the other end serves. */
+export class RpcClient<M extends { [name in keyof M]: Handler }> {
+  readonly #port: RpcPort;
+  readonly #waiting = new Map<number, Waiting>();
+  #next_id = 1;
+  #failure: Error | null = null;
+
+  constructor(port: RpcPort) {
+    this.#port = port;
+    port.addEventListener("message", ({ data }: MessageEvent<ServiceMessage>) => {
+      const waiting = this.#waiting.get(data.id);
+      if ("item" in data) return waiting?.take(data.item);
+      this.#waiting.delete(data.id);
+      if ("error" in data) waiting?.reject(errorFromRecord(data.error));
+      else waiting?.resolve(data.answer);
+    });
+    port.start?.();
+  }
+
+  /** Sends a request; an aborted one still waits for the answer of the other end, which clears up first. */
+  call<K extends keyof M & string>(
+    method: K,
+    request: RequestOf<M[K]>,
+    signal?: AbortSignal,
+  ): Promise<AnswerOf<M[K]>> {
+    return this.#call({ method, request, signal, take: () => {} }) as Promise<AnswerOf<M[K]>>;
+  }
+
+  /** As {@link call}, with the items as they come; who leaves early gives the request up and waits for its end. */
+  async *stream<K extends keyof M & string>(
+    method: K,
+    request: RequestOf<M[K]>,
+    signal: AbortSignal,
+  ): AsyncGenerator<ItemOf<M[K]>, AnswerOf<M[K]>, void> {
+    const items = new AsyncQueue<ItemOf<M[K]>>(), left = new AbortController();
+    const answered = this.#call({
+      method,
+      request,
+      signal: AbortSignal.any([signal, left.signal]),
+      take: (item) => items.push(item as ItemOf<M[K]>),
+    });
+    answered.then(() => items.close(), (error) => items.fail(error));
+    try {
+      yield* items;
+      return await answered as AnswerOf<M[K]>;
+    } finally {
+      left.abort(new ServiceError("cancelled", "Cannot finish: nobody waits for it any more"));
+      await answered.catch(() => {});
+    }
+  }
+
+  #call({ method, request, signal, take }: CallOptions): Promise<unknown> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    const id = this.#next_id++;
+    const answered = new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject, take });
+      this.#port.postMessage({ id, method, request });
+    });
+    if (!signal) return answered;
+    const abort = () => this.#port.postMessage({ id, abort: errorRecord(signal.reason) });
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+    return answered.finally(() => signal.removeEventListener("abort", abort));
+  }
+
+  /** Fails everything that waits, and all that is called from now on: the other end is gone. */
+  fail(error: ServiceError): void {
+    this.#failure = error;
+    for (const waiting of this.#waiting.values()) waiting.reject(error);
+    this.#waiting.clear();
+  }
+
+  close(): void {
+    this.#port.close?.();
+  }
+}

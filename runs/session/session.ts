@@ -1,0 +1,122 @@
+/** What a run process works with: the engine with its model, and whoever hosts the rollouts. */
+
+import { dirname } from "node:path";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { LoadRequest, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { AgentHost } from "./agent_host.ts";
+import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
+import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
+
+export interface Session {
+  engine: EngineClient;
+  agent: AgentHost;
+  /** Gives the device back; what was lost is not waited for. */
+  close(): Promise<void>;
+}
+
+/** Decode rows and cache beside those of the rollouts, for what is asked while a run is live: nothing asked takes more. */
+export const COMMAND_SEQUENCES = 4;
+
+/** Tokens of a page of the cache; a sequence can copy one page of its parent. */
+const KV_PAGE = 32;
+
+/** Sequences that rollouts have open at once, and the most tokens of each. */
+export interface SequenceDemand {
+  count: number;
+  tokens: number;
+}
+
+/**
+ * How the engine is loaded so that rollouts, evaluations and commands always find room.
+ *
+ * @param rollouts Null where nothing is drawn but for commands.
+ */
+export function loadRequest(config: ResolvedConfig, rollouts: SequenceDemand | null): LoadRequest {
+  const { model, training } = config;
+  // Every sequence shares its prompt's pages but one; one more prompt can be open without a member.
+  const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / KV_PAGE) + 1);
+  const pages = (rollouts ? pagesOf(rollouts.count, rollouts.tokens) : 0) +
+    pagesOf(COMMAND_SEQUENCES, Math.max(training.ctx, rollouts?.tokens ?? 0));
+  return {
+    path: model.path,
+    device: { device: model.device, webgpu: model.webgpu },
+    compute: model.compute,
+    kv: model.kv,
+    max_context: training.ctx,
+    max_sequences: (rollouts?.count ?? 0) + COMMAND_SEQUENCES,
+    kv_tokens: pages * KV_PAGE,
+    micro_batch_tokens: training.micro_batch_tokens,
+    loss_chunk_rows: training.loss_chunk_rows,
+  };
+}
+
+export interface WorkerSessionOptions {
+  config: ResolvedConfig;
+  /** The program's entry file, which is also its workers'. */
+  entry_url: string;
+  /** The folder in which workspaces are made. */
+  workspaces: string;
+  /** Files and folders that the engine reads beside those of the configuration. */
+  readable: string[];
+}
+
+/** Starts both workers with what each may do, and connects them. */
+export function openWorkerSession(options: WorkerSessionOptions): Session {
+  const { config, entry_url, workspaces, readable } = options;
+  const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });
+  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(workspaces) });
+  const start: AgentStart = { config, workspaces };
+  const port = agent_worker.connect(start, [engine.port()]);
+  const { host, client } = agentClient(port);
+  agent_worker.failed.then((error) => client.fail(error));
+  // The agent worker waits at its own port to the engine, which nobody answers then.
+  engine.failed.then((error) => client.fail(error));
+  return {
+    engine: engine.client,
+    agent: host,
+    async close() {
+      client.fail(new ServiceError("cancelled", "Cannot go on: the session was closed"));
+      const agent_gone = agent_worker.close();
+      port.close();
+      await engine.close();
+      await agent_gone;
+    },
+  };
+}
+
+const NOTHING = { net: false, run: false, env: false, ffi: false, sys: false, import: false } as const;
+
+function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.PermissionOptionsObject {
+  const { run, model, lora, output, checkpoint } = config;
+  const written = [run.directory, dirname(output.path)];
+  if (checkpoint) written.push(checkpoint.directory);
+  if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
+  const read = [model.path, ...written, ...readable];
+  if (lora.init_adapter) read.push(lora.init_adapter);
+  return { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read, write: written };
+}
+
+/** Whoever may run commands may do anything: these permissions are a second line, not a wall. */
+function agentPermissions(workspaces: string): Deno.PermissionOptionsObject {
+  return { ...NOTHING, read: true, write: [workspaces], run: true };
+}
+
+/**
+ * The program's entry as one of its workers: returns false on the main thread.
+ *
+ * @param serveEngine Serves the engine's protocol on a port; every port is another client of the one engine.
+ */
+export function runAsWorker(serveEngine: (port: MessagePort) => void): boolean {
+  const name = workerName();
+  if (name === "engine") acceptPorts((port) => serveEngine(port));
+  if (name === "agent") acceptPorts((port, data, [engine]) => serveAgent(port, data as AgentStart, engine!));
+  return name !== null;
+}
+
+/** Warns where `device = "auto"` found nothing better than a software adapter. */
+export function softwareWarning(config: ResolvedConfig, facts: ModelFacts): string | null {
+  if (!facts.device.software || config.model.device !== "auto") return null;
+  return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
+}

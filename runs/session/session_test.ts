@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import type { ModelFacts } from "../../trainer/engine/protocol.ts";
+import { testConfig } from "../testing/config.ts";
+import type { RolloutRequest } from "./agent_host.ts";
+import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
+
+Deno.test("the cache holds every rollout and question at its longest, and one prompt more of either", () => {
+  const config = testConfig("/nowhere");
+  const request = loadRequest(config, { count: 6, tokens: 100 });
+  assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
+  // 100 tokens lie in 4 pages of 32, 256 in 8; a sequence can copy one page of its parent.
+  assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (COMMAND_SEQUENCES + 1) * (8 + 1)) * 32);
+  assert.equal(request.max_context, 256);
+  const without = loadRequest(config, null);
+  assert.equal(without.max_sequences, COMMAND_SEQUENCES);
+  assert.equal(without.kv_tokens, (COMMAND_SEQUENCES + 1) * (8 + 1) * 32);
+});
+
+Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
+  const config = testConfig("/nowhere");
+  const facts = { device: { software: true, name: "llvmpipe" } } as ModelFacts;
+  assert.match(softwareWarning(config, facts)!, /llvmpipe/);
+  config.model.device = "software";
+  assert.equal(softwareWarning(config, facts), null);
+  config.model.device = "auto";
+  assert.equal(softwareWarning(config, { device: { software: false } } as ModelFacts), null);
+});
+
+Deno.test("an engine that dies ends the rollouts that wait for it", async () => {
+  const root = await Deno.makeTempDir();
+  try {
+    const entry_url = new URL("./testing_worker.ts", import.meta.url).href;
+    // This entry's engine breaks at its first port, and its agent's rollouts never end by themselves.
+    const session = openWorkerSession({
+      config: testConfig(root),
+      entry_url,
+      workspaces: root,
+      readable: [],
+    });
+    const rollout = session.agent.rollout({} as RolloutRequest, new AbortController().signal);
+    await assert.rejects(rollout.next(), /the engine worker failed/);
+    await assert.rejects(session.engine.call("counters", null), /the engine worker failed/);
+    await session.close();
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});

@@ -1,0 +1,114 @@
+/**
+ * The two workers of a run process. Both are started from the program's one entry file by the name `engine` or
+ * `agent`, each with the permissions that it needs. A worker is handed ports; a worker that used WebGPU is never
+ * terminated: its engine destroys the device, then it closes itself.
+ */
+
+import { ServiceError } from "../../core/errors.ts";
+import { startThread, threadGone } from "../../core/worker_thread.ts";
+import { EngineClient } from "../../trainer/engine/client.ts";
+
+export type WorkerName = "engine" | "agent";
+
+/** What the supervisor sends to a worker itself; everything else goes over ports. */
+type WorkerMessage = { connect: unknown } | { close: true };
+
+export interface StartWorkerOptions {
+  entry_url: string;
+  permissions: Deno.PermissionOptionsObject;
+}
+
+/** A started worker. */
+export interface WorkerHandle {
+  /** A new port to the worker, which gets `data` and the other `transferred` ports beside its end. */
+  connect(data?: unknown, transferred?: MessagePort[]): MessagePort;
+  /** Resolves with the reason when the worker fails outside of any request. */
+  readonly failed: Promise<ServiceError>;
+  /** Asks the worker to close itself, and resolves when its thread is gone or the time is up. */
+  close(timeout_ms?: number): Promise<void>;
+}
+
+/** How long a worker may take to close, and an engine to destroy its device, before the process goes on without it. */
+export const SHUTDOWN_TIMEOUT_MS = 5000;
+
+export function startWorker(name: WorkerName, { entry_url, permissions }: StartWorkerOptions): WorkerHandle {
+  const { worker, thread } = startThread(() =>
+    new Worker(entry_url, { type: "module", name, deno: { permissions } })
+  );
+  const failed = Promise.withResolvers<ServiceError>();
+  worker.addEventListener("error", (event) => {
+    event.preventDefault();
+    failed.resolve(
+      new ServiceError("internal", `Cannot go on: the ${name} worker failed (${event.message})`),
+    );
+  });
+  return {
+    failed: failed.promise,
+    connect(data = null, transferred = []) {
+      const { port1, port2 } = new MessageChannel();
+      worker.postMessage({ connect: data } satisfies WorkerMessage, [port1, ...transferred]);
+      return port2;
+    },
+    async close(timeout_ms = SHUTDOWN_TIMEOUT_MS) {
+      worker.postMessage({ close: true } satisfies WorkerMessage);
+      await threadGone(thread, timeout_ms);
+    },
+  };
+}
+
+/** What a worker does with a port: `others` are the ports that came beside it. */
+export type ServePort = (port: MessagePort, data: unknown, others: MessagePort[]) => void;
+
+/** In a worker: hands every port that the supervisor sends to `serve`, and closes the worker when asked. */
+export function acceptPorts(serve: ServePort): void {
+  const scope = globalThis as unknown as Worker & { close(): void };
+  scope.addEventListener("message", ({ data, ports }: MessageEvent<WorkerMessage>) => {
+    if ("close" in data) return scope.close();
+    const [port, ...others] = ports;
+    serve(port!, data.connect, others);
+  });
+}
+
+/** Which worker this thread is; null on the main thread. */
+export function workerName(): WorkerName | null {
+  const { name } = globalThis as { name?: string };
+  const is_worker = "WorkerGlobalScope" in globalThis;
+  return is_worker && (name === "engine" || name === "agent") ? name : null;
+}
+
+/** The engine worker as the supervisor holds it. */
+export interface EngineHandle {
+  client: EngineClient;
+  /** Resolves with the reason when the worker fails outside of any request: no port of it answers any more. */
+  readonly failed: Promise<ServiceError>;
+  /** A port for another client, to be handed to the worker that it lives in. */
+  port(): MessagePort;
+  /** Destroys the device, closes the worker and waits for its thread; an engine that has failed is only told. */
+  close(): Promise<void>;
+}
+
+export function startEngine(options: StartWorkerOptions): EngineHandle {
+  const worker = startWorker("engine", options);
+  const port = worker.connect();
+  const client = new EngineClient(port);
+  worker.failed.then((error) => client.fail(error));
+  return {
+    client,
+    failed: worker.failed,
+    port: () => worker.connect(),
+    async close() {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const late = new Promise<"late">((resolve) => {
+        timer = setTimeout(() => resolve("late"), SHUTDOWN_TIMEOUT_MS);
+      });
+      // A lost device cannot answer; there is nothing left to destroy then.
+      const answered = await Promise.race([client.close().catch(() => {}), late]);
+      clearTimeout(timer);
+      // Whoever still waits, or asks later, gets an answer.
+      client.fail(new ServiceError("cancelled", "Cannot go on: the engine was closed"));
+      port.close();
+      // A thread that did not answer hangs in the driver: it is not waited for again.
+      await worker.close(answered === "late" ? 0 : SHUTDOWN_TIMEOUT_MS);
+    },
+  };
+}

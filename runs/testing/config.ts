@@ -1,0 +1,39 @@
+/** What the tests of this room share. */
+
+import { resolveConfig, type ResolvedConfig } from "../../config/derive.ts";
+import { parseRunConfig } from "../../config/load.ts";
+import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
+
+/** A small agent_grpo configuration whose files lie under `root`; `more` is TOML that goes behind it. */
+export function testConfig(root: string, more = ""): ResolvedConfig {
+  const text = `
+[run]
+algorithm = "agent_grpo"
+name = "test"
+seed = 7
+[model]
+path = "model.gguf"
+[training]
+ctx = 256
+lr = 0.01
+[agent]
+scenarios = "scenarios.jsonl"
+updates = 3
+scenarios_per_update = 2
+group_size = 4
+max_new_tokens_per_turn = 64
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+${more}`;
+  const path = `${root}/test.toml`;
+  return resolveConfig(parseRunConfig(text, { path }).config, { path, context_length: 256, vocabulary: 64 });
+}
+
+/** The bytes of a file that counts as the adapter of a run, or, with another name, as somebody else's. */
+export function adapterFile(name = "adapter"): Uint8Array {
+  const text = (value: string) => ({ type: "string" as const, value });
+  const metadata = { "general.type": "adapter", "general.name": name, "adapter.type": "lora" };
+  return encodeGgufMetadata(new Map(Object.entries(metadata).map(([key, value]) => [key, text(value)])));
+}

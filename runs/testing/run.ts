@@ -1,0 +1,245 @@
+/** A whole run without GPU or workers for the tests of this room: a scripted engine, and episodes of one word. */
+
+import type { ParsedTurn } from "../../agent/rollout/chat_format.ts";
+import { testEnvironments, testScenarios, TextChat } from "../../agent/rollout/testing.ts";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { AsyncQueue } from "../../core/async_queue.ts";
+import { type Clock, ManualClock } from "../../core/clock.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineMethod, EngineMethods } from "../../trainer/engine/protocol.ts";
+import { AgentGrpo } from "../algorithms/agent_grpo/agent_grpo.ts";
+import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
+import { algorithmOf } from "../algorithms/registry.ts";
+import { Sft } from "../algorithms/sft/sft.ts";
+import type { SftSequence } from "../algorithms/sft/sft_rows.ts";
+import { identityOf } from "../directory/config_identity.ts";
+import type { PreparedRun } from "../plan/prepare.ts";
+import type { PlanWarning } from "../record/warning.ts";
+import type { ControlMessage, ControlPort } from "../process/control.ts";
+import { type StartedRun, startPrepared, type StartPreparedOptions } from "../process/process.ts";
+import type { RunEvent } from "../record/event.ts";
+import { type AgentHost, createAgentHost, rolloutSettings } from "../session/agent_host.ts";
+import type { Session } from "../session/session.ts";
+import { testConfig } from "./config.ts";
+
+/** Every turn says its whole text and submits; a fifth of the characters end a turn. */
+class WordChat extends TextChat {
+  override readonly stop_tokens = Array.from({ length: 13 }, (_, i) => 51 + i);
+
+  override parseTurn(text: string): ParsedTurn & { reasoning: null } {
+    const calls = [
+      { type: "call" as const, name: "say", arguments: { text } },
+      { type: "call" as const, name: "submit", arguments: {} },
+    ];
+    return { reasoning: null, content: "", calls };
+  }
+}
+
+/** The share of vowels in what was said: it differs from member to member, and training raises it. */
+export function vowels(said: readonly string[]): number {
+  const text = said.join("");
+  return [...text].filter((char) => "aeiou".includes(char)).length / Math.max(1, text.length);
+}
+
+const HELDOUT = ["kl", "mn", "op"];
+
+export const MORE = `
+[evaluation]
+data = "heldout.jsonl"
+every_updates = 2
+samples_per_scenario = 2
+[checkpoint]
+every_updates = 1
+keep = 100
+`;
+
+type Refuse = (method: EngineMethod, request: unknown) => void;
+
+export interface TestRunOptions {
+  root: string;
+  /** The scripted engine, which only test files may import. */
+  newEngine: (refuse: Refuse) => EngineClient;
+  /** Left out: one that stands still. */
+  clock?: Clock;
+  /** TOML behind the configuration; left out: evaluation and checkpoints. */
+  more?: string;
+  change?: (config: ResolvedConfig) => void;
+  /** Throws to refuse a request of any engine of the run; `engine` counts them from 1. */
+  refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
+  /** A reward in place of the share of vowels. */
+  verify?: (scenario: string, said: string[]) => number | Promise<number>;
+  /** What was found before the run. */
+  warnings?: PlanWarning[];
+  /** An algorithm in place of the configured one. */
+  algorithm?: Algorithm;
+  /** What the run is started with beside the configuration. */
+  start?: Partial<StartPreparedOptions>;
+}
+
+/** The configuration of {@link startTestRun}. */
+export function testRunConfig(
+  { root, more = MORE, change }: Omit<TestRunOptions, "newEngine">,
+): ResolvedConfig {
+  const config = testConfig(root, more);
+  change?.(config);
+  return config;
+}
+
+export async function startTestRun(options: TestRunOptions): Promise<StartedRun> {
+  const config = testRunConfig(options);
+  const { algorithm, warnings = [] } = options;
+  const clock = options.clock ?? new ManualClock();
+  let engines = 0;
+  const openSession = (): Promise<Session> => {
+    const number = ++engines;
+    const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
+    const agent = testAgentHost({ config, engine, clock, verify: options.verify });
+    return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+  };
+  return await startPrepared(
+    { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
+    {
+      mode: "new",
+      checkpoint: null,
+      force: false,
+      clock,
+      openSession,
+      ...options.start,
+    },
+  );
+}
+
+/** Episodes of one word on a scripted engine. */
+export function testAgentHost(
+  { config, engine, clock, verify = (_, said) => vowels(said) }: {
+    config: ResolvedConfig;
+    engine: EngineClient;
+    clock: Clock;
+    verify?: TestRunOptions["verify"] | undefined;
+  },
+): AgentHost {
+  const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
+  const settings = config.agent ? rolloutSettings(config.agent) : null;
+  const { ctx: max_context } = config.training;
+  return createAgentHost({ settings, engine, chat: new WordChat(), max_context, environment, clock });
+}
+
+const sequence = (first: number): SftSequence => ({
+  tokens: Uint32Array.from({ length: 12 }, (_, i) => (first + 5 * i) % 64),
+  loss_mask: Uint8Array.from({ length: 12 }, (_, i) => i > 3 ? 1 : 0),
+  trained_tokens: 8,
+  line: first,
+});
+
+function prepared(config: ResolvedConfig): PreparedRun {
+  const scenarios = testScenarios("ab", "cd", "ef", "gh", "ij");
+  const heldout = config.evaluation ? testScenarios(...HELDOUT) : null;
+  const rows = { sequences: [1, 2, 3, 4, 5].map(sequence), rows: 5, truncated: [] };
+  return {
+    config,
+    definition: algorithmOf(config),
+    identity: identityOf(config, { "model.path": "m", "agent.scenarios": "s", "evaluation.data": "e" }),
+    warnings: [],
+    createAlgorithm: ({ engine, agent }, clock) => {
+      const shared = { config, engine, adapter: POLICY, clock };
+      return config.run.algorithm === "sft"
+        ? new Sft({ ...shared, data: rows, heldout: heldout && { ...rows, sequences: [sequence(9)] } })
+        : new AgentGrpo({ ...shared, agent, scenarios, heldout });
+    },
+  };
+}
+
+/** Lets every optimiser step answer that it was skipped, as one does whose loss is not finite. */
+export function skipSteps(engine: EngineClient): void {
+  const call = engine.call.bind(engine);
+  engine.call = async (method, request, ...rest) => {
+    const answer = await call(method, request, ...rest);
+    return method === "train_step" ? { ...answer, skipped: true } : answer;
+  };
+}
+
+/** Turns a configuration into one of supervised training, five updates of one row. */
+export function superviseInstead(config: ResolvedConfig): void {
+  config.run.algorithm = "sft";
+  delete config.agent;
+  config.sft = { data: "rows.jsonl", packing: true, train_on: "assistant", template_variables: {} };
+  config.training.batch_tokens = 12;
+}
+
+/**
+ * Held-out pass rates by update, whatever was said; the reward of training is the share of vowels. `refuse` follows
+ * the updates that an engine has done, so that a run that goes on from a checkpoint is measured as one that never left.
+ *
+ * @param passing How many of the three held-out scenarios pass after update 0, 1, 2, …
+ */
+export function heldoutByUpdate(passing: readonly number[]): {
+  refuse: (method: EngineMethod, request: unknown) => void;
+  verify: (scenario: string, said: string[]) => number;
+} {
+  let update = 0;
+  return {
+    refuse(method, request) {
+      if (method === "load") update = 0;
+      else if (method === "train_step") update++;
+      else if (method === "checkpoint_load") {
+        const { directory } = request as EngineMethods["checkpoint_load"]["request"];
+        update = Number(/update_(\d+)$/.exec(directory)![1]);
+      }
+    },
+    verify(scenario, said) {
+      const place = HELDOUT.indexOf(scenario);
+      return place < 0 ? vowels(said) : place < passing[update]! ? 1 : 0;
+    },
+  };
+}
+
+/** What a kill leaves: a copy of a folder as it is at this moment. */
+export function copyFolder(from: string, to: string): void {
+  Deno.mkdirSync(to, { recursive: true });
+  for (const { name, isDirectory } of Deno.readDirSync(from)) {
+    if (isDirectory) copyFolder(`${from}/${name}`, `${to}/${name}`);
+    else Deno.copyFileSync(`${from}/${name}`, `${to}/${name}`);
+  }
+}
+
+/** Every event of a run, once it has ended. */
+export async function eventsOf(run: StartedRun): Promise<RunEvent[]> {
+  return await Array.fromAsync(run.events);
+}
+
+/** The events of one kind, in their order. */
+export function ofKind<K extends RunEvent["kind"]>(
+  events: readonly RunEvent[],
+  kind: K,
+): Extract<RunEvent, { kind: K }>[] {
+  return events.filter((event): event is Extract<RunEvent, { kind: K }> => event.kind === kind);
+}
+
+/** A control pipe whose other end is the test. */
+export function testPipe(): {
+  port: ControlPort;
+  send(command: object): void;
+  /** Ends the pipe, as when the service dies. */
+  end(): void;
+  sent: ControlMessage[];
+} {
+  const lines = new AsyncQueue<string>();
+  const sent: ControlMessage[] = [];
+  return {
+    port: { lines, send: (message) => sent.push(message) },
+    send: (command) => lines.push(JSON.stringify(command)),
+    end: () => lines.close(),
+    sent,
+  };
+}
+
+/** Fails the n-th request of a kind, of the first engine. */
+export function failAt(
+  method: string,
+  n: number,
+): (method: string, request: unknown, engine: number) => void {
+  let count = 0;
+  return (called) => {
+    if (called === method && ++count === n) throw new Error("broken on purpose");
+  };
+}

@@ -2,8 +2,8 @@
 
 import type { Command } from "commander";
 import { doing, ServiceError } from "../core/errors.ts";
+import { LORA_TARGETS, type LoraTarget } from "../core/lora_targets.ts";
 import { jsonText } from "../core/text.ts";
-import { LORA_TARGETS, type LoraTarget } from "../trainer/engine/protocol.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
 import { isDecodedType } from "../trainer/formats/ggml_types.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";

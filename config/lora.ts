@@ -1,24 +1,14 @@
 /** `[lora]` */
 
 import { z } from "zod";
+import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { integer, number, text } from "./fields.ts";
-
-/** The linear layers that an adapter can act on. */
-export const LORA_TARGET_NAMES = [
-  "q_proj",
-  "k_proj",
-  "v_proj",
-  "o_proj",
-  "gate_proj",
-  "up_proj",
-  "down_proj",
-] as const;
 
 export const loraSchema = z.strictObject({
   rank: integer("lora.rank").default(8).meta({ description: "Rank of the two factors A and B." }),
   alpha: number("lora.alpha").default(16).meta({ description: "The update B·A is scaled by alpha / rank." }),
-  targets: z.union([z.literal("all"), z.array(z.enum(LORA_TARGET_NAMES)).min(1)]).default("all").meta({
-    description: `The layers that learn: "all", or a list of ${LORA_TARGET_NAMES.join(", ")}.`,
+  targets: z.union([z.literal("all"), z.array(z.enum(LORA_TARGETS)).min(1)]).default("all").meta({
+    description: `The layers that learn: "all", or a list of ${LORA_TARGETS.join(", ")}.`,
   }),
   dropout: number("lora.dropout").default(0).meta({
     description: "Share of the adapter's inputs set to zero while training; agent_grpo takes 0 only.",

@@ -1,9 +1,9 @@
 /** A loaded configuration with every key's value, checked once more: derived values can break a rule too. */
 
+import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
 import type { Finding } from "./issues.ts";
 import { type LoadedConfig, placeFindings, sourceTree } from "./load.ts";
-import { LORA_TARGET_NAMES } from "./lora.ts";
 import { configError } from "./problems.ts";
 import { checkRules } from "./rules.ts";
 import { valueAt } from "./toml_tree.ts";
@@ -16,7 +16,7 @@ function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): F
   const toml = sourceTree(loaded), { lora } = loaded.config;
   if (!init_adapter || "message" in toml) return [];
   const targets = (value: typeof lora.targets) =>
-    value === "all" ? [...LORA_TARGET_NAMES].sort().join() : [...new Set(value)].sort().join();
+    value === "all" ? [...LORA_TARGETS].sort().join() : [...new Set(value)].sort().join();
   const differs = {
     rank: lora.rank !== init_adapter.rank,
     alpha: Math.fround(lora.alpha) !== Math.fround(init_adapter.alpha),

@@ -33,13 +33,14 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   api: [],
 };
 
-/** The floors of a room from the ground up: a file imports from its own floor and from those below it. */
+/** The floors of a room from the ground up, folders or files: a file imports from its own floor and those below it. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
+  trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
   runs: ["record", "directory", "session", "algorithms", "plan", "process"],
 };
 
 /** What only tests use stands beside the floors, and may import all of them. */
-const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)/;
+const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)|_(twin|contract)(_\w+)?\.ts$|\/(scripted|tested)_\w+\.ts$/;
 
 /** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
 const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
@@ -78,15 +79,16 @@ export function importProblem(from: string, to: string): string | null {
 
 /** Why a file may not import another one of its room, or null when it may. */
 function floorProblem(from: string, to: string): string | null {
-  const [room, at] = from.split("/") as [string, string], below = to.split("/")[1]!;
-  const floors = FLOORS[room];
+  const room = from.split("/")[0]!, floors = FLOORS[room];
   if (!floors || isTest(from) || TEST_HELPER.test(from)) return null;
   if (TEST_HELPER.test(to)) return `${from} is no test: it may not import ${to}`;
-  for (const [floor, path] of [[at, from], [below, to]] as const) {
-    if (!floors.includes(floor)) return `${path} lies on no floor of ${room}/: ${floors.join(", ")}`;
-  }
-  if (floors.indexOf(below) <= floors.indexOf(at)) return null;
-  return `${from} may not import ${to}: ${room}/${below}/ lies above ${room}/${at}/`;
+  const [at, below] = [from, to].map((path) => {
+    const inside = path.slice(room.length + 1);
+    const file = floors.indexOf(inside);
+    return file >= 0 ? file : floors.indexOf(inside.split("/")[0]!);
+  }) as [number, number];
+  if (at < 0 || below < 0) return `${at < 0 ? from : to} lies on no floor of ${room}/: ${floors.join(", ")}`;
+  return below <= at ? null : `${from} may not import ${to}, which lies on a floor above`;
 }
 
 function pathFromRoot(filename: string): string {

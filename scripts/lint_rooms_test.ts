@@ -51,7 +51,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
     "config/x.ts": ["core", "config"],
     "data/x.ts": ["core", "config", "data"],
     "kernels/x.ts": ["core", "kernels"],
-    "trainer/x.ts": ["core", "config", "kernels", ...doors, "engine", "model"],
+    "trainer/engine/x.ts": ["core", "config", "kernels", ...doors, "engine", "model"],
     "agent/x.ts": ["core", "config", "data", ...doors, "agent"],
     "runs/process/x.ts": ["core", "config", "data", ...doors, "agent", "runs"],
     "server/x.ts": ["core", "config", "runs", "server"],
@@ -87,8 +87,11 @@ Deno.test("a room with floors is built from the ground up", () => {
   assert.equal(importProblem("runs/algorithms/sft/x.ts", "runs/algorithms/algorithm.ts"), null);
   assert.match(
     importProblem("runs/record/x.ts", "runs/process/x.ts")!,
-    /: runs\/process\/ lies above runs\/record\/$/,
+    /lies on a floor above$/,
   );
+  assert.equal(importProblem("trainer/model/x.ts", "trainer/engine/protocol.ts"), null);
+  assert.match(importProblem("trainer/model/x.ts", "trainer/engine/client.ts")!, /on a floor above/);
+  assert.match(importProblem("trainer/engine/protocol.ts", "trainer/engine/client.ts")!, /on a floor above/);
   assert.match(importProblem("runs/x.ts", "runs/record/x.ts")!, /runs\/x\.ts lies on no floor of runs\//);
   assert.match(importProblem("runs/attic/x.ts", "runs/record/x.ts")!, /lies on no floor/);
   assert.match(importProblem("runs/process/x.ts", "runs/testing/run.ts")!, /is no test/);

@@ -3,9 +3,9 @@
 import { resolve } from "node:path";
 import type { AdapterFacts, ResolvedConfig } from "../../config/derive.ts";
 import type { LoadedConfig } from "../../config/load.ts";
-import { LORA_TARGET_NAMES } from "../../config/lora.ts";
 import { resolveLoaded } from "../../config/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
 import type { Algorithm } from "../algorithms/algorithm.ts";
 import type { AlgorithmDefinition } from "../algorithms/definition.ts";
@@ -58,5 +58,5 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
 
 async function adapterFacts(path: string): Promise<AdapterFacts> {
   const { rank, alpha, targets } = await readAdapter(path);
-  return { rank, alpha, targets: targets.length === LORA_TARGET_NAMES.length ? "all" : targets };
+  return { rank, alpha, targets: targets.length === LORA_TARGETS.length ? "all" : targets };
 }

@@ -2,8 +2,8 @@
 
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import type { AdapterSource, LoraTarget } from "../../trainer/engine/protocol.ts";
-import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
 import { refuseStrangeCsv } from "../directory/strangers.ts";

@@ -1,9 +1,9 @@
 /** GFLOP/s of the model's matrix products. */
 
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
 import { type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import type { Weight, WeightType } from "../../kernels/weight.ts";
-import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
 import {
   type KernelBench,

@@ -1,8 +1,8 @@
 /** How large the steps are that are timed, and the samples that they train on. */
 
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { streamKey } from "../../core/random.ts";
 import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
-import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
 
 /** A step of supervised training and one of GRPO, and the buffers that they need. */
 export interface StepSizes {

@@ -1,7 +1,7 @@
 /** Training tokens per second through the engine's client, and what sharing a group's prompt is worth. */
 
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { LossRequest, TrainingSample, TrainStepResult } from "../../trainer/engine/protocol.ts";
-import { LORA_TARGETS } from "../../trainer/engine/protocol.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
 import { ADAPTER, counted, type EngineBench } from "./engine.ts";
 import type { Peaks } from "./peaks.ts";

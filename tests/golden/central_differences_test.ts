@@ -1,7 +1,7 @@
 import { equal, ok } from "node:assert/strict";
+import type { LoraTarget } from "../../core/lora_targets.ts";
 import { RandomStream, streamKey } from "../../core/random.ts";
 import { gpuTest } from "../../kernels/testing.ts";
-import type { LoraTarget } from "../../trainer/engine/protocol.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 

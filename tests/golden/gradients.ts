@@ -1,8 +1,7 @@
 /** Gradients by name, from the device and from the goldens, and how far they are apart. */
 
 import { deepEqual, equal } from "node:assert/strict";
-import type { LoraTarget } from "../../trainer/engine/protocol.ts";
-import { ggufName } from "../../trainer/formats/lora.ts";
+import { GGUF_NAMES, type LoraTarget } from "../../core/lora_targets.ts";
 import { readSafetensors } from "../../trainer/formats/safetensors.ts";
 import { type DeviceAdapter, unpackAdapter } from "../../trainer/model/device_adapter.ts";
 import { fixturePath } from "../fixture.ts";
@@ -29,7 +28,7 @@ export async function readGradients(
   const out: NamedGradients = new Map();
   for (const [key, { a, b }] of flat.tensors) {
     const [block, layer, target] = key.split(".");
-    const name = `${block}.${layer}.${ggufName(target as LoraTarget)}`;
+    const name = `${block}.${layer}.${GGUF_NAMES[target as LoraTarget]}`;
     out.set(`${name}.A`, a).set(`${name}.B`, b);
   }
   return out;

@@ -1,7 +1,8 @@
 import { equal, notDeepEqual, ok } from "node:assert/strict";
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/testing.ts";
 import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
-import { LORA_TARGETS, type TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/engine/protocol.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { renderConversation } from "../../trainer/tokenizer/conversation.ts";

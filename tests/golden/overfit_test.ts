@@ -1,6 +1,7 @@
 import { equal, ok } from "node:assert/strict";
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/testing.ts";
-import { LORA_TARGETS, type LossRequest, type TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
 import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";

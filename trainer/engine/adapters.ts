@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { sha256OfFile } from "../../core/files.ts";
+import type { LoraTarget } from "../../core/lora_targets.ts";
 import { interpolate } from "../../kernels/interpolate/interpolate.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
@@ -18,13 +19,7 @@ import {
 } from "../model/device_adapter.ts";
 import { linearShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
-import {
-  type AdapterFacts,
-  type AdapterSource,
-  CHECKPOINT_ADAPTER,
-  type LoraShape,
-  type LoraTarget,
-} from "./protocol.ts";
+import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraShape } from "./protocol.ts";
 
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 

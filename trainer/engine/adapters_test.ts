@@ -1,5 +1,6 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
+import type { LoraTarget } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { GOLDEN_ADAPTER, openEngine, sample } from "../../tests/golden/golden.ts";
@@ -10,7 +11,7 @@ import { floatTensor, readSafetensors, writeSafetensors } from "../formats/safet
 import { CHECKPOINT_OPTIMIZER } from "./adapters.ts";
 import { CHECKPOINT_ADAPTER } from "./protocol.ts";
 import type { EngineClient } from "./client.ts";
-import type { LoraShape, LoraTarget } from "./protocol.ts";
+import type { LoraShape } from "./protocol.ts";
 
 const LORA: LoraShape = { rank: 3, alpha: 6, targets: ["k_proj", "o_proj"] };
 

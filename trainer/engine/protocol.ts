@@ -10,20 +10,9 @@
  */
 
 import type { ErrorRecord } from "../../core/errors.ts";
+import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { StreamKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
-
-export const LORA_TARGETS = [
-  "q_proj",
-  "k_proj",
-  "v_proj",
-  "o_proj",
-  "gate_proj",
-  "up_proj",
-  "down_proj",
-] as const;
-
-export type LoraTarget = typeof LORA_TARGETS[number];
 
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 

@@ -1,18 +1,17 @@
 /** Adapters as GGUF files that llama.cpp loads with `--lora`. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { GGUF_NAMES, targetOfGgufName } from "../../core/lora_targets.ts";
 import { type GgufFile, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
 import {
   assembleLora,
   assertWholeAdapter,
-  ggufName,
   loraDifference,
   type LoraHalf,
   loraOrder,
   type LoraTensors,
-  targetOfGgufName,
 } from "./lora.ts";
 import { formatError } from "./model_file.ts";
 import { encodeTensor } from "./quantize.ts";
@@ -50,7 +49,7 @@ export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPT
   ]);
   const tensors = loraOrder(lora.layers, lora.targets).flatMap(
     ({ layer, target, key }): GgufTensorSource[] => {
-      const pair = lora.tensors.get(key)!, base = `blk.${layer}.${ggufName(target)}.weight`;
+      const pair = lora.tensors.get(key)!, base = `blk.${layer}.${GGUF_NAMES[target]}.weight`;
       const source = (half: "a" | "b", shape: number[]): GgufTensorSource => ({
         name: `${base}.lora_${half}`,
         type: "F32",

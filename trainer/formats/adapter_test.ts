@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { GGUF_NAMES, LORA_TARGETS, peftModule, targetOfGgufName } from "../../core/lora_targets.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { LORA_TARGETS } from "../engine/protocol.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
-import { ggufName, loraDifference, loraKey, type LoraTensors, peftModule, targetOfGgufName } from "./lora.ts";
+import { loraDifference, loraKey, type LoraTensors } from "./lora.ts";
 import { isWrittenPeft, readPeft, writePeft } from "./peft.ts";
 
 const GOLDEN = "models/tiny-agent/golden-lora";
@@ -54,7 +54,7 @@ Deno.test({
 });
 
 Deno.test("names of projections in GGUF and PEFT belong together", () => {
-  assert.deepEqual(LORA_TARGETS.map(ggufName), [
+  assert.deepEqual(LORA_TARGETS.map((target) => GGUF_NAMES[target]), [
     "attn_q",
     "attn_k",
     "attn_v",
@@ -63,7 +63,7 @@ Deno.test("names of projections in GGUF and PEFT belong together", () => {
     "ffn_up",
     "ffn_down",
   ]);
-  for (const target of LORA_TARGETS) assert.equal(targetOfGgufName(ggufName(target)), target);
+  for (const target of LORA_TARGETS) assert.equal(targetOfGgufName(GGUF_NAMES[target]), target);
   assert.equal(targetOfGgufName("token_embd"), null);
   assert.equal(peftModule("o_proj"), "self_attn.o_proj");
   assert.equal(peftModule("gate_proj"), "mlp.gate_proj");

@@ -1,7 +1,7 @@
 /** Low-rank adapters in memory, and the names of their tensors in GGUF and PEFT. */
 
 import { assert } from "../../core/errors.ts";
-import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 
 /** The pair of one linear layer: `y = W·x + (alpha / rank)·B·A·x`. */
 export interface LoraPair {
@@ -26,34 +26,9 @@ export interface LoraTensors {
   tensors: Map<string, LoraPair>;
 }
 
-const GGUF_NAMES: Record<LoraTarget, string> = {
-  q_proj: "attn_q",
-  k_proj: "attn_k",
-  v_proj: "attn_v",
-  o_proj: "attn_output",
-  gate_proj: "ffn_gate",
-  up_proj: "ffn_up",
-  down_proj: "ffn_down",
-};
-
 /** The key of a pair, such as `blk.0.q_proj`. */
 export function loraKey(layer: number, target: LoraTarget): string {
   return `blk.${layer}.${target}`;
-}
-
-/** GGUF's name of a projection: `q_proj` is `attn_q`. */
-export function ggufName(target: LoraTarget): string {
-  return GGUF_NAMES[target];
-}
-
-/** The inverse of {@link ggufName}; null for a tensor that no adapter of this program has. */
-export function targetOfGgufName(name: string): LoraTarget | null {
-  return LORA_TARGETS.find((target) => GGUF_NAMES[target] === name) ?? null;
-}
-
-/** Where a projection stands in a Hugging Face layer: `q_proj` is `self_attn.q_proj`. */
-export function peftModule(target: LoraTarget): string {
-  return `${GGUF_NAMES[target].startsWith("attn") ? "self_attn" : "mlp"}.${target}`;
 }
 
 /** The order in which an adapter's pairs are stored: by layer, then by target. */

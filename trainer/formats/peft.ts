@@ -3,7 +3,7 @@
 import { basename, dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
-import { LORA_TARGETS } from "../engine/protocol.ts";
+import { LORA_TARGETS, peftModule } from "../../core/lora_targets.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
   assembleLora,
@@ -12,7 +12,6 @@ import {
   type LoraHalf,
   loraOrder,
   type LoraTensors,
-  peftModule,
 } from "./lora.ts";
 import { formatError } from "./model_file.ts";
 import {

@@ -1,9 +1,10 @@
 /** A low-rank adapter on the device: one flat array of parameters, with views of its matrices. */
 
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { RandomStream, streamKey } from "../../core/random.ts";
 import { elementCount, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
-import { LORA_TARGETS, type LoraShape, type LoraTarget } from "../engine/protocol.ts";
+import type { LoraShape } from "../engine/protocol.ts";
 import { loraKey, type LoraPair, type LoraTensors } from "../formats/lora.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 

@@ -1,5 +1,5 @@
 import { deepEqual, equal, notDeepEqual, ok } from "node:assert/strict";
-import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { loraDifference, loraKey, loraOrder, type LoraTensors } from "../formats/lora.ts";
 import {
   adapterLayout,

@@ -1,9 +1,9 @@
 /** What a model file says of the transformer in it. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { GGUF_NAMES, type LoraTarget } from "../../core/lora_targets.ts";
 import { MAX_HEAD_WIDTH } from "../../kernels/attention/attention.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import type { LoraTarget } from "../engine/protocol.ts";
 
 /** Architectures whose forward and backward pass this program has. */
 export const ARCHITECTURES = ["qwen3"] as const;
@@ -131,24 +131,13 @@ export function tensorShapes(shape: ModelShape): Map<string, number[]> {
     const name = (part: string) => `blk.${layer}.${part}.weight`;
     for (const norm of ["attn_norm", "ffn_norm"]) out.set(name(norm), [width]);
     for (const norm of ["attn_q_norm", "attn_k_norm"]) out.set(name(norm), [head_width]);
-    for (const [target, part] of Object.entries(LINEARS)) {
+    for (const [target, part] of Object.entries(GGUF_NAMES)) {
       const { out_width, in_width } = linearShape(shape, target as LoraTarget);
       out.set(name(part), [out_width, in_width]);
     }
   }
   return out;
 }
-
-/** GGUF's names of the seven projections. */
-export const LINEARS: Record<LoraTarget, string> = {
-  q_proj: "attn_q",
-  k_proj: "attn_k",
-  v_proj: "attn_v",
-  o_proj: "attn_output",
-  gate_proj: "ffn_gate",
-  up_proj: "ffn_up",
-  down_proj: "ffn_down",
-};
 
 /** Widths of a projection's output and input. */
 export function linearShape(shape: ModelShape, target: LoraTarget): { out_width: number; in_width: number } {

@@ -1,5 +1,6 @@
 /** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
 
+import type { LoraTarget } from "../../core/lora_targets.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
@@ -8,7 +9,6 @@ import { rope } from "../../kernels/rope/rope.ts";
 import { swiglu } from "../../kernels/swiglu/swiglu.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
-import type { LoraTarget } from "../engine/protocol.ts";
 import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
 import { type DeviceAdapter, INPUT_GROUPS, placeView } from "./device_adapter.ts";
 import type { ModelShape } from "./model_shape.ts";

@@ -3,6 +3,7 @@
  * Its products take f32 operands whatever the model computes with: most gradients are below the smallest f16.
  */
 
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { attentionBackward } from "../../kernels/attention/attention.ts";
 import {
   loraGradient,
@@ -15,7 +16,6 @@ import { rope } from "../../kernels/rope/rope.ts";
 import { swigluBackward } from "../../kernels/swiglu/swiglu.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
-import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";

@@ -1,12 +1,12 @@
 /** A model's frozen weights on the device, in the types of its file. */
 
+import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import { Q8_0_BLOCK, type Weight } from "../../kernels/weight.ts";
 import { float16FromFloat32, float32FromFloat16 } from "../formats/float16.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import { decodeTensor } from "../formats/quantize.ts";
-import { LORA_TARGETS, type LoraTarget } from "../engine/protocol.ts";
-import { LINEARS, type ModelShape } from "./model_shape.ts";
+import type { ModelShape } from "./model_shape.ts";
 
 export interface LayerWeights {
   attn_norm: Tensor;
@@ -43,7 +43,7 @@ export async function loadWeights(
   for (let i = 0; i < shape.layers; i++) {
     const linears: Partial<Record<LoraTarget, Weight>> = {};
     for (const target of LORA_TARGETS) {
-      linears[target] = await loadWeight(allocator, file, `blk.${i}.${LINEARS[target]}.weight`);
+      linears[target] = await loadWeight(allocator, file, `blk.${i}.${GGUF_NAMES[target]}.weight`);
     }
     layers.push({
       attn_norm: await vector(`blk.${i}.attn_norm.weight`),

@@ -21,7 +21,7 @@ function printListing(
   const title = `toolset ${toolset}, version ${version}${is_default ? " (default)" : ""}`;
   terminal.line(styled(terminal, "bold", printable(title)));
   for (const { function: { name, description, parameters } } of tools) {
-    terminal.line(printable(indented(`  ${name}(${parameterNames(parameters)})  ${description}`)));
+    terminal.line(printable(indented(`  ${name}(${parameterNames(parameters ?? {})})  ${description}`)));
   }
 }
 

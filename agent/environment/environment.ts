@@ -1,8 +1,8 @@
 /** Where tools have their effects and a task its reward: one environment per trajectory. */
 
+import type { ToolFunction } from "../../core/chat.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { VerificationRecord } from "../rollout/trajectory.ts";
-import type { ToolDefinition } from "../tools/tool.ts";
 
 /** A call that the model made, parsed and checked against the tool's parameters. */
 export interface ToolCall {
@@ -24,7 +24,7 @@ export interface CallAnswer {
 export interface ToolCatalog {
   name: string;
   version: string;
-  tools: ToolDefinition[];
+  tools: ToolFunction[];
 }
 
 export interface VerifyAnswer {

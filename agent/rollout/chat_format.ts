@@ -1,7 +1,6 @@
 /** What rollouts need of a model's tokenizer and chat template. */
 
-import type { ToolDefinition } from "../tools/tool.ts";
-import type { Message } from "./trajectory.ts";
+import type { Message, ToolFunction } from "../../core/chat.ts";
 
 /** A call as it stands in the model's text. */
 export type ParsedCall =
@@ -29,7 +28,7 @@ export interface ChatFormat {
   /** Tokens that end an assistant turn. */
   stop_tokens: number[];
   /** The tokens of a conversation up to where the assistant writes. */
-  promptTokens(messages: readonly Message[], tools: readonly ToolDefinition[]): number[];
+  promptTokens(messages: readonly Message[], tools: readonly ToolFunction[]): number[];
   /** The text of sampled tokens, special ones included. */
   decode(tokens: readonly number[]): string;
   /** Reads the text of one turn. */
@@ -43,7 +42,7 @@ export interface ChatFormat {
     request: {
       messages: readonly Message[];
       turn: number;
-      tools: readonly ToolDefinition[];
+      tools: readonly ToolFunction[];
       ended_by: number;
     },
   ): Continuation;

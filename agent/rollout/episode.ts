@@ -1,5 +1,6 @@
 /** One trajectory: the model writes, tools answer, until something ends it. Tokens in, tokens out. */
 
+import type { Message } from "../../core/chat.ts";
 import { streamKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { boundary, BoundaryFailure } from "../boundary.ts";
@@ -7,7 +8,7 @@ import type { Environment, ToolCatalog } from "../environment/environment.ts";
 import { FragmentRecorder } from "./fragments.ts";
 import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
-import { isFailed, isTruncated, type Message, type StopReason, type Trajectory } from "./trajectory.ts";
+import { isFailed, isTruncated, type StopReason, type Trajectory } from "./trajectory.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
 
 /** What the members of a group have in common. */

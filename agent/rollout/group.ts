@@ -1,7 +1,7 @@
 /** The attempts of one update at one scenario, which are each other's baseline. */
 
-import type { ToolDefinition } from "../tools/tool.ts";
-import type { Message, Trajectory } from "./trajectory.ts";
+import type { Message, ToolFunction } from "../../core/chat.ts";
+import type { Trajectory } from "./trajectory.ts";
 
 /**
  * `kept`; `degenerate`: kept, but no token has an advantage; `too_small`: fewer than two members survived;
@@ -21,7 +21,7 @@ export interface Group {
   scenario: string;
   line: number;
   toolset: { name: string; version: string } | null;
-  tools: ToolDefinition[];
+  tools: ToolFunction[];
   /** The messages that every member starts from, and their tokens. */
   prompt_messages: Message[];
   prompt_tokens: number[];

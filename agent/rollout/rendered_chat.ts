@@ -1,11 +1,10 @@
 /** A model's tokenizer and chat template as rollouts need them. */
 
+import { type Message, openAiTool, type ToolFunction } from "../../core/chat.ts";
 import type { Renderer, RenderOptions } from "../../trainer/tokenizer/renderer.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 import { parseToolCalls } from "../../trainer/tokenizer/tool_call_parser.ts";
-import { openAiTool, type ToolDefinition } from "../tools/tool.ts";
 import type { ChatFormat, Continuation, ParsedCall, ParsedTurn } from "./chat_format.ts";
-import type { Message } from "./trajectory.ts";
 
 export interface RenderedChatOptions {
   renderer: Renderer;
@@ -18,14 +17,14 @@ export interface RenderedChatOptions {
 export class RenderedChat implements ChatFormat {
   readonly stop_tokens: number[];
   readonly #options: RenderedChatOptions;
-  readonly #render_options = new WeakMap<readonly ToolDefinition[], RenderOptions>();
+  readonly #render_options = new WeakMap<readonly ToolFunction[], RenderOptions>();
 
   constructor(options: RenderedChatOptions) {
     this.#options = options;
     this.stop_tokens = [...options.renderer.tokenizer.end_ids];
   }
 
-  promptTokens(messages: readonly Message[], tools: readonly ToolDefinition[]): number[] {
+  promptTokens(messages: readonly Message[], tools: readonly ToolFunction[]): number[] {
     return this.#options.renderer.renderPrompt(messages, this.#renderOptions(tools)).ids;
   }
 
@@ -66,7 +65,7 @@ export class RenderedChat implements ChatFormat {
     };
   }
 
-  #renderOptions(tools: readonly ToolDefinition[]): RenderOptions {
+  #renderOptions(tools: readonly ToolFunction[]): RenderOptions {
     let options = this.#render_options.get(tools);
     if (!options) {
       options = { tools: tools.map(openAiTool), variables: this.#options.variables };

@@ -1,4 +1,5 @@
 import { deepEqual, equal } from "node:assert/strict";
+import type { Message } from "../../core/chat.ts";
 import { systemClock } from "../../core/clock.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
@@ -13,7 +14,6 @@ import { toolsetByName } from "../tools/toolset.ts";
 import { RenderedChat } from "./rendered_chat.ts";
 import { rolloutGroups } from "./scheduler.ts";
 import { testEnvironments, testRollout, testScenarios } from "./testing.ts";
-import type { Message } from "./trajectory.ts";
 
 const IM_END = 1019, ENDOFTEXT = 1017;
 

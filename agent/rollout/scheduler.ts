@@ -1,11 +1,12 @@
 /** Continuous batching: a slot that one episode leaves is taken by the next member at once, of whichever group. */
 
+import type { Message } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { type EpisodePrompt, runEpisode } from "./episode.ts";
 import type { Group } from "./group.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
-import type { Message, Trajectory } from "./trajectory.ts";
+import type { Trajectory } from "./trajectory.ts";
 
 /** One scenario's members on their way. */
 interface GroupInProgress {

@@ -1,14 +1,13 @@
 /** Doubles for rollout tests: a chat of 64 characters, and an environment whose tools misbehave on purpose. */
 
+import type { Message, ToolFunction } from "../../core/chat.ts";
 import { ManualClock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { CallAnswer, Environment, EnvironmentFactory, ToolCall } from "../environment/environment.ts";
-import type { ToolDefinition } from "../tools/tool.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
-import type { Message } from "./trajectory.ts";
 
 /** 63 characters, one token each; token 63 ends a turn. */
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
@@ -67,13 +66,13 @@ export class TextChat implements ChatFormat {
 const line = ({ role, content, tool_calls = [] }: Message): string =>
   `${role[0]}:${content}${tool_calls.map(({ function: f }) => callText(f.name, f.arguments)).join("\n")}\n`;
 
-const tool = (name: string, properties: Record<string, unknown> = {}): ToolDefinition => ({
+const tool = (name: string, properties: Record<string, unknown> = {}): ToolFunction => ({
   name,
   description: name,
   parameters: { type: "object", properties, required: Object.keys(properties) },
 });
 
-export const TEST_TOOLS: ToolDefinition[] = [
+export const TEST_TOOLS: ToolFunction[] = [
   tool("say", { text: { type: "string" } }),
   tool("reward", { value: { type: "number" } }),
   tool("hang"),

@@ -1,16 +1,16 @@
 /** The calls of one turn: read, checked, executed in their order, and answered by index. */
 
+import type { Message, MessageToolCall, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { boundary, BoundaryFailure } from "../boundary.ts";
 import type { CallAnswer, Environment, ToolCall } from "../environment/environment.ts";
 import { checkCall } from "../tools/toolset.ts";
-import type { ToolDefinition } from "../tools/tool.ts";
 import type { ParsedCall, ParsedTurn } from "./chat_format.ts";
-import type { CallRecord, Message, MessageToolCall } from "./trajectory.ts";
+import type { CallRecord } from "./trajectory.ts";
 
 export interface CallContext {
   environment: Environment;
-  tools: readonly ToolDefinition[];
+  tools: readonly ToolFunction[];
   clock: Clock;
   call_timeout_ms: number;
   signal: AbortSignal;

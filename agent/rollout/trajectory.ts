@@ -3,23 +3,7 @@
  * clock decides ends in `_ms`, so that two runs can be compared without them.
  */
 
-/** A conversation in the OpenAI chat form, `arguments` as objects. */
-export interface Message {
-  role: "system" | "user" | "assistant" | "tool";
-  content: string;
-  /** Thinking that preceded the content. */
-  reasoning_content?: string;
-  tool_calls?: MessageToolCall[];
-  /** On a `tool` message: the call that it answers. */
-  tool_call_id?: string;
-  name?: string;
-}
-
-export interface MessageToolCall {
-  id: string;
-  type: "function";
-  function: { name: string; arguments: Record<string, unknown> };
-}
+import type { Message } from "../../core/chat.ts";
 
 /**
  * Why a trajectory ended. `completed`: the environment said done; `submitted`: the toolset's `submit` was called;

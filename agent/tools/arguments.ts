@@ -1,6 +1,6 @@
 /** Whether a call's arguments are what a tool's JSON Schema asks for: the part of it that tools use. */
 
-import type { JsonSchema } from "./tool.ts";
+import type { JsonSchema } from "../../core/chat.ts";
 
 const TYPES: Record<string, (value: unknown) => boolean> = {
   string: (value) => typeof value === "string",

@@ -1,16 +1,16 @@
 /** Toolsets: versioned lists of tools that a scenario is given as a whole. */
 
+import { openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { matchesSchema } from "./arguments.ts";
 import { FILES_TOOLSET } from "./builtin/files.ts";
-import { type OpenAiTool, openAiTool, type ToolDefinition } from "./tool.ts";
 
 /** Definitions and result texts belong to the toolset and its version, not to a tool's name. */
 export interface Toolset {
   name: string;
   version: string;
-  tools: ToolDefinition[];
+  tools: ToolFunction[];
 }
 
 const BUILTIN: Readonly<Record<string, Toolset>> = { files: FILES_TOOLSET };
@@ -69,7 +69,7 @@ export interface ToolListing {
   toolset: string;
   version: string;
   default: boolean;
-  tools: OpenAiTool[];
+  tools: ToolDefinition[];
 }
 
 /** Every toolset that a configuration offers, the default first, each once. */
@@ -85,7 +85,7 @@ export function listTools(environment: ToolsetChoice | undefined): ToolListing[]
 
 /** The result that tells the model what is wrong with a call; null when it can be executed. */
 export function checkCall(
-  tools: readonly ToolDefinition[],
+  tools: readonly ToolFunction[],
   call: { name: string; arguments: unknown },
 ): string | null {
   const tool = tools.find(({ name }) => name === call.name);

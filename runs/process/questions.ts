@@ -1,11 +1,9 @@
 /** What can be asked of a live run beside its training: an evaluation, or one assistant turn. */
 
-import type { Message } from "../../agent/rollout/trajectory.ts";
-import type { ToolDefinition } from "../../agent/tools/tool.ts";
+import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { streamKey } from "../../core/random.ts";
 import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
-import { openAiTool, type ToolDefinition as OpenAiTool } from "../../trainer/tokenizer/messages.ts";
 import { type Algorithm, type EvaluationResult, POLICY } from "../algorithms/algorithm.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
@@ -48,7 +46,7 @@ export async function answerQuestion(
     const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
     return await agent.generate({
       messages: messages as unknown as Message[],
-      tools: (tools as unknown as OpenAiTool[]).map((tool) => openAiTool(tool).function as ToolDefinition),
+      tools: (tools as unknown as ToolDefinition[]).map((tool) => openAiTool(tool).function as ToolFunction),
       max_new_tokens,
       temperature,
       top_p,

@@ -5,10 +5,9 @@ import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
 import type { Group } from "../../agent/rollout/group.ts";
 import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
 import { rolloutNews } from "../../agent/rollout/scheduler.ts";
-import type { Message } from "../../agent/rollout/trajectory.ts";
 import { generateTurn } from "../../agent/rollout/turn_generation.ts";
-import type { ToolDefinition } from "../../agent/tools/tool.ts";
 import type { ResolvedAgent } from "../../config/derive.ts";
+import type { Message, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { StreamKey } from "../../core/random.ts";
@@ -28,7 +27,7 @@ export interface RolloutRequest {
 
 export interface GenerateRequest {
   messages: Message[];
-  tools: ToolDefinition[];
+  tools: ToolFunction[];
   max_new_tokens: number;
   temperature: number;
   top_p: number;

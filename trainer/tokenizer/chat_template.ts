@@ -1,15 +1,15 @@
 /** Chat templates: Jinja that turns messages into the text a model was trained on. */
 
 import { Environment, parse, tokenize } from "@huggingface/jinja";
+import type { Message, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import { BoundedInterpreter, type CheckedProgram, checkProgram } from "./bounded_interpreter.ts";
-import type { TemplateMessage, ToolDefinition } from "./messages.ts";
 import { checkSource, TemplateBudget, TemplateLimitError } from "./template_limits.ts";
 
 /** What a template is rendered with. */
 export interface TemplateInput {
-  messages: readonly TemplateMessage[];
+  messages: readonly Message[];
   tools: readonly ToolDefinition[];
   add_generation_prompt: boolean;
   /** Such as `enable_thinking`. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
+import { type Message, normalizeMessages, openAiTool } from "../../core/chat.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { ChatTemplate } from "./chat_template.ts";
-import { openAiTool, type TemplateMessage, templateMessages } from "./messages.ts";
 
 const INPUT = { messages: [], tools: [], add_generation_prompt: false, variables: {} };
 
@@ -104,7 +104,7 @@ Deno.test("variables reach the template, and cannot take the place of what it is
 });
 
 Deno.test("messages are made ready for templates", () => {
-  const messages = templateMessages([
+  const messages = normalizeMessages([
     { role: "user", content: null },
     {
       role: "assistant",
@@ -114,7 +114,7 @@ Deno.test("messages are made ready for templates", () => {
     },
     { role: "assistant", content: "x", tool_calls: [], reasoning_content: "t" },
   ]);
-  const expected: TemplateMessage[] = [
+  const expected: Message[] = [
     { role: "user", content: "" },
     {
       role: "assistant",
@@ -129,7 +129,7 @@ Deno.test("messages are made ready for templates", () => {
   assert.deepEqual(messages, expected);
   for (const wrong of ["{", "[]", "1", "null"]) {
     const call = { function: { name: "a", arguments: wrong } };
-    assert.throws(() => templateMessages([{ role: "user" }, { role: "assistant", tool_calls: [call] }]), {
+    assert.throws(() => normalizeMessages([{ role: "user" }, { role: "assistant", tool_calls: [call] }]), {
       code: "data_invalid",
       message: /message 1: the arguments of its call of a are no JSON object/,
     });

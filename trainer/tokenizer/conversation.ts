@@ -1,7 +1,7 @@
 /** Whole conversations as sequences to learn from: ids, who wrote each, and which are trained. */
 
+import type { ChatMessage } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { ChatMessage } from "./messages.ts";
 import { originOf, type Renderer, type RenderOptions, type TokenOrigin, type TurnEnd } from "./renderer.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 

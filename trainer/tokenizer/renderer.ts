@@ -1,8 +1,8 @@
 /** Messages to token ids. What a model wrote keeps the ids it was sampled with; only what is new is encoded. */
 
+import { type ChatMessage, normalizeMessages, type ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ChatTemplate } from "./chat_template.ts";
-import { type ChatMessage, templateMessages, type ToolDefinition } from "./messages.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 /**
@@ -48,7 +48,7 @@ export class Renderer {
     add_generation_prompt: boolean,
     options: RenderOptions,
   ): string {
-    return this.template.render({ ...options, messages: templateMessages(messages), add_generation_prompt });
+    return this.template.render({ ...options, messages: normalizeMessages(messages), add_generation_prompt });
   }
 
   /** The prompt that asks the model for its next turn. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
+import type { ChatMessage } from "../../core/chat.ts";
 import { fixturePath, readFixtureJson, readFixtureLines, readFixtureText } from "../../tests/fixture.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { ChatTemplate } from "./chat_template.ts";
 import { renderCompletion, renderConversation, renderPlainText } from "./conversation.ts";
-import type { ChatMessage } from "./messages.ts";
 import { Renderer } from "./renderer.ts";
 import { probeTemplate } from "./template_probe.ts";
 import { Tokenizer } from "./tokenizer.ts";

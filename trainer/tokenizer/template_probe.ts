@@ -1,7 +1,7 @@
 /** What a chat template can be trusted with, found by rendering probe conversations. */
 
+import type { ChatMessage, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { ChatMessage, ToolDefinition } from "./messages.ts";
 import type { Renderer, RenderOptions } from "./renderer.ts";
 import { parseToolCalls } from "./tool_call_parser.ts";
 

@@ -1,12 +1,12 @@
 /** The toolset `files`: read, write and list files of a workspace, and submit. */
 
+import type { ToolFunction } from "../../../core/chat.ts";
 import type { CallAnswer, ToolCall } from "../../environment/environment.ts";
-import type { ToolDefinition } from "../tool.ts";
 
 const path = { type: "string" };
 
 /** Names, descriptions, parameters and every order are part of the version: models were trained on this text. */
-export const FILES_TOOLSET: { name: string; version: string; tools: ToolDefinition[] } = {
+export const FILES_TOOLSET: { name: string; version: string; tools: ToolFunction[] } = {
   name: "files",
   version: "1",
   tools: [

@@ -2,9 +2,8 @@
 
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import { promptMessages } from "../../../agent/rollout/scheduler.ts";
-import type { Message } from "../../../agent/rollout/trajectory.ts";
-import type { ToolDefinition } from "../../../agent/tools/tool.ts";
 import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { Message, ToolFunction } from "../../../core/chat.ts";
 import type { Scenario } from "../../../data/scenario.ts";
 import { chatOf, type ModelParts, templateFile, withTemplateNamed } from "../../session/model_parts.ts";
 
@@ -43,7 +42,7 @@ export function checkTemplate(
   }
 }
 
-function answeredCall({ name }: ToolDefinition): Message[] {
+function answeredCall({ name }: ToolFunction): Message[] {
   const id = "call_0_0";
   return [
     {

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { describeIssue } from "../../../config/data_issues.ts";
+import { type ChatMessage, openAiTool, ROLES, type ToolDefinition } from "../../../core/chat.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { parseJson } from "../../../core/json.ts";
 import { type JsonLine, parseObject, readLines } from "../../../data/jsonl.ts";
@@ -11,12 +12,6 @@ import {
   renderPlainText,
 } from "../../../trainer/tokenizer/conversation.ts";
 import type { RenderedSequence, TrainOn } from "../../../trainer/tokenizer/conversation.ts";
-import {
-  type ChatMessage,
-  openAiTool,
-  ROLES,
-  type ToolDefinition,
-} from "../../../trainer/tokenizer/messages.ts";
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 
 /** Problems that one error lists. */

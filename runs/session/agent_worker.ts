@@ -2,10 +2,10 @@
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { systemClock } from "../../core/clock.ts";
+import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { chatOf, environmentsOf, loadModelParts } from "./model_parts.ts";
-import { RpcClient, type RpcPort, serveRpc } from "./rpc.ts";
 
 /** What the supervisor hands over beside the ports. */
 export interface AgentStart {

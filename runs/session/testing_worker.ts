@@ -1,6 +1,6 @@
 /** The entry file of the workers that tests start. */
 
-import { RpcClient, serveRpc } from "./rpc.ts";
+import { RpcClient, serveRpc } from "../../core/rpc.ts";
 import { acceptPorts, workerName } from "./workers.ts";
 
 type Relay = { relay: (request: number, signal: AbortSignal) => Promise<number> };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RpcClient } from "./rpc.ts";
+import { RpcClient } from "../../core/rpc.ts";
 import { startWorker, workerName } from "./workers.ts";
 
 const entry_url = new URL("./testing_worker.ts", import.meta.url).href;

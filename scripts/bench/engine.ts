@@ -1,7 +1,7 @@
 /** The engine in this process, for the parts of the bench that measure it from outside. */
 
 import { EngineClient } from "../../trainer/engine/client.ts";
-import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
+import { Engine } from "../../trainer/engine/engine.ts";
 import type { EngineCounters, ModelFacts } from "../../trainer/engine/protocol.ts";
 import type { BenchContext } from "./context.ts";
 import { LORA, type StepSizes } from "./step_sizes.ts";
@@ -23,7 +23,7 @@ export async function withEngine(
   body: (bench: EngineBench) => Promise<void>,
 ): Promise<void> {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1 as unknown as ServedPort);
+  new Engine().serve(port1);
   const client = new EngineClient(port2);
   const { max_context, micro_batch_tokens, loss_chunk_rows } = sizes;
   const max_sequences = Math.max(...sizes.decode_batches);

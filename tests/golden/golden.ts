@@ -4,7 +4,7 @@ import { ok } from "node:assert/strict";
 import { type Gpu } from "../../kernels/device.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
-import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
+import { Engine } from "../../trainer/engine/engine.ts";
 import type { LoadRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
 import type { TestedEngine } from "../../trainer/engine/tested_engine.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
@@ -153,7 +153,7 @@ export async function goldenAdapter(
 /** An engine on this thread with the tiny model loaded. */
 export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {}): Promise<TestedEngine> {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1 as unknown as ServedPort);
+  new Engine().serve(port1);
   const client = new EngineClient(port2);
   const { vocabulary } = await client.call("load", {
     path: await fixturePath(`models/tiny-agent-${kind}.gguf`),

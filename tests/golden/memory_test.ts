@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/testing.ts";
 import { makeModel } from "../../scripts/make_model.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
-import { Engine, type ServedPort } from "../../trainer/engine/engine.ts";
+import { Engine } from "../../trainer/engine/engine.ts";
 import type { EngineCounters } from "../../trainer/engine/protocol.ts";
 import { draw } from "../../trainer/engine/tested_engine.ts";
 import { sample } from "./golden.ts";
@@ -14,7 +14,7 @@ const LAYERS = 2, KV_HEADS = 2, HEAD_WIDTH = 32, HEADS = 4;
 /** Bytes on the device by component after a sequence of `length` tokens was scored, trained on or drawn from. */
 async function bytesAt(path: string, length: number, tokens: number[]): Promise<EngineCounters["bytes"]> {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1 as unknown as ServedPort);
+  new Engine().serve(port1);
   const client = new EngineClient(port2);
   try {
     const { vocabulary } = await client.call("load", {

@@ -1,20 +1,12 @@
 /** The engine as its callers see it: promises over a message port. */
 
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
-import type { EngineMessage, EngineMethod, EngineMethods, TokenBlock } from "./protocol.ts";
+import { RpcClient, type RpcPort } from "../../core/rpc.ts";
+import type { EngineMethod, EngineMethods, EngineNotice, TokenBlock } from "./protocol.ts";
 
-/** What a client needs of a `MessagePort` or a worker. */
-export interface EnginePort {
-  postMessage(message: unknown): void;
-  addEventListener(type: "message", listener: (event: MessageEvent<EngineMessage>) => void): void;
-  start?(): void;
-  close?(): void;
-}
-
-interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: Error): void;
-}
+type Calls = {
+  [M in EngineMethod]: (request: EngineMethods[M]["request"]) => Promise<EngineMethods[M]["answer"]>;
+};
 
 interface Generation {
   blocks: TokenBlock[];
@@ -23,17 +15,12 @@ interface Generation {
 }
 
 export class EngineClient {
-  readonly #port: EnginePort;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #rpc: RpcClient<Calls>;
   readonly #generations = new Map<number, Generation>();
-  #next_id = 1;
   #next_sequence = 1;
-  #lost: Error | null = null;
 
-  constructor(port: EnginePort) {
-    this.#port = port;
-    port.addEventListener("message", (event) => this.#receive(event.data));
-    port.start?.();
+  constructor(port: RpcPort) {
+    this.#rpc = new RpcClient(port, (notice) => this.#take(notice as EngineNotice));
   }
 
   /** Sends a request and waits for its answer. @throws {ServiceError} What the engine refused, or `device_lost`. */
@@ -41,12 +28,8 @@ export class EngineClient {
     method: M,
     request: EngineMethods[M]["request"],
   ): Promise<EngineMethods[M]["answer"]> {
-    if (this.#lost) return Promise.reject(this.#lost);
-    const id = this.#next_id++;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject });
-      this.#port.postMessage({ id, method, request });
-    });
+    // The compiler does not see that a call's request is the request of its method.
+    return this.#rpc.call(method, request as never) as Promise<EngineMethods[M]["answer"]>;
   }
 
   /** A sequence number that this client has not used. */
@@ -94,9 +77,7 @@ export class EngineClient {
 
   /** Fails everything that waits: the engine is gone. */
   fail(error: ServiceError): void {
-    this.#lost = error;
-    for (const waiting of this.#waiting.values()) waiting.reject(error);
-    this.#waiting.clear();
+    this.#rpc.fail(error);
     for (const generation of this.#generations.values()) {
       generation.error = error;
       generation.wake();
@@ -106,23 +87,15 @@ export class EngineClient {
   /** Asks the engine to destroy its device, then closes the port. */
   async close(): Promise<void> {
     await this.call("shutdown", null);
-    this.#port.close?.();
+    this.#rpc.close();
   }
 
-  #receive(message: EngineMessage): void {
-    if ("block" in message || "failed" in message) {
-      const generation = this.#generations.get(
-        "block" in message ? message.block.sequence : message.failed.sequence,
-      );
-      if (!generation) return;
-      if ("block" in message) generation.blocks.push(message.block);
-      else generation.error = errorFromRecord(message.failed.error);
-      generation.wake();
-      return;
-    }
-    const waiting = this.#waiting.get(message.id);
-    this.#waiting.delete(message.id);
-    if ("error" in message) waiting?.reject(errorFromRecord(message.error));
-    else waiting?.resolve(message.answer);
+  #take(notice: EngineNotice): void {
+    const { sequence } = "block" in notice ? notice.block : notice.failed;
+    const generation = this.#generations.get(sequence);
+    if (!generation) return;
+    if ("block" in notice) generation.blocks.push(notice.block);
+    else generation.error = errorFromRecord(notice.failed.error);
+    generation.wake();
   }
 }

@@ -1,7 +1,8 @@
 /** The thread that owns the GPU: answers the protocol's requests, one job on the device at a time. */
 
 import { setImmediate } from "node:timers";
-import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -14,10 +15,9 @@ import { Adapters } from "./adapters.ts";
 import { outOfMemory, withAdvice } from "./memory_advice.ts";
 import type {
   EngineCounters,
-  EngineMessage,
   EngineMethod,
   EngineMethods,
-  EngineRequest,
+  EngineNotice,
   LoadRequest,
   ModelFacts,
 } from "./protocol.ts";
@@ -28,13 +28,6 @@ const BLOCK_STEPS = { software: 8, gpu: 16 };
 /** Sequences that may be open beside those that generate: prompts of groups, and members that wait. */
 const SPARE_SEQUENCES = 64;
 
-/** What the engine needs of a `MessagePort`. */
-export interface ServedPort {
-  postMessage(message: EngineMessage): void;
-  addEventListener(type: "message", listener: (event: MessageEvent<EngineRequest>) => void): void;
-  start?(): void;
-}
-
 /** A loaded model with everything that runs on it. */
 interface Loaded extends LoadedModel {
   request: LoadRequest;
@@ -44,14 +37,14 @@ interface Loaded extends LoadedModel {
 }
 
 interface Owner {
-  port: ServedPort;
+  port: RpcPort;
   id: number;
 }
 
 type Handlers = {
   [M in EngineMethod]: (
     request: EngineMethods[M]["request"],
-    port: ServedPort,
+    port: RpcPort,
   ) => Promise<EngineMethods[M]["answer"]> | EngineMethods[M]["answer"];
 };
 
@@ -65,27 +58,28 @@ export class Engine {
   #job: Promise<unknown> = Promise.resolve();
   #is_pumping = false;
   #is_wanted = false;
-  readonly #sequences = new Map<ServedPort, Map<number, Sequence>>();
+  readonly #sequences = new Map<RpcPort, Map<number, Sequence>>();
   readonly #owners = new Map<Sequence, Owner>();
 
-  serve(port: ServedPort): void {
+  serve(port: RpcPort): void {
     this.#sequences.set(port, new Map());
-    port.addEventListener("message", ({ data }) => void this.#answer(port, data));
-    port.start?.();
+    const methods = Object.keys(this.#handlers) as EngineMethod[];
+    const answered = (method: EngineMethod) => (request: never) => this.#answer(port, method, request);
+    serveRpc(port, Object.fromEntries(methods.map((method) => [method, answered(method)])));
   }
 
-  async #answer(port: ServedPort, { id, method, request }: EngineRequest): Promise<void> {
+  async #answer<M extends EngineMethod>(
+    port: RpcPort,
+    method: M,
+    request: EngineMethods[M]["request"],
+  ): Promise<EngineMethods[M]["answer"]> {
     try {
       if (this.#lost && method !== "shutdown") throw this.#lost;
-      const handler = this.#handlers[method] as (
-        request: unknown,
-        port: ServedPort,
-      ) => EngineMethods[EngineMethod]["answer"] | Promise<EngineMethods[EngineMethod]["answer"]>;
-      const answer = handler(request, port);
+      const answer = this.#handlers[method](request, port);
       this.#pump();
-      port.postMessage({ id, answer: await answer });
+      return await answer;
     } catch (error) {
-      port.postMessage({ id, error: errorRecord(this.#lost ?? withAdvice(error)) });
+      throw this.#lost ?? withAdvice(error);
     }
   }
 
@@ -272,13 +266,13 @@ export class Engine {
     return this.#loaded;
   }
 
-  #sequence(port: ServedPort, id: number): Sequence {
+  #sequence(port: RpcPort, id: number): Sequence {
     const sequence = this.#sequences.get(port)!.get(id);
     if (!sequence) throw new ServiceError("path_not_found", `Cannot use sequence ${id}: it is not open`);
     return sequence;
   }
 
-  #openSequence(request: EngineMethods["sequence_open"]["request"], port: ServedPort): null {
+  #openSequence(request: EngineMethods["sequence_open"]["request"], port: RpcPort): null {
     const { batcher, adapters } = this.#model(), mine = this.#sequences.get(port)!;
     const { sequence: id, tokens } = request;
     if (mine.has(id)) throw new ServiceError("conflict", `Cannot open sequence ${id}: it is open`);
@@ -292,12 +286,12 @@ export class Engine {
 
   #drawn(sequence: Sequence, block: DrawnBlock): void {
     const { port, id } = this.#owners.get(sequence)!;
-    port.postMessage({ block: { sequence: id, ...block } });
+    port.postMessage({ block: { sequence: id, ...block } } satisfies EngineNotice);
   }
 
   #failed(sequence: Sequence, error: ErrorRecord): void {
     const { port, id } = this.#owners.get(sequence)!;
-    port.postMessage({ failed: { sequence: id, error } });
+    port.postMessage({ failed: { sequence: id, error } } satisfies EngineNotice);
   }
 
   #closeAdapter(name: string): null {
@@ -363,7 +357,7 @@ function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16")
 let engine: Engine | null = null;
 
 /** Serves this thread's one engine on a port. */
-export function serveEngine(port: ServedPort): void {
+export function serveEngine(port: RpcPort): void {
   engine ??= new Engine();
   engine.serve(port);
 }

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { gpuTest } from "../../kernels/testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { EngineClient } from "./client.ts";
-import { Engine, type ServedPort } from "./engine.ts";
+import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
 import type { LoadRequest, TrainingSample } from "./protocol.ts";
 import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./tested_engine.ts";
 
 function newEngine(): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1 as unknown as ServedPort);
+  new Engine().serve(port1);
   return { client: new EngineClient(port2), port1 };
 }
 

@@ -1,6 +1,6 @@
 /**
  * The boundary between the thread that owns the GPU and everyone else: plain data only, so that every message can
- * cross a `MessagePort`. Requests and answers are paired by id; a generation answers with a block of tokens at a
+ * cross a `MessagePort`. Requests and answers are paired by `core/rpc.ts`; a generation sends a block of tokens at a
  * time until one of them names why it stopped.
  *
  * A **sequence** is a list of tokens whose keys and values lie in the cache, and the hidden state after the last of
@@ -250,17 +250,8 @@ export interface EngineMethods {
 
 export type EngineMethod = keyof EngineMethods;
 
-/** Client to engine. */
-export interface EngineRequest<M extends EngineMethod = EngineMethod> {
-  id: number;
-  method: M;
-  request: EngineMethods[M]["request"];
-}
-
-/** Engine to client. */
-export type EngineMessage =
-  | { id: number; answer: EngineMethods[EngineMethod]["answer"] }
-  | { id: number; error: ErrorRecord }
+/** What the engine tells of a generation, unasked. */
+export type EngineNotice =
   | { block: TokenBlock }
   /** A generation that failed on the engine's side. */
   | { failed: { sequence: number; error: ErrorRecord } };

@@ -5,17 +5,17 @@
 
 import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
-import { EngineClient, type EnginePort } from "./client.ts";
+import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
+import { EngineClient } from "./client.ts";
 import {
   type AdapterFacts,
   type AdapterSource,
   CHECKPOINT_ADAPTER,
   type DeviceFacts,
   type EngineCounters,
-  type EngineMessage,
   type EngineMethod,
   type EngineMethods,
-  type EngineRequest,
+  type EngineNotice,
   type GenerationStop,
   type LoadRequest,
   type LoraShape,
@@ -83,7 +83,7 @@ export class ScriptedEngine {
   readonly #adapters = new Map<string, BigramAdapter>();
   #sequences: ScriptedSequences;
   #decode_rows = 0;
-  #deliver: (message: EngineMessage) => void = () => {};
+  #deliver: (message: ServiceMessage | EngineNotice) => void = () => {};
   #stepping = false;
   readonly #counters = { decode_tokens: 0, decode_steps: 0, decode_rows: 0 };
 
@@ -106,10 +106,10 @@ export class ScriptedEngine {
     return this.#sequences.entries().map(([number]) => number);
   }
 
-  #port(): EnginePort {
+  #port(): RpcPort {
     return {
       postMessage: (message) => {
-        const request = structuredClone(message) as EngineRequest;
+        const request = structuredClone(message) as ServiceRequest;
         queueMicrotask(() => this.#receive(request));
       },
       addEventListener: (_type, listener) => {
@@ -118,10 +118,11 @@ export class ScriptedEngine {
     };
   }
 
-  #receive({ id, method, request }: EngineRequest): void {
+  #receive({ id, method, request }: ServiceRequest): void {
     try {
-      this.#refuse(method, request);
-      const handler = this.#handlers[method] as (request: unknown) => EngineMethods[EngineMethod]["answer"];
+      const name = method as EngineMethod;
+      this.#refuse(name, request);
+      const handler = this.#handlers[name] as (request: unknown) => EngineMethods[EngineMethod]["answer"];
       this.#deliver({ id, answer: handler(request) });
     } catch (error) {
       this.#deliver({ id, error: errorRecord(error) });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ServiceError } from "../../core/errors.ts";
+import { ServiceError } from "./errors.ts";
 import { RpcClient, serveRpc } from "./rpc.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -1,7 +1,10 @@
-/** Calls over a message port: a request has one answer, items before it where it has news, and can be given up. */
+/**
+ * Calls over a message port: a request has one answer, items before it where it has news, and can be given up. A message
+ * without an id is a notice: the service sends it when nobody asked.
+ */
 
-import { AsyncQueue } from "../../core/async_queue.ts";
-import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { AsyncQueue } from "./async_queue.ts";
+import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "./errors.ts";
 
 /** What the two ends need of a `MessagePort`. */
 export interface RpcPort {
@@ -24,11 +27,20 @@ type AnswerOf<H> = H extends (request: never, signal: AbortSignal) => Promise<in
 type ItemOf<H> = H extends (request: never, signal: AbortSignal) => AsyncGenerator<infer I, unknown, void> ? I
   : never;
 
-type CallerMessage = { id: number; method: string; request: unknown } | { id: number; abort: ErrorRecord };
-type ServiceMessage = { id: number; answer: unknown } | { id: number; error: ErrorRecord } | {
+/** A call as it crosses the port. */
+export interface ServiceRequest {
   id: number;
-  item: unknown;
-};
+  method: string;
+  request: unknown;
+}
+
+type CallerMessage = ServiceRequest | { id: number; abort: ErrorRecord };
+
+/** Service to caller, in answer to a request. */
+export type ServiceMessage =
+  | { id: number; answer: unknown }
+  | { id: number; error: ErrorRecord }
+  | { id: number; item: unknown };
 
 /** Answers the calls that arrive on a port. */
 export function serveRpc(port: RpcPort, methods: RpcMethods): void {
@@ -79,9 +91,11 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
   #next_id = 1;
   #failure: Error | null = null;
 
-  constructor(port: RpcPort) {
+  /** @param notice Takes what the service sends unasked. */
+  constructor(port: RpcPort, notice: (message: unknown) => void = () => {}) {
     this.#port = port;
     port.addEventListener("message", ({ data }: MessageEvent<ServiceMessage>) => {
+      if (!("id" in data)) return notice(data);
       const waiting = this.#waiting.get(data.id);
       if ("item" in data) return waiting?.take(data.item);
       this.#waiting.delete(data.id);

@@ -1,11 +1,9 @@
 /** Traces to learn from, one JSON object a line, as token sequences. */
 
-import { z } from "zod";
-import { describeIssue } from "../../../config/data_issues.ts";
-import { type ChatMessage, openAiTool, ROLES, type ToolDefinition } from "../../../core/chat.ts";
+import type { ChatMessage } from "../../../core/chat.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { parseJson } from "../../../core/json.ts";
-import { type JsonLine, parseObject, readLines } from "../../../data/jsonl.ts";
+import { type JsonLine, readLines } from "../../../data/jsonl.ts";
+import { parseTrace, type Trace } from "../../../data/trace.ts";
 import {
   renderCompletion,
   renderConversation,
@@ -19,41 +17,6 @@ export const MAX_REPORTED_PROBLEMS = 20;
 
 /** After so many rows other work on the thread gets its turn. */
 const ROWS_BETWEEN_BREATHS = 64;
-
-const call = z.looseObject({
-  id: z.string().nullish(),
-  function: z.looseObject({
-    name: z.string().min(1),
-    arguments: z.union([z.string(), z.record(z.string(), z.json())]),
-  }),
-});
-
-const messages = z.array(z.looseObject({
-  role: z.enum(ROLES),
-  content: z.string().nullish(),
-  reasoning_content: z.string().nullish(),
-  tool_calls: z.array(call).nullish(),
-  tool_call_id: z.string().nullish(),
-  name: z.string().nullish(),
-})).min(1);
-
-const definition = { name: z.string().min(1), description: z.string().optional() };
-const tools = z.array(z.union([
-  z.looseObject({
-    type: z.literal("function"),
-    function: z.looseObject({ ...definition, parameters: z.record(z.string(), z.json()).optional() }),
-  }),
-  z.looseObject({ ...definition, inputSchema: z.record(z.string(), z.json()).optional() }),
-]));
-
-const toolsSchema = z.object({ tools: tools.nullish() });
-
-const rowSchema = z.union([
-  z.looseObject({ messages }),
-  z.looseObject({ prompt: z.string(), completion: z.string() }),
-  z.looseObject({ prompt: messages, completion: messages }),
-  z.looseObject({ text: z.string().min(1) }),
-], { error: "expected {messages}, {prompt, completion} or {text}" });
 
 /** A sequence of at most `ctx` tokens, some of them trained. */
 export interface SftSequence {
@@ -130,19 +93,9 @@ function addRow(
 }
 
 function renderLine(path: string, line: JsonLine, options: SftRowsOptions): RenderedSequence[] {
-  const value = withParsedTools(parseObject(path, line));
-  const parsed = rowSchema.safeParse(value);
-  const listed = toolsSchema.safeParse({ tools: value.tools });
-  const issue = parsed.error?.issues[0] ?? listed.error?.issues[0];
+  const trace = parseTrace(path, line);
   try {
-    if (issue) {
-      throw new Error(describe(value, issue));
-    }
-    return renderRow(
-      parsed.data!,
-      (listed.data?.tools ?? []).map((tool) => openAiTool(tool as ToolDefinition)),
-      options,
-    );
+    return renderTrace(trace, options);
   } catch (error) {
     const message = `Cannot read ${path}:${line.line}: ${(error as Error).message}`;
     if (error instanceof ServiceError && error.details.limit !== undefined) {
@@ -153,39 +106,21 @@ function renderLine(path: string, line: JsonLine, options: SftRowsOptions): Rend
   }
 }
 
-/** The tools of TRL's datasets are JSON text. */
-function withParsedTools(value: Record<string, unknown>): Record<string, unknown> {
-  if (typeof value.tools !== "string") return value;
-  try {
-    return { ...value, tools: parseJson(value.tools) };
-  } catch {
-    return value;
-  }
-}
-
-/** The issue of the form that the row means to have, where its keys tell. */
-function describe(value: Record<string, unknown>, issue: z.core.$ZodIssue): string {
-  if (issue.path.length > 0 || issue.code !== "invalid_union") return describeIssue(issue, value);
-  const first = "messages" in value ? issue.errors[0]?.[0] : undefined;
-  return first ? describeIssue(first, value) : issue.message;
-}
-
-function renderRow(
-  row: z.output<typeof rowSchema>,
-  row_tools: ToolDefinition[],
+function renderTrace(
+  { content, tools }: Trace,
   { renderer, train_on, variables }: SftRowsOptions,
 ): RenderedSequence[] {
-  const render = { tools: row_tools, variables };
-  if ("text" in row) return [renderPlainText(renderer.tokenizer, row.text as string)];
-  if ("messages" in row) {
-    return renderConversation(renderer, { messages: row.messages as ChatMessage[], train_on }, render);
+  const render = { tools, variables };
+  if ("text" in content) return [renderPlainText(renderer.tokenizer, content.text)];
+  if ("messages" in content) {
+    return renderConversation(renderer, { messages: content.messages, train_on }, render);
   }
-  const { prompt, completion } = row;
+  const { prompt, completion } = content;
   if (typeof prompt === "string") return [renderCompletion(renderer.tokenizer, prompt, completion as string)];
-  const whole = [...prompt, ...completion as ChatMessage[]] as ChatMessage[];
+  const messages = [...prompt, ...completion as ChatMessage[]];
   return renderConversation(
     renderer,
-    { messages: whole, train_on, first_trained_message: prompt.length },
+    { messages, train_on, first_trained_message: prompt.length },
     render,
   );
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Transcript } from "../agent/transcript.ts";
+import type { Transcript } from "../agent/results/transcript.ts";
 import { ServiceError } from "../core/errors.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";

@@ -1,6 +1,6 @@
 /** Conversations of an evaluation on a terminal. */
 
-import type { Transcript, TranscriptTurn } from "../agent/transcript.ts";
+import type { Transcript, TranscriptTurn } from "../agent/results/transcript.ts";
 import { printable } from "../core/text.ts";
 import { styled, type Terminal } from "./terminal.ts";
 

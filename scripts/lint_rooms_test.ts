@@ -52,7 +52,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
     "data/x.ts": ["core", "config", "data"],
     "kernels/x.ts": ["core", "kernels"],
     "trainer/engine/x.ts": ["core", "config", "kernels", ...doors, "engine", "model"],
-    "agent/x.ts": ["core", "config", "data", ...doors, "agent"],
+    "agent/results/x.ts": ["core", "config", "data", ...doors, "agent"],
     "runs/process/x.ts": ["core", "config", "data", ...doors, "agent", "runs"],
     "server/x.ts": ["core", "config", "runs", "server"],
     "ui/x.ts": ["ui", "api"],

@@ -1,8 +1,8 @@
 /** What a disk that fills up costs a run: the update under way, and never what is on it. */
 
 import assert from "node:assert/strict";
-import { ObserveWriter, readIndex } from "../agent/observe.ts";
-import { testGroup } from "../agent/rollout/test_groups.ts";
+import { ObserveWriter, readIndex } from "../agent/results/observe.ts";
+import { testGroup } from "../agent/rollout/testing_groups.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { MORE, startTestRun, type TestRunOptions } from "../runs/testing/run.ts";

@@ -1,31 +1,8 @@
 /** Where tools have their effects and a task its reward: one environment per trajectory. */
 
-import type { ToolFunction } from "../../core/chat.ts";
 import type { Scenario } from "../../data/scenario.ts";
-import type { VerificationRecord } from "../rollout/trajectory.ts";
-
-/** A call that the model made, parsed and checked against the tool's parameters. */
-export interface ToolCall {
-  id: string;
-  name: string;
-  arguments: Record<string, unknown>;
-}
-
-export interface CallAnswer {
-  /** What the model is shown; null: nothing (a call that ends the trajectory). */
-  result: string | null;
-  /** A step reward. */
-  reward: number | null;
-  /** The trajectory is over. */
-  done: boolean;
-}
-
-/** The tools of one scenario, known before any environment is acquired: a group's prompt is rendered from them. */
-export interface ToolCatalog {
-  name: string;
-  version: string;
-  tools: ToolFunction[];
-}
+import type { ToolCatalog, ToolHost } from "../tools/tool_host.ts";
+import type { VerificationRecord } from "../trajectory/trajectory.ts";
 
 export interface VerifyAnswer {
   /** The terminal reward; null when this scenario has nothing to verify, or the verification failed. */
@@ -39,9 +16,7 @@ export interface VerifyAnswer {
 }
 
 /** One trajectory's environment. */
-export interface Environment {
-  /** @throws {ServiceError} `tool_failed` when the tool broke; an error that the model may see is a result. */
-  call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
+export interface Environment extends ToolHost {
   /** Grades what the trajectory left behind. @throws {ServiceError} `environment_failed`. */
   verify(signal: AbortSignal): Promise<VerifyAnswer>;
   /** Gives everything back; never throws, and a second call does nothing. */
@@ -53,7 +28,8 @@ export interface EnvironmentFactory {
   readonly type: "container" | "local" | "http";
   /** What a single tool call may take, whether or not the tool heeds its signal. */
   readonly call_timeout_ms: number;
-  catalog(scenario: Scenario): ToolCatalog;
+  /** @throws {ServiceError} `data_invalid`, `not_built`; `environment_failed` when whoever knows them gives no answer. */
+  catalog(scenario: Scenario): Promise<ToolCatalog>;
   /** Whether the environment itself can tell success from failure on this scenario. */
   canVerify(scenario: Scenario): boolean;
   /** @throws {ServiceError} `environment_failed`. */

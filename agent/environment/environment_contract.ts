@@ -4,7 +4,7 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
-import type { VerificationRecord } from "../rollout/trajectory.ts";
+import type { VerificationRecord } from "../trajectory/trajectory.ts";
 import type { Environment, EnvironmentFactory, VerifyAnswer } from "./environment.ts";
 
 export interface TestedEnvironments {

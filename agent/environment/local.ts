@@ -5,17 +5,10 @@ import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
 import { runFilesTool } from "../tools/builtin/files.ts";
+import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
 import { type CommandResult, runCommand } from "./command.ts";
-import type {
-  AcquireOptions,
-  CallAnswer,
-  Environment,
-  EnvironmentFactory,
-  ToolCall,
-  ToolCatalog,
-  VerifyAnswer,
-} from "./environment.ts";
+import type { AcquireOptions, Environment, EnvironmentFactory, VerifyAnswer } from "./environment.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
 import { removeFolder, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
@@ -45,7 +38,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
   return {
     type: "local",
     call_timeout_ms: options.limits.exec_timeout_secs * 1000,
-    catalog: (scenario): ToolCatalog => toolsetOf(scenario, options),
+    catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
     canVerify: (scenario) => scenario.env?.verify != null,
     acquire: (scenario, acquire) => LocalEnvironment.acquire({ scenario, options, acquire }),
   };

@@ -38,19 +38,20 @@ Deno.test("local environments need allow_unsandboxed", () => {
   throws(() => localEnvironments(options({ allow_unsandboxed: false })), /set allow_unsandboxed = true/);
 });
 
-Deno.test("a scenario gets the toolset it names, else the default", () => {
+Deno.test("a scenario gets the toolset it names, else the default", async () => {
   const offered = localEnvironments(options());
-  equal(offered.catalog(scenarioWith({})).name, "files");
+  equal((await offered.catalog(scenarioWith({}))).name, "files");
   const none = scenarioWith({ toolset: undefined });
-  throws(() => offered.catalog(none), /scenario "s" \(line 1\): it names no toolset and .* no default/);
-  equal(localEnvironments(options({ tools: { default: "files" } })).catalog(none).name, "files");
+  await rejects(offered.catalog(none), /scenario "s" \(line 1\): it names no toolset and .* no default/);
+  const with_default = localEnvironments(options({ tools: { default: "files" } }));
+  equal((await with_default.catalog(none)).name, "files");
   const other = scenarioWith({ toolset: "python" });
   // Advice to offer it would lead to the next refusal.
-  throws(() => offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
+  await rejects(offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
   const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
-  throws(() => unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);
+  await rejects(unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);
   const python = localEnvironments(options({ scenario_toolsets: ["python"] }));
-  throws(() => python.catalog(other), { code: "not_built" });
+  await rejects(python.catalog(other), { code: "not_built" });
 });
 
 Deno.test({

@@ -1,8 +1,8 @@
 /** From rewards to the advantage of every token, within a group. */
 
-import type { Group } from "./group.ts";
+import type { Group } from "../trajectory/group.ts";
+import { isTruncated, type Trajectory } from "../trajectory/trajectory.ts";
 import { survivors } from "./reward.ts";
-import { isTruncated, type Trajectory } from "./trajectory.ts";
 
 export type AdvantageKind = "leave_one_out" | "mean" | "mean_std";
 

@@ -1,15 +1,15 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
+import type { Group } from "../trajectory/group.ts";
 import { type AdvantageKind, assignAdvantages } from "./advantage.ts";
-import type { Group } from "./group.ts";
-import { settleRewards } from "./reward.ts";
-import { rewardedGroup, testGroup, type TestMember } from "./test_groups.ts";
+import { applyTruncation } from "./reward.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./testing_groups.ts";
 
 function advantages(members: TestMember[], kind: AdvantageKind = "leave_one_out"): number[][] {
   return settled(testGroup(members), kind).members.map((member) => member.turn_advantages);
 }
 
 function settled(group: Group, kind: AdvantageKind = "leave_one_out"): Group {
-  settleRewards(group, "min_reward");
+  applyTruncation(group, "min_reward");
   assignAdvantages(group, kind);
   return group;
 }

@@ -3,12 +3,13 @@
 import type { Message } from "../../core/chat.ts";
 import { streamKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
-import { boundary, BoundaryFailure } from "../boundary.ts";
-import type { Environment, ToolCatalog } from "../environment/environment.ts";
-import { FragmentRecorder } from "./fragments.ts";
+import type { Environment } from "../environment/environment.ts";
+import { composeTools, type ToolCatalog } from "../tools/tool_host.ts";
+import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
+import { FragmentRecorder } from "../trajectory/fragments.ts";
+import { isFailed, isTruncated, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
-import { isFailed, isTruncated, type StopReason, type Trajectory } from "./trajectory.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
 
 /** What the members of a group have in common. */
@@ -253,7 +254,7 @@ class Episode {
     const trajectory = this.#trajectory, turn = trajectory.turns.at(-1)!;
     const started = rollout.clock.monotonic_ms();
     const answered = await answerCalls(turn.turn, parsed, {
-      environment,
+      host: composeTools([{ tools: prompt.catalog.tools, host: environment }]),
       tools: prompt.catalog.tools,
       clock: rollout.clock,
       call_timeout_ms: rollout.environment.call_timeout_ms,

@@ -1,7 +1,8 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
-import { streamKey } from "../../core/random.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { streamKey } from "../../core/random.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
+import type { StopReason, Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, turnStream } from "./episode.ts";
 import { rolloutGroups } from "./scheduler.ts";
 import {
@@ -14,7 +15,6 @@ import {
   textTokens,
   turnTokens,
 } from "./testing.ts";
-import type { StopReason, Trajectory } from "./trajectory.ts";
 
 /** Runs one episode whose turns are given as texts, and checks that nothing stays open. */
 async function episode(turns: string[], more: TestRollout = {}): Promise<Trajectory> {

@@ -1,8 +1,8 @@
 /** From rolled-out groups to groups that can be learned from. */
 
+import type { Group } from "../trajectory/group.ts";
 import { type AdvantageKind, assignAdvantages } from "./advantage.ts";
-import type { Group } from "./group.ts";
-import { checkLost, settleRewards } from "./reward.ts";
+import { applyTruncation, checkLost } from "./reward.ts";
 
 /** Keys of `[agent]`. */
 export interface GradingSettings {
@@ -21,7 +21,7 @@ export interface GradingSettings {
  */
 export function finishGroups(groups: readonly Group[], settings: GradingSettings): void {
   for (const group of groups) {
-    settleRewards(group, settings.truncation);
+    applyTruncation(group, settings.truncation);
     if (group.status === "kept") assignAdvantages(group, settings.advantage);
   }
   checkLost(groups, settings);

@@ -1,11 +1,11 @@
 import { deepEqual, ok } from "node:assert/strict";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import type { Group } from "../trajectory/group.ts";
+import { tokenRows } from "../trajectory/trajectory.ts";
 import { finishGroups } from "./finish_groups.ts";
-import type { Group } from "./group.ts";
 import { rolloutGroups } from "./scheduler.ts";
 import { testEnvironments, testRollout, testScenarios, TextChat } from "./testing.ts";
 import { attachLogprobs, recordMeasures, samplerLogprobs, trainingSamples } from "./training_samples.ts";
-import { tokenRows } from "./trajectory.ts";
 
 const LOSS = {
   type: "policy",

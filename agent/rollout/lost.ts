@@ -1,7 +1,7 @@
 /** Which attempts came to nothing, and why: what an update lost, and what an evaluation could not try. */
 
-import type { Group } from "./group.ts";
-import type { Failure, Trajectory, TurnRecord } from "./trajectory.ts";
+import type { Group } from "../trajectory/group.ts";
+import type { Failure, Trajectory, TurnRecord } from "../trajectory/trajectory.ts";
 
 /** Attempts by reason; a reason that there was not is left out. */
 export type ReasonCounts = Record<string, number>;

@@ -1,11 +1,10 @@
 import { deepEqual, equal } from "node:assert/strict";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { breakReasons, brokenBy, firstFailure, lostReasons, reasonsText } from "./lost.ts";
 import { earnedReward } from "./reward.ts";
 import { rolloutGroups } from "./scheduler.ts";
-import { rewardedGroup, testGroup } from "./test_groups.ts";
 import {
   callText,
   testEnvironments,
@@ -14,6 +13,7 @@ import {
   testScenarios,
   turnTokens,
 } from "./testing.ts";
+import { rewardedGroup, testGroup } from "./testing_groups.ts";
 
 /** One attempt that says these turns. */
 async function attempt(turns: string[], more: TestRollout = {}) {

@@ -1,9 +1,15 @@
 /** What an update's rollouts tell of themselves. Every mean is over trajectories first: long ones do not weigh more. */
 
-import type { Group } from "./group.ts";
+import type { Group } from "../trajectory/group.ts";
+import {
+  actionTokens,
+  isFailed,
+  isTruncated,
+  STOP_REASONS,
+  type Trajectory,
+} from "../trajectory/trajectory.ts";
 import { brokenBy } from "./lost.ts";
 import { earnedReward, meanActionTokens, passed, survivors } from "./reward.ts";
-import { actionTokens, isFailed, isTruncated, STOP_REASONS, type Trajectory } from "./trajectory.ts";
 
 export type RolloutMetrics = Record<string, number>;
 

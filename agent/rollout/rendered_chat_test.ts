@@ -45,7 +45,7 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
   }
   const results = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
   const environment = testEnvironments();
-  environment.catalog = () => toolsetByName("files");
+  environment.catalog = () => Promise.resolve(toolsetByName("files"));
   environment.acquire = () =>
     Promise.resolve({
       call: ({ name }) =>

@@ -1,9 +1,9 @@
 /** From what environments gave to the rewards that members are compared by. */
 
 import { ServiceError } from "../../core/errors.ts";
-import type { Group } from "./group.ts";
+import type { Group } from "../trajectory/group.ts";
+import { actionTokens, isTruncated, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import { brokenBy, firstFailure, lostMembers, lostReasons, reasonsText } from "./lost.ts";
-import { actionTokens, isTruncated, type StopReason, type Trajectory } from "./trajectory.ts";
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
@@ -34,7 +34,7 @@ export function earnedReward(trajectory: Trajectory): number | null {
  * of the complete members: its terminal part becomes `min_total − Σ step_rewards`, so that its steps keep their
  * returns. A group with fewer than two members left, or that nothing graded, is dropped with all of them.
  */
-export function settleRewards(group: Group, truncation: "drop" | "min_reward"): void {
+export function applyTruncation(group: Group, truncation: "drop" | "min_reward"): void {
   for (const member of group.members) {
     if (truncation === "drop" && isTruncated(member.stop_reason)) member.status = "dropped";
   }

@@ -1,8 +1,8 @@
 import { deepEqual, equal, ok, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { finishGroups } from "./finish_groups.ts";
-import { checkLost, earnedReward, lostFraction, passed, settleRewards } from "./reward.ts";
-import { rewardedGroup, testGroup, type TestMember } from "./test_groups.ts";
+import { applyTruncation, checkLost, earnedReward, lostFraction, passed } from "./reward.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./testing_groups.ts";
 
 const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
 
@@ -58,7 +58,7 @@ Deno.test("fewer than two survivors take their group along", () => {
 
 Deno.test("a group that nothing graded is dropped", () => {
   const group = { ...rewardedGroup([1, 0]), graded_by: null };
-  settleRewards(group, "drop");
+  applyTruncation(group, "drop");
   equal(group.status, "judge_failed");
   equal(lostFraction([group]), 1);
 });

@@ -3,10 +3,10 @@
 import type { Message } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
+import type { Group } from "../trajectory/group.ts";
+import type { Trajectory } from "../trajectory/trajectory.ts";
 import { type EpisodePrompt, runEpisode } from "./episode.ts";
-import type { Group } from "./group.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
-import type { Trajectory } from "./trajectory.ts";
 
 /** One scenario's members on their way. */
 interface GroupInProgress {
@@ -142,7 +142,7 @@ class Scheduler {
 
   async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {
     const { chat, engine, environment, settings, adapter } = this.#options;
-    const catalog = environment.catalog(scenario);
+    const catalog = await environment.catalog(scenario);
     const messages = promptMessages(scenario, settings.system_suffix);
     const tokens = chat.promptTokens(messages, catalog.tools);
     if (tokens.length >= settings.max_trajectory_tokens) return { messages, tokens, catalog, sequence: null };

@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
-import type { Group } from "./group.ts";
+import type { Group } from "../trajectory/group.ts";
 import { promptMessages, rolloutGroups, rolloutNews } from "./scheduler.ts";
 import {
   callText,

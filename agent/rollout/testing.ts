@@ -5,7 +5,8 @@ import { ManualClock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { CallAnswer, Environment, EnvironmentFactory, ToolCall } from "../environment/environment.ts";
+import type { Environment, EnvironmentFactory } from "../environment/environment.ts";
+import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
 
@@ -103,7 +104,7 @@ export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvi
     type: "local",
     call_timeout_ms: options.call_timeout_ms ?? 1000,
     open: 0,
-    catalog: () => ({ name: "test", version: "1", tools: TEST_TOOLS }),
+    catalog: () => Promise.resolve({ name: "test", version: "1", tools: TEST_TOOLS }),
     canVerify: () => true,
     async acquire(scenario, { seed }): Promise<Environment> {
       await options.acquire?.(scenario, seed);

@@ -2,14 +2,14 @@
 
 import type { Message, MessageToolCall, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
-import { boundary, BoundaryFailure } from "../boundary.ts";
-import type { CallAnswer, Environment, ToolCall } from "../environment/environment.ts";
+import type { CallAnswer, ToolCall, ToolHost } from "../tools/tool_host.ts";
 import { checkCall } from "../tools/toolset.ts";
+import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
+import type { CallRecord } from "../trajectory/trajectory.ts";
 import type { ParsedCall, ParsedTurn } from "./chat_format.ts";
-import type { CallRecord } from "./trajectory.ts";
 
 export interface CallContext {
-  environment: Environment;
+  host: ToolHost;
   tools: readonly ToolFunction[];
   clock: Clock;
   call_timeout_ms: number;
@@ -75,13 +75,13 @@ function newRecord(id: string, index: number, call: ParsedCall): CallRecord {
 }
 
 async function execute(record: CallRecord, context: CallContext): Promise<void> {
-  const { environment, clock, signal, call_timeout_ms } = context;
+  const { host, clock, signal, call_timeout_ms } = context;
   const started = clock.monotonic_ms();
   const call: ToolCall = { id: record.id, name: record.name, arguments: record.arguments! };
   try {
     const answer = await boundary(
       { name: "tool", clock, signal, timeout_ms: call_timeout_ms },
-      async (inner) => checkAnswer(await environment.call(call, inner)),
+      async (inner) => checkAnswer(await host.call(call, inner)),
     );
     record.result = answer.done ? answer.result : answer.result ?? "";
     record.reward = answer.reward;

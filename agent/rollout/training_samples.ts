@@ -3,8 +3,8 @@
 import { assert } from "../../core/errors.ts";
 import type { RandomStream } from "../../core/random.ts";
 import type { SampleMeasure, TrainingSample } from "../../trainer/engine/protocol.ts";
-import type { Group } from "./group.ts";
-import type { Fragment, Trajectory } from "./trajectory.ts";
+import type { Group } from "../trajectory/group.ts";
+import type { Fragment, Trajectory } from "../trajectory/trajectory.ts";
 
 /** Keys of `[agent]` that the loss and its rows depend on. */
 export interface BatchSettings {

@@ -1,10 +1,11 @@
 import { deepEqual, equal, notDeepEqual, throws } from "node:assert/strict";
 import { RandomStream } from "../../core/random.ts";
+import { FragmentRecorder } from "../trajectory/fragments.ts";
+import type { Group } from "../trajectory/group.ts";
+import { tokenRows } from "../trajectory/trajectory.ts";
 import { assignAdvantages } from "./advantage.ts";
-import { FragmentRecorder } from "./fragments.ts";
-import type { Group } from "./group.ts";
-import { settleRewards } from "./reward.ts";
-import { rewardedGroup, testGroup } from "./test_groups.ts";
+import { applyTruncation } from "./reward.ts";
+import { rewardedGroup, testGroup } from "./testing_groups.ts";
 import {
   attachLogprobs,
   recordMeasures,
@@ -14,7 +15,6 @@ import {
   tokenBudget,
   trainingSamples,
 } from "./training_samples.ts";
-import { tokenRows } from "./trajectory.ts";
 
 const SETTINGS = {
   max_turns: 3,
@@ -26,7 +26,7 @@ const SETTINGS = {
 
 function settled(...groups: Group[]): Group[] {
   for (const group of groups) {
-    settleRewards(group, "drop");
+    applyTruncation(group, "drop");
     if (group.status === "kept") assignAdvantages(group, "leave_one_out");
   }
   return groups;

@@ -1,8 +1,8 @@
 /** What the loop of updates and an algorithm know of each other. */
 
-import type { ScenarioOutcome } from "../../agent/evaluate.ts";
+import type { ScenarioOutcome } from "../../agent/results/evaluate.ts";
+import type { Transcript } from "../../agent/results/transcript.ts";
 import type { ReasonCounts, ScenarioFailure } from "../../agent/rollout/lost.ts";
-import type { Transcript } from "../../agent/transcript.ts";
 import type { HistoryEntry } from "../directory/checkpoint.ts";
 import type { ActivityFeed } from "../record/activity.ts";
 import type { EvaluationRecord } from "../record/evaluation_record.ts";

@@ -1,6 +1,6 @@
 /** What a run is doing between two events. Nothing of it is kept: it is for whoever watches. */
 
-import type { Group } from "../../agent/rollout/group.ts";
+import type { Group } from "../../agent/trajectory/group.ts";
 
 /**
  * The work under way. `update` counts from 1; `done` of `total` are attempts that have ended, or rows that were scored.

@@ -1,11 +1,11 @@
 /** The events of a run: one JSON line each in `events.jsonl`, numbered 1, 2, … without gaps. */
 
-import type { ScenarioOutcome } from "../../agent/evaluate.ts";
+import type { ScenarioOutcome } from "../../agent/results/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../../agent/rollout/lost.ts";
-import type { RunWarning } from "./warning.ts";
 import type { PairedDifference } from "./paired_comparison.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { Interval } from "./statistics.ts";
+import type { RunWarning } from "./warning.ts";
 
 /** The run changed its state, or went on after a restart. */
 export interface StateEvent {

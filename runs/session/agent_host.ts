@@ -2,10 +2,10 @@
 
 import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
 import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
-import type { Group } from "../../agent/rollout/group.ts";
 import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
 import { rolloutNews } from "../../agent/rollout/scheduler.ts";
 import { generateTurn } from "../../agent/rollout/turn_generation.ts";
+import type { Group } from "../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../config/derive.ts";
 import type { Message, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";

@@ -1,11 +1,12 @@
 /** The agent worker: rollouts, tools and environments, called over a port. */
 
+import { configuredEnvironments } from "../../agent/environment/configured.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
-import { chatOf, environmentsOf, loadModelParts } from "./model_parts.ts";
+import { chatOf, loadModelParts } from "./model_parts.ts";
 
 /** What the supervisor hands over beside the ports. */
 export interface AgentStart {
@@ -36,7 +37,7 @@ async function openHost({ config, workspaces }: AgentStart, engine: EngineClient
     engine,
     chat: chatOf(parts),
     max_context: config.training.ctx,
-    environment: environmentsOf(config, { clock, workspaces }),
+    environment: configuredEnvironments(config, { clock, workspaces }),
     clock,
   });
 }

@@ -1,12 +1,9 @@
 /** What a run needs of its model file beside the weights: header facts, tokenizer and chat template. */
 
-import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
-import { localEnvironments } from "../../agent/environment/local.ts";
 import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
-import type { ResolvedAgent, ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedAgent } from "../../config/derive.ts";
 import { ALGORITHM_SECTIONS } from "../../config/run.ts";
 import type { RunConfig } from "../../config/schema.ts";
-import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
@@ -91,25 +88,4 @@ function headerFacts(file: GgufFile): { context_length: number; vocabulary: numb
 
 export function chatOf({ renderer, probe, variables }: ModelParts): RenderedChat {
   return new RenderedChat({ renderer, probe, variables });
-}
-
-/** The environments of `[agent.environment]`; null where nothing is rolled out. */
-export function environmentsOf(
-  config: Pick<ResolvedConfig, "agent">,
-  { clock, workspaces }: { clock: Clock; workspaces: string },
-): EnvironmentFactory | null {
-  const environment = config.agent?.environment;
-  if (!environment) return null;
-  if (environment.type !== "local") {
-    throw new ServiceError(
-      "not_built",
-      `Cannot use agent.environment.type = "${environment.type}": not in this build`,
-    );
-  }
-  return localEnvironments({
-    ...environment,
-    limits: { exec_timeout_secs: environment.limits.exec_timeout_secs },
-    clock,
-    directory: workspaces,
-  });
 }

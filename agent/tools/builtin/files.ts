@@ -1,7 +1,7 @@
 /** The toolset `files`: read, write and list files of a workspace, and submit. */
 
 import type { ToolFunction } from "../../../core/chat.ts";
-import type { CallAnswer, ToolCall } from "../../environment/environment.ts";
+import type { CallAnswer, ToolCall } from "../tool_host.ts";
 
 const path = { type: "string" };
 

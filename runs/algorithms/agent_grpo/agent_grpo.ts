@@ -1,7 +1,6 @@
 /** `algorithm = "agent_grpo"`: rollouts of tool-calling episodes, rewards within groups, optimiser steps. */
 
 import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
-import type { Group } from "../../../agent/rollout/group.ts";
 import { brokenBy, firstFailure, lostReasons } from "../../../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
 import { earnedReward, passed } from "../../../agent/rollout/reward.ts";
@@ -14,7 +13,8 @@ import {
   type TrainingBatch,
   trainingSamples,
 } from "../../../agent/rollout/training_samples.ts";
-import { actionTokens } from "../../../agent/rollout/trajectory.ts";
+import type { Group } from "../../../agent/trajectory/group.ts";
+import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
 import type { ResolvedAgent, ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Group } from "../../../agent/rollout/group.ts";
-import { testMember } from "../../../agent/rollout/test_groups.ts";
-import { actionTokens } from "../../../agent/rollout/trajectory.ts";
+import { testMember } from "../../../agent/rollout/testing_groups.ts";
+import type { Group } from "../../../agent/trajectory/group.ts";
+import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
 import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
 import { skipSteps } from "../../testing/run.ts";

@@ -1,10 +1,10 @@
 /** `algorithm = "agent_grpo"` as an entry of the registry. */
 
-import { ObserveWriter } from "../../../agent/observe.ts";
+import { ObserveWriter } from "../../../agent/results/observe.ts";
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
-import type { AlgorithmDefinition } from "../definition.ts";
 import { POLICY } from "../algorithm.ts";
+import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { readScenarioData } from "./scenario_data.ts";
 

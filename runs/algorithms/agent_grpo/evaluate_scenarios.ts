@@ -1,9 +1,9 @@
 /** The held-out pass rate, with its uncertainty and every scenario's outcome. */
 
-import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/evaluate.ts";
-import type { Group } from "../../../agent/rollout/group.ts";
+import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/results/evaluate.ts";
+import { chooseTranscripts } from "../../../agent/results/transcript.ts";
 import { reasonsText } from "../../../agent/rollout/lost.ts";
-import { chooseTranscripts } from "../../../agent/transcript.ts";
+import type { Group } from "../../../agent/trajectory/group.ts";
 import type { ResolvedEvaluation } from "../../../config/derive.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import type { Scenario } from "../../../data/scenario.ts";

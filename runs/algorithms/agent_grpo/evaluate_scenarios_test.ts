@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Group } from "../../../agent/rollout/group.ts";
-import { testGroup, type TestMember } from "../../../agent/rollout/test_groups.ts";
 import { testScenarios } from "../../../agent/rollout/testing.ts";
+import { testGroup, type TestMember } from "../../../agent/rollout/testing_groups.ts";
+import type { Group } from "../../../agent/trajectory/group.ts";
 import { evaluationMetrics } from "../../process/training_loop.ts";
 import type { AgentHost, RolloutRequest } from "../../session/agent_host.ts";
 import { evaluateScenarios, evaluationOf, passRate } from "./evaluate_scenarios.ts";

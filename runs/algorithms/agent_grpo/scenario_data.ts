@@ -1,11 +1,12 @@
 /** The scenarios of a run, and whether they can be tried, rendered and graded. */
 
+import { configuredEnvironments } from "../../../agent/environment/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";
-import { environmentsOf, type ModelParts } from "../../session/model_parts.ts";
+import type { ModelParts } from "../../session/model_parts.ts";
 import { checkTemplate } from "./template_check.ts";
 
 export interface ScenarioData {
@@ -22,23 +23,26 @@ export interface ScenarioData {
  */
 export async function readScenarioData(config: ResolvedConfig, parts: ModelParts): Promise<ScenarioData> {
   const { evaluation } = config, { scenarios: path } = config.agent!;
-  const environments = environmentsOf(config, { clock: systemClock, workspaces: config.run.directory })!;
+  const environments = configuredEnvironments(config, {
+    clock: systemClock,
+    workspaces: config.run.directory,
+  })!;
   const scenarios = await readScenarios(path);
-  checkTraining(scenarios, { config, environments });
-  checkTemplate({ path, scenarios }, { config, parts, environments });
+  await checkTraining(scenarios, { config, environments });
+  await checkTemplate({ path, scenarios }, { config, parts, environments });
   if (!evaluation) return { scenarios, heldout: null };
   const heldout = await readScenarios(evaluation.data);
-  checkCatalogs(evaluation.data, heldout, environments);
+  await checkCatalogs(evaluation.data, heldout, environments);
   checkVerifiable(evaluation.data, heldout, (scenario) => environments.canVerify(scenario));
-  checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
+  await checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
   return { scenarios, heldout };
 }
 
 /** Scenarios must be enough for an update, have tools, and be gradable by something. */
-function checkTraining(
+async function checkTraining(
   scenarios: readonly Scenario[],
   { config, environments }: { config: ResolvedConfig; environments: EnvironmentFactory },
-): void {
+): Promise<void> {
   const { scenarios: path, scenarios_per_update } = config.agent!;
   if (scenarios.length < scenarios_per_update) {
     throw new ServiceError(
@@ -47,7 +51,7 @@ function checkTraining(
         `(${scenarios_per_update})`,
     );
   }
-  checkCatalogs(path, scenarios, environments);
+  await checkCatalogs(path, scenarios, environments);
   if (environments.type === "http") return;
   const ungraded = scenarios.find((scenario) => !environments.canVerify(scenario));
   if (!ungraded) return;
@@ -60,14 +64,14 @@ function checkTraining(
 }
 
 /** Every scenario must get its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line. */
-function checkCatalogs(
+async function checkCatalogs(
   path: string,
   scenarios: readonly Scenario[],
   environments: EnvironmentFactory,
-): void {
+): Promise<void> {
   for (const scenario of scenarios) {
     try {
-      environments.catalog(scenario);
+      await environments.catalog(scenario);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       const { id, line } = scenario;

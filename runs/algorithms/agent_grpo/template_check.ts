@@ -12,18 +12,18 @@ import { chatOf, type ModelParts, templateFile, withTemplateNamed } from "../../
  *
  * @throws {ServiceError} `template_failed`, naming the scenario and the template's file.
  */
-export function checkTemplate(
+export async function checkTemplate(
   data: { path: string; scenarios: readonly Scenario[] },
   { config, parts, environments }: {
     config: ResolvedConfig;
     parts: ModelParts;
     environments: EnvironmentFactory;
   },
-): void {
+): Promise<void> {
   const chat = chatOf(parts);
   const seen = new Set<string>();
   for (const scenario of data.scenarios) {
-    const { name, tools } = environments.catalog(scenario);
+    const { name, tools } = await environments.catalog(scenario);
     const kind = JSON.stringify([scenario.system, name]);
     if (seen.has(kind)) continue;
     seen.add(kind);

@@ -1,7 +1,7 @@
 /** Updates of agentic GRPO without a GPU or workers, and what they asked of their engine. */
 
-import type { Group } from "../../../agent/rollout/group.ts";
 import { testScenarios } from "../../../agent/rollout/testing.ts";
+import type { Group } from "../../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../../config/derive.ts";
 import { ManualClock } from "../../../core/clock.ts";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";

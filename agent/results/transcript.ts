@@ -1,10 +1,10 @@
 /** Attempts as a person reads them: the conversation, what graded it, and why it ended. */
 
-import type { Message } from "../core/chat.ts";
+import type { Message } from "../../core/chat.ts";
+import { passed } from "../rollout/reward.ts";
+import type { Group } from "../trajectory/group.ts";
+import type { Trajectory } from "../trajectory/trajectory.ts";
 import type { ScenarioOutcome } from "./evaluate.ts";
-import type { Group } from "./rollout/group.ts";
-import { passed } from "./rollout/reward.ts";
-import type { Trajectory } from "./rollout/trajectory.ts";
 
 /** Plain data, as `svc eval --json` gives it. */
 export interface Transcript extends Pick<Trajectory, "stop_reason" | "failure" | "verification"> {

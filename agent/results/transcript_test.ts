@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { rolloutGroups } from "../rollout/scheduler.ts";
+import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "../rollout/testing.ts";
 import { summarizeEvaluation } from "./evaluate.ts";
-import { rolloutGroups } from "./rollout/scheduler.ts";
-import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "./rollout/testing.ts";
 import { chooseTranscripts } from "./transcript.ts";
 
 const SAY = callText("say", { text: "hi" });

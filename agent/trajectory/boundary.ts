@@ -1,7 +1,7 @@
 /** The line between the run and what it does not control: a failure is attributed here, once. */
 
-import type { Clock } from "../core/clock.ts";
-import type { Failure } from "./rollout/trajectory.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Failure } from "./trajectory.ts";
 
 /** `failed`: it threw; `timeout`: its own limit passed; `cancelled`: whoever called it gave up. */
 export type BoundaryBreak = "failed" | "timeout" | "cancelled";

@@ -1,7 +1,7 @@
 /** The texts of a group: cut to a length, or left out. */
 
-import type { Message } from "../core/chat.ts";
-import type { Group } from "./rollout/group.ts";
+import type { Message } from "../../core/chat.ts";
+import type { Group } from "../trajectory/group.ts";
 
 /** A copy in which every text of messages, turns, calls and results has at most `max_chars` characters; 0: all. */
 export function capTexts(group: Group, max_chars: number): Group {

@@ -1,11 +1,11 @@
 /** The observe directory: what a run's trajectories looked like, for whoever looks later. */
 
 import { join } from "node:path";
-import { type Clock, timestamp } from "../core/clock.ts";
-import { doing, ServiceError, systemError } from "../core/errors.ts";
-import { makeFolder, writeFileAtomic } from "../core/files.ts";
-import type { Group } from "./rollout/group.ts";
-import { earnedReward, survivors } from "./rollout/reward.ts";
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { doing, ServiceError, systemError } from "../../core/errors.ts";
+import { makeFolder, writeFileAtomic } from "../../core/files.ts";
+import { earnedReward, survivors } from "../rollout/reward.ts";
+import type { Group } from "../trajectory/group.ts";
 import { capTexts, withoutTexts } from "./observe_texts.ts";
 
 /** Version of the form of both kinds of file. */

@@ -1,8 +1,14 @@
 /** Groups as rollouts leave them, made by hand for tests. */
 
-import { FragmentRecorder } from "./fragments.ts";
-import type { Group } from "./group.ts";
-import { isFailed, isTruncated, type StopReason, type Trajectory, type TurnRecord } from "./trajectory.ts";
+import { FragmentRecorder } from "../trajectory/fragments.ts";
+import type { Group } from "../trajectory/group.ts";
+import {
+  isFailed,
+  isTruncated,
+  type StopReason,
+  type Trajectory,
+  type TurnRecord,
+} from "../trajectory/trajectory.ts";
 
 export interface TestMember {
   stop_reason?: StopReason;

@@ -1,8 +1,8 @@
 /** Evaluation: attempts at scenarios, graded by the environment, learnt from by nobody. */
 
-import type { Group } from "./rollout/group.ts";
-import { breakReasons, firstFailure, type ReasonCounts, type ScenarioFailure } from "./rollout/lost.ts";
-import { earnedReward, passed } from "./rollout/reward.ts";
+import { breakReasons, firstFailure, type ReasonCounts, type ScenarioFailure } from "../rollout/lost.ts";
+import { earnedReward, passed } from "../rollout/reward.ts";
+import type { Group } from "../trajectory/group.ts";
 
 /** What the attempts at one scenario came to; lists are in the order of the attempts. */
 export interface ScenarioOutcome {

@@ -1,9 +1,9 @@
 import { deepEqual, equal, notDeepEqual } from "node:assert/strict";
-import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { rolloutGroups } from "../rollout/scheduler.ts";
+import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "../rollout/testing.ts";
+import { testGroup } from "../rollout/testing_groups.ts";
 import { summarizeEvaluation } from "./evaluate.ts";
-import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "./rollout/testing.ts";
-import { rolloutGroups } from "./rollout/scheduler.ts";
-import { testGroup } from "./rollout/test_groups.ts";
 
 Deno.test("every attempt counts, whatever became of it", () => {
   const groups = [

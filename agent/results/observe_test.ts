@@ -1,11 +1,11 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../../core/clock.ts";
+import { finishGroups } from "../rollout/finish_groups.ts";
+import { rewardedGroup, testGroup } from "../rollout/testing_groups.ts";
+import type { Group } from "../trajectory/group.ts";
 import { keepsTexts, type ObserveOptions, ObserveWriter, readIndex, readUpdate } from "./observe.ts";
 import { capText } from "./observe_texts.ts";
-import { finishGroups } from "./rollout/finish_groups.ts";
-import type { Group } from "./rollout/group.ts";
-import { rewardedGroup, testGroup } from "./rollout/test_groups.ts";
 
 function finished(...groups: Group[]): Group[] {
   finishGroups(groups, { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" });

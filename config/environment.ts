@@ -6,6 +6,9 @@ import { command, httpUrl, integer, name, number, text } from "./fields.ts";
 /** Toolsets that the service knows by name. */
 export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
 
+/** Where tools can run. */
+export const ENVIRONMENT_TYPES = ["container", "local", "http"] as const;
+
 const customToolSchema = z.strictObject({
   name: name().meta({ description: "Name that the model calls." }),
   description: z.string().meta({ description: "What the tool does, for the model." }),
@@ -48,7 +51,7 @@ const poolSchema = z.strictObject({
 });
 
 export const environmentSchema = z.strictObject({
-  type: z.enum(["container", "local", "http"]).optional().meta({
+  type: z.enum(ENVIRONMENT_TYPES).optional().meta({
     description: "Where tools run: in containers, in folders of this machine, or behind your own server.",
     rule: "must be given unless id is",
   }),

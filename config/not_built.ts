@@ -76,6 +76,11 @@ export function isNotBuilt(key: string): boolean {
   return notBuiltEntries(key).some(({ value, when }) => value === undefined && (!when || when === isFilled));
 }
 
+/** The part that one value of a key needs and this build lacks; null when it lacks none. */
+export function notBuiltPart(key: string, value: string): string | null {
+  return NOT_BUILT.find((entry) => entry.key === key && entry.value === value)?.part ?? null;
+}
+
 export interface NotBuiltProblem {
   path: (string | number)[];
   message: string;

@@ -1,0 +1,25 @@
+/** What this build has, said once: capabilities, refusals and pages read it here and in `not_built.ts`. */
+
+import { ENVIRONMENT_TYPES } from "./environment.ts";
+import { isNotBuilt, notBuiltPart } from "./not_built.ts";
+import { ALGORITHMS } from "./run.ts";
+
+/** Architectures of models, as `general.architecture` of a GGUF file names them. */
+export const BUILT_ARCHITECTURES = ["qwen3"] as const;
+
+/** Types of tensors that a model file may hold. */
+export const BUILT_TENSOR_TYPES = ["F32", "F16", "BF16", "Q8_0"] as const;
+
+/** Values of `run.algorithm` that run. */
+export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);
+
+/** Each `agent.environment.type` with the part that it lacks; null when it is built. */
+export const ENVIRONMENT_PARTS = Object.fromEntries(
+  ENVIRONMENT_TYPES.map((type) => [type, notBuiltPart("agent.environment.type", type)]),
+) as Record<typeof ENVIRONMENT_TYPES[number], string | null>;
+
+/** Whether MCP servers can be tools. */
+export const HAS_MCP = !isNotBuilt("agent.mcp_servers");
+
+/** Whether the web interface is compiled in. */
+export const HAS_INTERFACE = false;

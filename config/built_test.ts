@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { BUILT_ALGORITHMS, ENVIRONMENT_PARTS, HAS_MCP } from "./built.ts";
+import { checkRunConfig } from "./load.ts";
+
+/** Whether a configuration of one line is refused for a part that is not built. */
+function isRefused(line: string): boolean {
+  const { problems } = checkRunConfig(`${line}\n`, { path: "c.toml" });
+  return problems.some(({ code }) => code === "not_built");
+}
+
+Deno.test("an algorithm is told as built exactly when a configuration may name it", () => {
+  for (const algorithm of ["agent_grpo", "sft", "preference"] as const) {
+    const is_built = BUILT_ALGORITHMS.includes(algorithm);
+    assert.equal(is_built, !isRefused(`run.algorithm = "${algorithm}"`), algorithm);
+  }
+  assert.ok(BUILT_ALGORITHMS.length > 0);
+});
+
+Deno.test("an environment lacks a part exactly when a configuration is refused for it", () => {
+  for (const type of ["container", "local", "http"] as const) {
+    assert.equal(ENVIRONMENT_PARTS[type] !== null, isRefused(`agent.environment.type = "${type}"`), type);
+  }
+  assert.equal(HAS_MCP, !isRefused('agent.mcp_servers = [{ name = "x" }]'));
+});

@@ -1,28 +1,36 @@
-/** One request to one answer, without a port: checks in the contract's order, then the route. */
+/** One request to one answer, without a port: checks in the contract's order, then the route's handler. */
 
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
-import { VERSION } from "../core/version.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
-import { capabilities, type DeviceCard } from "./capabilities.ts";
-import { notFound, Problem, PROBLEM_TYPES, problemDocument, unauthorized } from "./problems.ts";
-import { allowHeader, findPath } from "./routes.ts";
+import { openBody, readBody } from "./body.ts";
+import type { DeviceCard } from "./capabilities.ts";
+import { openApiDocument } from "./openapi.ts";
+import type { OpenApiDocument } from "./openapi_schema.ts";
+import {
+  invalidRequest,
+  notFound,
+  Problem,
+  PROBLEM_TYPES,
+  problemDocument,
+  unauthorized,
+} from "./problems.ts";
+import { readQuery } from "./query.ts";
+import { type Answer, isApi, type Method, type Route } from "./route.ts";
+import { ROUTES } from "./route_table.ts";
+import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
+import type { Services } from "./services.ts";
 
-export interface AppRequest {
+/** What a `Request` does not keep of what was sent. */
+export interface RequestContext {
+  /** `Request` knows no TRACE and changes the case of some methods. */
   method: string;
-  /** The request target as sent. */
+  /** The request target; a URL folds dots and escapes. */
   target: string;
-  /** Names in lower case. */
-  headers: Readonly<Record<string, string | undefined>>;
-  /** Every Host header, as sent. */
+  /** Every Host header. */
   hosts: readonly string[];
-}
-
-export interface AppResponse {
-  status: number;
-  headers: Record<string, string>;
-  /** Empty for HEAD and where there is none. */
-  body: string;
+  /** The client's address; only the log has it. */
+  peer: string;
 }
 
 export interface AppOptions {
@@ -34,102 +42,97 @@ export interface AppOptions {
   probeDevices: () => Promise<DeviceCard[]>;
   /** A line of the server's log. */
   log: (line: Record<string, unknown>) => void;
+  /** The table; left out: {@link ROUTES}. */
+  routes?: readonly Route[];
 }
 
-type Answer = Omit<AppResponse, "headers"> & { headers?: Record<string, string> };
-
-function json(value: unknown): Answer {
-  return { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(value) };
-}
-
-function plainText(status: number, text: string, headers: Record<string, string> = {}): Answer {
-  return { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers }, body: `${text}\n` };
+/** A request on its way through the checks. */
+interface Exchange {
+  request: Request;
+  context: RequestContext;
+  path: string;
+  search: string;
+  trace_id: string;
 }
 
 export class App {
   readonly #options: AppOptions;
-  readonly #started_ms: number;
+  readonly #router: Router;
+  readonly #services: Services;
   #devices: Promise<DeviceCard[]> | null = null;
 
   constructor(options: AppOptions) {
+    const { config, clock, routes = ROUTES } = options;
+    const started_ms = clock.monotonic_ms();
+    let document: OpenApiDocument | null = null;
     this.#options = options;
-    this.#started_ms = options.clock.monotonic_ms();
-  }
-
-  /** Answers a request; never throws. */
-  async handle(request: AppRequest): Promise<AppResponse> {
-    const trace_id = crypto.randomUUID();
-    const pathname = pathOf(request.target);
-    let answer: Answer;
-    try {
-      answer = isApi(pathname) ? await this.#api(request, pathname) : this.#outside(request, pathname);
-    } catch (error) {
-      answer = this.#failed(error, trace_id);
-    }
-    const { status, body, headers } = answer;
-    return {
-      status,
-      body: request.method === "HEAD" ? "" : body,
-      headers: {
-        ...headers,
-        ...(body ? { "content-length": String(new TextEncoder().encode(body).length) } : {}),
-        "x-trace-id": trace_id,
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
-      },
+    this.#router = new Router(routes);
+    this.#services = {
+      config,
+      uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
+      devices: () => this.#devices ??= this.#probe(),
+      openApi: () => document ??= openApiDocument(routes),
     };
   }
 
-  #callerProblem({ hosts, headers, target }: AppRequest): string | null {
-    const rules = { allowed_hosts: this.#options.config.allowed_hosts, port: this.#options.port() };
-    return callerProblem({ hosts, origin: headers.origin, target }, rules);
+  /** Answers a request; never rejects. A body of the answer may still be on its way, and fails on its own. */
+  async handle(request: Request, context: RequestContext): Promise<Response> {
+    const exchange = { request, context, ...splitTarget(context.target), trace_id: crypto.randomUUID() };
+    let response: Response;
+    try {
+      response = await this.#respond(exchange);
+    } catch (error) {
+      response = this.#failed(error, exchange);
+    }
+    const headers = new Headers(response.headers);
+    headers.set("x-trace-id", exchange.trace_id);
+    headers.set("x-content-type-options", "nosniff");
+    headers.set("cache-control", "no-store");
+    const is_head = context.method === "HEAD";
+    if (is_head) await response.body?.cancel().catch(() => {});
+    return new Response(is_head ? null : response.body, { status: response.status, headers });
   }
 
-  async #api(request: AppRequest, pathname: string): Promise<Answer> {
-    const refused = this.#callerProblem(request);
+  async #respond(exchange: Exchange): Promise<Response> {
+    this.#admit(exchange);
+    const { path, context } = exchange;
+    const found = this.#router.find(path);
+    if (!found) throw notFound(missingText(path));
+    const { allow, routes } = found;
+    if (context.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow } });
+    const route = routes.get((context.method === "HEAD" ? "GET" : context.method) as Method);
+    if (!route) throw new Problem("method-not-allowed", `This path takes ${allow}`, { headers: { allow } });
+    return await this.#call(route, found, exchange);
+  }
+
+  /** Who asks, and with which token. @throws {Problem} `unauthorized`. */
+  #admit({ request, context, path }: Exchange): void {
+    const { config, port } = this.#options;
+    const { headers } = request;
+    const refused = callerProblem(
+      { hosts: context.hosts, origin: headers.get("origin") ?? undefined, target: context.target },
+      { allowed_hosts: config.allowed_hosts, port: port() },
+    );
     if (refused) throw unauthorized(refused);
-    const { auth_token } = this.#options.config;
-    if (auth_token !== undefined && !isTokenRight(request.headers.authorization, auth_token)) {
-      throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
-    }
-    const found = findPath(pathname.slice("/v1".length));
-    if (!found) throw notFound("There is no such route under /v1");
-    const allow = allowHeader(found.methods);
-    if (request.method === "OPTIONS") return { status: 204, headers: { allow }, body: "" };
-    if (!allow.split(", ").includes(request.method)) {
-      throw new Problem("method-not-allowed", `This path takes ${allow}`, { headers: { allow } });
-    }
-    switch (found.path) {
-      case "/health":
-        return json({ status: "ok", version: VERSION, uptime_seconds: this.#uptimeSeconds() });
-      case "/capabilities":
-        return json(await this.#capabilities());
-      default:
-        throw new Problem("not-implemented", "This route is in the contract and not in this build");
-    }
+    if (!isApi(path) || config.auth_token === undefined) return;
+    if (isTokenRight(headers.get("authorization") ?? undefined, config.auth_token)) return;
+    throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
   }
 
-  /** Everything outside the API answers in plain text. */
-  #outside(request: AppRequest, pathname: string): Answer {
-    const refused = this.#callerProblem(request);
-    if (refused) return plainText(401, refused, { "www-authenticate": "Bearer" });
-    if (pathname !== "/healthz") return plainText(404, "There is nothing here; the API is under /v1");
-    const allow = allowHeader(["GET"]);
-    if (request.method === "OPTIONS") return { status: 204, headers: { allow }, body: "" };
-    if (!["GET", "HEAD"].includes(request.method)) {
-      return plainText(405, `This path takes ${allow}`, { allow });
+  async #call(route: Route, { params }: FoundPath, exchange: Exchange): Promise<Response> {
+    if (!route.handler) {
+      throw new Problem("not-implemented", "This route is in the contract and not in this build");
     }
-    return json({ status: "ok" });
-  }
-
-  #uptimeSeconds(): number {
-    return Math.floor((this.#options.clock.monotonic_ms() - this.#started_ms) / 1000);
-  }
-
-  async #capabilities() {
-    this.#devices ??= this.#probe();
-    const ram_bytes = Deno.systemMemoryInfo().total;
-    return capabilities(this.#options.config, { devices: await this.#devices, ram_bytes });
+    const { request, search, trace_id } = exchange;
+    const services = this.#services;
+    const found = await route.find?.(params, services);
+    const takes_body = route.method === "POST" || route.method === "PATCH";
+    const spec = route.body ?? null;
+    const open = takes_body ? openBody(request, spec, services.config) : null;
+    const { body, errors } = await readBody(open, spec);
+    const { query, errors: query_errors } = readQuery(search, route.query);
+    if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
+    return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
   }
 
   /** A probe that failed is not remembered: the next request asks again. */
@@ -142,32 +145,43 @@ export class App {
     }
   }
 
-  #failed(error: unknown, trace_id: string): Answer {
+  #failed(error: unknown, exchange: Exchange): Response {
+    const { request, context, path, trace_id } = exchange;
     const problem = error instanceof Problem
       ? error
       : new Problem("internal", "The server failed; its log has the reason under this trace_id");
-    if (!(error instanceof Problem)) {
-      const reason = error instanceof Error ? error.stack ?? error.message : String(error);
-      this.#options.log({ level: "error", trace_id, message: reason });
+    // Work that the client has left ends in an error of no interest.
+    if (!(error instanceof Problem) && !request.signal.aborted) {
+      const message = error instanceof Error ? error.stack ?? error.message : String(error);
+      const { method, peer } = context;
+      this.#options.log({ level: "error", trace_id, method, path, peer, message });
     }
-    const document = problemDocument(problem, {
-      type_base: this.#options.config.problem_type_base,
-      trace_id,
-    });
-    return {
-      status: PROBLEM_TYPES[problem.type].status,
-      headers: { ...problem.headers, "content-type": "application/problem+json" },
-      body: JSON.stringify(document),
-    };
+    const { status } = PROBLEM_TYPES[problem.type];
+    if (!isApi(path)) {
+      const content_type = "text/plain; charset=utf-8";
+      return responseOf({ status, content_type, body: `${problem.message}\n`, headers: problem.headers });
+    }
+    const type_base = this.#options.config.problem_type_base;
+    const document = problemDocument(problem, { type_base, trace_id });
+    const content_type = "application/problem+json";
+    return responseOf({ status, content_type, body: JSON.stringify(document), headers: problem.headers });
   }
 }
 
-/** The path of a request target, as sent: dots and escapes stay, so that no route is reached by another name. */
-function pathOf(target: string): string {
-  const path = target.startsWith("/") || !URL.canParse(target) ? target : new URL(target).pathname;
-  return path.split(/[?#]/)[0]!;
+/** An answer as the wire has it: JSON as text, and the length of what is whole. */
+function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
+  const all = new Headers(headers);
+  if (content_type !== undefined) all.set("content-type", content_type);
+  const text = content_type === "application/json" ? JSON.stringify(body) : body;
+  if (typeof text !== "string") return new Response(text as BodyInit | null, { status, headers: all });
+  const bytes = new TextEncoder().encode(text);
+  all.set("content-length", String(bytes.length));
+  return new Response(bytes, { status, headers: all });
 }
 
-function isApi(pathname: string): boolean {
-  return pathname === "/v1" || pathname.startsWith("/v1/");
+function missingText(path: string): string {
+  if (!isApi(path)) return "There is nothing here; the API is under /v1";
+  return decodeSegments(path)
+    ? "There is no such route under /v1"
+    : "The path's percent-encoding is malformed";
 }

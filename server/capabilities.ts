@@ -1,19 +1,64 @@
 /** What `GET /v1/capabilities` answers. */
 
+import { z } from "zod";
+import {
+  BUILT_ALGORITHMS,
+  BUILT_ARCHITECTURES,
+  BUILT_TENSOR_TYPES,
+  ENVIRONMENT_PARTS,
+  HAS_INTERFACE,
+  HAS_MCP,
+} from "../config/built.ts";
+import { ALGORITHMS } from "../config/run.ts";
 import { parseBudget, type ServerConfig } from "../config/server.ts";
 import { VERSION } from "../core/version.ts";
 
+const deviceSchema = z.strictObject({
+  name: z.string(),
+  backend: z.string(),
+  driver: z.string(),
+  features: z.array(z.string()),
+  limits: z.record(z.string(), z.number()),
+  vram_bytes: z.number().nullable().meta({ description: "Null where the driver does not tell." }),
+  software: z.boolean(),
+}).meta({ id: "Device" });
+
 /** A device as the API shows it. */
-export interface DeviceCard {
-  name: string;
-  backend: string;
-  driver: string;
-  features: string[];
-  limits: Record<string, number>;
-  /** Null where the driver does not tell. */
-  vram_bytes: number | null;
-  software: boolean;
-}
+export type DeviceCard = z.output<typeof deviceSchema>;
+
+const budgetSchema = z.strictObject({
+  requested: z.union([z.string(), z.number()]).meta({ description: "As the configuration has it." }),
+  total_bytes: z.number().nullable(),
+  effective_bytes: z.number().nullable(),
+}).meta({ id: "Budget" });
+
+export const capabilitiesSchema = z.strictObject({
+  version: z.string(),
+  features: z.strictObject({
+    ui: z.boolean(),
+    auth: z.boolean(),
+    serving_enabled: z.boolean(),
+    mcp: z.boolean(),
+    containers: z.boolean(),
+  }),
+  devices: z.array(deviceSchema).meta({ description: "The one that a run would take stands first." }),
+  budgets: z.strictObject({ vram: budgetSchema, ram: budgetSchema }),
+  algorithms: z.array(z.enum(ALGORITHMS)),
+  tensor_types: z.array(z.string()),
+  architectures: z.array(z.string()),
+  environments: z.strictObject({
+    container: z.strictObject({ available: z.boolean(), reason: z.string().nullable() }),
+    local: z.boolean(),
+    http: z.boolean(),
+  }),
+  limits: z.strictObject({
+    max_body_bytes: z.int(),
+    max_dataset_bytes: z.int(),
+    max_concurrent_runs: z.int(),
+  }),
+}).meta({ id: "Capabilities" });
+
+type Capabilities = z.output<typeof capabilitiesSchema>;
 
 export interface CapabilityFacts {
   devices: readonly DeviceCard[];
@@ -39,28 +84,34 @@ function deviceCard(
   return { name, backend, driver, features, limits, vram_bytes, software };
 }
 
-export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts) {
+/** "The container sandbox is not in this build", as the configuration's refusals say it. */
+function lackText(part: string): string {
+  return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
+}
+
+export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {
+  const { container, local, http } = ENVIRONMENT_PARTS;
   return {
     version: VERSION,
     features: {
-      ui: false,
+      ui: HAS_INTERFACE && config.ui,
       auth: config.auth_token !== undefined,
       serving_enabled: config.serving.enabled,
-      mcp: false,
-      containers: false,
+      mcp: HAS_MCP,
+      containers: container === null,
     },
     devices: devices.map(deviceCard),
     budgets: {
       vram: budgetCard(config.limits.vram, devices[0]?.vram_bytes ?? null),
       ram: budgetCard(config.limits.ram, ram_bytes),
     },
-    algorithms: ["sft", "agent_grpo"],
-    tensor_types: ["F32", "F16", "BF16", "Q8_0"],
-    architectures: ["qwen3"],
+    algorithms: [...BUILT_ALGORITHMS],
+    tensor_types: [...BUILT_TENSOR_TYPES],
+    architectures: [...BUILT_ARCHITECTURES],
     environments: {
-      container: { available: false, reason: "The container sandbox is not in this build" },
-      local: true,
-      http: false,
+      container: { available: container === null, reason: container === null ? null : lackText(container) },
+      local: local === null,
+      http: http === null,
     },
     limits: {
       max_body_bytes: config.max_body_bytes,

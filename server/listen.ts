@@ -6,6 +6,7 @@ import { parseBind, type ServerConfig } from "../config/server.ts";
 import { systemClock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { App, type AppOptions } from "./app.ts";
+import { leaveSignal, requestOf, sendResponse } from "./node_bridge.ts";
 
 /** Limits of a connection. The parser answers what exceeds them (400, 408, 431) before a request is seen. */
 const LIMITS = {
@@ -32,30 +33,11 @@ export interface ListeningServer {
   close(): Promise<void>;
 }
 
-type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock">>;
+type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock" | "routes">>;
 
-/** Every value of a header that must not be sent twice. */
-function rawValues(request: IncomingMessage, name: string): string[] {
-  return request.rawHeaders.filter((_, i) =>
-    i % 2 === 1 && request.rawHeaders[i - 1]!.toLowerCase() === name
-  );
-}
-
-async function answer(app: App, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const headers: Record<string, string | undefined> = {};
-  for (const [name, value] of Object.entries(request.headers)) {
-    headers[name] = Array.isArray(value) ? value.join(", ") : value;
-  }
-  const { status, headers: answered, body } = await app.handle({
-    method: request.method ?? "GET",
-    target: request.url ?? "/",
-    headers,
-    hosts: rawValues(request, "host"),
-  });
-  // No route reads a body, so a connection that carries one is not used again.
-  const has_body = headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
-  response.writeHead(status, has_body ? { ...answered, connection: "close" } : answered);
-  response.end(body);
+async function answer(app: App, message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const { request, context } = requestOf(message, leaveSignal(outgoing));
+  await sendResponse(await app.handle(request, context), outgoing, message);
 }
 
 /**
@@ -72,10 +54,13 @@ export async function listen(
   Deno.env.delete("DENO_SERVE_ADDRESS");
   const { host, port } = parseBind(config.bind)!;
   const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });
-  const server = createServer(LIMITS, (request, response) => {
-    answer(app, request, response).catch((error) => {
-      services.log({ level: "error", message: String(error) });
-      response.destroy();
+  const server = createServer(LIMITS, (message, outgoing) => {
+    answer(app, message, outgoing).catch((error) => {
+      const trace_id = outgoing.getHeader("x-trace-id");
+      const reason = error instanceof Error ? error.stack ?? error.message : String(error);
+      // An answer that cannot be ended is broken off, so that nobody takes a part for the whole.
+      if (!outgoing.destroyed) services.log({ level: "error", trace_id, message: reason });
+      outgoing.destroy();
     });
   });
   server.maxConnections = limits.max_connections;

@@ -1,5 +1,9 @@
 /** Problem documents (RFC 9457): every failed answer of the API. Only this file maps failures to HTTP. */
 
+import { z } from "zod";
+import { MAX_LISTED_PROBLEMS } from "../config/problems.ts";
+import type { ErrorCode, ServiceError } from "../core/errors.ts";
+
 /** Every type of problem with its status and title. */
 export const PROBLEM_TYPES = {
   "invalid-request": { status: 422, title: "The request is not valid" },
@@ -21,16 +25,52 @@ export const PROBLEM_TYPES = {
 
 export type ProblemType = keyof typeof PROBLEM_TYPES;
 
-/** The codes of `errors[]` that this build emits. */
-export type ProblemCode = "unauthorized" | "not_found";
+/** The codes of `errors[]`, as the specification closes them. */
+export const PROBLEM_CODES = [
+  "missing_field",
+  "unknown_field",
+  "invalid_value",
+  "out_of_range",
+  "unsupported_format",
+  "path_not_found",
+  "conflict",
+  "unauthorized",
+  "not_found",
+] as const;
 
-export interface ProblemError {
-  /** JSON pointer into the request. */
-  pointer: string;
-  code: ProblemCode;
-  message: string;
-  hint?: string;
-}
+export type ProblemCode = typeof PROBLEM_CODES[number];
+
+/** Which problems something may answer with: types, each with the codes of its entries. */
+export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly ProblemCode[]>>>;
+
+/** An entry of `errors[]`. */
+const problemErrorSchema = z.strictObject({
+  pointer: z.string().meta({
+    description:
+      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole.",
+  }),
+  code: z.enum(PROBLEM_CODES),
+  message: z.string(),
+  hint: z.string().optional().meta({ description: "Only where there is a short answer." }),
+}).meta({ id: "ProblemError" });
+
+export type ProblemError = z.output<typeof problemErrorSchema>;
+
+/** The document that every failed answer of the API is. */
+export const problemSchema = z.strictObject({
+  type: z.string().meta({
+    description: "problem_type_base of the server, a slash, and the kind.",
+    format: "uri",
+  }),
+  title: z.string(),
+  status: z.int().gte(400).lte(599),
+  detail: z.string(),
+  trace_id: z.string().meta({ description: "Equal to the header X-Trace-Id, and in every line of the log." }),
+  errors: z.array(problemErrorSchema),
+  meta: z.record(z.string(), z.json()).meta({ description: "Belongs to the type; empty where it has none." }),
+}).meta({ id: "Problem" });
+
+export type ProblemDocument = z.output<typeof problemSchema>;
 
 /** A refusal on its way to the client. */
 export class Problem extends Error {
@@ -40,7 +80,8 @@ export class Problem extends Error {
   constructor(
     readonly type: ProblemType,
     detail: string,
-    { errors = [], headers = {} }: { errors?: ProblemError[]; headers?: Record<string, string> } = {},
+    { errors = [], headers = {} }: { errors?: readonly ProblemError[]; headers?: Record<string, string> } =
+      {},
   ) {
     super(detail);
     this.errors = errors;
@@ -57,13 +98,57 @@ export function notFound(detail: string): Problem {
   return new Problem("not-found", detail, { errors: [{ pointer: "", code: "not_found", message: detail }] });
 }
 
+/** A refusal of what the request holds, with everything that is wrong, up to {@link MAX_LISTED_PROBLEMS}. */
+export function invalidRequest(errors: readonly ProblemError[]): Problem {
+  const [first] = errors;
+  const place = first?.pointer ? `${first.pointer} ` : "";
+  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  const detail = `The request is not valid: ${place}${first?.message ?? "it cannot be read"}${more}`;
+  return new Problem("invalid-request", detail, { errors: errors.slice(0, MAX_LISTED_PROBLEMS) });
+}
+
+/** What an operating failure is to a client whose request named the cause. */
+const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: ProblemCode | null }>> = {
+  config_invalid: { type: "invalid-request", code: "invalid_value" },
+  data_invalid: { type: "invalid-request", code: "invalid_value" },
+  format_invalid: { type: "invalid-request", code: "unsupported_format" },
+  path_not_found: { type: "invalid-request", code: "path_not_found" },
+  not_built: { type: "invalid-request", code: "invalid_value" },
+  template_failed: { type: "invalid-request", code: "invalid_value" },
+  already_exists: { type: "conflict", code: "conflict" },
+  conflict: { type: "conflict", code: "conflict" },
+  device_unavailable: { type: "device-busy", code: null },
+  device_lost: { type: "internal", code: null },
+  out_of_memory: { type: "internal", code: null },
+  loss_not_finite: { type: "internal", code: null },
+  environment_failed: { type: "internal", code: null },
+  tool_failed: { type: "internal", code: null },
+  judge_failed: { type: "internal", code: null },
+  max_dropped_fraction: { type: "internal", code: null },
+  cancelled: { type: "internal", code: null },
+  internal: { type: "internal", code: null },
+};
+
+/**
+ * An operating failure as a refusal of the field that named its cause. Only the handler knows that there is such a
+ * field: a failure that nobody turns into a problem is the server's own, 500.
+ *
+ * @param pointer JSON pointer of the field.
+ */
+export function problemAt(pointer: string, error: ServiceError): Problem | ServiceError {
+  const { type, code } = ERROR_PROBLEMS[error.code];
+  if (type === "internal") return error;
+  const { message } = error;
+  return new Problem(type, message, { errors: code === null ? [] : [{ pointer, code, message }] });
+}
+
 /** The body of a problem document. */
 export function problemDocument(
   problem: Problem,
   { type_base, trace_id }: { type_base: string; trace_id: string },
-): Record<string, unknown> {
+): ProblemDocument {
   const { status, title } = PROBLEM_TYPES[problem.type];
   // "<base>/<kind>", also when the operator's base ends in a slash.
   const type = `${type_base.replace(/\/$/, "")}/${problem.type}`;
-  return { type, title, status, detail: problem.message, trace_id, errors: problem.errors, meta: {} };
+  return { type, title, status, detail: problem.message, trace_id, errors: [...problem.errors], meta: {} };
 }

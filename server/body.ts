@@ -1,0 +1,99 @@
+/** The body of a request: its type (415), its size (413), then its bytes (422). */
+
+import type { ServerConfig } from "../config/server.ts";
+import { check } from "./issues.ts";
+import { invalidRequest, Problem, type ProblemError } from "./problems.ts";
+import type { BodySpec } from "./route.ts";
+import { parseStrictJson } from "./strict_json.ts";
+
+export type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
+
+/** A body whose type and announced size are right; nothing of it has been read. */
+export interface OpenBody {
+  content_type: string;
+  /** Fails with `payload-too-large` beyond the limit. */
+  stream: Bytes;
+}
+
+function refuseType(detail: string): Problem {
+  const errors: ProblemError[] = [{ pointer: "", code: "unsupported_format", message: detail }];
+  return new Problem("unsupported-media-type", detail, { errors });
+}
+
+function tooLarge(limit: number): Problem {
+  const detail = `The body has more than ${limit} bytes`;
+  return new Problem("payload-too-large", detail, {
+    errors: [{ pointer: "", code: "out_of_range", message: detail }],
+  });
+}
+
+/** Which of the declared media types a header names: any `+json` is JSON, and the only charset is UTF-8. */
+export function declaredType(header: string | null, declared: readonly string[]): string | null {
+  const [name, ...parameters] = (header ?? "").toLowerCase().split(";").map((part) => part.trim());
+  const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
+  if (charset !== undefined && charset.replaceAll('"', "") !== "utf-8") return null;
+  const type = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json$/.test(name!) ? "application/json" : name!;
+  return declared.includes(type) ? type : null;
+}
+
+/** Bytes up to a limit: beyond it the stream fails. */
+function bounded(stream: Bytes, limit: number): Bytes {
+  let bytes = 0;
+  return stream.pipeThrough(
+    new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(chunk, controller) {
+        bytes += chunk.length;
+        if (bytes > limit) throw tooLarge(limit);
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+}
+
+/**
+ * The body that a route takes, before its first byte.
+ *
+ * @param spec Null where the route takes none: then a body must at least be labelled as JSON, so that no form of
+ * another page reaches the route, and is left unread.
+ * @throws {Problem} `unsupported-media-type` or `payload-too-large`.
+ */
+export function openBody(
+  request: Request,
+  spec: BodySpec | null,
+  config: ServerConfig,
+): OpenBody | null {
+  if (!spec && request.body === null) return null;
+  const declared = spec ? Object.keys(spec.content) : ["application/json"];
+  const content_type = declaredType(request.headers.get("content-type"), declared);
+  if (content_type === null) throw refuseType(`The body must be labelled as ${declared.join(" or ")}`);
+  const encoding = request.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
+  if (encoding !== "identity") throw refuseType("The body must have no content encoding");
+  if (!spec) return null;
+  const limit = config[spec.limit];
+  if (Number(request.headers.get("content-length") ?? 0) > limit) throw tooLarge(limit);
+  return { content_type, stream: bounded(request.body ?? new Blob([]).stream(), limit) };
+}
+
+/** Reads a body as text. @throws {Problem} `invalid-request` where it is not UTF-8, or what the stream fails with. */
+export async function readText(stream: Bytes): Promise<string> {
+  const bytes = await new Response(stream).bytes();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw invalidRequest([{ pointer: "", code: "invalid_value", message: "is not UTF-8" }]);
+  }
+}
+
+/** What a handler is given as the body, with what is wrong with it. */
+export async function readBody(
+  open: OpenBody | null,
+  spec: BodySpec | null,
+): Promise<{ body: unknown; errors: ProblemError[] }> {
+  if (!open || !spec) return { body: null, errors: [] };
+  const { content_type, stream } = open;
+  if (content_type !== "application/json") return { body: { content_type, stream }, errors: [] };
+  const parsed = parseStrictJson(await readText(stream));
+  if (parsed.errors.length > 0) return { body: null, errors: parsed.errors };
+  const { value, errors } = check({ schema: spec.content[content_type]!, value: parsed.value, prefix: "" });
+  return { body: { content_type, value }, errors };
+}

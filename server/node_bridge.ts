@@ -1,0 +1,99 @@
+/** Between the messages of `node:http` and the Request and Response of the web, bodies as streams both ways. */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { RequestContext } from "./app.ts";
+import type { Bytes } from "./body.ts";
+import { requestUrl } from "./router.ts";
+
+/** Headers as sent; a name that stands twice has both values. */
+function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
+  return Array.from(
+    { length: rawHeaders.length / 2 },
+    (_, i) => [rawHeaders[2 * i]!.toLowerCase(), rawHeaders[2 * i + 1]!],
+  );
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** The bytes of a message, taken from the socket only as they are asked for. */
+function bodyOf(message: IncomingMessage): Bytes {
+  // To let go of the body must not close the socket that the answer goes out by.
+  const chunks = message.iterator({ destroyOnReturn: false });
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      const { done, value } = await chunks.next();
+      if (done) controller.close();
+      else controller.enqueue(new Uint8Array(value));
+    },
+    async cancel() {
+      await chunks.return?.();
+    },
+  }, { highWaterMark: 0 });
+}
+
+/** A message as a request, with what a request does not keep of it. */
+export function requestOf(
+  message: IncomingMessage,
+  signal: AbortSignal,
+): { request: Request; context: RequestContext } {
+  const { method = "GET", url: target = "/", socket } = message;
+  const headers = headerPairs(message);
+  // A Request knows neither TRACE nor CONNECT, and no body of GET and HEAD.
+  const is_known = method !== "TRACE" && method !== "CONNECT";
+  const body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message) ? bodyOf(message) : null;
+  const request = new Request(requestUrl(target), {
+    method: is_known ? method : "GET",
+    headers,
+    signal,
+    body,
+  });
+  const hosts = headers.filter(([name]) => name === "host").map(([, value]) => value);
+  return {
+    request,
+    context: { method, target, hosts, peer: `${socket.remoteAddress}:${socket.remotePort}` },
+  };
+}
+
+/** A signal that aborts when the client leaves before it has the whole answer. */
+export function leaveSignal(outgoing: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) controller.abort(new DOMException("The client left", "AbortError"));
+  });
+  return controller.signal;
+}
+
+/**
+ * Writes an answer as fast as the client reads it. A client that leaves cancels the body.
+ *
+ * @throws What the body fails with, after its first bytes may have gone out.
+ */
+export async function sendResponse(
+  response: Response,
+  outgoing: ServerResponse,
+  message: IncomingMessage,
+): Promise<void> {
+  const headers = Object.fromEntries(response.headers);
+  // What is left of a body that nobody read would pass for the next request.
+  if (hasBody(message) && !message.readableEnded) headers.connection = "close";
+  outgoing.writeHead(response.status, headers);
+  if (!response.body) return void outgoing.end();
+  // A stream's first event may be long in coming.
+  if (headers["content-length"] === undefined) outgoing.flushHeaders();
+  const reader = response.body.getReader();
+  let wake = () => {};
+  outgoing.on("drain", () => wake());
+  outgoing.once("close", () => {
+    reader.cancel(new DOMException("The client left", "AbortError")).catch(() => {});
+    wake();
+  });
+  while (!outgoing.destroyed) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const drained = new Promise<void>((resolve) => wake = resolve);
+    if (!outgoing.write(value)) await drained;
+  }
+  if (!outgoing.destroyed) outgoing.end();
+}

@@ -1,0 +1,13 @@
+/** The form of an OpenAPI document, as far as this program builds on it. */
+
+import { z } from "zod";
+
+export const openApiSchema = z.strictObject({
+  openapi: z.string(),
+  info: z.strictObject({ title: z.string(), version: z.string(), description: z.string() }),
+  security: z.array(z.record(z.string(), z.array(z.string()))),
+  paths: z.record(z.string(), z.record(z.string(), z.json())),
+  components: z.record(z.string(), z.record(z.string(), z.json())),
+}).meta({ id: "OpenApi" });
+
+export type OpenApiDocument = z.output<typeof openApiSchema>;

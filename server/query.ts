@@ -1,0 +1,39 @@
+/** The parameters behind a path. */
+
+import type { z } from "zod";
+import { check, pointerOf, unknownField } from "./issues.ts";
+import type { ProblemError } from "./problems.ts";
+
+/** The two of a signed link, which every route but the download's ignores. */
+const SIGNATURE = ["exp", "sig"];
+
+/**
+ * Checks the query of a target against a route's schema. A parameter that the route does not have is
+ * `unknown_field`; one that stands twice is `invalid_value`.
+ *
+ * @param search Behind the `?`, as sent.
+ */
+export function readQuery(
+  search: string,
+  schema: z.ZodObject | undefined,
+): { query: Record<string, unknown>; errors: ProblemError[] } {
+  const names = Object.keys(schema?.shape ?? {});
+  const errors: ProblemError[] = [];
+  const sent = new Map<string, string>();
+  const twice = new Set<string>();
+  for (const [name, value] of new URLSearchParams(search)) {
+    const pointer = `/query${pointerOf([name])}`;
+    if (!names.includes(name)) {
+      if (!SIGNATURE.includes(name)) errors.push(unknownField(pointer, name, names));
+    } else if (sent.has(name)) {
+      if (!twice.has(name)) errors.push({ pointer, code: "invalid_value", message: "stands twice" });
+      twice.add(name);
+    } else sent.set(name, value);
+  }
+  if (!schema) return { query: {}, errors };
+  const checked = check({ schema, value: Object.fromEntries(sent), prefix: "/query" });
+  return {
+    query: checked.value as Record<string, unknown>,
+    errors: [...errors, ...checked.errors],
+  };
+}

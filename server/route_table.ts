@@ -1,0 +1,36 @@
+/** The one table of routes: every path that the server answers, in the order of the contract. */
+
+import type { Route } from "./route.ts";
+import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
+import { CAPABILITIES_ROUTES } from "./routes/capabilities.ts";
+import { CATALOGUE_ROUTES } from "./routes/catalogue.ts";
+import { DATASET_ROUTES } from "./routes/datasets.ts";
+import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
+import { EVENT_ROUTES } from "./routes/events.ts";
+import { HEALTH_ROUTES } from "./routes/health.ts";
+import { OPENAPI_ROUTES } from "./routes/openapi.ts";
+import { PLAN_ROUTES } from "./routes/plans.ts";
+import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
+import { RUN_COMMAND_ROUTES } from "./routes/run_commands.ts";
+import { RUN_RESULT_ROUTES } from "./routes/run_results.ts";
+import { RUN_ROUTES } from "./routes/runs.ts";
+import { SERVING_ROUTES } from "./routes/serving.ts";
+import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
+
+export const ROUTES: readonly Route[] = [
+  ...HEALTH_ROUTES,
+  ...CAPABILITIES_ROUTES,
+  ...OPENAPI_ROUTES,
+  ...DEFAULTS_ROUTES,
+  ...PLAN_ROUTES,
+  ...RUN_ROUTES,
+  ...RUN_COMMAND_ROUTES,
+  ...RUN_RESULT_ROUTES,
+  ...EVENT_ROUTES,
+  ...TRAJECTORY_ROUTES,
+  ...ARTIFACT_ROUTES,
+  ...DATASET_ROUTES,
+  ...CATALOGUE_ROUTES,
+  ...SERVING_ROUTES,
+  ...PROMETHEUS_ROUTES,
+];

@@ -1,0 +1,95 @@
+/** From a path to the routes at it. */
+
+import { assert } from "../core/errors.ts";
+import type { Method, Route } from "./route.ts";
+
+/** A path that the table has, with what the request's own path put in the template's places. */
+export interface FoundPath {
+  routes: ReadonlyMap<Method, Route>;
+  params: Record<string, string>;
+  /** What `Allow` says: HEAD works wherever GET does. */
+  allow: string;
+}
+
+interface Pattern {
+  segments: readonly string[];
+  routes: Map<Method, Route>;
+}
+
+/** A target's path and query, as sent: dots and escapes stay, so that no route is reached by another name. */
+export function splitTarget(target: string): { path: string; search: string } {
+  // A proxy sends a whole URL; the path begins behind its authority.
+  const relative = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "").split("#", 1)[0]!;
+  const at = relative.indexOf("?");
+  return at < 0
+    ? { path: relative, search: "" }
+    : { path: relative.slice(0, at), search: relative.slice(at + 1) };
+}
+
+/** A URL for a `Request`: it cannot fail, and nothing but the path and the query of the target is in it. */
+export function requestUrl(target: string): string {
+  const { path, search } = splitTarget(target);
+  return `http://localhost${path.startsWith("/") ? path : "/"}${search && `?${search}`}`;
+}
+
+/** The parts of a path, decoded; null where its percent-encoding is malformed. */
+export function decodeSegments(path: string): string[] | null {
+  try {
+    return path.split("/").map(decodeURIComponent);
+  } catch {
+    return null;
+  }
+}
+
+function isName(part: string): boolean {
+  return part.startsWith("{");
+}
+
+/** A value that no template's place takes: clients and proxies fold these segments away. */
+function isUnnamed(value: string): boolean {
+  return value === "" || value === "." || value === "..";
+}
+
+function allowHeader(methods: Iterable<Method>): string {
+  return [...methods].flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]).concat("OPTIONS")
+    .join(", ");
+}
+
+/** Literal segments come before places, whatever the order of the table. */
+function byLiterals(a: Pattern, b: Pattern): number {
+  const rank = ({ segments }: Pattern) => segments.map((part) => isName(part) ? "1" : "0").join("");
+  return rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0;
+}
+
+/** Finds routes by the path as sent. */
+export class Router {
+  readonly #patterns: Pattern[] = [];
+
+  /** @param routes A method stands once at a path. */
+  constructor(routes: readonly Route[]) {
+    const by_path = new Map<string, Pattern>();
+    for (const route of routes) {
+      const pattern = by_path.get(route.path) ?? { segments: route.path.split("/"), routes: new Map() };
+      assert(!pattern.routes.has(route.method), `${route.method} ${route.path} stands once in the table`);
+      pattern.routes.set(route.method, route);
+      by_path.set(route.path, pattern);
+    }
+    this.#patterns.push(...[...by_path.values()].sort(byLiterals));
+  }
+
+  /** The routes at a path; null when there are none. */
+  find(path: string): FoundPath | null {
+    const sent = path.split("/");
+    const decoded = decodeSegments(path);
+    if (!decoded) return null;
+    const pattern = this.#patterns.find(({ segments }) =>
+      segments.length === sent.length &&
+      segments.every((part, i) => isName(part) ? !isUnnamed(decoded[i]!) : part === sent[i])
+    );
+    if (!pattern) return null;
+    const { segments, routes } = pattern;
+    const params: Record<string, string> = {};
+    for (const [i, part] of segments.entries()) if (isName(part)) params[part.slice(1, -1)] = decoded[i]!;
+    return { routes, params, allow: allowHeader(routes.keys()) };
+  }
+}

@@ -1,0 +1,20 @@
+/** What this server can do. */
+
+import { capabilities, capabilitiesSchema } from "../capabilities.ts";
+import { json, type Route, route } from "../route.ts";
+
+const getCapabilities = route({
+  method: "GET",
+  path: "/v1/capabilities",
+  operation: "get_capabilities",
+  summary: "Features, devices, budgets and what this build has.",
+  answers: {
+    200: { description: "What there is.", content: { "application/json": capabilitiesSchema } },
+  },
+  async handler({ services }) {
+    const ram_bytes = Deno.systemMemoryInfo().total;
+    return json(200, capabilities(services.config, { devices: await services.devices(), ram_bytes }));
+  },
+});
+
+export const CAPABILITIES_ROUTES: readonly Route[] = [getCapabilities];

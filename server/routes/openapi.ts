@@ -1,0 +1,22 @@
+/** The API described to machines. */
+
+import { openApiSchema } from "../openapi_schema.ts";
+import { json, type Route, route } from "../route.ts";
+
+const openApi = route({
+  method: "GET",
+  path: "/v1/openapi.json",
+  operation: "get_openapi",
+  summary: "This description, as OpenAPI 3.1.",
+  answers: {
+    200: {
+      description: "The document, equal to api/openapi.json of the program's source.",
+      content: {
+        "application/json": openApiSchema,
+      },
+    },
+  },
+  handler: ({ services }) => json(200, services.openApi()),
+});
+
+export const OPENAPI_ROUTES: readonly Route[] = [openApi];

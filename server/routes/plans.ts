@@ -1,0 +1,18 @@
+/** What a run would be, before it is one. */
+
+import { notBuilt, type Route } from "../route.ts";
+
+export const PLAN_ROUTES: readonly Route[] = [
+  notBuilt({
+    method: "POST",
+    path: "/v1/plan",
+    operation: "create_plan",
+    summary: "Plans a recipe, a configuration or a fork; nothing is created.",
+  }),
+  notBuilt({
+    method: "POST",
+    path: "/v1/preflight",
+    operation: "preflight_model",
+    summary: "What a model supports: LoRA targets, template, tool format.",
+  }),
+];

@@ -1,0 +1,38 @@
+/** Runs as records. */
+
+import { notBuilt, type Route } from "../route.ts";
+
+export const RUN_ROUTES: readonly Route[] = [
+  notBuilt({ method: "GET", path: "/v1/runs", operation: "list_runs", summary: "Runs, newest first." }),
+  notBuilt({
+    method: "POST",
+    path: "/v1/runs",
+    operation: "create_run",
+    summary: "Starts a run from a recipe, a configuration or a fork.",
+  }),
+  notBuilt({ method: "GET", path: "/v1/runs/{id}", operation: "get_run", summary: "A run." }),
+  notBuilt({
+    method: "PATCH",
+    path: "/v1/runs/{id}",
+    operation: "update_run",
+    summary: "Changes name, notes, tags or the learning rate.",
+  }),
+  notBuilt({
+    method: "DELETE",
+    path: "/v1/runs/{id}",
+    operation: "delete_run",
+    summary: "Deletes a run that has ended or is interrupted.",
+  }),
+  notBuilt({
+    method: "GET",
+    path: "/v1/runs/{id}/health",
+    operation: "get_run_health",
+    summary: "Rules read from the metrics of a run, with advice.",
+  }),
+  notBuilt({
+    method: "GET",
+    path: "/v1/compare",
+    operation: "compare_runs",
+    summary: "Runs beside each other: configuration, metrics, evaluations.",
+  }),
+];

@@ -1,0 +1,161 @@
+/** A server without a port for tests: every answer is held against what its route declares. */
+
+import assert from "node:assert/strict";
+import type { z } from "zod";
+import { parseServerConfig } from "../config/server_load.ts";
+import { ManualClock } from "../core/clock.ts";
+import { App, type RequestContext } from "./app.ts";
+import type { DeviceCard } from "./capabilities.ts";
+import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
+import { type AnswerSpec, isApi, type Method, problemsOf, type Route } from "./route.ts";
+import { ROUTES } from "./route_table.ts";
+import { requestUrl, Router, splitTarget } from "./router.ts";
+
+/** Problems of the checks before a route: no entry declares them. */
+const BEFORE_ROUTES: readonly ProblemType[] = ["unauthorized", "not-found", "method-not-allowed"];
+
+function problemTypeOf(document: ProblemDocument, type_base: string): ProblemType {
+  const base = `${type_base.replace(/\/$/, "")}/`;
+  assert.ok(document.type.startsWith(base), `${document.type} begins with ${base}`);
+  return document.type.slice(base.length) as ProblemType;
+}
+
+/** The problem of an answer is whole, and of a type and codes that the route declares. */
+function assertDeclaredProblem(
+  route: Route | null,
+  document: ProblemDocument,
+  { status, type_base }: { status: number; type_base: string },
+): void {
+  problemSchema.parse(document);
+  const type = problemTypeOf(document, type_base);
+  assert.deepEqual(
+    { status: document.status, title: document.title },
+    PROBLEM_TYPES[type] && { ...PROBLEM_TYPES[type] },
+    `${type} is a type of problem`,
+  );
+  assert.equal(status, document.status);
+  if (!route) return assert.ok(BEFORE_ROUTES.includes(type), `${type} without a route`);
+  const codes = problemsOf(route)[type];
+  assert.ok(codes, `${route.operation} does not declare the problem ${type}`);
+  for (const { code } of document.errors) {
+    assert.ok(codes.includes(code), `${route.operation} does not declare ${code} of ${type}`);
+  }
+}
+
+function assertDeclaredAnswer(route: Route, sent: Sent): void {
+  const spec: AnswerSpec | undefined = route.answers[sent.status];
+  assert.ok(spec, `${route.operation} does not declare the status ${sent.status}`);
+  if (!spec.content) return assert.equal(sent.body, "", `${route.operation} declares no body`);
+  const type = sent.headers["content-type"]?.split(";")[0] ?? "";
+  const schema: z.ZodType | undefined = spec.content[type];
+  assert.ok(schema, `${route.operation} does not declare the type ${type}`);
+  if (type !== "application/json") return;
+  const { error } = schema.safeParse(sent.json);
+  assert.equal(error, undefined, `${route.operation} answers what its schema does not allow: ${error}`);
+}
+
+/**
+ * An answer is one that the route at its path declares: status, media type, JSON by its schema, type and codes of a
+ * problem. Outside the API a refusal is plain text.
+ *
+ * @throws {AssertionError}
+ */
+export function assertDeclared(
+  sent: Sent,
+  { method, target, type_base, routes }: {
+    method: string;
+    target: string;
+    type_base: string;
+    routes: readonly Route[];
+  },
+): void {
+  const { path } = splitTarget(target);
+  if (method === "HEAD" || method === "OPTIONS") return;
+  const route = new Router(routes).find(path)?.routes.get(method as Method) ?? null;
+  if (sent.status < 400) {
+    assert.ok(route, `${path} has a route`);
+    assertDeclaredAnswer(route, sent);
+  } else if (isApi(path)) {
+    assert.equal(sent.headers["content-type"], "application/problem+json");
+    assertDeclaredProblem(route, sent.json, { status: sent.status, type_base });
+  } else assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");
+}
+
+/** What a test sends beside the target. */
+export interface Given {
+  method?: string;
+  headers?: Record<string, string | undefined>;
+  hosts?: readonly string[];
+  body?: BodyInit;
+  signal?: AbortSignal;
+}
+
+/** An answer, read to its end. */
+export interface Sent {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+  /** The body of JSON and of problems; else null. */
+  // deno-lint-ignore no-explicit-any -- tests look into documents of every form
+  json: any;
+}
+
+export const TEST_DEVICE: DeviceCard = {
+  name: "Test GPU",
+  backend: "vulkan",
+  driver: "1.2.3",
+  features: ["shader-f16"],
+  limits: { maxBufferSize: 1024 },
+  vram_bytes: 1000,
+  software: false,
+};
+
+export interface TestAppOptions {
+  /** The server's configuration. */
+  toml?: string;
+  probeDevices?: () => Promise<DeviceCard[]>;
+  routes?: readonly Route[];
+}
+
+/** A request as the listener would hand it over. */
+export function testRequest(target: string, given: Given = {}): [Request, RequestContext] {
+  const { method = "GET", headers = {}, hosts = ["localhost:8471"], body, signal } = given;
+  const sent = Object.entries(headers).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  const request = new Request(requestUrl(target), {
+    method: method === "TRACE" ? "GET" : method,
+    headers: sent,
+    ...(body === undefined ? {} : { body }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  return [request, { method, target, hosts, peer: "127.0.0.1:1" }];
+}
+
+/** An app with a clock of its own, and `send`, which checks every answer with {@link assertDeclared}. */
+export function testApp({ toml = "", probeDevices, routes = ROUTES }: TestAppOptions = {}) {
+  const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
+  const clock = new ManualClock();
+  const logged: Record<string, unknown>[] = [];
+  const app = new App({
+    config,
+    clock,
+    port: () => 8471,
+    probeDevices: probeDevices ?? (() => Promise.resolve([TEST_DEVICE])),
+    log: (line) => logged.push(line),
+    routes,
+  });
+  const send = async (target: string, given: Given = {}): Promise<Sent> => {
+    const response = await app.handle(...testRequest(target, given));
+    const body = await response.text();
+    const headers = Object.fromEntries(response.headers);
+    const sent: Sent = {
+      status: response.status,
+      headers,
+      body,
+      json: body !== "" && headers["content-type"]?.includes("json") ? JSON.parse(body) : null,
+    };
+    const type_base = config.problem_type_base;
+    assertDeclared(sent, { method: given.method ?? "GET", target, type_base, routes });
+    return sent;
+  };
+  return { app, send, clock, logged };
+}

@@ -10,14 +10,18 @@ import { processTerminal, type Terminal } from "./cli/terminal.ts";
 import { errorText } from "./core/errors.ts";
 import { indented, printable } from "./core/text.ts";
 import { VERSION } from "./core/version.ts";
+import { openApiText } from "./server/openapi.ts";
+import { ROUTES } from "./server/route_table.ts";
 
 const USAGE = `Usage: svc-server [server.toml]
+       svc-server openapi
 
 Runs the HTTP API. Without a file it takes the defaults: http://127.0.0.1:8471, data in ./svc-data.
+openapi prints the description of its routes, as GET /v1/openapi.json answers it.
 `;
 
 /** Commands of the binary that this build does not have. */
-const NOT_BUILT = ["openapi", "view"];
+const NOT_BUILT = ["view"];
 
 /** Runs the command of `args` and returns the exit code: output that nobody could read is a failure. */
 async function main(args: readonly string[]): Promise<number> {
@@ -33,6 +37,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (first !== undefined && NOT_BUILT.includes(first)) {
     return terminal.error(`svc-server: Cannot run ${first}: it is not in this build`), EXIT.usage;
   }
+  if (first === "openapi" && rest.length === 0) return terminal.write(openApiText(ROUTES)), EXIT.done;
   if (rest.length > 0 || first?.startsWith("-")) return terminal.error(USAGE.trimEnd()), EXIT.usage;
   try {
     await serve(first ?? null, { entry_url: import.meta.url, terminal });

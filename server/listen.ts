@@ -35,9 +35,21 @@ export interface ListeningServer {
 
 type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock" | "routes">>;
 
-async function answer(app: App, message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  const { request, context } = requestOf(message, leaveSignal(outgoing));
-  await sendResponse(await app.handle(request, context), outgoing, message);
+type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
+
+async function answer(app: App, [message, outgoing]: Exchange, log: AppOptions["log"]): Promise<void> {
+  let trace_id: string | null = null;
+  try {
+    const { request, context } = requestOf(message, leaveSignal(message, outgoing));
+    const response = await app.handle(request, context);
+    trace_id = response.headers.get("x-trace-id");
+    await sendResponse(response, outgoing, message);
+  } catch (error) {
+    const reason = error instanceof Error ? error.stack ?? error.message : String(error);
+    if (!outgoing.destroyed) log({ level: "error", trace_id, message: reason });
+    // An answer that cannot be ended is broken off, so that nobody takes a part for the whole.
+    outgoing.destroy();
+  }
 }
 
 /**
@@ -55,13 +67,7 @@ export async function listen(
   const { host, port } = parseBind(config.bind)!;
   const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });
   const server = createServer(LIMITS, (message, outgoing) => {
-    answer(app, message, outgoing).catch((error) => {
-      const trace_id = outgoing.getHeader("x-trace-id");
-      const reason = error instanceof Error ? error.stack ?? error.message : String(error);
-      // An answer that cannot be ended is broken off, so that nobody takes a part for the whole.
-      if (!outgoing.destroyed) services.log({ level: "error", trace_id, message: reason });
-      outgoing.destroy();
-    });
+    answer(app, [message, outgoing], services.log);
   });
   server.maxConnections = limits.max_connections;
   await new Promise<void>((resolve, reject) => {

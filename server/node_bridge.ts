@@ -57,12 +57,19 @@ export function requestOf(
 }
 
 /** A signal that aborts when the client leaves before it has the whole answer. */
-export function leaveSignal(outgoing: ServerResponse): AbortSignal {
+export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
   const controller = new AbortController();
+  const leave = () => controller.abort(clientLeft());
+  // A body that breaks off fails before the answer closes: whoever reads it must find the signal aborted.
+  message.once("error", leave);
   outgoing.once("close", () => {
-    if (!outgoing.writableFinished) controller.abort(new DOMException("The client left", "AbortError"));
+    if (!outgoing.writableFinished) leave();
   });
   return controller.signal;
+}
+
+function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
 }
 
 /**
@@ -86,7 +93,7 @@ export async function sendResponse(
   let wake = () => {};
   outgoing.on("drain", () => wake());
   outgoing.once("close", () => {
-    reader.cancel(new DOMException("The client left", "AbortError")).catch(() => {});
+    reader.cancel(clientLeft()).catch(() => {});
     wake();
   });
   while (!outgoing.destroyed) {

@@ -98,6 +98,11 @@ export function notFound(detail: string): Problem {
   return new Problem("not-found", detail, { errors: [{ pointer: "", code: "not_found", message: detail }] });
 }
 
+/** A refusal by the state of a resource, at a field of the request or, with `""`, at the whole. */
+export function conflict(detail: string, pointer = ""): Problem {
+  return new Problem("conflict", detail, { errors: [{ pointer, code: "conflict", message: detail }] });
+}
+
 /** A refusal of what the request holds, with everything that is wrong, up to {@link MAX_LISTED_PROBLEMS}. */
 export function invalidRequest(errors: readonly ProblemError[]): Problem {
   const [first] = errors;

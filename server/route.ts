@@ -136,6 +136,20 @@ export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
 }
 
+/** An answer of another type: text, bytes, or a stream of them. */
+export function raw<const S extends number, const T extends string>(
+  status: S,
+  content_type: T,
+  body: BodyInit,
+) {
+  return { status, content_type, body } as const;
+}
+
+/** An answer without a body. */
+export function empty<const S extends number>(status: S) {
+  return { status } as const;
+}
+
 /** Whether a path belongs to the API; everything else has no token and answers in plain text. */
 export function isApi(path: string): boolean {
   return path === "/v1" || path.startsWith("/v1/");

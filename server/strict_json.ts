@@ -59,11 +59,12 @@ class Reader {
   }
 
   #value(): unknown {
-    if (this.#path.length > MAX_JSON_DEPTH) {
-      throw new NotJson(`nests more than ${MAX_JSON_DEPTH} levels deep`);
-    }
     this.#skipSpace();
     const next = this.text[this.#at];
+    const is_nested = next === "{" || next === "[";
+    if (is_nested && this.#path.length >= MAX_JSON_DEPTH) {
+      throw new NotJson(`nests more than ${MAX_JSON_DEPTH} levels deep`);
+    }
     if (next === "{") return this.#object();
     if (next === "[") return this.#array();
     if (next === '"') return this.#string();

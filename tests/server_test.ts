@@ -73,6 +73,13 @@ Deno.test("a wrong configuration or argument is exit 2, with every problem", asy
   assert.match((await run(path)).text, /server\.toml:1: bind: must be a loopback address without auth_token/);
   assert.equal((await run(`${directory}/missing.toml`)).code, 2);
   assert.equal((await run(path, path)).code, 2);
-  assert.match((await run("openapi")).text, /Cannot run openapi: it is not in this build/);
+  assert.match((await run("view")).text, /Cannot run view: it is not in this build/);
+  assert.equal((await run("openapi", path)).code, 2);
   await Deno.remove(directory, { recursive: true });
+});
+
+Deno.test("svc-server openapi prints the stored copy", async () => {
+  const { code, stdout } = await svcServer("openapi").output();
+  assert.equal(code, 0);
+  assert.equal(new TextDecoder().decode(stdout), await Deno.readTextFile(`${ROOT}api/openapi.json`));
 });

@@ -1,0 +1,201 @@
+/** Bodies on real sockets: both ways at the pace of the reader, and the end of the work when a client leaves. */
+
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { parseServerConfig } from "../config/server_load.ts";
+import { listen } from "./listen.ts";
+import { raw, type Route, route } from "./route.ts";
+
+const BYTES = "application/octet-stream";
+const CHUNK = new Uint8Array(65_536);
+/** More than the buffers of two sockets hold. */
+const MANY = 2000;
+
+type Handler = (
+  request: Request,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+) => BodyInit | Promise<BodyInit>;
+
+function bytesRoute(path: string, handler: Handler): Route {
+  return route({
+    method: "POST",
+    path,
+    operation: path.slice(1),
+    summary: "Bytes in, bytes out.",
+    body: { limit: "max_dataset_bytes", content: { [BYTES]: z.string() } },
+    answers: { 200: { description: "Bytes.", content: { [BYTES]: z.string() } } },
+    async handler({ request, body }) {
+      return raw(200, BYTES, await handler(request, body.stream));
+    },
+  });
+}
+
+async function withRoutes(
+  routes: readonly Route[],
+  body: (address: string, logged: Record<string, unknown>[]) => Promise<void>,
+): Promise<void> {
+  const config = parseServerConfig(`bind = "127.0.0.1:0"\n`, { path: "server.toml" });
+  const logged: Record<string, unknown>[] = [];
+  const probeDevices = () => Promise.resolve([]);
+  const server = await listen(config, { probeDevices, log: (line) => logged.push(line), routes });
+  try {
+    await body(server.address, logged);
+  } finally {
+    await server.close();
+  }
+}
+
+function connect(address: string): Promise<Deno.TcpConn> {
+  const [hostname, port] = address.split(":");
+  return Deno.connect({ hostname: hostname!, port: Number(port) });
+}
+
+function head(address: string, lines: string): Uint8Array {
+  return new TextEncoder().encode(
+    `POST /x HTTP/1.1\r\nHost: ${address}\r\nContent-Type: ${BYTES}\r\n${lines}\r\n`,
+  );
+}
+
+/** A stream of so many chunks, counting those that were asked for. */
+function chunks(count: number) {
+  const state = { pulled: 0, cancelled: Promise.withResolvers<void>() };
+  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      if (++state.pulled > count) controller.close();
+      else controller.enqueue(CHUNK);
+    },
+    cancel: () => state.cancelled.resolve(),
+  }, { highWaterMark: 0 });
+  return { state, stream };
+}
+
+const sanitize = { sanitizeOps: true, sanitizeResources: true };
+
+Deno.test({
+  name: "a body goes in and an answer goes out as streams, at once",
+  ...sanitize,
+  async fn() {
+    // The answer begins before the body has ended: neither is held as a whole.
+    const echo = bytesRoute("/x", (_, body) => body);
+    await withRoutes([echo], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
+      const decoder = new TextDecoder();
+      let seen = "";
+      const readUntil = async (text: string) => {
+        const buffer = new Uint8Array(4096);
+        while (!seen.includes(text)) {
+          seen += decoder.decode(buffer.subarray(0, (await connection.read(buffer))!));
+        }
+      };
+      for (const word of ["first", "second"]) {
+        await connection.write(new TextEncoder().encode(`${word.length}\r\n${word}\r\n`));
+        await readUntil(word);
+      }
+      await connection.write(new TextEncoder().encode("0\r\n\r\n"));
+      await readUntil("\r\n0\r\n\r\n");
+      assert.match(seen, /^HTTP\/1\.1 200 /);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "an answer is made no faster than its client reads, and ends when the client leaves",
+  ...sanitize,
+  async fn() {
+    const { state, stream } = chunks(MANY);
+    const left = Promise.withResolvers<void>();
+    const big = bytesRoute("/x", (request) => {
+      request.signal.addEventListener("abort", () => left.resolve());
+      return stream;
+    });
+    await withRoutes([big], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      // What the client has read bounds what can have been asked for, with what the sockets hold.
+      await connection.read(new Uint8Array(65_536));
+      connection.close();
+      await Promise.all([state.cancelled.promise, left.promise]);
+      assert.ok(state.pulled < MANY, `${state.pulled} chunks were made for a client that read one`);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "a client that leaves in the middle of its body ends the reading, and nothing is logged",
+  ...sanitize,
+  async fn() {
+    const started = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<{ bytes: number; aborted: boolean }>();
+    const reads = bytesRoute("/x", async (request, body) => {
+      let bytes = 0;
+      try {
+        for await (const chunk of body) {
+          bytes += chunk.length;
+          started.resolve();
+        }
+      } finally {
+        ended.resolve({ bytes, aborted: request.signal.aborted });
+      }
+      return "";
+    });
+    await withRoutes([reads], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, `Content-Length: ${2 * CHUNK.length}\r\n`));
+      await connection.write(CHUNK);
+      await started.promise;
+      connection.close();
+      const { bytes, aborted } = await ended.promise;
+      assert.ok(bytes <= CHUNK.length && aborted);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "an answer that fails on its way is broken off and logged under its trace",
+  ...sanitize,
+  async fn() {
+    const fails = bytesRoute("/x", () =>
+      new ReadableStream({
+        pull(controller) {
+          controller.enqueue(CHUNK);
+          controller.error(new Error("the file is gone"));
+        },
+      }));
+    await withRoutes([fails], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      const text = await new Response(connection.readable).text().catch(String);
+      assert.ok(!text.endsWith("0\r\n\r\n"), "the answer looks whole");
+      assert.equal(logged.length, 1);
+      assert.match(String(logged[0]!.message), /the file is gone/);
+      assert.match(String(logged[0]!.trace_id), /^[0-9a-f-]{36}$/);
+    });
+  },
+});
+
+Deno.test({
+  name: "a client that leaves before its answer begins ends the work",
+  ...sanitize,
+  async fn() {
+    const started = Promise.withResolvers<void>();
+    const left = Promise.withResolvers<void>();
+    const waits = bytesRoute("/x", async (request) => {
+      request.signal.addEventListener("abort", () => left.resolve());
+      started.resolve();
+      await left.promise;
+      return "";
+    });
+    await withRoutes([waits], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      await started.promise;
+      connection.close();
+      await left.promise;
+      assert.deepEqual(logged, []);
+    });
+  },
+});

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { requestOf } from "./node_bridge.ts";
+
+/** A message whose body makes a byte for each time that it is read, and counts. */
+function message(given: { method: string; url?: string; rawHeaders: string[] }) {
+  const made = { bytes: 0 };
+  const body = new Readable({
+    highWaterMark: 4,
+    read() {
+      made.bytes++;
+      this.push(new Uint8Array(1));
+    },
+  });
+  const headers = Object.fromEntries(
+    given.rawHeaders.flatMap((name, i) => i % 2 === 0 ? [[name.toLowerCase(), given.rawHeaders[i + 1]]] : []),
+  );
+  const socket = { remoteAddress: "127.0.0.1", remotePort: 5 };
+  return { made, message: Object.assign(body, { ...given, headers, socket }) as unknown as IncomingMessage };
+}
+
+const signal = new AbortController().signal;
+
+Deno.test("a body is taken only as it is read", async () => {
+  const { made, message: sent } = message({ method: "POST", rawHeaders: ["Transfer-Encoding", "chunked"] });
+  const { request } = requestOf(sent, signal);
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  await turn();
+  assert.equal(made.bytes, 0);
+  const reader = request.body!.getReader();
+  for (let i = 1; i <= 20; i++) {
+    await reader.read();
+    await turn();
+    // The stream below keeps a few ready.
+    assert.ok(made.bytes <= i * 4 + 4, `${made.bytes} bytes were taken for ${i} reads`);
+  }
+  await reader.cancel();
+  assert.ok(!sent.destroyed, "the socket stays for the answer");
+});
+
+Deno.test("a message keeps method, target, every Host, and its headers", () => {
+  const rawHeaders = ["Host", "a", "HOST", "b", "Origin", "http://x", "Content-Length", "3"];
+  const { request, context } = requestOf(
+    message({ method: "TRACE", url: "/%zz/..", rawHeaders }).message,
+    signal,
+  );
+  assert.deepEqual(context, { method: "TRACE", target: "/%zz/..", hosts: ["a", "b"], peer: "127.0.0.1:5" });
+  assert.equal(request.headers.get("origin"), "http://x");
+  assert.equal(request.body, null);
+});
+
+Deno.test("a body of no bytes is none", () => {
+  const { request } = requestOf(
+    message({ method: "POST", rawHeaders: ["Content-Length", "0"] }).message,
+    signal,
+  );
+  assert.equal(request.body, null);
+});

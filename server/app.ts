@@ -130,7 +130,8 @@ export class App {
     const spec = route.body ?? null;
     const open = takes_body ? openBody(request, spec, services.config) : null;
     const { body, errors } = await readBody(open, spec);
-    const { query, errors: query_errors } = readQuery(search, route.query);
+    // Files and probes outside the API have no parameters to check.
+    const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
     if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
     return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
   }

@@ -183,7 +183,8 @@ Deno.test({
   async fn() {
     const started = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
-    const waits = bytesRoute("/x", async (request) => {
+    const waits = bytesRoute("/x", async (request, body) => {
+      await new Response(body).text();
       request.signal.addEventListener("abort", () => left.resolve());
       started.resolve();
       await left.promise;
@@ -191,7 +192,8 @@ Deno.test({
     });
     await withRoutes([waits], async (address, logged) => {
       const connection = await connect(address);
-      await connection.write(head(address, "Content-Length: 0\r\n"));
+      await connection.write(head(address, "Content-Length: 4\r\n"));
+      await connection.write(CHUNK.subarray(0, 4));
       await started.promise;
       connection.close();
       await left.promise;

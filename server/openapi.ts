@@ -5,7 +5,8 @@ import { assert } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import { type DeclaredProblems, PROBLEM_TYPES, problemSchema, type ProblemType } from "./problems.ts";
-import { type Content, isApi, pathNames, problemsOf, type Route } from "./route.ts";
+import { type Content, isApi, pathNames, type Route } from "./route.ts";
+import { problemsOf } from "./route_problems.ts";
 
 type Json = z.core.util.JSONType;
 type JsonObject = Record<string, Json>;

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { openApiDocument, openApiText } from "./openapi.ts";
 import { PROBLEM_TYPES } from "./problems.ts";
-import { notBuilt, pathNames, problemsOf, type Route, route } from "./route.ts";
+import { notBuilt, pathNames, type Route, route } from "./route.ts";
+import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { testApp } from "./testing.ts";
 

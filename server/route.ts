@@ -1,7 +1,7 @@
 /** A route as it is declared: routing, OpenAPI, checks of the input and tests read nothing else. */
 
 import type { z } from "zod";
-import type { DeclaredProblems, ProblemCode, ProblemType } from "./problems.ts";
+import type { DeclaredProblems } from "./problems.ts";
 import type { Services } from "./services.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
@@ -96,7 +96,7 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
   query?: Q;
   body?: B;
   answers: A;
-  /** Problems beside those that every route of its form has; see {@link problemsOf}. */
+  /** Problems beside those that every route of its form has; see `route_problems.ts`. */
   problems?: DeclaredProblems;
   /** Finds the resource that the path names, before the body is looked at. @throws {Problem} `not-found`. */
   find?: (params: Readonly<Record<PathNames<P>, string>>, services: Services) => Promise<F>;
@@ -158,44 +158,4 @@ export function isApi(path: string): boolean {
 /** The names in a path template, in their order. */
 export function pathNames(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-}
-
-/** The codes that the check of parameters can find. */
-function queryCodes(query: z.ZodObject | undefined): ProblemCode[] {
-  const fields = Object.values(query?.shape ?? {}) as z.ZodType[];
-  const is_required = fields.some((field) => !field.safeParse(undefined).success);
-  return [
-    "unknown_field",
-    ...(fields.length > 0 ? ["invalid_value", "out_of_range"] as const : []),
-    ...(is_required ? ["missing_field"] as const : []),
-  ];
-}
-
-/** Problems that follow from a route's form: its place, its parameters and its body. */
-function formProblems(entry: Route): DeclaredProblems {
-  if (!isApi(entry.path)) return {};
-  const always = { unauthorized: ["unauthorized"], internal: [] } as const;
-  if (!entry.handler) return { ...always, "not-implemented": [] };
-  const codes = queryCodes(entry.query);
-  const takes_body = entry.method === "POST" || entry.method === "PATCH";
-  return {
-    ...always,
-    ...(pathNames(entry.path).length > 0 ? { "not-found": ["not_found"] } as const : {}),
-    ...(takes_body ? { "unsupported-media-type": ["unsupported_format"] } as const : {}),
-    ...(entry.body ? { "payload-too-large": ["out_of_range"] } as const : {}),
-    "invalid-request": entry.body
-      ? ["missing_field", "unknown_field", "invalid_value", "out_of_range"]
-      : codes,
-  };
-}
-
-/** Every problem that a route can answer with: those of its form and those that its entry declares. */
-export function problemsOf(entry: Route): DeclaredProblems {
-  const all: Partial<Record<ProblemType, ProblemCode[]>> = {};
-  for (const declared of [formProblems(entry), entry.problems ?? {}]) {
-    for (const [type, codes] of Object.entries(declared) as [ProblemType, readonly ProblemCode[]][]) {
-      all[type] = [...new Set([...(all[type] ?? []), ...codes])];
-    }
-  }
-  return all;
 }

@@ -7,7 +7,8 @@ import { ManualClock } from "../core/clock.ts";
 import { App, type RequestContext } from "./app.ts";
 import type { DeviceCard } from "./capabilities.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
-import { type AnswerSpec, isApi, type Method, problemsOf, type Route } from "./route.ts";
+import { type AnswerSpec, isApi, type Method, type Route } from "./route.ts";
+import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { requestUrl, Router, splitTarget } from "./router.ts";
 

@@ -1,0 +1,80 @@
+/**
+ * Writes docs/reference/api.md from the table of routes. With `--check` it writes nothing and ends with 1 when the
+ * committed page differs.
+ */
+
+import { fileURLToPath } from "node:url";
+import { writeFileAtomic } from "../core/files.ts";
+import { PROBLEM_TYPES, type ProblemType } from "../server/problems.ts";
+import type { Route } from "../server/route.ts";
+import { problemsOf } from "../server/route_problems.ts";
+import { ROUTES } from "../server/route_table.ts";
+
+const PAGE = fileURLToPath(new URL("../docs/reference/api.md", import.meta.url));
+
+const INTRODUCTION = `# The HTTP API
+
+<!-- Written by scripts/generate_api_reference.ts from server/route_table.ts: change a route's entry, then run it again. -->
+
+\`GET /v1/openapi.json\` describes every route with its parameters and bodies, as OpenAPI 3.1; \`svc-server openapi\` prints
+the same, and \`api/openapi.json\` is its stored copy. An operation there whose only answers are problems is not in this
+build. Each answer that is a problem lists its types and codes under \`x-problems\`.
+
+## Every request
+
+- Paths are matched as they are sent. The values in a path are decoded, its fixed words are not: \`/v1/he%61lth\` is no
+  route. A value that is empty, \`.\` or \`..\` is none, in escapes neither. Malformed percent-encoding is \`not-found\`.
+- \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
+- A parameter behind the path that the route does not have is refused with \`unknown_field\` at \`/query/<name>\`, one that
+  stands twice with \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on every other route.
+- A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may begin with
+  a byte order mark. Duplicate keys, halves of surrogate pairs and numbers that would lose digits are \`invalid_value\`. It
+  nests up to 64 levels.
+- A body of a \`POST\` or \`PATCH\` that takes none must still be labelled as JSON, and is not read.
+- A list of errors has up to 200 entries.
+- Outside \`/v1\` there is no token, and refusals are plain text.
+`;
+
+function problemText(entry: Route): string {
+  return Object.entries(problemsOf(entry)).map(([type, codes]) =>
+    codes.length > 0 ? `${type} (${codes.join(", ")})` : type
+  ).join("; ");
+}
+
+function routeRow(entry: Route): string {
+  const summary = entry.handler ? entry.summary : `${entry.summary} Not in this build.`;
+  return `| ${entry.method} | \`${entry.path}\` | ${summary} | ${problemText(entry) || "–"} |`;
+}
+
+function problemRow(type: ProblemType): string {
+  const { status, title } = PROBLEM_TYPES[type];
+  return `| \`${type}\` | ${status} | ${title} |`;
+}
+
+/** The page's text. */
+export function apiReference(): string {
+  return `${INTRODUCTION}
+## Routes
+
+| Method | Path | What it answers | Problems (codes) |
+|---|---|---|---|
+${ROUTES.map(routeRow).join("\n")}
+
+## Problems
+
+\`type\` is \`problem_type_base\`, a slash and one of these.
+
+| Type | Status | Title |
+|---|---|---|
+${(Object.keys(PROBLEM_TYPES) as ProblemType[]).map(problemRow).join("\n")}
+`;
+}
+
+if (import.meta.main) {
+  const text = apiReference();
+  if (!Deno.args.includes("--check")) await writeFileAtomic(PAGE, text);
+  else if (await Deno.readTextFile(PAGE).catch(() => "") !== text) {
+    console.error(`${PAGE} is not what server/ says: run \`deno run -A scripts/generate_api_reference.ts\``);
+    Deno.exit(1);
+  }
+}

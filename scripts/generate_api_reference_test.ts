@@ -1,0 +1,11 @@
+import assert from "node:assert/strict";
+import { ROUTES } from "../server/route_table.ts";
+import { apiReference } from "./generate_api_reference.ts";
+
+Deno.test("the page has every route, its problems, and what is not built", () => {
+  const page = apiReference();
+  for (const { method, path } of ROUTES) assert.ok(page.includes(`| ${method} | \`${path}\` |`), path);
+  assert.match(page, /\| GET \| `\/v1\/health` \| Version and uptime\. \| unauthorized \(unauthorized\); /);
+  assert.match(page, /`\/v1\/plan` \| .* Not in this build\. \| .*not-implemented/);
+  assert.ok(page.includes("| `conflict` | 409 |"));
+});

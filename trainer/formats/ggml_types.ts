@@ -1,8 +1,9 @@
 /** The tensor types of GGUF files: how many values a block holds and how many bytes it takes. */
 
+import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+
 /** What `decodeTensor` turns into floats. */
-export const DECODED_TYPES = ["F32", "F16", "BF16", "Q8_0"] as const;
-export type DecodedType = typeof DECODED_TYPES[number];
+export type DecodedType = typeof BUILT_TENSOR_TYPES[number];
 
 /** A tensor type of GGUF. Rows are stored one after the other as whole blocks. */
 export interface GgmlType {
@@ -67,7 +68,7 @@ export function ggmlType(name: DecodedType): GgmlType {
 
 /** Whether the values of a type can be read. */
 export function isDecodedType(name: string): name is DecodedType {
-  return (DECODED_TYPES as readonly string[]).includes(name);
+  return (BUILT_TENSOR_TYPES as readonly string[]).includes(name);
 }
 
 /** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension is made of whole blocks. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
+import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { DECODED_TYPES } from "./ggml_types.ts";
 import { openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { encodeGguf, type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
@@ -103,7 +103,7 @@ Deno.test({
   fn: () =>
     inDirectory(async (directory) => {
       const path = `${directory}/all.gguf`;
-      const tensors = DECODED_TYPES.map((type, i) =>
+      const tensors = BUILT_TENSOR_TYPES.map((type, i) =>
         tensorOf(`t${type}`, type, [[3, 64], [7, 1, 32], [32], [2, 96]][i]!)
       );
       await writeGguf(path, { metadata: SAMPLE, tensors });

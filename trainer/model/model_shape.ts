@@ -1,16 +1,14 @@
 /** What a model file says of the transformer in it. */
 
+import { BUILT_ARCHITECTURES } from "../../config/built.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { GGUF_NAMES, type LoraTarget } from "../../core/lora_targets.ts";
 import { MAX_HEAD_WIDTH } from "../../kernels/attention/attention.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 
-/** Architectures whose forward and backward pass this program has. */
-export const ARCHITECTURES = ["qwen3"] as const;
-
 /** Sizes of a decoder with grouped-query attention and SwiGLU, in the axes' letters. */
 export interface ModelShape {
-  architecture: typeof ARCHITECTURES[number];
+  architecture: typeof BUILT_ARCHITECTURES[number];
   layers: number;
   /** C */
   width: number;
@@ -39,11 +37,11 @@ export interface ModelShape {
  */
 export function readModelShape(file: GgufFile): ModelShape {
   const architecture = file.getString("general.architecture");
-  if (!(ARCHITECTURES as readonly string[]).includes(architecture)) {
+  if (!(BUILT_ARCHITECTURES as readonly string[]).includes(architecture)) {
     throw new ServiceError(
       "not_built",
       `Cannot load ${file.path}: the architecture ${architecture} is not in this build, which has ${
-        ARCHITECTURES.join(", ")
+        BUILT_ARCHITECTURES.join(", ")
       }`,
       { architecture },
     );

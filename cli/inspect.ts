@@ -7,7 +7,8 @@ import { jsonText } from "../core/text.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
 import { isDecodedType } from "../trainer/formats/ggml_types.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
-import { linearShape, readTrainableShape } from "../trainer/model/model_shape.ts";
+import { readTrainableShape } from "../trainer/model/architectures/registry.ts";
+import { linearShape } from "../trainer/model/model_shape.ts";
 import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
@@ -88,7 +89,7 @@ function loraFacts(
   return {
     not_trainable: null,
     lora_targets: [...LORA_TARGETS],
-    lora_parameters: SHOWN_RANK * shape.layers * sides,
+    lora_parameters: SHOWN_RANK * shape.layers.length * sides,
   };
 }
 

@@ -51,8 +51,8 @@ function placesOf(bytes: Uint8Array, text: string): number[] {
 Deno.test("a model that cannot be trained has no LoRA targets but a reason", async () => {
   const cases: [change: (bytes: Uint8Array) => void, reason: RegExp][] = [
     [
-      (bytes) => placesOf(bytes, "qwen3").forEach((at) => bytes.set(new TextEncoder().encode("llama"), at)),
-      /the architecture llama is not in this build, which has qwen3/,
+      (bytes) => placesOf(bytes, "qwen3").forEach((at) => bytes.set(new TextEncoder().encode("mamba"), at)),
+      /the architecture mamba is not in this build, which has llama, qwen2, qwen3/,
     ],
     [
       // Behind the name: the number of dimensions, two of them, and the type; 2 is Q4_0, which takes less room.

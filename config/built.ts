@@ -5,7 +5,7 @@ import { isNotBuilt, notBuiltPart } from "./not_built.ts";
 import { ALGORITHMS } from "./run.ts";
 
 /** Architectures of models, as `general.architecture` of a GGUF file names them. */
-export const BUILT_ARCHITECTURES = ["qwen3"] as const;
+export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3"] as const;
 
 /** Types of tensors that a model file may hold. */
 export const BUILT_TENSOR_TYPES = ["F32", "F16", "BF16", "Q8_0"] as const;

@@ -6,7 +6,7 @@ import type { Tensor } from "../kernels/tensor.ts";
 import { gpuTest } from "../kernels/testing.ts";
 import { fixturePath } from "../tests/fixture.ts";
 import { withFolder } from "../tests/folder.ts";
-import type { ModelShape } from "../trainer/model/model_shape.ts";
+import { testShape } from "../trainer/model/testing.ts";
 import { orSkip, productCompute } from "./bench/context.ts";
 import { modelMatrices } from "./bench/matmul.ts";
 import { groupDispatches } from "./bench/profile.ts";
@@ -161,9 +161,9 @@ Deno.test("a call's time is what calls add to the wait, and a failed device has 
 });
 
 Deno.test("the matrices of a model are named once by shape and counted by layer", () => {
-  const shape = {
-    ...{ layers: 4, width: 256, heads: 8, kv_heads: 2, head_width: 64, feed_forward: 512, vocabulary: 1024 },
-  } as ModelShape;
+  const shape = testShape(4, {
+    ...{ width: 256, heads: 8, kv_heads: 2, head_width: 64, feed_forward: 512, vocabulary: 1024 },
+  });
   assert.deepEqual(modelMatrices(shape), [
     { name: "q_proj, gate_proj, up_proj", out_width: 512, in_width: 256, count: 12 },
     { name: "k_proj, v_proj", out_width: 128, in_width: 256, count: 8 },

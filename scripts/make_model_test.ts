@@ -4,7 +4,7 @@ import { withFolder } from "../tests/folder.ts";
 import { decodeGreedily, llamaCppMissing } from "../tests/llama_cpp.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import { decodeTensor } from "../trainer/formats/quantize.ts";
-import { readModelShape } from "../trainer/model/model_shape.ts";
+import { readModelShape } from "../trainer/model/architectures/registry.ts";
 import { makeModel, randomPieces, SHAPES } from "./make_model.ts";
 
 function moments(values: Iterable<number>): { mean: number; deviation: number } {
@@ -38,7 +38,12 @@ Deno.test({
         await makeModel({ shape: "tiny", path, type, seed: 1 });
         using file = await openGguf(path);
         const shape = readModelShape(file);
-        assert.deepEqual([shape.layers, shape.width, shape.vocabulary, shape.tied], [2, 64, 1024, false]);
+        assert.deepEqual([shape.layers.length, shape.width, shape.vocabulary, shape.tied], [
+          2,
+          64,
+          1024,
+          false,
+        ]);
         assert.equal(file.getStrings("tokenizer.ggml.tokens").length, 1024);
         assert.match(file.getString("tokenizer.chat_template"), /<\|im_start\|>/);
         const deviation = async (name: string) =>

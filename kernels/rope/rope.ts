@@ -6,6 +6,7 @@ import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import ropeWgsl from "./rope.wgsl" with { type: "text" };
+import ropeAdjacentWgsl from "./rope_adjacent.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
@@ -19,6 +20,22 @@ const kernel = kernelFamily((size: ItemSize) =>
   })
 );
 
+const adjacentKernel = kernelFamily(() =>
+  defineKernel({
+    name: "rope_adjacent",
+    wgsl: [constantsPart({ threads: THREADS }), { file: "rope_adjacent.wgsl", text: ropeAdjacentWgsl }],
+    params: { rows: "u32", heads: "u32", thread_heads: "u32", pairs: "u32", sign: "f32" },
+    inputs: ["positions", "cosines", "sines"],
+    outputs: ["x"],
+  })
+);
+
+/**
+ * Which numbers of a head turn together: `half`, (i, i + D/2), as in GPT-NeoX and Hugging Face; `adjacent`, (2i, 2i + 1), as
+ * in the paper and in GGUF files of llama.
+ */
+export type RopePairing = "half" | "adjacent";
+
 /** Cosines and sines of every angle, row-major `[T, D/2]`. */
 export interface RopeTable {
   cosines: Float32Array;
@@ -27,20 +44,24 @@ export interface RopeTable {
 }
 
 /**
- * The table of `cos` and `sin` of `position · base^(−2i/D)`, in f64 rounded once: an f32 angle is off by 2e-3 at
+ * The table of `cos` and `sin` of `position · base^(−2i/D) / factors[i]`, in f64 rounded once: an f32 angle is off by 2e-3 at
  * position 32,768, and a driver's sine by more.
  *
  * @param head_width D, even.
- * @param base The model's `rope.freq_base`, above 0.
+ * @param rotation base: the model's `rope.freq_base`, above 0; factors: D/2 divisors of the frequencies, null for none.
  * @param positions T: positions 0 to T − 1 are in the table.
  * @throws {ShapeError} When D is odd.
  */
-export function ropeTable(head_width: number, base: number, positions: number): RopeTable {
+export function ropeTable(
+  head_width: number,
+  { base, factors = null }: { base: number; factors?: ArrayLike<number> | null },
+  positions: number,
+): RopeTable {
   expectMultiple(head_width, 2, "head width");
   const half = head_width / 2;
   const cosines = new Float32Array(positions * half), sines = new Float32Array(positions * half);
   for (let i = 0; i < half; i++) {
-    const frequency = base ** (-2 * i / head_width);
+    const frequency = base ** (-2 * i / head_width) / (factors?.[i] ?? 1);
     for (let position = 0; position < positions; position++) {
       cosines[position * half + i] = Math.cos(position * frequency);
       sines[position * half + i] = Math.sin(position * frequency);
@@ -58,25 +79,35 @@ export interface RopeTensors {
 }
 
 /**
- * Records the rotation of every pair (i, i + D/2) of every head by its row's angle, in place.
+ * Records the rotation of every pair of every head by its row's angle, in place.
  *
  * @param options `inverse` turns back: the gradient with respect to the input, in place of the output's.
  * @throws {ShapeError} When the shapes do not belong together or D is odd.
- * @source Su et al., "RoFormer" (2021), equation 34; pairs as in GPT-NeoX.
+ * @source Su et al., "RoFormer" (2021), equation 34.
  */
-export function rope(recorder: Recorder, tensors: RopeTensors, options: { inverse: boolean }): void {
+export function rope(
+  recorder: Recorder,
+  tensors: RopeTensors,
+  { inverse, pairing = "half" }: { inverse: boolean; pairing?: RopePairing },
+): void {
   const [rows, heads, width] = expectShape(tensors.x, "x", 3);
   expectMultiple(width, 2, "head width");
   expectShape(tensors.positions, "positions", [rows]);
   const [positions] = expectShape(tensors.cosines, "cosines", 2);
   for (const name of ["cosines", "sines"] as const) expectShape(tensors[name], name, [positions, width / 2]);
-  const size = itemSize(width / 2), half_items = width / 2 / size;
   // A GPU wants threads, a software adapter few loads: the bits are the same.
   const thread_heads = recorder.gpu.facts.software ? heads : 1;
+  const sign = inverse ? -1 : 1, groups = rows * ceilDiv(heads, thread_heads);
+  if (pairing === "adjacent") {
+    const pairs = width / 2, grid = wrappedGrid(ceilDiv(groups * pairs, THREADS));
+    recorder.dispatch(adjacentKernel(), { rows, heads, thread_heads, pairs, sign }, tensors, grid);
+    return;
+  }
+  const size = itemSize(width / 2), half_items = width / 2 / size;
   recorder.dispatch(
     kernel(size),
-    { rows, heads, thread_heads, half_items, sign: options.inverse ? -1 : 1 },
+    { rows, heads, thread_heads, half_items, sign },
     tensors,
-    wrappedGrid(ceilDiv(rows * ceilDiv(heads, thread_heads) * half_items, THREADS)),
+    wrappedGrid(ceilDiv(groups * half_items, THREADS)),
   );
 }

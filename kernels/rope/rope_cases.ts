@@ -6,14 +6,46 @@ export interface RopeCase {
   heads: number;
   width: number;
   base: number;
+  pairing: "half" | "adjacent";
+  /** Divisors of the frequencies. */
+  factors?: number[];
   /** Rows stand at `last − 7n`, or at 0 when that is below. */
   last: number;
 }
 
 export const cases: readonly RopeCase[] = [
-  { name: "one pair", rows: 1, heads: 1, width: 2, base: 10_000, last: 3 },
-  { name: "half a head narrower than a vector", rows: 3, heads: 2, width: 6, base: 10_000, last: 40 },
-  { name: "a model's heads", rows: 33, heads: 8, width: 64, base: 10_000, last: 1023 },
-  { name: "an odd number of heads", rows: 5, heads: 3, width: 128, base: 1_000_000, last: 500 },
-  { name: "far positions", rows: 4, heads: 2, width: 16, base: 1_000_000, last: 32_767 },
+  { name: "one pair", pairing: "half", rows: 1, heads: 1, width: 2, base: 10_000, last: 3 },
+  {
+    name: "half a head narrower than a vector",
+    pairing: "half",
+    rows: 3,
+    heads: 2,
+    width: 6,
+    base: 10_000,
+    last: 40,
+  },
+  { name: "a model's heads", pairing: "half", rows: 33, heads: 8, width: 64, base: 10_000, last: 1023 },
+  {
+    name: "an odd number of heads",
+    pairing: "half",
+    rows: 5,
+    heads: 3,
+    width: 128,
+    base: 1_000_000,
+    last: 500,
+  },
+  { name: "far positions", pairing: "half", rows: 4, heads: 2, width: 16, base: 1_000_000, last: 32_767 },
+  { name: "one adjacent pair", pairing: "adjacent", rows: 1, heads: 1, width: 2, base: 10_000, last: 3 },
+  { name: "adjacent pairs", pairing: "adjacent", rows: 33, heads: 5, width: 64, base: 10_000, last: 1023 },
+  {
+    ...{
+      name: "adjacent pairs with factors",
+      pairing: "adjacent",
+      rows: 4,
+      heads: 2,
+      width: 8,
+      base: 500_000,
+    },
+    ...{ last: 9000, factors: [1, 1, 4.5, 8] },
+  },
 ];

@@ -13,14 +13,14 @@ const positionsOf = ({ rows, last }: RopeCase) =>
   Array.from({ length: rows }, (_, n) => Math.max(0, last - 7 * n));
 
 async function runRope(gpu: Gpu, shape: RopeCase, x: Float64Array, inverse: boolean, rows = shape.rows) {
-  const { heads, width, base, last } = shape;
-  const table = ropeTable(width, base, last + 1);
+  const { heads, width, base, pairing, factors = null, last } = shape;
+  const table = ropeTable(width, { base, factors }, last + 1);
   const out = await run(gpu, {
     x: [x, [rows, heads, width]],
     positions: [positionsOf(shape).slice(-rows), [rows], "u32"],
     cosines: [table.cosines, table.shape],
     sines: [table.sines, table.shape],
-  }, (recorder, t) => rope(recorder, t, { inverse }));
+  }, (recorder, t) => rope(recorder, t, { inverse, pairing }));
   return out.x;
 }
 
@@ -32,7 +32,7 @@ for (const shape of cases) {
   });
 }
 
-for (const shape of cases.slice(0, 2)) {
+for (const shape of [...cases.slice(0, 2), cases.at(-1)!]) {
   gpuTest(`rope's inverse is the gradient: ${shape.name}`, async (gpu) => {
     const count = shape.rows * shape.heads * shape.width;
     const x = randomNormal(1, count), d_y = randomNormal(2, count);
@@ -46,21 +46,25 @@ for (const shape of cases.slice(0, 2)) {
   });
 }
 
-gpuTest("rope's rows do not depend on how many run beside them", async (gpu) => {
-  const shape = cases.find((c) => c.name === "a model's heads")!;
-  const width = shape.heads * shape.width;
-  const x = randomNormal(1, shape.rows * width);
-  const all = await runRope(gpu, shape, x, false);
-  const alone = await runRope(gpu, shape, x.slice(-width), false, 1);
-  assert.deepEqual(alone, all.slice(-width));
-});
+for (const name of ["a model's heads", "adjacent pairs"]) {
+  gpuTest(`rope's rows do not depend on how many run beside them: ${name}`, async (gpu) => {
+    const shape = cases.find((c) => c.name === name)!;
+    const width = shape.heads * shape.width;
+    const x = randomNormal(1, shape.rows * width);
+    const all = await runRope(gpu, shape, x, false);
+    const alone = await runRope(gpu, shape, x.slice(-width), false, 1);
+    assert.deepEqual(alone, all.slice(-width));
+  });
+}
 
-gpuTest("rope gives the same bits whether a thread turns one head or all", async (gpu) => {
-  const shape = cases.find((c) => c.name === "an odd number of heads")!;
-  const x = randomNormal(1, shape.rows * shape.heads * shape.width);
-  const as = (software: boolean): Gpu => ({ ...gpu, facts: { ...gpu.facts, software } });
-  assert.deepEqual(await runRope(as(false), shape, x, false), await runRope(as(true), shape, x, false));
-});
+for (const name of ["an odd number of heads", "adjacent pairs"]) {
+  gpuTest(`rope gives the same bits whether a thread turns one head or all: ${name}`, async (gpu) => {
+    const shape = cases.find((c) => c.name === name)!;
+    const x = randomNormal(1, shape.rows * shape.heads * shape.width);
+    const as = (software: boolean): Gpu => ({ ...gpu, facts: { ...gpu.facts, software } });
+    assert.deepEqual(await runRope(as(false), shape, x, false), await runRope(as(true), shape, x, false));
+  });
+}
 
 gpuTest("rope names the tensor whose shape is wrong", async (gpu) => {
   await run(

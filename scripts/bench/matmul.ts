@@ -43,7 +43,7 @@ export function modelMatrices(shape: ModelShape): Matrix[] {
       same.count += matrix.count;
     }
   };
-  for (const name of LORA_TARGETS) add({ name, ...linearShape(shape, name), count: shape.layers });
+  for (const name of LORA_TARGETS) add({ name, ...linearShape(shape, name), count: shape.layers.length });
   add({ name: "output", out_width: shape.vocabulary, in_width: shape.width, count: 1 });
   return [...found.values()];
 }

@@ -15,7 +15,7 @@ export function linearFlops(shape: ModelShape): number {
     const { out_width, in_width } = linearShape(shape, target);
     return out_width * in_width;
   });
-  return 2 * shape.layers * products.reduce((sum, product) => sum + product, 0);
+  return 2 * shape.layers.length * products.reduce((sum, product) => sum + product, 0);
 }
 
 /** Of a step: forward and towards the input, for every computed token in the layers and every trained one in the head. */

@@ -150,13 +150,18 @@ export async function goldenAdapter(
   return adapter;
 }
 
-/** An engine on this thread with the tiny model loaded. */
-export async function openEngine(kind: Kind, request: Partial<LoadRequest> = {}): Promise<TestedEngine> {
+/** An engine on this thread with a model loaded: a kind of the tiny agent, or a file. */
+export async function openEngine(
+  model: string,
+  request: Partial<LoadRequest> = {},
+): Promise<TestedEngine> {
   const { port1, port2 } = new MessageChannel();
   new Engine().serve(port1);
   const client = new EngineClient(port2);
   const { vocabulary } = await client.call("load", {
-    path: await fixturePath(`models/tiny-agent-${kind}.gguf`),
+    path: (KINDS as readonly string[]).includes(model)
+      ? await fixturePath(`models/tiny-agent-${model}.gguf`)
+      : model,
     device: { device: "auto", webgpu: "auto" },
     compute: "f32",
     kv: "f32",

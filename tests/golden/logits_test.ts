@@ -1,14 +1,5 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { attentionForward } from "../../kernels/attention/attention.ts";
-import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
-import { packRows } from "../../kernels/attention/packed_rows.ts";
-import { matmul } from "../../kernels/matmul/matmul.ts";
-import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
-import { gatherRows } from "../../kernels/rows/rows.ts";
 import { gpuTest } from "../../kernels/testing.ts";
-import { Activations } from "../../trainer/model/activations.ts";
-import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
-import { forward } from "../../trainer/model/transformer.ts";
 import { draw } from "../../trainer/engine/tested_engine.ts";
 import { fixturePath } from "../fixture.ts";
 import {
@@ -17,7 +8,6 @@ import {
   goldenAdapter,
   type GoldenLogits,
   KINDS,
-  type LoadedParts,
   loadParts,
   openEngine,
   readGolden,
@@ -25,46 +15,10 @@ import {
   sample,
   TOLERANCE,
 } from "./golden.ts";
+import { promptLogits } from "./prompt_logits.ts";
 
 const golden = await readGolden(), lora = await readGoldenLora();
 const prompts = golden.prompts.map(({ ids }) => ids);
-
-/** The logits behind the last token of each prompt, through the model's parts. */
-async function lastLogits(parts: LoadedParts, adapter: DeviceAdapter | null): Promise<Float32Array[]> {
-  const { model, allocator } = parts, { recorder, shape, weights, compute } = model;
-  const groups = prompts.map((ids) => ({ prompt: 0, members: [ids.length] }));
-  const packed = packRows(groups, attentionRowAlignment(recorder.gpu)), rows = packed.count;
-  const places = packed.groups.map(({ members }) => members[0]!);
-  const ids = new Uint32Array(rows), positions = new Uint32Array(rows);
-  places.forEach(({ start }, i) => {
-    ids.set(prompts[i]!, start);
-    positions.set(prompts[i]!.map((_, t) => t), start);
-  });
-  const upload = (values: Uint32Array, ...dims: number[]) => allocator.upload("test", dims, values);
-  const packed_rows = upload(packed.rows, rows, 4), scale = 1 / Math.sqrt(shape.head_width);
-  const padded_rank = adapter?.layout.padded_rank ?? 4;
-  const activations = new Activations(allocator, shape, {
-    rows,
-    saved: false,
-    padded_rank,
-    component: "test",
-  });
-  const stream = forward({
-    ...{ model, adapter, rows, activations },
-    ids: upload(ids, rows),
-    positions: upload(positions, rows),
-    attend: (_, tensors) => attentionForward(recorder, { ...tensors, rows: packed_rows }, scale),
-  });
-  const count = prompts.length, create = (...dims: number[]) => allocator.create("test", dims);
-  const last = create(count, shape.width), normed = create(count, shape.width), rstd = create(count);
-  const logits = create(count, shape.vocabulary);
-  const index = upload(Uint32Array.from(places, ({ start, length }) => start + length - 1), count);
-  gatherRows(recorder, { x: stream, index, y: last });
-  rmsNorm(recorder, { x: last, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
-  matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
-  const values = new Float32Array((await recorder.submitAndRead([logits]))[0]!);
-  return prompts.map((_, i) => values.subarray(i * shape.vocabulary, (i + 1) * shape.vocabulary));
-}
 
 function expectLogits(actual: Float32Array, expected: GoldenLogits, name: string): void {
   const wide = Float64Array.from(actual), count = wide.length, max = Math.max(...wide);
@@ -90,7 +44,8 @@ for (const kind of KINDS) {
       try {
         const samples = prompts.map((ids, i) => sample(ids, i));
         for (const [name, used] of [["base", null], ["adapter", adapter]] as const) {
-          const logprobs = await parts.trainer.score(used, samples), logits = await lastLogits(parts, used);
+          const logprobs = await parts.trainer.score(used, samples),
+            logits = await promptLogits(parts, used, prompts);
           let worst = 0;
           golden.prompts.forEach((prompt, i) => {
             const expected = used ? lora[kind].prompts[i]! : prompt[kind], where = `${name}, ${prompt.name}`;
@@ -98,7 +53,7 @@ for (const kind of KINDS) {
             expected.nll?.forEach((nll, t) => worst = Math.max(worst, Math.abs(nll + logprobs[i]![t]!)));
             const sum = -logprobs[i]!.reduce((a, b) => a + b, 0);
             ok(Math.abs(sum - expected.nll_sum) <= TOLERANCE.f32.logit, `${where}: the NLL sums to ${sum}`);
-            expectLogits(logits[i]!, expected.last_logits, where);
+            expectLogits(logits[i]!.at(-1)!, expected.last_logits, where);
           });
           ok(worst <= TOLERANCE.f32.logit, `${name}: an NLL differs by ${worst}`);
           if (!used) console.log(`${kind}: largest difference of an NLL ${worst.toExponential(1)}`);

@@ -149,7 +149,8 @@ export class Adapters {
     if (architecture !== shape.architecture) {
       refuse(`it is for ${architecture}, the model is ${shape.architecture}`);
     }
-    if (layers !== shape.layers) refuse(`it has ${layers} layers, the model ${shape.layers}`);
+    const own = shape.layers.length;
+    if (layers !== own) refuse(`it has ${layers} layers, the model ${own}`);
     for (const [key, pair] of tensors.tensors) {
       const { in_width, out_width } = linearShape(shape, key.split(".")[2] as LoraTarget);
       if (pair.in !== in_width || pair.out !== out_width) {

@@ -339,11 +339,11 @@ export class Engine {
 
 function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16"): ModelFacts {
   const { model: { shape, compute }, parameters, tensor_types } = loaded;
-  assert(shape.layers > 0, "a loaded model has layers");
+  assert(shape.layers.length > 0, "a loaded model has layers");
   return {
     architecture: shape.architecture,
     parameters,
-    layers: shape.layers,
+    layers: shape.layers.length,
     width: shape.width,
     vocabulary: shape.vocabulary,
     context_length: shape.context_length,

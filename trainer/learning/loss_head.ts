@@ -15,10 +15,11 @@ import {
 } from "../../kernels/cross_entropy/policy_weights.ts";
 import { klDivergence } from "../../kernels/cross_entropy/kl_divergence.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
-import { rmsNorm, rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
+import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { LossRequest } from "../engine/protocol.ts";
+import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import type { Model } from "../model/transformer.ts";
 import type { MicroBatch } from "./packing.ts";
 import type { StepViews } from "./step_arrays.ts";
@@ -190,14 +191,14 @@ export class LossHead {
 
   /** The targets' rows, normalised `[R, C]`. */
   #gather({ batch, stream }: HeadPass, into = this.#normed): Tensor {
-    const { recorder, weights, shape } = this.model, count = batch.targets.length;
+    const { recorder, shape } = this.model, count = batch.targets.length;
     const index = view(this.#index, [count]);
     this.allocator.write(index, Uint32Array.from(batch.targets, (target) => target.row));
     const hidden = view(this.#hidden, [count, shape.width]),
       normed = view(into, [count, shape.width]);
     gatherRows(recorder, { x: stream, index, y: hidden });
     const rstd = view(this.#rstd, [count]);
-    rmsNorm(recorder, { x: hidden, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
+    normalizeOutput(this.model, { hidden, normed, rstd });
     return normed;
   }
 
@@ -218,11 +219,8 @@ export class LossHead {
     normed: Tensor,
     { start, rows, into = this.#logits }: { start: number; rows: number; into?: Tensor },
   ): Tensor {
-    const { recorder, weights, compute, shape } = this.model;
-    const logits = view(into, [rows, shape.vocabulary]);
-    matmul(recorder, "nt", { x: this.#rows(normed, start, rows), weight: weights.output, y: logits }, {
-      compute,
-    });
+    const logits = view(into, [rows, this.model.shape.vocabulary]);
+    projectToLogits(this.model, { normed: this.#rows(normed, start, rows), logits });
     return logits;
   }
 

@@ -172,20 +172,19 @@ export class Trainer {
     const unknown = tokens.find((token) => token >= vocabulary);
     if (unknown !== undefined) refuse(`token ${unknown} is not in the vocabulary of ${vocabulary}`);
     if (tokens.length < 2) refuse("it has fewer than 2 tokens");
-    const context = this.model.rope.cosines.shape[0]!;
+    const context = this.model.positions;
     if (tokens.length > context) refuse(`${tokens.length} tokens are more than the context of ${context}`);
   }
 
   #forward(arena: Arena, adapter: DeviceAdapter | null, batch: MicroBatch): Tensor {
-    const rows = batch.ids.length, { recorder, shape } = this.model;
+    const rows = batch.ids.length, { recorder } = this.model;
     const ids = view(arena.ids, [rows]), positions = view(arena.positions, [rows]);
     const packed_rows = view(arena.packed_rows, [rows, 4]);
     this.allocator.write(ids, batch.ids);
     this.allocator.write(positions, batch.positions);
     this.allocator.write(packed_rows, batch.rows);
-    const scale = 1 / Math.sqrt(shape.head_width);
     const { kv = "f32" } = this.options;
-    const attend = (_: number, tensors: AttentionTensors) => {
+    const attend = (_: number, { scale, ...tensors }: AttentionTensors) => {
       kvRound(recorder, tensors, kv);
       attentionForward(recorder, { ...tensors, rows: packed_rows }, scale);
     };

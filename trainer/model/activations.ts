@@ -11,11 +11,11 @@ export interface LayerActivations {
   attn_rstd: Tensor;
   ffn_in: Tensor;
   ffn_rstd: Tensor;
-  /** Before normalisation and rotation: `[N, H·D]`, `[N, K·D]`; 1 / rms of each head. */
+  /** Before normalisation: `[N, H·D]`, `[N, K·D]`; 1 / rms of each head. `q` and `k` again where there is no norm. */
   q_raw: Tensor;
   k_raw: Tensor;
-  q_rstd: Tensor;
-  k_rstd: Tensor;
+  q_rstd: Tensor | null;
+  k_rstd: Tensor | null;
   q: Tensor;
   k: Tensor;
   v: Tensor;
@@ -45,9 +45,13 @@ export class Activations {
     readonly options: { rows: number; saved: boolean; padded_rank: number; component: string },
   ) {
     const { rows, saved } = options;
-    const streams = saved ? shape.layers + 1 : 2;
+    const streams = saved ? shape.layers.length + 1 : 2;
     this.stream = Array.from({ length: streams }, () => this.#create(rows, shape.width));
-    this.layers = Array.from({ length: saved ? shape.layers : 1 }, () => this.#createLayer());
+    // Where nothing is saved all layers write into one, which has what any of them needs.
+    const any_norm = shape.layers.some(({ qk_norm }) => qk_norm);
+    this.layers = saved
+      ? shape.layers.map(({ qk_norm }) => this.#createLayer(qk_norm))
+      : [this.#createLayer(any_norm)];
   }
 
   layer(index: number): LayerActivations {
@@ -74,21 +78,22 @@ export class Activations {
     return tensor;
   }
 
-  #createLayer(): LayerActivations {
+  #createLayer(qk_norm: boolean): LayerActivations {
     const { rows, padded_rank } = this.options;
     const { width, heads, kv_heads, head_width, feed_forward } = this.shape;
     const query = heads * head_width, key = kv_heads * head_width;
+    const q = this.#create(rows, query), k = this.#create(rows, key);
     return {
       attn_in: this.#create(rows, width),
       attn_rstd: this.#create(rows),
       ffn_in: this.#create(rows, width),
       ffn_rstd: this.#create(rows),
-      q_raw: this.#create(rows, query),
-      k_raw: this.#create(rows, key),
-      q_rstd: this.#create(rows * heads),
-      k_rstd: this.#create(rows * kv_heads),
-      q: this.#create(rows, query),
-      k: this.#create(rows, key),
+      q_raw: qk_norm ? this.#create(rows, query) : q,
+      k_raw: qk_norm ? this.#create(rows, key) : k,
+      q_rstd: qk_norm ? this.#create(rows * heads) : null,
+      k_rstd: qk_norm ? this.#create(rows * kv_heads) : null,
+      q,
+      k,
       v: this.#create(rows, key),
       o: this.#create(rows, query),
       lse: this.#create(rows, heads),

@@ -46,7 +46,7 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
     layout.elements = roundUp(offset + elementCount(shape), ALIGNMENT);
     return { offset, shape };
   };
-  for (let layer = 0; layer < model.layers; layer++) {
+  for (let layer = 0; layer < model.layers.length; layer++) {
     const pairs: AdapterLayout["pairs"][number] = {};
     layout.down.push(INPUT_GROUPS.map((group) => {
       const targets = group.filter((target) => lora.targets.includes(target));
@@ -171,7 +171,7 @@ export function unpackAdapter(
     }
     tensors.set(key, pair);
   });
-  return { architecture: model.architecture, rank, alpha, targets, layers: model.layers, tensors };
+  return { architecture: model.architecture, rank, alpha, targets, layers: model.layers.length, tensors };
 }
 
 function forEachPair(

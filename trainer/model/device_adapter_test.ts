@@ -9,23 +9,22 @@ import {
   unpackAdapter,
 } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
+import { testShape } from "./testing.ts";
 
-const MODEL: ModelShape = {
-  ...{ architecture: "qwen3", layers: 2, width: 32, heads: 3, kv_heads: 1, head_width: 16, feed_forward: 80 },
-  ...{ vocabulary: 40, norm_eps: 1e-6, rope_base: 10_000, context_length: 64, tied: false },
-};
+const LAYERS = 2;
+const MODEL = testShape(LAYERS, { width: 32, heads: 3, kv_heads: 1, head_width: 16, feed_forward: 80 });
 
 /** An adapter in which every value is another number from 1 on. */
 function counted(rank: number, targets: LoraTarget[]): LoraTensors {
   let next = 1;
   const values = (count: number) => Float32Array.from({ length: count }, () => next++);
   const tensors = new Map(
-    loraOrder(MODEL.layers, targets).map(({ target, key }) => {
+    loraOrder(LAYERS, targets).map(({ target, key }) => {
       const { in_width, out_width } = linearShape(MODEL, target);
       return [key, { a: values(rank * in_width), b: values(out_width * rank), in: in_width, out: out_width }];
     }),
   );
-  return { architecture: "qwen3", rank, alpha: 2 * rank, targets, layers: MODEL.layers, tensors };
+  return { architecture: "qwen3", rank, alpha: 2 * rank, targets, layers: LAYERS, tensors };
 }
 
 const CASES: { rank: number; targets: LoraTarget[] }[] = [
@@ -43,7 +42,7 @@ for (const { rank, targets } of CASES) {
     const tensors = counted(rank, targets), flat = packAdapter(layout, tensors);
     equal(loraDifference(unpackAdapter(layout, MODEL, flat), tensors), null);
     const widths = targets.map((target) => linearShape(MODEL, target));
-    const parameters = MODEL.layers * rank * widths.reduce((sum, w) => sum + w.in_width + w.out_width, 0);
+    const parameters = LAYERS * rank * widths.reduce((sum, w) => sum + w.in_width + w.out_width, 0);
     equal(layout.parameters, parameters);
     deepEqual(
       flat.filter((value) => value !== 0).toSorted(),

@@ -7,8 +7,9 @@ import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { type GgufFile, openGguf } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
-import { type ModelShape, readTrainableShape } from "./model_shape.ts";
-import type { Model } from "./transformer.ts";
+import { readTrainableShape } from "./architectures/registry.ts";
+import type { ModelShape, Rotation } from "./model_shape.ts";
+import type { Model, RotationTable } from "./transformer.ts";
 import { loadWeights } from "./weights.ts";
 
 export interface LoadedModel {
@@ -60,14 +61,26 @@ async function upload(
   allocator: Allocator,
   file: GgufFile,
   { shape, positions }: { shape: ModelShape; positions: number },
-): Promise<Pick<Model, "weights" | "rope">> {
+): Promise<Pick<Model, "weights" | "rotations" | "positions">> {
   const weights = await loadWeights(allocator, file, shape);
-  const table = ropeTable(shape.head_width, shape.rope_base, positions);
-  const rope = {
-    cosines: allocator.upload("weights", table.shape, table.cosines),
-    sines: allocator.upload("weights", table.shape, table.sines),
+  const tables = new Map<string, RotationTable>();
+  const tableOf = async (rotation: Rotation): Promise<RotationTable> => {
+    const { base, pairing, factors } = rotation;
+    const divisors = factors === null ? null : await file.readFloats(factors);
+    const table = ropeTable(shape.head_width, { base, factors: divisors }, positions);
+    return {
+      cosines: allocator.upload("weights", table.shape, table.cosines),
+      sines: allocator.upload("weights", table.shape, table.sines),
+      pairing,
+    };
   };
-  return { weights, rope };
+  const rotations: (RotationTable | null)[] = [];
+  for (const { rotation } of shape.layers) {
+    const key = JSON.stringify(rotation);
+    if (rotation && !tables.has(key)) tables.set(key, await tableOf(rotation));
+    rotations.push(tables.get(key) ?? null);
+  }
+  return { weights, rotations, positions };
 }
 
 /** `auto`: f32 on a software adapter, else f16 where the device has it. */

@@ -1,11 +1,12 @@
 /** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
+import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
-import { rope } from "../../kernels/rope/rope.ts";
+import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
 import { swiglu } from "../../kernels/swiglu/swiglu.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
@@ -14,13 +15,22 @@ import { type DeviceAdapter, INPUT_GROUPS, placeView } from "./device_adapter.ts
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
+/** cos and sin by position, `[T, D/2]`, and which numbers turn together. */
+export interface RotationTable {
+  cosines: Tensor;
+  sines: Tensor;
+  pairing: RopePairing;
+}
+
 /** A model that is ready to run. */
 export interface Model {
   recorder: Recorder;
   shape: ModelShape;
   weights: ModelWeights;
-  /** cos and sin by position, `[T, D/2]`. */
-  rope: { cosines: Tensor; sines: Tensor };
+  /** By layer; null where positions do not count. Layers that turn alike share a table. */
+  rotations: readonly (RotationTable | null)[];
+  /** T: positions 0 to T − 1 have rotations. */
+  positions: number;
   compute: "f32" | "f16";
 }
 
@@ -32,6 +42,8 @@ export interface AttentionTensors {
   o: Tensor;
   /** `[N, H]` */
   lse: Tensor;
+  /** The factor of q·k before the softmax. */
+  scale: number;
 }
 
 /** One batch of rows. How rows attend to each other, or to a cache, is the caller's. */
@@ -49,7 +61,7 @@ export interface ForwardPass {
 /** Records the pass and returns the residual stream behind the last layer, `[N, C]`. */
 export function forward(pass: ForwardPass): Tensor {
   const { model, rows, activations, ids } = pass;
-  const { layers, width } = model.shape;
+  const { width } = model.shape, layers = model.shape.layers.length;
   const x = firstRows(activations.before(0), rows, width);
   embedding(model.recorder, { ids, table: model.weights.embedding, x });
   for (let layer = 0; layer < layers; layer++) {
@@ -67,24 +79,21 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
   const x = firstRows(activations.before(layer), rows, width);
   rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
   downProject(pass, layer, 0, a.attn_in);
-  linear(pass, layer, "q_proj", { x: a.attn_in, y: a.q_raw });
-  linear(pass, layer, "k_proj", { x: a.attn_in, y: a.k_raw });
+  linear(pass, layer, "q_proj", { x: a.attn_in, y: w.q_norm ? a.q_raw : a.q });
+  linear(pass, layer, "k_proj", { x: a.attn_in, y: w.k_norm ? a.k_raw : a.k });
   linear(pass, layer, "v_proj", { x: a.attn_in, y: a.v });
-  const { cosines, sines } = pass.model.rope, { positions } = pass;
   for (
     const [from, to, gamma, rstd, count] of [
       [a.q_raw, a.q, w.q_norm, a.q_rstd, heads],
       [a.k_raw, a.k, w.k_norm, a.k_rstd, kv_heads],
     ] as const
   ) {
-    const by_head = [rows * count, head_width];
-    rmsNorm(
-      recorder,
-      { x: firstRows(from, ...by_head), gamma, y: firstRows(to, ...by_head), rstd },
-      norm_eps,
-    );
-    const turned = firstRows(to, rows, count, head_width);
-    rope(recorder, { x: turned, positions, cosines, sines }, { inverse: false });
+    if (gamma) {
+      const by_head = [rows * count, head_width];
+      const tensors = { x: firstRows(from, ...by_head), gamma, y: firstRows(to, ...by_head), rstd: rstd! };
+      rmsNorm(recorder, tensors, norm_eps);
+    }
+    turn(pass, layer, { x: firstRows(to, rows, count, head_width), inverse: false });
   }
   pass.attend(layer, {
     q: firstRows(a.q, rows, heads, head_width),
@@ -92,9 +101,22 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
     v: firstRows(a.v, rows, kv_heads, head_width),
     o: firstRows(a.o, rows, heads, head_width),
     lse: a.lse,
+    scale: shape.attention_scale,
   });
   downProject(pass, layer, 1, a.o);
   linear(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x });
+}
+
+/** Turns every head by its row's position, or back; where positions count. */
+export function turn(
+  { model: { recorder, rotations }, positions }: Pick<ForwardPass, "model" | "positions">,
+  layer: number,
+  { x, inverse }: { x: Tensor; inverse: boolean },
+): void {
+  const rotation = rotations[layer];
+  if (!rotation) return;
+  const { cosines, sines, pairing } = rotation;
+  rope(recorder, { x, positions, cosines, sines }, { inverse, pairing });
 }
 
 /** x' = middle + down_proj(silu(gate_proj(n)) · up_proj(n)), n = norm(middle) */
@@ -135,7 +157,7 @@ export function groupOf(target: LoraTarget): number {
   return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
 }
 
-/** y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) */
+/** y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias) */
 function linear(
   pass: ForwardPass,
   layer: number,
@@ -150,8 +172,9 @@ function linear(
     matrix: placeView(adapter!.params, pair.b),
     scale: adapter!.scale,
   };
-  const weight = model.weights.layers[layer]!.linears[target];
+  const { linears, biases } = model.weights.layers[layer]!, weight = linears[target], bias = biases[target];
   matmul(model.recorder, "nt", { x, weight, y, lora, residual }, { compute: model.compute });
+  if (bias) addBias(model.recorder, { y, bias });
 }
 
 /** A layer's activations, cut to the rows of the pass. */
@@ -160,6 +183,7 @@ export function viewLayer(activations: Activations, layer: number, rows: number)
   const capacity = activations.options.rows;
   const cut = Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]) => {
+      if (tensor === null) return [name, null];
       const [first, ...rest] = tensor.shape as [number, ...number[]];
       return [name, firstRows(tensor, first / capacity * rows, ...rest)];
     }),

@@ -12,14 +12,13 @@ import {
 } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
-import { rope } from "../../kernels/rope/rope.ts";
 import { swigluBackward } from "../../kernels/swiglu/swiglu.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { type ForwardPass, groupDown, groupOf, viewLayer } from "./transformer.ts";
+import { type ForwardPass, groupDown, groupOf, turn, viewLayer } from "./transformer.ts";
 
 /** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
 export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
@@ -96,7 +95,7 @@ type GradientName =
 
 /** Records the pass: `gradients.stream` holds ∂L/∂x behind the last layer; the adapter's gradient is accumulated. */
 export function backward(pass: BackwardPass): void {
-  for (let layer = pass.model.shape.layers - 1; layer >= 0; layer--) {
+  for (let layer = pass.model.shape.layers.length - 1; layer >= 0; layer--) {
     feedForwardBackward(pass, layer);
     attentionBlockBackward(pass, layer);
   }
@@ -117,7 +116,7 @@ function feedForwardBackward(pass: BackwardPass, layer: number): void {
 }
 
 function attentionBlockBackward(pass: BackwardPass, layer: number): void {
-  const { model: { recorder, weights, shape }, rows, positions } = pass;
+  const { model: { recorder, weights, shape }, rows } = pass;
   const { heads, kv_heads, head_width, width } = shape;
   const a = viewLayer(pass.activations, layer, rows), d = cut(pass), w = weights.layers[layer]!;
   linearBackward(pass, layer, "o_proj", { x: a.o, d_y: d.stream, d_x: d.o });
@@ -126,23 +125,24 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
   attentionBackward(recorder, {
     ...{ q: q(a.q), k: kv(a.k), v: kv(a.v), o: q(a.o), lse: a.lse, rows: pass.packed_rows },
     ...{ d_o: q(d.o), delta: d.delta, d_q: q(d.q), d_k: kv(d.k), d_v: kv(d.v) },
-  }, 1 / Math.sqrt(head_width));
+  }, shape.attention_scale);
   for (
     const [d_turned, d_raw, raw, gamma, rstd, count] of [
       [d.q, d.q_raw, a.q_raw, w.q_norm, a.q_rstd, heads],
       [d.k, d.k_raw, a.k_raw, w.k_norm, a.k_rstd, kv_heads],
     ] as const
   ) {
-    const turned = firstRows(d_turned, rows, count, head_width);
-    rope(recorder, { x: turned, positions, ...pass.model.rope }, { inverse: true });
+    turn(pass, layer, { x: firstRows(d_turned, rows, count, head_width), inverse: true });
+    if (!gamma) continue;
     const by_head = (tensor: Tensor) => firstRows(tensor, rows * count, head_width);
-    const tensors = { x: by_head(raw), gamma, rstd, d_y: by_head(d_turned), d_x: by_head(d_raw) };
+    const tensors = { x: by_head(raw), gamma, rstd: rstd!, d_y: by_head(d_turned), d_x: by_head(d_raw) };
     rmsNormBackward(recorder, tensors, { accumulate: false });
   }
   // Below the first layer is the frozen embedding: nothing there needs a gradient.
   const d_x = layer === 0 ? null : d.normed;
-  linearBackward(pass, layer, "q_proj", { x: a.attn_in, d_y: d.q_raw, d_x });
-  linearBackward(pass, layer, "k_proj", { x: a.attn_in, d_y: d.k_raw, d_x, accumulate: true });
+  const d_q = w.q_norm ? d.q_raw : d.q, d_k = w.k_norm ? d.k_raw : d.k;
+  linearBackward(pass, layer, "q_proj", { x: a.attn_in, d_y: d_q, d_x });
+  linearBackward(pass, layer, "k_proj", { x: a.attn_in, d_y: d_k, d_x, accumulate: true });
   linearBackward(pass, layer, "v_proj", { x: a.attn_in, d_y: d.v, d_x, accumulate: true });
   if (d_x === null) return;
   const x = firstRows(pass.activations.before(layer), rows, width);

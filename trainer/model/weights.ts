@@ -10,9 +10,11 @@ import type { ModelShape } from "./model_shape.ts";
 
 export interface LayerWeights {
   attn_norm: Tensor;
-  q_norm: Tensor;
-  k_norm: Tensor;
+  /** Null where queries and keys are not normalised. */
+  q_norm: Tensor | null;
+  k_norm: Tensor | null;
   ffn_norm: Tensor;
+  biases: Partial<Record<LoraTarget, Tensor>>;
   linears: Record<LoraTarget, Weight>;
 }
 
@@ -40,16 +42,19 @@ export async function loadWeights(
   };
   const embedding = await loadWeight(allocator, file, "token_embd.weight");
   const layers: LayerWeights[] = [];
-  for (let i = 0; i < shape.layers; i++) {
+  for (const [i, { qk_norm, biases }] of shape.layers.entries()) {
     const linears: Partial<Record<LoraTarget, Weight>> = {};
     for (const target of LORA_TARGETS) {
       linears[target] = await loadWeight(allocator, file, `blk.${i}.${GGUF_NAMES[target]}.weight`);
     }
+    const added: LayerWeights["biases"] = {};
+    for (const target of biases) added[target] = await vector(`blk.${i}.${GGUF_NAMES[target]}.bias`);
     layers.push({
       attn_norm: await vector(`blk.${i}.attn_norm.weight`),
-      q_norm: await vector(`blk.${i}.attn_q_norm.weight`),
-      k_norm: await vector(`blk.${i}.attn_k_norm.weight`),
+      q_norm: qk_norm ? await vector(`blk.${i}.attn_q_norm.weight`) : null,
+      k_norm: qk_norm ? await vector(`blk.${i}.attn_k_norm.weight`) : null,
       ffn_norm: await vector(`blk.${i}.ffn_norm.weight`),
+      biases: added,
       linears: linears as Record<LoraTarget, Weight>,
     });
   }

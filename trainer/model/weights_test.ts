@@ -7,13 +7,13 @@ import type { DecodedType } from "../formats/ggml_types.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { decodeTensor, encodeTensor } from "../formats/quantize.ts";
-import { type ModelShape, tensorShapes } from "./model_shape.ts";
+import { tensorShapes } from "./model_shape.ts";
+import { testShape } from "./testing.ts";
 import { loadWeights } from "./weights.ts";
 
-const SHAPE: ModelShape = {
-  ...{ architecture: "qwen3", layers: 1, width: 64, heads: 2, kv_heads: 1, head_width: 32, feed_forward: 32 },
-  ...{ vocabulary: 32, norm_eps: 1e-6, rope_base: 10_000, context_length: 64, tied: true },
-};
+const SHAPE = testShape(1, {
+  ...{ width: 64, heads: 2, kv_heads: 1, head_width: 32, feed_forward: 32, vocabulary: 32, tied: true },
+});
 
 /** A type for every matrix; values that only f32 holds stand in one of BF16. */
 const TYPES: Record<string, DecodedType> = {

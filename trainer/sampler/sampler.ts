@@ -5,8 +5,6 @@
 
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvWrite, PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
-import { matmul } from "../../kernels/matmul/matmul.ts";
-import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
@@ -14,6 +12,7 @@ import { roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
 import { type DecodeRow, DecodeState } from "./decode_state.ts";
 import type { PageCopy, Sequence } from "./sequence.ts";
@@ -76,7 +75,7 @@ export class Sampler {
     const cache = [pages, shape.kv_heads, PAGE_TOKENS, shape.head_width];
     const create = (dims: readonly number[], dtype: DType = "f32") =>
       allocator.create("sampler", dims, dtype);
-    const layers = Array.from({ length: shape.layers });
+    const layers = shape.layers;
     this.#k_pages = layers.map(() => allocator.create("kv", cache, kv));
     this.#v_pages = layers.map(() => allocator.create("kv", cache, kv));
     this.#page_table = create([slots, slot_pages], "u32");
@@ -132,7 +131,7 @@ export class Sampler {
     batch: readonly DecodeRow[],
     steps: number,
   ): Promise<DrawnRow[]> {
-    const { recorder, shape, weights, compute } = this.model;
+    const { recorder, shape } = this.model;
     const rows = roundUp(batch.length, ROW_STEP);
     this.#uploadPages(batch.map((row) => row.sequence));
     const state = this.#state.upload(batch, rows);
@@ -142,12 +141,8 @@ export class Sampler {
     let last = cut(this.#last, shape.width);
     gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
     for (let step = 0; step < steps; step++) {
-      rmsNorm(
-        recorder,
-        { x: last, gamma: weights.output_norm, y: normed, rstd: cut(this.#rstd) },
-        shape.norm_eps,
-      );
-      matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
+      normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
+      projectToLogits(this.model, { normed, logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
@@ -187,8 +182,7 @@ export class Sampler {
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
-    const scale = 1 / Math.sqrt(shape.head_width);
-    const attend = (layer: number, { q, k, v, o }: AttentionTensors) => {
+    const attend = (layer: number, { q, k, v, o, scale }: AttentionTensors) => {
       const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
       attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, scale);
@@ -226,7 +220,7 @@ export class Sampler {
       list,
       Uint32Array.from(copies.flatMap(({ from, to, tokens }) => [from, to, tokens])),
     );
-    for (let layer = 0; layer < this.model.shape.layers; layer++) {
+    for (let layer = 0; layer < this.model.shape.layers.length; layer++) {
       const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
       kvCopyPage(this.model.recorder, { copies: list, ...pages });
     }

@@ -1,33 +1,33 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import { ServiceError } from "../../core/errors.ts";
-import { fixturePath } from "../../tests/fixture.ts";
-import { openGguf } from "../formats/gguf.ts";
-import type { GgufMetadata, GgufValue } from "../formats/gguf_values.ts";
-import { writeGguf } from "../formats/gguf_writer.ts";
-import { type ModelShape, readModelShape, tensorShapes } from "./model_shape.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { fixturePath } from "../../../tests/fixture.ts";
+import { openGguf } from "../../formats/gguf.ts";
+import type { GgufMetadata, GgufValue } from "../../formats/gguf_values.ts";
+import { writeGguf } from "../../formats/gguf_writer.ts";
+import { type ModelShape, tensorShapes } from "../model_shape.ts";
+import { TEST_LAYER, testShape } from "../testing.ts";
+import { readModelShape } from "./registry.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
-const SMALL: ModelShape = {
-  ...{ architecture: "qwen3", layers: 1, width: 32, heads: 4, kv_heads: 2, head_width: 8, feed_forward: 48 },
-  ...{ vocabulary: 24, norm_eps: Math.fround(1e-6), rope_base: 10_000, context_length: 64, tied: false },
-};
+const SMALL = testShape(1, {});
 
 const uint = (value: number): GgufValue => ({ type: "uint32", value });
 const float = (value: number): GgufValue => ({ type: "float32", value });
 
 function metadataOf(shape: ModelShape): GgufMetadata {
+  const name = shape.architecture;
   return new Map<string, GgufValue>([
     ["general.architecture", { type: "string", value: shape.architecture }],
-    ["qwen3.block_count", uint(shape.layers)],
-    ["qwen3.context_length", uint(shape.context_length)],
-    ["qwen3.embedding_length", uint(shape.width)],
-    ["qwen3.feed_forward_length", uint(shape.feed_forward)],
-    ["qwen3.attention.head_count", uint(shape.heads)],
-    ["qwen3.attention.head_count_kv", uint(shape.kv_heads)],
-    ["qwen3.attention.key_length", uint(shape.head_width)],
-    ["qwen3.attention.layer_norm_rms_epsilon", float(shape.norm_eps)],
-    ["qwen3.rope.freq_base", float(shape.rope_base)],
+    [`${name}.block_count`, uint(shape.layers.length)],
+    [`${name}.context_length`, uint(shape.context_length)],
+    [`${name}.embedding_length`, uint(shape.width)],
+    [`${name}.feed_forward_length`, uint(shape.feed_forward)],
+    [`${name}.attention.head_count`, uint(shape.heads)],
+    [`${name}.attention.head_count_kv`, uint(shape.kv_heads)],
+    [`${name}.attention.key_length`, uint(shape.head_width)],
+    [`${name}.attention.layer_norm_rms_epsilon`, float(shape.norm_eps)],
+    [`${name}.rope.freq_base`, float(shape.layers[0]?.rotation?.base ?? 10_000)],
   ]);
 }
 
@@ -66,11 +66,8 @@ Deno.test({
   ...STRICT,
   async fn() {
     using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-    deepEqual(readModelShape(file), {
-      ...{ architecture: "qwen3", layers: 4, width: 256, heads: 8, kv_heads: 2, head_width: 64 },
-      ...{ feed_forward: 512, vocabulary: 1024, norm_eps: Math.fround(1e-6), rope_base: 10_000 },
-      ...{ context_length: 1024, tied: false },
-    });
+    const sizes = { width: 256, heads: 8, kv_heads: 2, head_width: 64, feed_forward: 512, vocabulary: 1024 };
+    deepEqual(readModelShape(file), testShape(4, { ...sizes, context_length: 1024 }));
     equal(tensorShapes(readModelShape(file)).size, 47);
   },
 });
@@ -108,7 +105,11 @@ Deno.test({
     const other = shapeOf(SMALL, (metadata) => {
       metadata.set("general.architecture", { type: "string", value: "mamba" });
     });
-    await refused(other, "not_built", /the architecture mamba is not in this build, which has qwen3$/);
+    await refused(
+      other,
+      "not_built",
+      /the architecture mamba is not in this build, which has llama, qwen2, qwen3$/,
+    );
     const scaled = (type: string) =>
       shapeOf(
         SMALL,
@@ -116,6 +117,34 @@ Deno.test({
       );
     await refused(scaled("yarn"), "not_built", /rotations scaled by yarn are not in this build$/);
     deepEqual(await scaled("none"), SMALL);
+    const part = shapeOf(SMALL, (metadata) => void metadata.set("qwen3.rope.dimension_count", uint(4)));
+    await refused(part, "not_built", /rotations of 4 of 8 numbers of a head are not in this build$/);
+    const experts = shapeOf(SMALL, (metadata) => void metadata.set("qwen3.expert_count", uint(8)));
+    await refused(experts, "not_built", /mixtures of 8 experts are not in this build$/);
+    const more = shapeOf(SMALL, (_, tensors) => void tensors.set("blk.0.attn_gate.weight", [4, 4]));
+    await refused(
+      more,
+      "not_built",
+      /1 of its tensors have no place .* qwen3 .* of them blk\.0\.attn_gate\.weight$/,
+    );
+  },
+});
+
+Deno.test({
+  name: "architectures differ in their norms, biases and pairs, and the file says which biases there are",
+  ...STRICT,
+  async fn() {
+    const qwen2 = testShape(2, {
+      architecture: "qwen2",
+      layers: [["q_proj", "k_proj", "v_proj"] as const, ["v_proj"] as const].map((biases) => ({
+        ...{ ...TEST_LAYER, qk_norm: false, biases },
+      })),
+    });
+    deepEqual(await shapeOf(qwen2), qwen2);
+    const rotation = { base: 500_000, pairing: "adjacent", factors: "rope_freqs.weight" } as const;
+    const layer = { rotation, qk_norm: false, biases: [] };
+    const llama = testShape(2, { architecture: "llama", layers: [layer, layer] });
+    deepEqual(await shapeOf(llama), llama);
   },
 });
 
@@ -126,13 +155,14 @@ Deno.test({
     const bad = (pattern: RegExp, shape: Partial<ModelShape>) =>
       refused(shapeOf({ ...SMALL, ...shape }), "format_invalid", pattern);
     await bad(/1 layers with 4 query heads and 3 key\/value heads/, { kv_heads: 3 });
-    await bad(/0 layers/, { layers: 0 });
+    await bad(/0 layers/, { layers: [] });
     await bad(/width is 40, which is no multiple of 16/, { width: 40 });
-    await bad(/feed_forward is 44, which is no multiple/, { feed_forward: 44 });
+    await bad(/feed_forward is 42, which is no multiple of 4/, { feed_forward: 42 });
     await bad(/vocabulary is 30, which is no multiple of 4/, { vocabulary: 30 });
     await bad(/head_width is 6, which is no multiple of 4/, { head_width: 6 });
     await bad(/the norm's epsilon is 0/, { norm_eps: 0 });
-    await bad(/the base of rotations is -1/, { rope_base: -1 });
+    const rotation = { base: -1, pairing: "half" as const, factors: null };
+    await bad(/the base of rotations is -1/, { layers: [{ ...TEST_LAYER, rotation }] });
     const claims = (key: string, value: GgufValue, pattern: RegExp) =>
       refused(shapeOf(SMALL, (metadata) => void metadata.set(key, value)), "format_invalid", pattern);
     await claims(

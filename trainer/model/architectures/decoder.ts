@@ -1,0 +1,84 @@
+/** What the architectures of llama's kind have in common, from the metadata that GGUF has for all of them. */
+
+import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { GGUF_NAMES, LORA_TARGETS } from "../../../core/lora_targets.ts";
+import type { RopePairing } from "../../../kernels/rope/rope.ts";
+import type { GgufFile } from "../../formats/gguf.ts";
+import type { LayerShape, ModelShape } from "../model_shape.ts";
+
+/** GGUF's default of `rope.freq_base`. */
+const ROPE_BASE = 10_000;
+
+/** Divisors of the rotations' frequencies, one list for all layers: how Llama 3.1 scales its context. */
+const ROPE_FACTORS = "rope_freqs.weight";
+
+/** How an architecture differs from its relatives. */
+export interface DecoderTraits {
+  pairing: RopePairing;
+  /** Queries and keys are normalised, head by head. */
+  qk_norm: boolean;
+}
+
+/**
+ * Reads a decoder with grouped-query attention and SwiGLU. Biases of projections are those that the file has.
+ *
+ * @throws {ServiceError} `not_built` for scaled or partial rotations and mixtures of experts; `format_invalid`.
+ */
+export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits): ModelShape {
+  const architecture = file.getString("general.architecture") as typeof BUILT_ARCHITECTURES[number];
+  const key = (name: string) => `${architecture}.${name}`;
+  const width = file.getUint(key("embedding_length")), heads = file.getUint(key("attention.head_count"));
+  const head_width = file.getUint(key("attention.key_length"), Math.floor(width / heads));
+  refuseUnbuilt(file, { key, head_width });
+  const rotation = {
+    base: file.getFloat(key("rope.freq_base"), ROPE_BASE),
+    pairing,
+    factors: file.tensors.has(ROPE_FACTORS) ? ROPE_FACTORS : null,
+  };
+  return {
+    architecture,
+    width,
+    heads,
+    kv_heads: file.getUint(key("attention.head_count_kv"), heads),
+    head_width,
+    feed_forward: file.getUint(key("feed_forward_length")),
+    vocabulary: file.tensor("token_embd.weight").shape[0]!,
+    norm_eps: file.getFloat(key("attention.layer_norm_rms_epsilon")),
+    attention_scale: 1 / Math.sqrt(head_width),
+    context_length: file.getUint(key("context_length")),
+    tied: !file.tensors.has("output.weight"),
+    layers: Array.from({ length: layerCount(file, key("block_count")) }, (_, layer): LayerShape => ({
+      rotation,
+      qk_norm,
+      biases: LORA_TARGETS.filter((target) => file.tensors.has(`blk.${layer}.${GGUF_NAMES[target]}.bias`)),
+    })),
+  };
+}
+
+/** Checked before anything is listed layer by layer: a made-up count could be of any size. */
+function layerCount(file: GgufFile, key: string): number {
+  const layers = file.getUint(key);
+  if (layers <= file.tensors.size) return layers;
+  const reason =
+    `block_count is ${layers}, but the file has ${file.tensors.size} tensors: it lacks its layers`;
+  throw new ServiceError("format_invalid", `Cannot load ${file.path}: ${reason}`, { path: file.path });
+}
+
+function refuseUnbuilt(
+  file: GgufFile,
+  { key, head_width }: { key: (name: string) => string; head_width: number },
+): void {
+  const refuse = (part: string, details: Record<string, unknown>) => {
+    const message = `Cannot load ${file.path}: ${part} are not in this build`;
+    throw new ServiceError("not_built", message, details);
+  };
+  const scaling = file.getString(key("rope.scaling.type"), "none");
+  if (scaling !== "none") refuse(`rotations scaled by ${scaling}`, { scaling });
+  const rotated = file.getUint(key("rope.dimension_count"), head_width);
+  if (rotated !== head_width) {
+    refuse(`rotations of ${rotated} of ${head_width} numbers of a head`, { rotated });
+  }
+  const experts = file.getUint(key("expert_count"), 0);
+  if (experts > 0) refuse(`mixtures of ${experts} experts`, { experts });
+}

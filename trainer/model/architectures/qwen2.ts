@@ -1,0 +1,8 @@
+/** Qwen2 and Qwen2.5, dense: biases of queries, keys and values. */
+
+import type { Architecture } from "./architecture.ts";
+import { readDecoder } from "./decoder.ts";
+
+export const qwen2: Architecture = {
+  readShape: (file) => readDecoder(file, { pairing: "half", qk_norm: false }),
+};

@@ -1,0 +1,93 @@
+/** Every architecture that this build has, and how a model file becomes a shape. */
+
+import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
+import type { GgufFile } from "../../formats/gguf.ts";
+import { type ModelShape, tensorShapes } from "../model_shape.ts";
+import type { Architecture } from "./architecture.ts";
+import { llama } from "./llama.ts";
+import { qwen2 } from "./qwen2.ts";
+import { qwen3 } from "./qwen3.ts";
+
+const ARCHITECTURES: Readonly<Record<typeof BUILT_ARCHITECTURES[number], Architecture>> = {
+  llama,
+  qwen2,
+  qwen3,
+};
+
+/**
+ * Reads the shape and checks that the file's tensors have it, and that it has no others.
+ *
+ * @throws {ServiceError} `not_built` for another architecture or a part that no pass computes, `format_invalid` for a
+ * shape that contradicts itself.
+ */
+export function readModelShape(file: GgufFile): ModelShape {
+  const architecture = file.getString("general.architecture");
+  if (!Object.hasOwn(ARCHITECTURES, architecture)) {
+    throw new ServiceError(
+      "not_built",
+      `Cannot load ${file.path}: the architecture ${architecture} is not in this build, which has ${
+        BUILT_ARCHITECTURES.join(", ")
+      }`,
+      { architecture },
+    );
+  }
+  const shape = ARCHITECTURES[architecture as keyof typeof ARCHITECTURES].readShape(file);
+  checkSizes(file, shape);
+  refuseUnknownTensors(file, shape);
+  return shape;
+}
+
+function checkSizes(file: GgufFile, shape: ModelShape): void {
+  const { heads, kv_heads, head_width, width, feed_forward, vocabulary } = shape,
+    layers = shape.layers.length;
+  const refuse = (reason: string) => {
+    throw new ServiceError("format_invalid", `Cannot load ${file.path}: ${reason}`, { path: file.path });
+  };
+  if (!(shape.norm_eps > 0)) refuse(`the norm's epsilon is ${shape.norm_eps}`);
+  for (const { rotation } of shape.layers) {
+    if (rotation && !(rotation.base > 0)) refuse(`the base of rotations is ${rotation.base}`);
+  }
+  if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
+    refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
+  }
+  // Kernels read vectors of 4. Adapters' matrices that read one input are bound at 256 bytes: 4 ranks of 16 numbers.
+  const steps = { width: 16, feed_forward: 4, head_width: head_width > 32 ? 16 : 4, vocabulary: 4 };
+  const sizes = { width, feed_forward, head_width, vocabulary };
+  for (const [name, size] of Object.entries(sizes) as [keyof typeof sizes, number][]) {
+    const step = steps[name];
+    if (size < step || size % step !== 0) refuse(`${name} is ${size}, which is no multiple of ${step}`);
+  }
+  if (head_width > MAX_HEAD_WIDTH) refuse(`heads of ${head_width} are wider than ${MAX_HEAD_WIDTH}`);
+  for (const [name, expected] of tensorShapes(shape)) {
+    const { shape: found } = file.tensor(name);
+    if (found.length !== expected.length || found.some((size, axis) => size !== expected[axis])) {
+      refuse(`the tensor ${name} is [${found}], where the metadata asks for [${expected}]`);
+    }
+  }
+}
+
+/** A tensor that is left out would change what the model says. */
+function refuseUnknownTensors(file: GgufFile, shape: ModelShape): void {
+  const known = tensorShapes(shape);
+  const unknown = [...file.tensors.keys()].filter((name) => !known.has(name));
+  if (unknown.length === 0) return;
+  throw new ServiceError(
+    "not_built",
+    `Cannot load ${file.path}: ${unknown.length} of its tensors have no place in the architecture ` +
+      `${shape.architecture} as this build has it, the first of them ${unknown[0]}`,
+    { tensors: unknown.slice(0, 20) },
+  );
+}
+
+/**
+ * Reads the shape of a model that can be loaded whole: every tensor has its place, and a type that is read.
+ *
+ * @throws {ServiceError} As {@link readModelShape}; `format_invalid` also for tensors of other types.
+ */
+export function readTrainableShape(file: GgufFile): ModelShape {
+  const shape = readModelShape(file);
+  for (const name of tensorShapes(shape).keys()) file.tensorType(name);
+  return shape;
+}

@@ -117,15 +117,21 @@ export interface LoadedParts {
   close(): void;
 }
 
-/** Loads the tiny model of a kind onto a device. */
+/** The path of a kind of the tiny agent; any other name is a path already. */
+async function pathOf(model: string): Promise<string> {
+  return (KINDS as readonly string[]).includes(model)
+    ? await fixturePath(`models/tiny-agent-${model}.gguf`)
+    : model;
+}
+
+/** Loads a model onto a device: a kind of the tiny agent, or a file. */
 export async function loadParts(
   gpu: Gpu,
-  kind: Kind,
+  model_name: string,
   options: { compute?: "f32" | "f16"; micro_batch_tokens?: number; loss_chunk_rows?: number } = {},
 ): Promise<LoadedParts> {
   const { compute = "f32", micro_batch_tokens = 1024, loss_chunk_rows = 512 } = options;
-  const path = await fixturePath(`models/tiny-agent-${kind}.gguf`);
-  const { model, allocator } = await loadModel(gpu, path, { compute, max_context: 1024 });
+  const { model, allocator } = await loadModel(gpu, await pathOf(model_name), { compute, max_context: 1024 });
   const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows, kv: compute });
   return {
     model,
@@ -159,9 +165,7 @@ export async function openEngine(
   new Engine().serve(port1);
   const client = new EngineClient(port2);
   const { vocabulary } = await client.call("load", {
-    path: (KINDS as readonly string[]).includes(model)
-      ? await fixturePath(`models/tiny-agent-${model}.gguf`)
-      : model,
+    path: await pathOf(model),
     device: { device: "auto", webgpu: "auto" },
     compute: "f32",
     kv: "f32",

@@ -12,7 +12,7 @@ import { linearShape } from "../trainer/model/model_shape.ts";
 import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
-import { Tokenizer } from "../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
 import type { CliContext } from "./context.ts";
 import { formatBytes } from "./progress.ts";
 import { printRows, type Row } from "./terminal.ts";
@@ -115,7 +115,7 @@ function inspectModel(file: GgufFile, size_bytes: number): ModelInspection {
   const problems: string[] = [];
   const chat_template = file.metadata.has("tokenizer.chat_template");
   const has_tokenizer = file.metadata.has("tokenizer.ggml.tokens");
-  const tokenizer = has_tokenizer ? attempt(problems, () => Tokenizer.fromGguf(file)) : null;
+  const tokenizer = has_tokenizer ? attempt(problems, () => readTokenizer(file)) : null;
   const template_probe = chat_template && tokenizer
     ? attempt(problems, () => probeTemplate(new Renderer(tokenizer, ChatTemplate.fromGguf(file)), {}))
     : null;

@@ -30,18 +30,34 @@ export function llamaCppMissing(): string | null {
   }
 }
 
+export interface TokenizeRequest {
+  /** A model or a vocabulary. */
+  model_path: string;
+  texts: string[];
+  /** Whether control tokens are parsed. */
+  special: boolean;
+}
+
+/** By text: its ids, without begin or end token, and the text of those ids. */
+export interface Tokenized {
+  ids: number[][];
+  decoded: string[];
+}
+
 /** Decodes greedily with llama.cpp, one run a prompt. @throws When llama.cpp refuses the model or the adapter. */
-export async function decodeGreedily(
-  request: GreedyRequest,
-): Promise<GreedyRun[]> {
+export async function decodeGreedily(request: GreedyRequest): Promise<GreedyRun[]> {
+  const { runs } = await runProgram("greedy.mjs", "decode", request) as { runs: GreedyRun[] };
+  return runs;
+}
+
+/** Tokenizes with llama.cpp. @throws When llama.cpp refuses the vocabulary or a text. */
+export async function tokenizeTexts(request: TokenizeRequest): Promise<Tokenized> {
+  return await runProgram("tokenize.mjs", "tokenize", request) as Tokenized;
+}
+
+async function runProgram(file: string, verb: string, request: unknown): Promise<unknown> {
   const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "-A",
-      "--no-config",
-      "--node-modules-dir=manual",
-      "greedy.mjs",
-    ],
+    args: ["run", "-A", "--no-config", "--node-modules-dir=manual", file],
     cwd: FOLDER,
     stdin: "piped",
     stdout: "piped",
@@ -53,9 +69,7 @@ export async function decodeGreedily(
   await writer.close();
   const { code, stdout, stderr } = await output;
   if (code !== 0) {
-    throw new Error(
-      `Cannot decode with llama.cpp: ${new TextDecoder().decode(stderr)}`,
-    );
+    throw new Error(`Cannot ${verb} with llama.cpp: ${new TextDecoder().decode(stderr)}`);
   }
-  return JSON.parse(new TextDecoder().decode(stdout)).runs;
+  return JSON.parse(new TextDecoder().decode(stdout));
 }

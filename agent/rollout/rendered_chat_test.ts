@@ -8,7 +8,7 @@ import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
-import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { localEnvironments } from "../environment/local.ts";
 import { toolsetByName } from "../tools/toolset.ts";
 import { RenderedChat } from "./rendered_chat.ts";
@@ -20,7 +20,7 @@ const IM_END = 1019, ENDOFTEXT = 1017;
 async function tinyChat(template?: string): Promise<{ chat: RenderedChat; renderer: Renderer }> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const source = template && await readFixtureText(`templates/${template}`);
-  const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file, source));
+  const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file, source));
   return {
     chat: new RenderedChat({ renderer, probe: probeTemplate(renderer, {}), variables: {} }),
     renderer,

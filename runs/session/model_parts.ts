@@ -10,7 +10,7 @@ import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
-import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 
 export interface ModelParts {
   context_length: number;
@@ -30,7 +30,7 @@ export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
   const override = await readTemplate(config.model.chat_template);
   const file = await openGguf(config.model.path);
   try {
-    const tokenizer = Tokenizer.fromGguf(file);
+    const tokenizer = readTokenizer(file);
     const template = withTemplateNamed(
       templateFile(config),
       "render messages",

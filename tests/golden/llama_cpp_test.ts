@@ -5,7 +5,7 @@ import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { renderConversation } from "../../trainer/tokenizer/conversation.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
-import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { fixturePath, readFixtureLines } from "../fixture.ts";
 import { decodeGreedily, llamaCppMissing } from "../llama_cpp.ts";
 import { followRun, trainAdapter } from "./follow_llama_cpp.ts";
@@ -17,7 +17,7 @@ const TRACES = 4;
 /** Supervised samples of the first traces. */
 async function traceSamples(): Promise<TrainingSample[]> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file));
+  const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
   const traces = (await readFixtureLines("models/tiny-agent/sft-traces.jsonl")).slice(0, TRACES);
   return traces.flatMap(({ messages, tools }, i) =>
     renderConversation(renderer, { messages, train_on: "assistant" }, { tools, variables: {} })

@@ -6,7 +6,7 @@ import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
-import { Tokenizer } from "../../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { fixturePath } from "../fixture.ts";
 import { expectNear, openEngine, readGolden, sample } from "./golden.ts";
 
@@ -26,7 +26,7 @@ const OPTIMIZER = {
 
 async function openRenderer(): Promise<Renderer> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  return new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file));
+  return new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
 }
 
 gpuTest(

@@ -43,7 +43,7 @@ class Fragment {
 
   append(text: string, origin: TokenOrigin): void {
     this.text += text;
-    for (const id of this.renderer.encode(text)) {
+    for (const id of this.renderer.encode(text, this.ids.at(-1))) {
       this.ids.push(id);
       this.origins.push(origin);
     }
@@ -149,7 +149,7 @@ export function renderCompletion(tokenizer: Tokenizer, prompt: string, completio
   const { bos_id, eos_id, adds_bos } = tokenizer;
   const given = tokenizer.encode(prompt, { special: true });
   if (adds_bos && bos_id !== null && given[0] !== bos_id) given.unshift(bos_id);
-  const written = tokenizer.encode(completion, { special: true });
+  const written = tokenizer.encode(completion, { special: true, after: given.at(-1) });
   if (eos_id !== null && written.at(-1) !== eos_id) written.push(eos_id);
   const ids = [...given, ...written], start = given.length;
   return {

@@ -57,9 +57,9 @@ export class Renderer {
     return { text, ids: this.encode(text) };
   }
 
-  /** The ids of rendered text: special tokens are parsed, and none is added. */
-  encode(text: string): number[] {
-    return this.tokenizer.encode(text, { special: true });
+  /** The ids of rendered text behind a token, if any: special tokens are parsed, and none is added. */
+  encode(text: string, after?: number): number[] {
+    return this.tokenizer.encode(text, { special: true, after });
   }
 
   /**
@@ -93,7 +93,7 @@ export class Renderer {
     const end = this.turnEnd(options);
     const at = end ? behind.indexOf(end.text) : -1;
     const suffix = end && at >= 0 ? behind.slice(at + end.text.length) : behind;
-    const ids = this.encode(suffix), origin = originOf(messages);
+    const ids = this.encode(suffix, end?.id ?? this.encode(anchor).at(-1)), origin = originOf(messages);
     const forced = ended || !end ? [] : [end];
     return {
       text: forced.map((token) => token.text).join("") + suffix,

@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
 import type { ChatMessage } from "../../core/chat.ts";
 import { fixturePath, readFixtureJson, readFixtureLines, readFixtureText } from "../../tests/fixture.ts";
+import { fixtureTokenizer } from "../../tests/vocabulary.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { ChatTemplate } from "./chat_template.ts";
 import { renderCompletion, renderConversation, renderPlainText } from "./conversation.ts";
 import { Renderer } from "./renderer.ts";
 import { probeTemplate } from "./template_probe.ts";
-import { Tokenizer } from "./tokenizer.ts";
+import { readTokenizer } from "./read_tokenizer.ts";
 
 const TRACES = "models/tiny-agent/sft-traces.jsonl";
 const IM_END = 1019, NEWLINE = 198;
 
 async function tinyRenderer(): Promise<Renderer> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  return new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file));
+  return new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
 }
 
 const tiny = await tinyRenderer();
@@ -203,6 +204,56 @@ Deno.test("plain text and completions are trained up to the end token", () => {
   assert.deepEqual(completion.ids, whole.ids);
   assert.deepEqual([...completion.loss_mask], [0, 0, 0, 0, 1, 1, 1, 1]);
   assert.deepEqual(completion.assistant_spans, [{ start: 4, end: 8, message: 0 }]);
+});
+
+Deno.test("a kind that puts a space before a text does so where the whole text has it", async () => {
+  const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
+  // Llama's own ids of this text, begin and end token included.
+  const story = [1, 9038, 2501, 263, 931, 2];
+  assert.deepEqual(renderPlainText(llama, "Once upon a time").ids, story);
+  assert.deepEqual(renderCompletion(llama, "Once upon", " a time").ids, story);
+  const template = "{% for m in messages %}{% if m.role == 'user' %}" +
+    "{{ bos_token + '[INST] ' + m.content + ' [/INST]' }}" +
+    "{% else %}{{ ' ' + m.content + ' ' + eos_token }}{% endif %}{% endfor %}";
+  const renderer = new Renderer(
+    llama,
+    new ChatTemplate(template, { bos_token: "<s>", eos_token: "</s>" }),
+  );
+  const text = "<s>[INST] Hi [/INST] Yes </s><s>[INST] Bye [/INST] No </s>";
+  const whole = renderer.encode(text), options = { tools: [], variables: {} };
+  const messages: ChatMessage[] = [
+    { role: "user", content: "Hi" },
+    { role: "assistant", content: "Yes" },
+    { role: "user", content: "Bye" },
+    { role: "assistant", content: "No" },
+  ];
+  const [sequence, ...others] = renderConversation(renderer, { messages, train_on: "assistant" }, options);
+  assert.deepEqual(others, []);
+  assert.deepEqual(sequence!.ids, whole);
+  assert.deepEqual(
+    sequence!.assistant_spans.map(({ start, end }) =>
+      llama.decode(whole.slice(start, end), {
+        special: true,
+      })
+    ),
+    ["Yes </s>", "No </s>"],
+  );
+  const [yes, no] = sequence!.assistant_spans;
+  const { ids } = renderer.renderSuffix({ messages: messages.slice(2, 3), ended: true }, options);
+  assert.deepEqual(ids, whole.slice(yes!.end, no!.start));
+});
+
+Deno.test("a suffix behind a turn without an end token goes on in the text", async () => {
+  const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
+  const template = "{% for m in messages %}{{ m.role + ': ' + m.content + '.\n' }}{% endfor %}";
+  const renderer = new Renderer(llama, new ChatTemplate(template, { bos_token: "<s>", eos_token: "</s>" }));
+  const options = { tools: [], variables: {} };
+  const { text, ids } = renderer.renderSuffix({
+    messages: [{ role: "user", content: "Go" }],
+    ended: false,
+  }, options);
+  assert.equal(text, ".\nuser: Go.\n");
+  assert.equal(ids.map((id) => llama.textOf(id)).join(""), text);
 });
 
 Deno.test("the probe tells what each template can be trusted with", async () => {

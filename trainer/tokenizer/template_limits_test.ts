@@ -13,7 +13,7 @@ import {
 } from "./template_limits.ts";
 import { probeTemplate } from "./template_probe.ts";
 import { Renderer } from "./renderer.ts";
-import { Tokenizer } from "./tokenizer.ts";
+import { readTokenizer } from "./read_tokenizer.ts";
 
 function render(source: string): string {
   const template = new ChatTemplate(source, { bos_token: "", eos_token: "" });
@@ -181,7 +181,7 @@ Deno.test("the probe names the limit once, and renders no further", async () => 
     renders++;
     return render.call(this, input);
   };
-  const { problems } = probeTemplate(new Renderer(Tokenizer.fromGguf(file), exploding), {});
+  const { problems } = probeTemplate(new Renderer(readTokenizer(file), exploding), {});
   assert.equal(problems.length, 1);
   assert.match(problems[0]!, /MAX_TEMPLATE_STEPS/);
   assert.equal(renders, 1);

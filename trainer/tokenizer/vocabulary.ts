@@ -1,15 +1,23 @@
-/** The vocabulary of a GGUF file, checked: tokens, their kinds, merges and the ids with a meaning. */
+/** What the vocabularies of all kinds have in common, checked: tokens, their types and the ids with a meaning. */
 
-import { ServiceError } from "../../core/errors.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import { CHARACTER_OF_BYTE } from "./byte_table.ts";
-import type { MergeTable } from "./merges.ts";
-import { pretokenizerPattern, PRETOKENIZERS } from "./pretokenizer.ts";
+import { formatError } from "../formats/model_file.ts";
 
 /** The numbers of `tokenizer.ggml.token_type`. */
-const CONTROL = 3;
-const USER_DEFINED = 4;
-const LAST_TOKEN_TYPE = 6;
+export const TOKEN_TYPES = {
+  normal: 1,
+  unknown: 2,
+  control: 3,
+  user_defined: 4,
+  unused: 5,
+  byte: 6,
+} as const;
+const LAST_TOKEN_TYPE = TOKEN_TYPES.byte;
+
+/** Longer tokens are refused: the work at each place of a text grows with the longest. In UTF-16 units. */
+export const MAX_TOKEN_CHARS = 1024;
+/** What all special tokens may have together: the tree in which they are looked up grows with it. */
+export const MAX_SPECIAL_CHARS = 1 << 20;
 
 /** Tokens that end a turn or a text, by their text, in the vocabularies where metadata names only one. */
 const END_TEXTS = [
@@ -21,18 +29,17 @@ const END_TEXTS = [
   "<|end_of_text|>",
   "<end_of_turn>",
 ];
-const END_KEYS = ["eos_token_id", "eot_token_id", "eom_token_id"];
 
 export interface Vocabulary {
-  /** The text of each id; for plain tokens in the byte alphabet. */
+  /** The text of each id, in the kind's spelling. */
   tokens: readonly string[];
-  /** Control and user-defined tokens by text. */
+  ids: ReadonlyMap<string, number>;
+  /** By id, of {@link TOKEN_TYPES}. */
+  types: ArrayLike<number>;
+  /** Control and unknown tokens by text: parsed on request only. */
   control: ReadonlyMap<string, number>;
+  /** User-defined tokens by text: always parsed. */
   user_defined: ReadonlyMap<string, number>;
-  /** The id of each byte. */
-  bytes: Uint32Array;
-  merges: MergeTable;
-  pattern: RegExp;
   bos_id: number | null;
   eos_id: number | null;
   /** Whether plain text begins with `bos_id`; rendered templates bring their own. */
@@ -41,106 +48,102 @@ export interface Vocabulary {
   end_ids: number[];
 }
 
-/**
- * Reads the vocabulary of a model.
- *
- * @throws {ServiceError} `format_invalid` that names file and key; `not_built` for another tokenizer.
- */
-export function readVocabulary(file: GgufFile): Vocabulary {
-  const fail = (reason: string): never => {
-    throw new ServiceError("format_invalid", `Cannot read ${file.path}: ${reason}`, { path: file.path });
-  };
-  const pattern = readPattern(file);
-  const tokens = file.getStrings("tokenizer.ggml.tokens");
+/** What a kind takes where the file says nothing. */
+export interface VocabularyDefaults {
+  bos_id: number | null;
+  eos_id: number | null;
+  adds_bos: boolean;
+}
+
+/** Reads the vocabulary of a model. @throws {ServiceError} `format_invalid` that names file and key. */
+export function readVocabulary(file: GgufFile, defaults: VocabularyDefaults): Vocabulary {
+  const tokens = readTokens(file);
   const ids = new Map<string, number>();
   for (let id = 0; id < tokens.length; id++) ids.set(tokens[id]!, id);
   if (ids.size !== tokens.length) {
     const twice = tokens.findIndex((text, id) => ids.get(text) !== id);
-    fail(`tokenizer.ggml.tokens holds ${JSON.stringify(tokens[twice])} twice`);
+    throw formatError(file.path, `tokenizer.ggml.tokens holds ${JSON.stringify(tokens[twice])} twice`);
   }
-  const bytes = Uint32Array.from(CHARACTER_OF_BYTE, (character, byte) => {
-    return ids.get(character) ?? fail(`tokenizer.ggml.tokens has no token for the byte ${byte}`);
-  });
-  const { control, user_defined } = readKinds(file, tokens);
-  const idOf = (key: string) => {
-    if (!file.metadata.has(`tokenizer.ggml.${key}`)) return null;
-    const id = file.getUint(`tokenizer.ggml.${key}`);
-    return id < tokens.length
-      ? id
-      : fail(`tokenizer.ggml.${key} is ${id}, but there are ${tokens.length} tokens`);
+  const types = readTypes(file, tokens.length);
+  const { control, user_defined } = specialTokens(file, tokens, types);
+  const idAt = (key: string, fallback: number | null) => {
+    return readTokenId(file, key, tokens.length) ??
+      (fallback !== null && fallback < tokens.length ? fallback : null);
   };
-  const ends = [...END_KEYS.map(idOf), ...END_TEXTS.map((text) => control.get(text) ?? null)];
+  const eos_id = idAt("eos_token_id", defaults.eos_id);
+  const ends = [
+    eos_id,
+    idAt("eot_token_id", null),
+    idAt("eom_token_id", null),
+    ...END_TEXTS.map((text) => control.get(text) ?? null),
+  ];
   return {
     tokens,
+    ids,
+    types,
     control,
     user_defined,
-    bytes,
-    merges: readMerges(file, ids),
-    pattern,
-    bos_id: idOf("bos_token_id"),
-    eos_id: idOf("eos_token_id"),
-    adds_bos: file.getBool("tokenizer.ggml.add_bos_token", false),
+    bos_id: idAt("bos_token_id", defaults.bos_id),
+    eos_id,
+    adds_bos: file.getBool("tokenizer.ggml.add_bos_token", defaults.adds_bos),
     end_ids: [...new Set(ends.filter((id) => id !== null))].sort((a, b) => a - b),
   };
 }
 
-function readPattern(file: GgufFile): RegExp {
-  const model = file.getString("tokenizer.ggml.model");
-  const pre = file.getString("tokenizer.ggml.pre", "default");
-  const pattern = model === "gpt2" ? pretokenizerPattern(pre) : null;
-  if (pattern) return pattern;
-  throw new ServiceError(
-    "not_built",
-    `Cannot read the tokenizer of ${file.path}: tokenizer.ggml.model ${model} with pre ${pre} is not supported; ` +
-      `supported are gpt2 with ${PRETOKENIZERS.join(", ")}`,
-    { path: file.path, model, pre },
+/** The id under `tokenizer.ggml.<key>`; null without the key. @throws {ServiceError} `format_invalid`. */
+export function readTokenId(file: GgufFile, key: string, size: number): number | null {
+  if (!file.metadata.has(`tokenizer.ggml.${key}`)) return null;
+  const id = file.getUint(`tokenizer.ggml.${key}`);
+  if (id < size) return id;
+  throw formatError(file.path, `tokenizer.ggml.${key} is ${id}, but there are ${size} tokens`);
+}
+
+function readTokens(file: GgufFile): string[] {
+  const tokens = file.getStrings("tokenizer.ggml.tokens");
+  const long = tokens.findIndex((text) => text.length > MAX_TOKEN_CHARS);
+  if (long < 0) return tokens;
+  throw formatError(
+    file.path,
+    `tokenizer.ggml.tokens item ${long} has ${tokens[long]!.length} characters, more than the limit of ` +
+      MAX_TOKEN_CHARS,
   );
 }
 
-function readKinds(file: GgufFile, tokens: readonly string[]) {
+/** The type of each token; all are normal in a file without types. */
+function readTypes(file: GgufFile, size: number): ArrayLike<number> {
   const key = "tokenizer.ggml.token_type";
-  const control = new Map<string, number>(), user_defined = new Map<string, number>();
-  if (!file.metadata.has(key)) return { control, user_defined };
-  const kinds = file.getNumbers(key);
-  const fail = (reason: string) => {
-    throw new ServiceError("format_invalid", `Cannot read ${file.path}: ${key} ${reason}`, {
-      path: file.path,
-    });
-  };
-  if (kinds.length !== tokens.length) fail(`has ${kinds.length} items for ${tokens.length} tokens`);
-  for (let id = 0; id < tokens.length; id++) {
-    const kind = kinds[id]!;
-    if (kind === CONTROL) control.set(tokens[id]!, id);
-    else if (kind === USER_DEFINED) user_defined.set(tokens[id]!, id);
-    else if (kind < 1 || kind > LAST_TOKEN_TYPE) fail(`holds the unknown kind ${kind} for token ${id}`);
-    if ((kind === CONTROL || kind === USER_DEFINED) && tokens[id] === "") {
-      fail(`gives the empty token ${id} a meaning`);
-    }
+  if (!file.metadata.has(key)) return new Uint8Array(size).fill(TOKEN_TYPES.normal);
+  const types = file.getNumbers(key);
+  if (types.length !== size) {
+    throw formatError(file.path, `${key} has ${types.length} items for ${size} tokens`);
   }
-  return { control, user_defined };
+  for (let id = 0; id < size; id++) {
+    const type = types[id]!;
+    if (type >= 1 && type <= LAST_TOKEN_TYPE) continue;
+    throw formatError(file.path, `${key} holds the unknown kind ${type} for token ${id}`);
+  }
+  return types;
 }
 
-function readMerges(file: GgufFile, ids: ReadonlyMap<string, number>): MergeTable {
-  const merges = file.getStrings("tokenizer.ggml.merges");
-  const ranks = new Map<number, number>(), results = new Uint32Array(merges.length), size = ids.size;
-  for (let rank = 0; rank < merges.length; rank++) {
-    const merge = merges[rank]!;
-    // Neither part is empty and both may hold spaces only in vocabularies that are not byte-level.
-    const space = merge.indexOf(" ", 1);
-    const left = ids.get(merge.slice(0, space)), right = ids.get(merge.slice(space + 1));
-    const result = ids.get(merge.slice(0, space) + merge.slice(space + 1));
-    if (space < 0 || left === undefined || right === undefined || result === undefined) {
-      const message = `tokenizer.ggml.merges item ${rank}, ${
-        JSON.stringify(merge)
-      }, is no pair of tokens that makes one`;
-      throw new ServiceError("format_invalid", `Cannot read ${file.path}: ${message}`, {
-        path: file.path,
-        rank,
-      });
+function specialTokens(file: GgufFile, tokens: readonly string[], types: ArrayLike<number>) {
+  const control = new Map<string, number>(), user_defined = new Map<string, number>();
+  let chars = 0;
+  for (let id = 0; id < tokens.length; id++) {
+    const type = types[id], text = tokens[id]!;
+    const is_control = type === TOKEN_TYPES.control || type === TOKEN_TYPES.unknown;
+    if (!is_control && type !== TOKEN_TYPES.user_defined) continue;
+    if (text === "") {
+      throw formatError(file.path, `tokenizer.ggml.token_type gives the empty token ${id} a meaning`);
     }
-    results[rank] = result;
-    const pair = left * size + right;
-    if (!ranks.has(pair)) ranks.set(pair, rank);
+    (is_control ? control : user_defined).set(text, id);
+    chars += text.length;
   }
-  return { size, ranks, results };
+  if (chars > MAX_SPECIAL_CHARS) {
+    throw formatError(
+      file.path,
+      `the special tokens of tokenizer.ggml.tokens have ${chars} characters in all, more than the limit of ` +
+        MAX_SPECIAL_CHARS,
+    );
+  }
+  return { control, user_defined };
 }

@@ -39,7 +39,7 @@ function observer(
   { clock, tokenizer }: Pick<AgentGrpoOptions, "clock"> & { tokenizer: Tokenizer },
 ): AgentGrpoOptions["observe"] | null {
   if (!observe) return null;
-  const tokenText = (id: number) => tokenizer.decode([id], { special: true });
+  const tokenText = (id: number) => tokenizer.textOf(id);
   let writer: Promise<ObserveWriter> | null = null;
   return async (update, groups, metrics) => {
     writer ??= ObserveWriter.open({ ...observe, updates: agent!.updates, clock, tokenText });

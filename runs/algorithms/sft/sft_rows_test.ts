@@ -4,11 +4,11 @@ import { fixturePath } from "../../../tests/fixture.ts";
 import { openGguf } from "../../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../../trainer/tokenizer/renderer.ts";
-import { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
+import { readTokenizer } from "../../../trainer/tokenizer/read_tokenizer.ts";
 import { MAX_REPORTED_PROBLEMS, readSftRows, type SftRowsOptions } from "./sft_rows.ts";
 
 const file = await openGguf(await fixturePath("models/tiny-agent-q8_0.gguf"));
-const renderer = new Renderer(Tokenizer.fromGguf(file), ChatTemplate.fromGguf(file));
+const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
 file.close();
 const traces = await fixturePath("models/tiny-agent/sft-traces.jsonl");
 const options: SftRowsOptions = { renderer, train_on: "assistant", variables: {}, ctx: 1024 };

@@ -1,5 +1,7 @@
 /** Byte-pair merging. */
 
+import { NumberHeap } from "../number_heap.ts";
+
 /** The merges of a vocabulary: which token two neighbours make, and which pair goes first. */
 export interface MergeTable {
   /** Tokens of the vocabulary; a pair is the number `left · size + right`. */
@@ -43,38 +45,4 @@ export function applyMerges(tokens: Uint32Array, table: MergeTable): number[] {
   const merged: number[] = [];
   for (let at = length > 0 ? 0 : -1; at >= 0; at = next[at]!) merged.push(current[at]!);
   return merged;
-}
-
-/** A binary heap of numbers, the least on top. */
-class NumberHeap {
-  readonly #items: number[] = [];
-
-  push(item: number): void {
-    const items = this.#items;
-    let at = items.length;
-    items.push(item);
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (items[parent]! <= item) break;
-      items[at] = items[parent]!;
-      at = parent;
-    }
-    items[at] = item;
-  }
-
-  pop(): number | undefined {
-    const items = this.#items, top = items[0], last = items.pop();
-    if (items.length === 0 || last === undefined) return top;
-    let at = 0;
-    while (true) {
-      let child = 2 * at + 1;
-      if (child >= items.length) break;
-      if (child + 1 < items.length && items[child + 1]! < items[child]!) child++;
-      if (items[child]! >= last) break;
-      items[at] = items[child]!;
-      at = child;
-    }
-    items[at] = last;
-    return top;
-  }
 }

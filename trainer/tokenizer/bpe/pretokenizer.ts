@@ -1,0 +1,89 @@
+/** Splits text into the words that byte-pair merges never cross. */
+
+// White space is Unicode's, which `\s` of JavaScript is not: it lacks U+0085 and has U+FEFF.
+const SPACE = "\\p{White_Space}";
+
+/** Behind a word: white space without its last character, which goes with the next word, or all at the end. */
+const SPACES = `|${SPACE}+(?!\\P{White_Space})|${SPACE}+`;
+
+/** `'s`, `'LL` and so on; one mark before letters; some digits; other marks with the line ends behind them. */
+function cl100k(digits: string): string {
+  return "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]" +
+    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+" +
+    `|${digits}` +
+    `| ?[^${SPACE}\\p{L}\\p{N}]+[\\r\\n]*` +
+    `|${SPACE}*[\\r\\n]+` +
+    SPACES;
+}
+
+const QWEN2 = cl100k("\\p{N}");
+const LLAMA3 = cl100k("\\p{N}{1,3}");
+
+const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d" +
+  "| ?\\p{L}+" +
+  "| ?\\p{N}+" +
+  `| ?[^${SPACE}\\p{L}\\p{N}]+` +
+  SPACES;
+
+const SINGLE_DIGITS = "\\p{N}|\\P{N}+";
+const MARKS = "[\\p{P}$+<=>^~|]+|[^\\p{P}$+<=>^~|]+";
+/** Numbers by themselves, each three ASCII digits of them too. */
+const DIGITS_BY_THREE = "\\P{N}+|[0-9]{3}|(?:(?![0-9]{3})\\p{N})+";
+
+/** How a vocabulary wants its text split. */
+export interface Pretokenizer {
+  /** Each splits the pieces of the one before; its matches cover every text without gaps. */
+  patterns: readonly [RegExp, ...RegExp[]];
+  /** Whether a word that is a token as it stands is not merged. */
+  takes_whole_words: boolean;
+  /** Whether plain text begins with the begin token where the file does not say. */
+  adds_bos: boolean;
+}
+
+function splitting(
+  [first, ...others]: [string, ...string[]],
+  flags: Partial<Pretokenizer> = {},
+): Pretokenizer {
+  const compile = (pattern: string) => new RegExp(pattern, "gu");
+  return {
+    patterns: [compile(first), ...others.map(compile)],
+    takes_whole_words: false,
+    adds_bos: false,
+    ...flags,
+  };
+}
+
+const qwen2 = splitting([QWEN2]);
+const llama3 = splitting([LLAMA3], { takes_whole_words: true, adds_bos: true });
+const single_digits = splitting([SINGLE_DIGITS, GPT2]);
+
+/** By the value of `tokenizer.ggml.pre`. @source llama.cpp, `llm_tokenizer_bpe` and `llama_vocab::impl::load`. */
+const PRETOKENIZERS_BY_NAME: Readonly<Record<string, Pretokenizer>> = {
+  "qwen2": qwen2,
+  "deepseek-r1-qwen": qwen2,
+  "stablelm2": qwen2,
+  "gpt-2": splitting([GPT2]),
+  "llama-bpe": llama3,
+  "llama3": llama3,
+  "llama-v3": llama3,
+  "smaug-bpe": splitting([LLAMA3]),
+  "smollm": single_digits,
+  "starcoder": single_digits,
+  "default": splitting([MARKS, GPT2, DIGITS_BY_THREE]),
+};
+
+/** The values of `tokenizer.ggml.pre` that this program knows. */
+export const PRETOKENIZERS: readonly string[] = Object.keys(PRETOKENIZERS_BY_NAME);
+
+/** A pre-tokenizer by its name; null when the name is not known. */
+export function pretokenizerNamed(name: string): Pretokenizer | null {
+  return Object.hasOwn(PRETOKENIZERS_BY_NAME, name) ? PRETOKENIZERS_BY_NAME[name]! : null;
+}
+
+/** The words of a text; together they are the text. */
+export function splitWords(text: string, { patterns }: Pretokenizer): readonly string[] {
+  const [first, ...others] = patterns;
+  let pieces: readonly string[] = text.match(first) ?? [];
+  for (const pattern of others) pieces = pieces.flatMap((piece) => piece.match(pattern) ?? []);
+  return pieces;
+}

@@ -68,6 +68,13 @@ Deno.test("control, unknown and byte tokens come out of plain text never, and ou
   assert.deepEqual([llama.isControl(0), llama.isControl(1), llama.isControl(13)], [true, true, false]);
 });
 
+Deno.test("a control token does not come out of merges either", async () => {
+  const vocabulary = vocabularyOf({ "<": -9, s: -9, ">": -9, "<s": -1 });
+  const tokenizer = await readVocabularyOf(vocabulary);
+  assert.deepEqual(tokenizer.encode("<s>", { special: false }), [6, 5]);
+  assert.deepEqual(tokenizer.encode("<s>", { special: true }), [1]);
+});
+
 Deno.test("the first token alone loses its space, as in llama.cpp", () => {
   const HELLO = 15043;
   assert.equal(llama.decode([HELLO, HELLO], { special: true }), "Hello Hello");

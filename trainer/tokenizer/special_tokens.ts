@@ -41,11 +41,18 @@ export class SpecialTokens {
   /** The tokens in a text from left to right, at each place the longest; they do not overlap. */
   *find(text: string): Generator<FoundToken, void> {
     if (this.#children.size === 0) return;
-    for (let at = 0; at < text.length;) {
-      const found = this.#begins[text.charCodeAt(at)] === 1 ? this.#longestAt(text, at) : null;
+    for (let at = this.#nextBegin(text, 0); at < text.length;) {
+      const found = this.#longestAt(text, at);
       if (found) yield found;
-      at = found?.end ?? at + 1;
+      at = this.#nextBegin(text, found?.end ?? at + 1);
     }
+  }
+
+  /** The next place from `at` on where a token may begin, or the text's end. */
+  #nextBegin(text: string, at: number): number {
+    const begins = this.#begins;
+    while (at < text.length && begins[text.charCodeAt(at)] === 0) at++;
+    return at;
   }
 
   #longestAt(text: string, start: number): FoundToken | null {

@@ -80,10 +80,10 @@ export function pretokenizerNamed(name: string): Pretokenizer | null {
   return Object.hasOwn(PRETOKENIZERS_BY_NAME, name) ? PRETOKENIZERS_BY_NAME[name]! : null;
 }
 
-/** The words of a text; together they are the text. */
-export function splitWords(text: string, { patterns }: Pretokenizer): readonly string[] {
-  const [first, ...others] = patterns;
-  let pieces: readonly string[] = text.match(first) ?? [];
-  for (const pattern of others) pieces = pieces.flatMap((piece) => piece.match(pattern) ?? []);
-  return pieces;
+/** Calls back with the words of a text from left to right; together they are the text. */
+export function eachWord(text: string, { patterns }: Pretokenizer, visit: (word: string) => void): void {
+  let pieces = [text];
+  for (const pattern of patterns.slice(0, -1)) pieces = pieces.flatMap((piece) => piece.match(pattern) ?? []);
+  // A long text has many words: they are not all held at once.
+  for (const piece of pieces) for (const [word] of piece.matchAll(patterns.at(-1)!)) visit(word);
 }

@@ -5,7 +5,7 @@ import type { GgufFile } from "../../formats/gguf.ts";
 import { formatError } from "../../formats/model_file.ts";
 import { bytesOfToken, CHARACTER_OF_BYTE } from "../bpe/byte_table.ts";
 import { applyMerges, type MergeTable } from "../bpe/merges.ts";
-import { type Pretokenizer, pretokenizerNamed, PRETOKENIZERS, splitWords } from "../bpe/pretokenizer.ts";
+import { eachWord, type Pretokenizer, pretokenizerNamed, PRETOKENIZERS } from "../bpe/pretokenizer.ts";
 import { WordCache } from "../word_cache.ts";
 import type { Tokenizer } from "../tokenizer.ts";
 import { MAX_TOKEN_CHARS, readVocabulary, TOKEN_TYPES, type Vocabulary } from "../vocabulary.ts";
@@ -46,14 +46,14 @@ class BpeCodec implements PlainCodec {
   constructor(private readonly vocabulary: Vocabulary, private readonly parts: BpeParts) {}
 
   encode(text: string, ids: number[]): void {
-    for (const word of splitWords(text, this.parts.pretokenizer)) {
+    eachWord(text, this.parts.pretokenizer, (word) => {
       let tokens = this.#cache.get(word);
       if (!tokens) {
         tokens = this.#encodeWord(word);
         this.#cache.set(word, tokens);
       }
       for (const id of tokens) ids.push(id);
-    }
+    });
   }
 
   bytesOf(id: number): Uint8Array | null {

@@ -47,7 +47,7 @@ Deno.test({
       decoded: true,
       specials: [false, true],
     });
-    await compare(await fixturePath("tokenizers/vocab-stories260k.gguf"), {
+    await compare(await fixturePath("models/stories260k.gguf"), {
       decoded: true,
       specials: [false, true],
     });

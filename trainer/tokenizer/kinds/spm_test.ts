@@ -15,9 +15,9 @@ import type { GgufValue } from "../../formats/gguf_values.ts";
 import { TOKEN_TYPES } from "../vocabulary.ts";
 
 const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
-const stories = await fixtureTokenizer("tokenizers/vocab-stories260k.gguf");
+const stories = await fixtureTokenizer("models/stories260k.gguf");
 // It has no bytes to fall back on, and pieces of several words.
-const without_bytes = await fixtureTokenizer("tokenizers/vocab-tinystories-656k.gguf");
+const without_bytes = await fixtureTokenizer("models/tinystories-656k-llama-f16.gguf");
 
 Deno.test("Llama's vocabulary gives llama.cpp's ids in all test vectors", async () => {
   await assertVectors(llama, "tokenizers/ggml-vocab-llama-spm.gguf");
@@ -25,7 +25,7 @@ Deno.test("Llama's vocabulary gives llama.cpp's ids in all test vectors", async 
 });
 
 Deno.test("prompts of other vocabularies have the golden ids", async () => {
-  const goldens = await readFixtureJson("tokenizers/stories260k-goldens.json");
+  const goldens = await readFixtureJson("models/stories260k-goldens.json");
   const prompts = goldens["stories260k.gguf"];
   assert.equal(prompts.length, 2);
   for (const { text, prompt_ids } of prompts) {
@@ -34,7 +34,7 @@ Deno.test("prompts of other vocabularies have the golden ids", async () => {
   }
   // The file does not say whether it wants a begin token.
   assert.equal(stories.adds_bos, true);
-  const texts = await readFixtureJson("tokenizers/tinystories-656k-tokenization.json");
+  const texts = await readFixtureJson("models/tinystories-656k-tokenization.json");
   assert.equal(texts.length, 5);
   for (const { text, spm_ids, hf_ids } of texts) {
     const ids = [without_bytes.bos_id, ...without_bytes.encode(text, { special: false })];

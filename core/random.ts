@@ -1,7 +1,7 @@
 /** Counter-based randomness: a value depends on its key and counter only, never on what was drawn before. */
 
-/** The name of a random stream: two words that {@link streamKey} makes of a seed and a path. */
-export type StreamKey = readonly [number, number];
+/** The key of a list of random numbers: two words that {@link rngKey} makes of a seed and a path. */
+export type RngKey = readonly [number, number];
 
 /**
  * pcg4d: four words in, four mixed words out. The WGSL twin is `kernels/shared/pcg4d.wgsl`.
@@ -26,10 +26,10 @@ export function pcg4d(a: number, b: number, c: number, d: number): [number, numb
 }
 
 /**
- * The stream of a seed and a path such as `(seed, update, scenario, member, turn)`. Numbers are integers below
- * 2^53; text counts by its UTF-8 bytes, so a scenario keeps its stream when the file's order changes.
+ * The key of a seed and a path such as `(seed, update, scenario, member, turn)`. Numbers are integers below
+ * 2^53; text counts by its UTF-8 bytes, so a scenario keeps its numbers when the file's order changes.
  */
-export function streamKey(seed: number, ...path: readonly (number | string)[]): StreamKey {
+export function rngKey(seed: number, ...path: readonly (number | string)[]): RngKey {
   let [x, y] = pcg4d(seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0, path.length, 0x5eed);
   const absorb = (low: number, high: number, kind: number) => {
     const mixed = pcg4d(x, y, low, high ^ kind);
@@ -52,9 +52,9 @@ export function streamKey(seed: number, ...path: readonly (number | string)[]): 
   return [x, y];
 }
 
-/** A sequence of draws from one stream; `position` is all of its state. */
-export class RandomStream {
-  constructor(readonly key: StreamKey, public position = 0) {}
+/** Random numbers of one key, drawn one after the other; `position` is all of its state. */
+export class Rng {
+  constructor(readonly key: RngKey, public position = 0) {}
 
   /** The next 32 random bits. */
   word(): number {

@@ -7,6 +7,7 @@ import { klDivergence } from "./cross_entropy/kl_divergence.ts";
 import { policyWeights, sequenceRatio, supervisedWeights } from "./cross_entropy/policy_weights.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
+import { addBias } from "./bias/bias.ts";
 import { interpolate } from "./interpolate/interpolate.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
@@ -93,6 +94,8 @@ function recordRows(recorder: Recorder, width: number): void {
   sumOfSquares(recorder, { x: v, partials: f32(1 << 14), out: f32(1) });
   const turns = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
   rope(recorder, turns, { inverse: false });
+  rope(recorder, turns, { inverse: false, pairing: "adjacent" });
+  addBias(recorder, { y: x, bias: f32(width) });
   const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };
   adamw(recorder, { p: v, g: v, m: v, v, norm_sq: f32(1), stats: of("u32", 4) }, options);
 }
@@ -111,7 +114,7 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   policyWeights(recorder, policy, { ...range, clip_low: 0.2, clip_high: 0.2, kl_coefficient: 0 });
   const ratio = { logprob: r, old_logprob: r, log_ratio: r, ranges: of("u32", 1, 2) };
   sequenceRatio(recorder, ratio);
-  const rows = { temperature: r, position: words, token: words, logprob: r, stream: of("u32", 3, 2) };
+  const rows = { temperature: r, position: words, token: words, logprob: r, rng_key: of("u32", 3, 2) };
   sampleToken(recorder, { ...rows, logits, partials, mask: null, cutoff: null });
   topCutoff(recorder, { logits, mask: null, temperature: r, top_k: words, top_p: r, cutoff: r });
   const state = { position: words, token_position: words, remaining: words, slots: words };

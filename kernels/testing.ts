@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
-import { RandomStream, streamKey } from "../core/random.ts";
+import { Rng, rngKey } from "../core/random.ts";
 import { type Gpu, openGpu } from "./device.ts";
 import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
@@ -97,8 +97,8 @@ export async function run<const T extends Record<string, Given>>(
 
 /** Seeded standard normal values, rounded to f32 so that twin and kernel see the same numbers. */
 export function randomNormal(seed: number, count: number, offset = 0): Float64Array {
-  const stream = new RandomStream(streamKey(seed, "normal"));
-  return Float64Array.from({ length: count }, () => Math.fround(stream.normal() + offset));
+  const rng = new Rng(rngKey(seed, "normal"));
+  return Float64Array.from({ length: count }, () => Math.fround(rng.normal() + offset));
 }
 
 /** A tensor's worth of one value: NaN where an output is overwritten, a number where it is accumulated. */

@@ -6,7 +6,7 @@
 
 import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
-import { streamKey } from "../core/random.ts";
+import { rngKey } from "../core/random.ts";
 import { fixturePath } from "../tests/fixture.ts";
 import type { DecodedType } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
@@ -104,7 +104,7 @@ function tensorsOf(size: ModelSize, rows: number, { type, seed }: { type: Decode
     given: { type: DecodedType; mean: number; deviation: number },
   ) => {
     const count = shape.reduce((product, n) => product * n, 1);
-    const [key] = streamKey(seed, name);
+    const [key] = rngKey(seed, name);
     tensors.push({
       name: `${name}.weight`,
       type: given.type,

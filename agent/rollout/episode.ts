@@ -1,7 +1,7 @@
 /** One trajectory: the model writes, tools answer, until something ends it. Tokens in, tokens out. */
 
 import type { Message } from "../../core/chat.ts";
-import { streamKey } from "../../core/random.ts";
+import { rngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
 import { composeTools, type ToolCatalog } from "../tools/tool_host.ts";
@@ -35,15 +35,15 @@ export const CLOSE_TIMEOUT_MS = 30_000;
 /** What a model is told whose turn called no tool, where such a turn does not end the trajectory. */
 export const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
 
-/** The stream of one turn. Evaluations leave the update out: the same numbers before and after training. */
-export function turnStream(
+/** The key of one turn's random numbers. Evaluations leave the update out: the same numbers before and after training. */
+export function turnRngKey(
   sampling: RolloutSampling,
   at: { update: number; scenario: string; member: number; turn: number },
 ): readonly [number, number] {
   const { update, scenario, member, turn } = at;
   return sampling.domain === "train"
-    ? streamKey(sampling.seed, update, scenario, member, turn)
-    : streamKey(sampling.seed, sampling.domain, scenario, member, turn);
+    ? rngKey(sampling.seed, update, scenario, member, turn)
+    : rngKey(sampling.seed, sampling.domain, scenario, member, turn);
 }
 
 /**
@@ -127,7 +127,7 @@ class Episode {
     const { scenario, member, rollout } = this.options;
     const { sampling, update, clock, signal } = rollout;
     const started = clock.monotonic_ms();
-    const seed = streamKey(sampling.seed, "environment", update, scenario.id, member)[0];
+    const seed = rngKey(sampling.seed, "environment", update, scenario.id, member)[0];
     let acquiring: Promise<Environment> | null = null;
     try {
       return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {
@@ -226,7 +226,7 @@ class Episode {
         temperature: sampling.temperature,
         top_p: 1,
         top_k: 0,
-        stream: turnStream(sampling, { update, scenario: scenario.id, member, turn }),
+        rng_key: turnRngKey(sampling, { update, scenario: scenario.id, member, turn }),
         mask: null,
       },
     }, this.#abort.signal);

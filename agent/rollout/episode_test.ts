@@ -1,9 +1,9 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { streamKey } from "../../core/random.ts";
+import { rngKey } from "../../core/random.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
 import type { StopReason, Trajectory } from "../trajectory/trajectory.ts";
-import { CLOSE_TIMEOUT_MS, turnStream } from "./episode.ts";
+import { CLOSE_TIMEOUT_MS, turnRngKey } from "./episode.ts";
 import { rolloutGroups } from "./scheduler.ts";
 import {
   callText,
@@ -331,14 +331,14 @@ Deno.test("a render that extends the tokens so far begins no fragment", async ()
 Deno.test("the draws depend on seed, update, scenario, member and turn alone", async () => {
   const at = { update: 3, scenario: "a", member: 2, turn: 1 };
   const train = { domain: "train", seed: 42, temperature: 1 } as const;
-  deepEqual(turnStream(train, at), streamKey(42, 3, "a", 2, 1));
+  deepEqual(turnRngKey(train, at), rngKey(42, 3, "a", 2, 1));
   const evaluation = { ...train, domain: "evaluation" } as const;
   deepEqual(
-    turnStream(evaluation, at),
-    turnStream(evaluation, { ...at, update: 9 }),
+    turnRngKey(evaluation, at),
+    turnRngKey(evaluation, { ...at, update: 9 }),
     "the same at every evaluation",
   );
-  notDeepEqual(turnStream(evaluation, at), turnStream(train, at));
+  notDeepEqual(turnRngKey(evaluation, at), turnRngKey(train, at));
   const script = ({ turn }: ScriptedTurn) => turn === 0 ? undefined : turnTokens(callText("end"));
   const settings = { max_new_tokens_per_turn: 12, end_on_no_tool_call: false };
   const tokensOf = async (concurrent_rollouts: number) => {

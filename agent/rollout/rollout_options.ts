@@ -22,7 +22,7 @@ export interface RolloutSettings {
 }
 
 /**
- * How tokens are drawn. The stream of a turn is (seed, domain, update, scenario, member, turn), so neither the order
+ * How tokens are drawn. The key of a turn's random numbers is (seed, domain, update, scenario, member, turn), so neither the order
  * of scenarios nor what else runs changes a trajectory, and an evaluation never draws a training rollout's numbers.
  */
 export interface RolloutSampling {

@@ -1,7 +1,7 @@
 /** Groups as sequences to learn from, and what learning measured back in the groups. */
 
 import { assert } from "../../core/errors.ts";
-import type { RandomStream } from "../../core/random.ts";
+import type { Rng } from "../../core/random.ts";
 import type { SampleMeasure, TrainingSample } from "../../trainer/engine/protocol.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { Fragment, Trajectory } from "../trajectory/trajectory.ts";
@@ -192,13 +192,13 @@ function fragmentAt(groups: readonly Group[], place: SamplePlace): Fragment {
 }
 
 /**
- * Splits an update's groups, whole, into at most `steps` parts of nearly equal size, shuffled by the stream; within a
+ * Splits an update's groups, whole, into at most `steps` parts of nearly equal size, shuffled by the random numbers; within a
  * part they keep their order.
  */
-export function splitGroups(groups: readonly Group[], steps: number, stream: RandomStream): Group[][] {
+export function splitGroups(groups: readonly Group[], steps: number, rng: Rng): Group[][] {
   const kept = groups.filter(({ status }) => status === "kept" || status === "degenerate");
   if (steps === 1) return kept.length > 0 ? [kept] : [];
-  const shuffled = stream.shuffle(kept);
+  const shuffled = rng.shuffle(kept);
   const parts = Array.from({ length: Math.min(steps, kept.length) }, (): Group[] => []);
   shuffled.forEach((group, i) => parts[i % parts.length]!.push(group));
   return parts.map((part) => part.sort((a, b) => a.group - b.group));

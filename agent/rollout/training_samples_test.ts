@@ -1,5 +1,5 @@
 import { deepEqual, equal, notDeepEqual, throws } from "node:assert/strict";
-import { RandomStream } from "../../core/random.ts";
+import { Rng } from "../../core/random.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
 import { tokenRows } from "../trajectory/trajectory.ts";
@@ -243,7 +243,7 @@ Deno.test("groups are split whole, each once, in the same way for the same strea
     testGroup([{ terminal: 1 }], 7),
   );
   const split = (steps: number) =>
-    splitGroups(groups, steps, new RandomStream([1, 2])).map((part) => part.map(({ group }) => group));
+    splitGroups(groups, steps, new Rng([1, 2])).map((part) => part.map(({ group }) => group));
   deepEqual(split(1), [[0, 1, 2, 3, 4, 5, 6]]);
   const parts = split(3);
   deepEqual(parts.map((part) => part.length), [3, 2, 2]);

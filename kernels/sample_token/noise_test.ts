@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pcg4d, RandomStream } from "../../core/random.ts";
+import { pcg4d, Rng } from "../../core/random.ts";
 import type { Gpu } from "../device.ts";
 import { defineKernel } from "../kernel.ts";
 import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
@@ -54,8 +54,8 @@ const extremes = [
 ];
 
 gpuTest("pcg4d on the device is pcg4d on the host", async (gpu) => {
-  const stream = new RandomStream([1, 2]);
-  const words = Uint32Array.from({ length: 4000 }, (_, i) => extremes[i] ?? stream.word());
+  const rng = new Rng([1, 2]);
+  const words = Uint32Array.from({ length: 4000 }, (_, i) => extremes[i] ?? rng.word());
   const { mixed } = await runNoise(gpu, words);
   for (let i = 0; i < words.length; i += 4) {
     const [a, b, c, d] = words.subarray(i, i + 4);
@@ -64,11 +64,11 @@ gpuTest("pcg4d on the device is pcg4d on the host", async (gpu) => {
 });
 
 gpuTest("Gumbel variates agree with f64 from the smallest to the largest bits", async (gpu) => {
-  const stream = new RandomStream([3, 4]);
+  const rng = new Rng([3, 4]);
   // Powers of two in between: half of all words would lie above 2^31 and never show the small ones.
   const words = Uint32Array.from(
     { length: 40_000 },
-    (_, i) => extremes[i] ?? stream.word() >>> (i % 32),
+    (_, i) => extremes[i] ?? rng.word() >>> (i % 32),
   );
   const { variates } = await runNoise(gpu, words);
   const expectNear = (from: number, to: number, absolute: number) => {

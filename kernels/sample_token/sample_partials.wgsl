@@ -2,14 +2,14 @@
 // statistics of what may be drawn, and the best score of the Gumbel form, so there is no barrier and no sorting.
 //
 //   z' = z / T (z where T is 0), of ids that the mask admits with z ≥ cutoff
-//   score = z' + gumbel(pcg4d(stream, position, id / 4)[id % 4]), or z' itself where T is 0
+//   score = z' + gumbel(pcg4d(rng_key, position, id / 4)[id % 4]), or z' itself where T is 0
 //   m = max z'        sum = Σ exp(z' − m)        best = the largest score with the lowest id, over the slice
 //
 //   params       rows B, items of a row, slices S, words of a row of the mask, has_cutoff
 //   logits       [B, V] f32              in
 //   mask         [B, ceil(V / 32)] u32   in
 //   temperature  [B] f32                 in, 0 or above
-//   stream       [B, 2] u32              in
+//   rng_key       [B, 2] u32              in
 //   position     [B] u32                 in: the place in its sequence of the token to draw
 //   cutoff       [B] f32                 in; not read where has_cutoff is 0
 //   partials     [B, S, 4] f32           out, overwritten: m, sum, best score, its id (a whole number below 2^24)
@@ -22,7 +22,7 @@ struct Params { rows: u32, items: u32, slices: u32, mask_words: u32, has_cutoff:
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(3) var<storage, read> temperature: array<f32>;
-@group(0) @binding(4) var<storage, read> stream: array<vec2<u32>>;
+@group(0) @binding(4) var<storage, read> rng_key: array<vec2<u32>>;
 @group(0) @binding(5) var<storage, read> position: array<u32>;
 @group(0) @binding(6) var<storage, read> cutoff: array<f32>;
 @group(0) @binding(7) var<storage, read_write> partials: array<vec4<f32>>;
@@ -34,7 +34,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if row >= params.rows { return; }
   let t = temperature[row];
   let inverse = 1.0 / select(t, 1.0, t == 0.0);
-  let key = vec4<u32>(stream[row], position[row], 0u);
+  let key = vec4<u32>(rng_key[row], position[row], 0u);
   var lowest = masked;
   if params.has_cutoff == 1u { lowest = cutoff[row]; }
   var m = masked;

@@ -41,7 +41,7 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
       { file: "sample_partials.wgsl", text: partialsWgsl },
     ],
     params: { rows: "u32", items: "u32", slices: "u32", mask_words: "u32", has_cutoff: "u32" },
-    inputs: ["logits", "mask", "temperature", "stream", "position", "cutoff"],
+    inputs: ["logits", "mask", "temperature", "rng_key", "position", "cutoff"],
     outputs: ["partials"],
   })
 );
@@ -84,8 +84,8 @@ export interface SampleTensors {
   mask: Tensor | null;
   /** `[B] f32`, 0 or above. */
   temperature: Tensor;
-  /** `[B, 2] u32`: the sequence's stream. */
-  stream: Tensor;
+  /** `[B, 2] u32`: the key of the sequence's random numbers. */
+  rng_key: Tensor;
   /** `[B] u32`: the place in its sequence of the token to draw. */
   position: Tensor;
   /** `[B] f32` of {@link topCutoff}: logits below are not drawn; `null`: none. */
@@ -100,7 +100,7 @@ export interface SampleTensors {
 
 /**
  * Records a draw from softmax(logits / temperature) for every row, in the Gumbel form: the noise of an id depends on
- * (stream, position, id) alone, so a sequence draws the same tokens whatever runs beside it. Temperature 0 takes the
+ * (rng_key, position, id) alone, so a sequence draws the same tokens whatever runs beside it. Temperature 0 takes the
  * largest logit, the lowest id of equals.
  *
  * @throws {ShapeError} When the shapes do not belong together.
@@ -109,7 +109,7 @@ export interface SampleTensors {
 export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
   const { logits, partials, token, logprob, temperature } = tensors;
   const { rows, vocabulary, mask_words } = expectRows(tensors);
-  expectShape(tensors.stream, "stream", [rows, 2]);
+  expectShape(tensors.rng_key, "rng_key", [rows, 2]);
   for (const name of ["temperature", "position", "token", "logprob"] as const) {
     expectShape(tensors[name], name, [rows]);
   }

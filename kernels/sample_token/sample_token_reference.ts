@@ -10,7 +10,7 @@ export function gumbelReference(bits: number): number {
 export interface SampleRow {
   logits: Float64Array;
   temperature: number;
-  stream: readonly [number, number];
+  rng_key: readonly [number, number];
   position: number;
   /** 1 where the id may be drawn. */
   allowed?: ArrayLike<number>;
@@ -20,10 +20,10 @@ export interface SampleRow {
 
 /** The token of a row, its log-probability, and how far its score lies above the next. */
 export function sampleRowReference(row: SampleRow) {
-  const { logits, temperature, stream, position, allowed, cutoff = -Infinity } = row;
+  const { logits, temperature, rng_key, position, allowed, cutoff = -Infinity } = row;
   const z = logits.map((v, id) => allowed && !allowed[id] || v < cutoff ? -Infinity : v / (temperature || 1));
   const score = z.map((v, id) =>
-    temperature === 0 ? v : v + gumbelReference(pcg4d(...stream, position, id >> 2)[id & 3]!)
+    temperature === 0 ? v : v + gumbelReference(pcg4d(...rng_key, position, id >> 2)[id & 3]!)
   );
   const token = score.reduce((best, v, id) => v > score[best]! ? id : best, 0);
   const margin = score[token]! -

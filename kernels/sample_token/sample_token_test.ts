@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pcg4d, streamKey } from "../../core/random.ts";
+import { pcg4d, rngKey } from "../../core/random.ts";
 import type { Gpu } from "../device.ts";
 import { ceilDiv, ShapeError } from "../shape.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
@@ -23,7 +23,7 @@ async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
     logits: [logits, [count, vocabulary]],
     mask: [masks.length ? masks : [0], [masks.length ? count : 1, Math.max(1, masks.length / count)], "u32"],
     temperature: [rows.map((row) => row.temperature), [count]],
-    stream: [rows.flatMap((row) => row.stream), [count, 2], "u32"],
+    rng_key: [rows.flatMap((row) => row.rng_key), [count, 2], "u32"],
     position: [rows.map((row) => row.position), [count], "u32"],
     cutoff: [rows.map((row) => row.cutoff ?? 0), [count]],
     partials: filled(NaN, samplePartials(count, vocabulary)),
@@ -36,9 +36,9 @@ async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
   return { token, logprob };
 }
 
-const streamOf = (n: number) => streamKey(7, "sample", n);
+const rngKeyOf = (n: number) => rngKey(7, "sample", n);
 
-/** Rows of normal logits, each with a stream and a place of its own. */
+/** Rows of normal logits, each with a key and a place of its own. */
 function normalRows(
   count: number,
   vocabulary: number,
@@ -47,7 +47,7 @@ function normalRows(
   return Array.from({ length: count }, (_, b): SampleRow => ({
     logits: randomNormal(100 + b, vocabulary).map((v) => Math.fround(2 * v)),
     temperature: 1,
-    stream: streamOf(b),
+    rng_key: rngKeyOf(b),
     position: 3 * b,
     ...change(b),
   }));
@@ -107,7 +107,12 @@ gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
     const tied = (ids: number[]) =>
       new Float64Array(vocabulary).map((_, id) => ids.includes(id) ? 5 : id / vocabulary);
     const ids = [[1000, 37, 38, 900], [0, 1, 2, 3], [1023], [515, 514]];
-    const rows = ids.map((of, b) => ({ logits: tied(of), temperature: 0, stream: streamOf(b), position: 0 }));
+    const rows = ids.map((of, b) => ({
+      logits: tied(of),
+      temperature: 0,
+      rng_key: rngKeyOf(b),
+      position: 0,
+    }));
     const { token } = await draw(gpu, rows);
     assert.deepEqual([...token], ids.map((of) => Math.min(...of)));
   }
@@ -125,14 +130,14 @@ gpuTest("a sequence draws the same token whatever the batch and its place in it"
 
 gpuTest("tokens of a small vocabulary come as often as their probabilities say", async (gpu) => {
   const logits = Float64Array.of(0, 1, -1, 2.5, 0.5, -3, 1.5), count = 60_000, temperature = 1.25;
-  for (const by of ["stream", "position"] as const) {
+  for (const by of ["rng_key", "position"] as const) {
     const { token } = await draw(
       gpu,
       Array.from({ length: count }, (_, n) => ({
         logits,
         temperature,
-        stream: by === "stream" ? streamOf(n) : streamOf(1),
-        position: by === "stream" ? 11 : n,
+        rng_key: by === "rng_key" ? rngKeyOf(n) : rngKeyOf(1),
+        position: by === "rng_key" ? 11 : n,
       })),
     );
     const mass = logits.map((z) => Math.exp(z / temperature)), total = mass.reduce((s, v) => s + v);
@@ -150,12 +155,12 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
   // uniform that rounds to 1, would draw one of them in every 200.
   const vocabulary = 151_936, head = 8, draws = 1500, batch = 30;
   const logits = new Float64Array(vocabulary).fill(Math.log(8e-12)).fill(0, 0, head);
-  const stream = streamOf(0);
+  const rng_key = rngKeyOf(0);
   const seen = new Float64Array(head);
   for (let start = 0; start < draws; start += batch) {
     const rows = Array.from(
       { length: batch },
-      (_, b) => ({ logits, temperature: 1, stream, position: start + b }),
+      (_, b) => ({ logits, temperature: 1, rng_key, position: start + b }),
     );
     for (const token of (await draw(gpu, rows)).token) {
       assert.ok(token < head, `drew ${token}`);
@@ -179,10 +184,10 @@ gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to th
   let made = 0;
   for (let n = 0; n < streams; n += 250) {
     const count = 250 * positions, logits = new Float32Array(count * vocabulary).fill(-Infinity);
-    const stream = new Uint32Array(2 * count), position = new Uint32Array(count);
+    const rng_key = new Uint32Array(2 * count), position = new Uint32Array(count);
     for (let b = 0; b < count; b++) {
-      const key = streamOf(n + Math.floor(b / positions));
-      stream.set(key, 2 * b);
+      const key = rngKeyOf(n + Math.floor(b / positions));
+      rng_key.set(key, 2 * b);
       position[b] = b % positions;
       const noise = gumbelReference(pcg4d(...key, position[b]!, 2)[0]);
       logits.fill(Math.log(1 / 8), vocabulary * b, vocabulary * b + 8);
@@ -191,7 +196,7 @@ gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to th
     const { token } = await run(gpu, {
       logits: [logits, [count, vocabulary]],
       temperature: [new Float32Array(count).fill(1), [count]],
-      stream: [stream, [count, 2], "u32"],
+      rng_key: [rng_key, [count, 2], "u32"],
       position: [position, [count], "u32"],
       partials: filled(NaN, samplePartials(count, vocabulary)),
       token: [new Uint32Array(count).fill(0xffffffff), [count], "u32"],
@@ -203,7 +208,7 @@ gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to th
 });
 
 gpuTest("sampleToken names the tensor whose shape is wrong", async (gpu) => {
-  const given = { logits: filled(0, 2, 40), v: filled(0, 2), wrong: filled(0, 3), stream: filled(0, 2, 2) };
+  const given = { logits: filled(0, 2, 40), v: filled(0, 2), wrong: filled(0, 3), rng_key: filled(0, 2, 2) };
   await run(gpu, { ...given, partials: filled(0, 16) }, (recorder, t) => {
     const rows = { temperature: t.v, position: t.v, token: t.v, logprob: t.v };
     const tensors = { ...t, ...rows, mask: null, cutoff: null };

@@ -2,7 +2,7 @@
 
 import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { streamKey } from "../../core/random.ts";
+import { rngKey } from "../../core/random.ts";
 import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, type EvaluationResult, POLICY } from "../algorithms/algorithm.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
@@ -50,7 +50,7 @@ export async function answerQuestion(
       max_new_tokens,
       temperature,
       top_p,
-      stream: streamKey(seed, "generate"),
+      rng_key: rngKey(seed, "generate"),
       adapter,
     }, signal);
   } finally {

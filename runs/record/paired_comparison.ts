@@ -1,7 +1,7 @@
 /** Two evaluations of the same examples: by how much they differ, and whether chance explains it. */
 
 import { assert } from "../../core/errors.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { type Interval, quantile, studentT975 } from "./statistics.ts";
 
 /** What one example adds to a value Σ sum / Σ weight: a row its loss and its tokens, a scenario its pass rate and 1. */
@@ -93,10 +93,10 @@ function resampledDifferences(
   after: readonly Example[],
   seed: number,
 ): Float64Array {
-  const stream = new RandomStream(streamKey(seed, "bootstrap"));
+  const rng = new Rng(rngKey(seed, "bootstrap"));
   const differences = new Float64Array(BOOTSTRAP_RESAMPLES);
   for (let k = 0; k < differences.length; k++) {
-    const drawn = before.map(() => stream.below(before.length));
+    const drawn = before.map(() => rng.below(before.length));
     differences[k] = ratio(drawn.map((i) => after[i]!)) - ratio(drawn.map((i) => before[i]!));
   }
   return differences.sort();
@@ -144,12 +144,12 @@ export function exchangeTest(
   const exact = n <= EXACT_PAIRS;
   const count = exact ? 2 ** n : Math.max(EXCHANGES, Math.ceil(10 / level));
   const observed = ratio(higher) - ratio(lower);
-  const stream = new RandomStream(streamKey(seed, "exchanges"));
+  const rng = new Rng(rngKey(seed, "exchanges"));
   let reached = 0;
   for (let k = 0; k < count; k++) {
     let bits = k;
     const exchanged = lower.map((_, i) => {
-      if (!exact && i % 32 === 0) bits = stream.word();
+      if (!exact && i % 32 === 0) bits = rng.word();
       return (bits >>> (i % 32) & 1) === 1;
     });
     const side = (own: readonly Example[], other: readonly Example[]) =>

@@ -10,7 +10,7 @@ import type { ResolvedAgent } from "../../config/derive.ts";
 import type { Message, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { StreamKey } from "../../core/random.ts";
+import type { RngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 
@@ -31,7 +31,7 @@ export interface GenerateRequest {
   max_new_tokens: number;
   temperature: number;
   top_p: number;
-  stream: StreamKey;
+  rng_key: RngKey;
   adapter: string | null;
 }
 
@@ -101,7 +101,7 @@ async function generate(
   request: GenerateRequest,
   signal: AbortSignal,
 ): Promise<GenerateAnswer> {
-  const { messages, tools, adapter, max_new_tokens, temperature, top_p, stream } = request;
+  const { messages, tools, adapter, max_new_tokens, temperature, top_p, rng_key } = request;
   const prompt = chat.promptTokens(messages, tools);
   const room = max_context - prompt.length;
   if (room <= 0) {
@@ -117,7 +117,7 @@ async function generate(
       sequence,
       max_tokens: Math.min(max_new_tokens, room),
       stop_tokens: chat.stop_tokens,
-      sampling: { temperature, top_p, top_k: 0, stream, mask: null },
+      sampling: { temperature, top_p, top_k: 0, rng_key, mask: null },
     }, signal);
     signal.throwIfAborted();
     const text = chat.decode(stop === "stop_token" ? tokens.slice(0, -1) : tokens);

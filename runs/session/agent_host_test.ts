@@ -9,7 +9,7 @@ const request = {
   tools: [],
   temperature: 1,
   top_p: 1,
-  stream: [1, 2, 3, 4] as never,
+  rng_key: [1, 2, 3, 4] as never,
   adapter: null,
 };
 

@@ -1,7 +1,7 @@
 /** What the parts of the bench share. */
 
 import { ServiceError } from "../../core/errors.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type DType, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
@@ -118,8 +118,8 @@ export function productCompute({ facts }: Pick<Gpu, "facts">, orientation: "nt" 
 }
 
 /** Normal numbers, or bytes of them, repeated: constant data would let a GPU run at a higher clock. */
-const stream = new RandomStream(streamKey(1, "bench"));
-const PATTERN = Float64Array.from({ length: 1 << 16 }, () => stream.normal());
+const rng = new Rng(rngKey(1, "bench"));
+const PATTERN = Float64Array.from({ length: 1 << 16 }, () => rng.normal());
 const PATTERNS: Readonly<Record<"f32" | "f16" | "i8", Uint8Array>> = {
   f32: new Uint8Array(Float32Array.from(PATTERN).buffer),
   f16: new Uint8Array(Float16Array.from(PATTERN).buffer),

@@ -119,7 +119,7 @@ async function profileDecode({ bench, sizes, allocator, model, adapter }: Subjec
   const batcher = new Batcher(sampler, { max_context }, { drawn: () => {}, failed: () => {} });
   for (let i = 0; i < max_sequences; i++) {
     const tokens = randomTokens(Math.floor(i / decode_group), decode_prompt, model.shape.vocabulary);
-    const sampling = { temperature: 1, top_p: 1, top_k: 0, stream: [1, i] as const, mask: null };
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, i] as const, mask: null };
     const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
     const max_tokens = max_context - decode_prompt;
     batcher.generate(sequence, { sequence: i, max_tokens, stop_tokens: [], sampling });

@@ -8,11 +8,11 @@ import { round } from "./report.ts";
 import { randomTokens } from "./step_sizes.ts";
 import { linearFlops } from "./train.ts";
 
-const sampling = (stream: number): SamplingRequest => ({
+const sampling = (rng_key: number): SamplingRequest => ({
   temperature: 1,
   top_p: 1,
   top_k: 0,
-  stream: [1, stream],
+  rng_key: [1, rng_key],
   mask: null,
 });
 

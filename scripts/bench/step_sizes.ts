@@ -1,7 +1,7 @@
 /** How large the steps are that are timed, and the samples that they train on. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { streamKey } from "../../core/random.ts";
+import { rngKey } from "../../core/random.ts";
 import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
 
 /** A step of supervised training and one of GRPO, and the buffers that they need. */
@@ -87,7 +87,7 @@ export const OPTIMIZER: OptimizerRequest = {
 
 /** Tokens below the vocabulary's size, seeded. */
 export function randomTokens(seed: number, count: number, vocabulary: number): number[] {
-  const [key] = streamKey(seed, "tokens");
+  const [key] = rngKey(seed, "tokens");
   return Array.from({ length: count }, (_, i) => (Math.imul(key + i, 2654435761) >>> 8) % vocabulary);
 }
 

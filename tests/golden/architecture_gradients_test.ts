@@ -2,7 +2,7 @@
 
 import { ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { gpuTest } from "../../kernels/testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
@@ -36,11 +36,11 @@ for (const [file, changes] of MODELS) {
           const { trainer, allocator, model } = parts;
           const lora = { rank: RANK, alpha: 8, targets: [...LORA_TARGETS] };
           const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
-          const stream = new RandomStream(streamKey(4, "values")), { elements } = adapter.layout;
+          const rng = new Rng(rngKey(4, "values")), { elements } = adapter.layout;
           const values = new Float32Array(elements);
           for (const { a, b } of adapter.layout.pairs.flatMap((pairs) => Object.values(pairs))) {
             for (const { offset, shape: [rows, columns] } of [a, b]) {
-              for (let i = 0; i < rows * columns; i++) values[offset + i] = 0.1 * stream.normal();
+              for (let i = 0; i < rows * columns; i++) values[offset + i] = 0.1 * rng.normal();
             }
           }
           adapter.write(values);
@@ -68,7 +68,7 @@ for (const [file, changes] of MODELS) {
           ok(Math.abs(along) <= BOUND.along, `along the gradient the difference is ${along} off`);
           let worst = 0;
           for (let n = 0; n < RANDOM_DIRECTIONS; n++) {
-            const random = Float64Array.from(gradient, () => stream.normal());
+            const random = Float64Array.from(gradient, () => rng.normal());
             const length = Math.hypot(...random), direction = random.map((x) => x / length);
             const expected = direction.reduce((sum, x, i) => sum + x * gradient[i]!, 0);
             const error = (await derivative(direction, RANDOM_STEP) - expected) / norm;

@@ -1,6 +1,6 @@
 import { equal, ok } from "node:assert/strict";
 import type { LoraTarget } from "../../core/lora_targets.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { gpuTest } from "../../kernels/testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
@@ -37,8 +37,8 @@ function elementsOf({ layout }: DeviceAdapter, { target, half }: Part): number[]
 
 /** Random numbers at some places of the flat array. */
 function randomAt(places: readonly number[], seed: number): (at: number) => number {
-  const stream = new RandomStream(streamKey(seed, "direction"));
-  const values = new Map(places.map((at) => [at, stream.normal()]));
+  const rng = new Rng(rngKey(seed, "direction"));
+  const values = new Map(places.map((at) => [at, rng.normal()]));
   return (at) => values.get(at)!;
 }
 
@@ -65,9 +65,9 @@ async function differentiated({ trainer, allocator, model }: LoadedParts) {
   const lora = { rank: RANK, alpha: 6, targets: TARGETS };
   const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
   const values = new Float32Array(adapter.layout.elements);
-  const stream = new RandomStream(streamKey(4, "values"));
+  const rng = new Rng(rngKey(4, "values"));
   for (const part of PARTS) {
-    for (const at of elementsOf(adapter, part)) values[at] = 0.1 * stream.normal();
+    for (const at of elementsOf(adapter, part)) values[at] = 0.1 * rng.normal();
   }
   adapter.write(values);
   const { prompts } = await readGolden();

@@ -1,6 +1,6 @@
 /** Copies of model files with other tensors. */
 
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import type { GgufTensorSource } from "../../trainer/formats/gguf_writer.ts";
 import { writeGguf } from "../../trainer/formats/gguf_writer.ts";
@@ -29,10 +29,10 @@ export async function randomBiases(path: string, deviation: number): Promise<Map
   using file = await openGguf(path);
   const names = [...file.tensors.keys()].filter((name) => name.endsWith(".bias"));
   return new Map(names.map((name) => {
-    const stream = new RandomStream(streamKey(1, "bias", name));
+    const rng = new Rng(rngKey(1, "bias", name));
     return [
       name,
-      Float32Array.from({ length: file.tensor(name).shape[0]! }, () => deviation * stream.normal()),
+      Float32Array.from({ length: file.tensor(name).shape[0]! }, () => deviation * rng.normal()),
     ];
   }));
 }

@@ -87,7 +87,7 @@ async function stepPolicy(engine: TestedEngine, path: string): Promise<void> {
     await client.call("sequence_open", { sequence, adapter: "policy", parent, tokens: [] });
     const drawn = await draw(engine, {
       ...{ sequence, max_tokens: 12 + 2 * i },
-      sampling: { temperature: 1, stream: [i, 9] },
+      sampling: { temperature: 1, rng_key: [i, 9] },
     });
     await client.call("sequence_close", { sequence });
     return { ...drawn, reward: drawn.tokens.reduce((a, b) => a + b) % 2 };

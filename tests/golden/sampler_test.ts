@@ -26,7 +26,7 @@ interface Episode {
 /** A conversation of several turns on one sequence. */
 async function playEpisode(
   engine: TestedEngine,
-  { prompt, adapter, stream }: { prompt: number[]; adapter: string | null; stream: number },
+  { prompt, adapter, rng_key }: { prompt: number[]; adapter: string | null; rng_key: number },
 ): Promise<Episode> {
   const { client } = engine, sequence = client.newSequence();
   await client.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
@@ -45,7 +45,7 @@ async function playEpisode(
     }
     const drawn: Drawn = await draw(engine, {
       ...{ sequence, max_tokens: TURN_TOKENS, stop_tokens: [eos] },
-      sampling: { temperature: 1, stream: [stream, 5] },
+      sampling: { temperature: 1, rng_key: [rng_key, 5] },
     });
     episode.tokens.push(...drawn.tokens);
     episode.logprobs.push(...drawn.logprobs);
@@ -65,7 +65,7 @@ for (const [kind, type] of [["f16", "f32"], ["q8_0", "f32"], ["f16", "f16"]] as 
       for (const adapter of [null, "golden"]) {
         const before = await client.call("counters", null);
         const episodes = await Promise.all(
-          APART.map((i) => playEpisode(engine, { prompt: prompts[i]!.ids, adapter, stream: i })),
+          APART.map((i) => playEpisode(engine, { prompt: prompts[i]!.ids, adapter, rng_key: i })),
         );
         const after = await client.call("counters", null);
         expectOncePrefilled(episodes, before, after);

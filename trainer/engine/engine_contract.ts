@@ -21,8 +21,8 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
   "a generation draws as many tokens as it may and says so": checkMaxTokens,
   "a stop token ends a generation and is its last token": checkStopToken,
   "a generation in two parts equals one": checkTwoParts,
-  "the same stream draws the same tokens whatever runs beside it": checkBesides,
-  "another stream draws other tokens": checkStreams,
+  "the same key draws the same tokens whatever runs beside it": checkBesides,
+  "another key draws other tokens": checkStreams,
   "tokens given in two parts count as one": checkExtend,
   "a child shares its parent's tokens, which run once": checkParent,
   "a truncated sequence forgets what was drawn": checkTruncate,
@@ -83,7 +83,7 @@ async function checkStopToken(engine: TestedEngine): Promise<void> {
 }
 
 async function checkTwoParts(engine: TestedEngine): Promise<void> {
-  const sampling = { temperature: 1, stream: [9, 9] as const };
+  const sampling = { temperature: 1, rng_key: [9, 9] as const };
   const one = await open(engine, [1, 2, 3]), two = await open(engine, [1, 2, 3]);
   const whole = await draw(engine, { sequence: one, max_tokens: 9, sampling });
   const head = await draw(engine, { sequence: two, max_tokens: 4, sampling });
@@ -94,7 +94,7 @@ async function checkTwoParts(engine: TestedEngine): Promise<void> {
 }
 
 async function checkBesides(engine: TestedEngine): Promise<void> {
-  const sampling = { temperature: 1, stream: [77, 5] as const };
+  const sampling = { temperature: 1, rng_key: [77, 5] as const };
   const alone = await open(engine, someTokens(8, 40));
   const expected = await draw(engine, { sequence: alone, max_tokens: 16, sampling });
   await close(engine, alone);
@@ -104,7 +104,7 @@ async function checkBesides(engine: TestedEngine): Promise<void> {
     draw(engine, {
       sequence,
       max_tokens: 16 + 3 * (i === 1 ? 0 : i),
-      sampling: i === 1 ? sampling : { temperature: 1, stream: [i, i] as const },
+      sampling: i === 1 ? sampling : { temperature: 1, rng_key: [i, i] as const },
     })
   ));
   deepEqual(drawn[1]!.tokens, expected.tokens);
@@ -116,7 +116,7 @@ async function checkStreams(engine: TestedEngine): Promise<void> {
   const outcomes = new Set<string>();
   for (let i = 0; i < 4; i++) {
     const sequence = await open(engine, [11]);
-    const sampling = { temperature: 1, stream: [i, 3] as const };
+    const sampling = { temperature: 1, rng_key: [i, 3] as const };
     outcomes.add(String((await draw(engine, { sequence, max_tokens: 12, sampling })).tokens));
     await close(engine, sequence);
   }
@@ -133,7 +133,7 @@ async function checkExtend(engine: TestedEngine): Promise<void> {
 }
 
 async function checkParent(engine: TestedEngine): Promise<void> {
-  const tokens = someTokens(1, 70), sampling = { temperature: 1, stream: [4, 4] as const };
+  const tokens = someTokens(1, 70), sampling = { temperature: 1, rng_key: [4, 4] as const };
   const alone = await open(engine, [...tokens, 9]);
   const expected = await draw(engine, { sequence: alone, max_tokens: 10, sampling });
   await close(engine, alone);
@@ -162,7 +162,7 @@ async function checkParent(engine: TestedEngine): Promise<void> {
 }
 
 async function checkTruncate(engine: TestedEngine): Promise<void> {
-  const sampling = { temperature: 1, stream: [6, 1] as const };
+  const sampling = { temperature: 1, rng_key: [6, 1] as const };
   const sequence = await open(engine, someTokens(5, 30));
   const first = await draw(engine, { sequence, max_tokens: 20, sampling });
   await engine.client.call("sequence_truncate", { sequence, length: 30 });
@@ -177,7 +177,7 @@ async function checkCancel(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   const sequence = await open(engine, [2]);
   await client.call("sequence_cancel", { sequence });
-  const sampling = { temperature: 0, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
+  const sampling = { temperature: 0, top_p: 1, top_k: 0, rng_key: [0, 0] as const, mask: null };
   for await (const block of client.generate({ sequence, max_tokens: 200, stop_tokens: [], sampling })) {
     ok(block.tokens.length > 0 && block.tokens.length < 200);
     break;
@@ -217,7 +217,7 @@ async function checkPages(engine: TestedEngine): Promise<void> {
 async function checkRefusals(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   const sequence = await open(engine, [1, 2]);
-  const sampling = { temperature: 1, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
+  const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [0, 0] as const, mask: null };
   const code = (expected: string) => (e: unknown) => e instanceof ServiceError && e.code === expected;
   const unknown = { sequence: 1 << 30 };
   await rejects(client.call("sequence_close", unknown), ServiceError);

@@ -77,7 +77,7 @@ gpuTest(
   async () => {
     const engine = await openEngine(), { client } = engine;
     try {
-      const system = someTokens(3, 70), sampling = { temperature: 1, stream: [8, 8] as const };
+      const system = someTokens(3, 70), sampling = { temperature: 1, rng_key: [8, 8] as const };
       const alone = await open(engine, [...system, 9]);
       const expected = await draw(engine, { sequence: alone, max_tokens: 12, sampling });
       await close(engine, alone);
@@ -130,7 +130,7 @@ gpuTest("the trainer scores members of a shared prompt as the sampler drew them"
       const prompt = someTokens(group, length), parent = await open(engine, prompt, { adapter });
       const members = await Promise.all([0, 1, 2].map(() => open(engine, [], { parent, adapter })));
       const draws = members.map((sequence, m) =>
-        draw(engine, { sequence, max_tokens: 9 + 14 * m, sampling: { temperature: 1, stream: [group, m] } })
+        draw(engine, { sequence, max_tokens: 9 + 14 * m, sampling: { temperature: 1, rng_key: [group, m] } })
       );
       for (const one of await Promise.all(draws)) {
         samples.push(memberSample(prompt, one, { group, trajectory: samples.length }));

@@ -11,7 +11,7 @@
 
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
-import type { StreamKey } from "../../core/random.ts";
+import type { RngKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
@@ -81,8 +81,8 @@ export interface SamplingRequest {
   top_p: number;
   /** 0: all. */
   top_k: number;
-  /** The token at position p of the sequence is drawn with (stream, p): the same whatever runs beside it. */
-  stream: StreamKey;
+  /** The token at position p of the sequence is drawn with (rng_key, p): the same whatever runs beside it. */
+  rng_key: RngKey;
   mask: TokenMaskRequest | null;
 }
 

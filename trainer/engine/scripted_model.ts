@@ -64,10 +64,10 @@ export class BigramModel {
     return logSoftmax(sampling ? truncateSupport(logSoftmax(logits), sampling) : logits);
   }
 
-  /** The token at `position`: the largest at temperature 0, else by inversion of the uniform of (stream, position). */
+  /** The token at `position`: the largest at temperature 0, else by inversion of the uniform of (rng_key, position). */
   draw(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
     if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
-    const [k0, k1] = sampling.stream;
+    const [k0, k1] = sampling.rng_key;
     let left = (pcg4d(k0, k1, position, 0)[0] + 0.5) / 2 ** 32;
     let last = 0;
     for (let v = 0; v < logprobs.length; v++) {

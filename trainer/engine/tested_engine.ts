@@ -32,7 +32,7 @@ export async function draw({ client }: TestedEngine, options: DrawOptions): Prom
     temperature: 0,
     top_p: 1,
     top_k: 0,
-    stream: [1, 2],
+    rng_key: [1, 2],
     mask: null,
     ...options.sampling,
   };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { openGguf } from "./gguf.ts";
 import {
   type GgufMetadata,
@@ -260,7 +260,7 @@ Deno.test({
 });
 
 /** A file with some bytes changed: flipped bits, extreme bytes, a slice moved, inserted or cut out. */
-function mutate(bytes: Uint8Array, random: RandomStream, header_bytes: number): Uint8Array {
+function mutate(bytes: Uint8Array, random: Rng, header_bytes: number): Uint8Array {
   let mutant = Array.from(bytes);
   for (let changes = 1 + random.below(4); changes > 0; changes--) {
     const at = random.below(Math.min(mutant.length, header_bytes + 32));
@@ -286,7 +286,7 @@ Deno.test({
     const total = 2000;
     try {
       for (let seed = 0; seed < total; seed++) {
-        const mutant = mutate(bytes, new RandomStream(streamKey(seed, "gguf")), header_bytes);
+        const mutant = mutate(bytes, new Rng(rngKey(seed, "gguf")), header_bytes);
         await Deno.writeFile(path, mutant);
         try {
           using file = await openGguf(path);

@@ -28,7 +28,7 @@ import type { StepViews } from "./step_arrays.ts";
 export interface HeadPass {
   batch: MicroBatch;
   /** The residual stream behind the last layer `[N, C]`. */
-  stream: Tensor;
+  hidden_states: Tensor;
   arrays: StepViews;
   /** Index of the batch's first target in the step's arrays. */
   first_target: number;
@@ -39,8 +39,8 @@ export interface HeadLoss {
   loss: LossRequest;
   has_old_logprobs: boolean;
   has_reference: boolean;
-  /** Where the gradient of the stream goes, overwritten; `[N, C]`. */
-  d_stream: Tensor;
+  /** Where the gradient of the hidden states goes, overwritten; `[N, C]`. */
+  d_hidden_states: Tensor;
 }
 
 /** A chunk starts at a multiple of so many rows, so that views of it can be bound. */
@@ -132,10 +132,10 @@ export class LossHead {
     return this.#other_logits ??= this.allocator.create("loss", [CHUNK_STEP, this.model.shape.vocabulary]);
   }
 
-  /** Records the loss of the batch and the gradient of the stream; `d_stream` is zero where nothing is predicted. */
+  /** Records the loss of the batch and the gradient of the hidden states; `d_hidden_states` is zero where nothing is predicted. */
   learn(pass: HeadPass, options: HeadLoss): void {
-    const { recorder, weights } = this.model, { d_stream } = options;
-    fill(recorder, d_stream, 0);
+    const { recorder, weights } = this.model, { d_hidden_states } = options;
+    fill(recorder, d_hidden_states, 0);
     const count = pass.batch.targets.length;
     if (count === 0) return;
     const normed = this.#gather(pass), d_normed = view(this.#d_normed, normed.shape);
@@ -169,7 +169,7 @@ export class LossHead {
     rmsNormBackward(recorder, { x: hidden, gamma, rstd, d_y: d_normed, d_x: d_hidden }, {
       accumulate: false,
     });
-    scatterAddRows(recorder, { y: d_hidden, index: view(this.#index, [count]), x: d_stream });
+    scatterAddRows(recorder, { y: d_hidden, index: view(this.#index, [count]), x: d_hidden_states });
   }
 
   free(): void {
@@ -190,13 +190,13 @@ export class LossHead {
   }
 
   /** The targets' rows, normalised `[R, C]`. */
-  #gather({ batch, stream }: HeadPass, into = this.#normed): Tensor {
+  #gather({ batch, hidden_states }: HeadPass, into = this.#normed): Tensor {
     const { recorder, shape } = this.model, count = batch.targets.length;
     const index = view(this.#index, [count]);
     this.allocator.write(index, Uint32Array.from(batch.targets, (target) => target.row));
     const hidden = view(this.#hidden, [count, shape.width]),
       normed = view(into, [count, shape.width]);
-    gatherRows(recorder, { x: stream, index, y: hidden });
+    gatherRows(recorder, { x: hidden_states, index, y: hidden });
     const rstd = view(this.#rstd, [count]);
     normalizeOutput(this.model, { hidden, normed, rstd });
     return normed;

@@ -70,8 +70,8 @@ export class Trainer {
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
-      const stream = this.#forward(arena, adapter, batch);
-      arena.head.score({ batch, stream, arrays, first_target });
+      const hidden_states = this.#forward(arena, adapter, batch);
+      arena.head.score({ batch, hidden_states, arrays, first_target });
       first_target += batch.targets.length;
       if (i < batches.length - 1) this.model.recorder.submit();
     }
@@ -93,8 +93,8 @@ export class Trainer {
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(p ?? q);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
-      arena.head.hold({ batch, stream: this.#forward(arena, p, batch), arrays, first_target });
-      arena.head.diverge({ batch, stream: this.#forward(arena, q, batch), arrays, first_target });
+      arena.head.hold({ batch, hidden_states: this.#forward(arena, p, batch), arrays, first_target });
+      arena.head.diverge({ batch, hidden_states: this.#forward(arena, q, batch), arrays, first_target });
       first_target += batch.targets.length;
       if (i < batches.length - 1) this.model.recorder.submit();
     }
@@ -204,10 +204,10 @@ export class Trainer {
       has_reference: boolean;
     },
   ): void {
-    const stream = this.#forward(arena, adapter, batch), rows = batch.ids.length;
+    const hidden_states = this.#forward(arena, adapter, batch), rows = batch.ids.length;
     const { arrays, first_target, ...options } = step;
-    const d_stream = view(arena.gradients.tensors.stream, [rows, this.model.shape.width]);
-    arena.head.learn({ batch, stream, arrays, first_target }, { ...options, d_stream });
+    const d_hidden_states = view(arena.gradients.tensors.hidden_states, [rows, this.model.shape.width]);
+    arena.head.learn({ batch, hidden_states, arrays, first_target }, { ...options, d_hidden_states });
     backward({
       model: this.model,
       adapter,

@@ -29,14 +29,14 @@ export interface LayerActivations {
   up: Tensor;
   h: Tensor;
   /** A·x of each input group, `[N, targets · padded rank]` at most. */
-  down: Tensor[];
+  lora_a: Tensor[];
 }
 
 /** Buffers for up to `rows` rows. `saved`: every layer keeps its own, for a backward pass. */
 export class Activations {
   readonly layers: LayerActivations[];
   /** The residual stream before each layer, and behind the last; two in turn where nothing is saved. */
-  readonly stream: Tensor[];
+  readonly hidden_states: Tensor[];
   readonly #owned: Tensor[] = [];
 
   constructor(
@@ -45,8 +45,8 @@ export class Activations {
     readonly options: { rows: number; saved: boolean; padded_rank: number; component: string },
   ) {
     const { rows, saved } = options;
-    const streams = saved ? shape.layers.length + 1 : 2;
-    this.stream = Array.from({ length: streams }, () => this.#create(rows, shape.width));
+    const count = saved ? shape.layers.length + 1 : 2;
+    this.hidden_states = Array.from({ length: count }, () => this.#create(rows, shape.width));
     // Where nothing is saved all layers write into one, which has what any of them needs.
     const any_norm = shape.layers.some(({ qk_norm }) => qk_norm);
     this.layers = saved
@@ -60,7 +60,7 @@ export class Activations {
 
   /** The residual stream before layer `index`. */
   before(index: number): Tensor {
-    return this.stream[this.options.saved ? index : index % 2]!;
+    return this.hidden_states[this.options.saved ? index : index % 2]!;
   }
 
   free(): void {
@@ -101,7 +101,7 @@ export class Activations {
       gate: this.#create(rows, feed_forward),
       up: this.#create(rows, feed_forward),
       h: this.#create(rows, feed_forward),
-      down: INPUT_GROUPS.map((group) => this.#create(rows, Math.max(4, group.length * padded_rank))),
+      lora_a: INPUT_GROUPS.map((group) => this.#create(rows, Math.max(4, group.length * padded_rank))),
     };
   }
 }

@@ -1,7 +1,7 @@
 /** A low-rank adapter on the device: one flat array of parameters, with views of its matrices. */
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { elementCount, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { LoraShape } from "../engine/protocol.ts";
@@ -33,14 +33,14 @@ export interface AdapterLayout {
   /** Without padding. */
   parameters: number;
   /** By layer and input group: `[targets · padded_rank, in]`; null where no target of the group is trained. */
-  down: (Place | null)[][];
+  lora_a: (Place | null)[][];
   /** By layer and target: A `[padded_rank, in]`, B `[out, padded_rank]`, and A's place among the group's. */
   pairs: Partial<Record<LoraTarget, { a: Place; b: Place; column: number }>>[];
 }
 
 export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout {
   const padded_rank = roundUp(lora.rank, 4);
-  const layout: AdapterLayout = { lora, padded_rank, elements: 0, parameters: 0, down: [], pairs: [] };
+  const layout: AdapterLayout = { lora, padded_rank, elements: 0, parameters: 0, lora_a: [], pairs: [] };
   const place = (shape: readonly [number, number]): Place => {
     const offset = layout.elements;
     layout.elements = roundUp(offset + elementCount(shape), ALIGNMENT);
@@ -48,19 +48,19 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
   };
   for (let layer = 0; layer < model.layers.length; layer++) {
     const pairs: AdapterLayout["pairs"][number] = {};
-    layout.down.push(INPUT_GROUPS.map((group) => {
+    layout.lora_a.push(INPUT_GROUPS.map((group) => {
       const targets = group.filter((target) => lora.targets.includes(target));
       if (targets.length === 0) return null;
       const { in_width } = linearShape(model, targets[0]!);
-      const down = place([targets.length * padded_rank, in_width]);
+      const group_a = place([targets.length * padded_rank, in_width]);
       targets.forEach((target, i) => {
         const { out_width } = linearShape(model, target);
         const column = i * padded_rank;
-        const a: Place = { offset: down.offset + column * in_width, shape: [padded_rank, in_width] };
+        const a: Place = { offset: group_a.offset + column * in_width, shape: [padded_rank, in_width] };
         pairs[target] = { a, b: place([out_width, padded_rank]), column };
         layout.parameters += lora.rank * (in_width + out_width);
       });
-      return down;
+      return group_a;
     }));
     layout.pairs.push(pairs);
   }
@@ -124,9 +124,9 @@ export function initialParameters(layout: AdapterLayout, seed: number): Float32A
       const pair = pairs[target];
       if (!pair) continue;
       const in_width = pair.a.shape[1], deviation = 1 / Math.sqrt(in_width);
-      const stream = new RandomStream(streamKey(seed, "lora", layer, target));
+      const rng = new Rng(rngKey(seed, "lora", layer, target));
       for (let i = 0; i < layout.lora.rank * in_width; i++) {
-        flat[pair.a.offset + i] = deviation * stream.normal();
+        flat[pair.a.offset + i] = deviation * rng.normal();
       }
     }
   });

@@ -55,16 +55,17 @@ for (const { rank, targets } of CASES) {
     layout.pairs.forEach((pairs, layer) => {
       deepEqual(Object.keys(pairs).sort(), [...targets].sort());
       INPUT_GROUPS.forEach((group, g) => {
-        const down = layout.down[layer]![g]!, members = group.filter((target) => targets.includes(target));
-        equal(down === null, members.length === 0);
+        const group_a = layout.lora_a[layer]![g]!,
+          members = group.filter((target) => targets.includes(target));
+        equal(group_a === null, members.length === 0);
         members.forEach((target, i) => {
           const { a, b, column } = pairs[target]!, { in_width, out_width } = linearShape(MODEL, target);
           equal(column, i * layout.padded_rank);
-          equal(a.offset, down.offset + column * in_width);
+          equal(a.offset, group_a.offset + column * in_width);
           deepEqual([a.shape, b.shape], [[layout.padded_rank, in_width], [out_width, layout.padded_rank]]);
-          deepEqual([a.offset % 64, b.offset % 64, down.offset % 64], [0, 0, 0], "256 bytes");
+          deepEqual([a.offset % 64, b.offset % 64, group_a.offset % 64], [0, 0, 0], "256 bytes");
         });
-        if (down) deepEqual(down.shape, [members.length * layout.padded_rank, down.shape[1]]);
+        if (group_a) deepEqual(group_a.shape, [members.length * layout.padded_rank, group_a.shape[1]]);
       });
     });
   });

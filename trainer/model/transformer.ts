@@ -78,7 +78,7 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
   const x = firstRows(activations.before(layer), rows, width);
   rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
-  downProject(pass, layer, 0, a.attn_in);
+  applyLoraA(pass, layer, 0, a.attn_in);
   linear(pass, layer, "q_proj", { x: a.attn_in, y: w.q_norm ? a.q_raw : a.q });
   linear(pass, layer, "k_proj", { x: a.attn_in, y: w.k_norm ? a.k_raw : a.k });
   linear(pass, layer, "v_proj", { x: a.attn_in, y: a.v });
@@ -103,7 +103,7 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
     lse: a.lse,
     scale: shape.attention_scale,
   });
-  downProject(pass, layer, 1, a.o);
+  applyLoraA(pass, layer, 1, a.o);
   linear(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x });
 }
 
@@ -124,32 +124,32 @@ function feedForwardBlock(pass: ForwardPass, layer: number): void {
   const { model: { recorder, shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
   rmsNorm(recorder, { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd }, shape.norm_eps);
-  downProject(pass, layer, 2, a.ffn_in);
+  applyLoraA(pass, layer, 2, a.ffn_in);
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
   swiglu(recorder, { gate: a.gate, up: a.up, h: a.h });
-  downProject(pass, layer, 3, a.h);
+  applyLoraA(pass, layer, 3, a.h);
   const y = firstRows(activations.before(layer + 1), rows, shape.width);
   linear(pass, layer, "down_proj", { x: a.h, y, residual: a.middle });
 }
 
 /** u = x · Aᵀ for every target of an input group. */
-function downProject(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
-  const place = pass.adapter?.layout.down[layer]?.[group];
+function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
+  const place = pass.adapter?.layout.lora_a[layer]?.[group];
   if (!place) return;
-  const u = groupDown(pass, layer, group)!;
+  const u = loraAOutput(pass, layer, group)!;
   const weight: Weight = { type: "f32", values: placeView(pass.adapter!.params, place), shape: place.shape };
   matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
 }
 
 /** A·x of an input group `[N, targets · padded rank]`; null where the group has no target. */
-export function groupDown(
+export function loraAOutput(
   pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
   layer: number,
   group: number,
 ): Tensor | null {
-  const place = pass.adapter?.layout.down[layer]?.[group];
-  return place ? firstRows(pass.activations.layer(layer).down[group]!, pass.rows, place.shape[0]) : null;
+  const place = pass.adapter?.layout.lora_a[layer]?.[group];
+  return place ? firstRows(pass.activations.layer(layer).lora_a[group]!, pass.rows, place.shape[0]) : null;
 }
 
 /** The index in {@link INPUT_GROUPS} of a projection's group. */
@@ -167,7 +167,7 @@ function linear(
   const { model, adapter } = pass;
   const pair = adapter?.layout.pairs[layer]?.[target];
   const lora = pair && {
-    u: groupDown(pass, layer, groupOf(target))!,
+    u: loraAOutput(pass, layer, groupOf(target))!,
     column: pair.column,
     matrix: placeView(adapter!.params, pair.b),
     scale: adapter!.scale,
@@ -179,7 +179,7 @@ function linear(
 
 /** A layer's activations, cut to the rows of the pass. */
 export function viewLayer(activations: Activations, layer: number, rows: number): LayerActivations {
-  const { down, ...tensors } = activations.layer(layer);
+  const { lora_a, ...tensors } = activations.layer(layer);
   const capacity = activations.options.rows;
   const cut = Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]) => {
@@ -188,5 +188,5 @@ export function viewLayer(activations: Activations, layer: number, rows: number)
       return [name, firstRows(tensor, first / capacity * rows, ...rest)];
     }),
   );
-  return { ...cut, down } as unknown as LayerActivations;
+  return { ...cut, lora_a } as unknown as LayerActivations;
 }

@@ -18,7 +18,7 @@ import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { type ForwardPass, groupDown, groupOf, turn, viewLayer } from "./transformer.ts";
+import { type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
 
 /** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
 export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
@@ -43,7 +43,7 @@ export class Gradients {
     const { width, heads, kv_heads, head_width, feed_forward } = shape;
     const query = heads * head_width, key = kv_heads * head_width;
     const widths: Record<GradientName, number> = {
-      stream: width,
+      hidden_states: width,
       normed: width,
       h: feed_forward,
       gate: feed_forward,
@@ -55,7 +55,7 @@ export class Gradients {
       v: key,
       q_raw: query,
       k_raw: key,
-      down: Math.max(4, padded_rank),
+      d_u: Math.max(4, padded_rank),
     };
     this.tensors = Object.fromEntries(
       Object.entries(widths).map(([name, size]) => [name, allocator.create("activations", [rows, size])]),
@@ -79,7 +79,7 @@ function largestPartials(
 }
 
 type GradientName =
-  | "stream"
+  | "hidden_states"
   | "normed"
   | "h"
   | "gate"
@@ -91,9 +91,9 @@ type GradientName =
   | "v"
   | "q_raw"
   | "k_raw"
-  | "down";
+  | "d_u";
 
-/** Records the pass: `gradients.stream` holds ∂L/∂x behind the last layer; the adapter's gradient is accumulated. */
+/** Records the pass: `gradients.hidden_states` holds ∂L/∂x behind the last layer; the adapter's gradient is accumulated. */
 export function backward(pass: BackwardPass): void {
   for (let layer = pass.model.shape.layers.length - 1; layer >= 0; layer--) {
     feedForwardBackward(pass, layer);
@@ -104,13 +104,13 @@ export function backward(pass: BackwardPass): void {
 function feedForwardBackward(pass: BackwardPass, layer: number): void {
   const { recorder, weights, shape } = pass.model;
   const a = viewLayer(pass.activations, layer, pass.rows), d = cut(pass);
-  linearBackward(pass, layer, "down_proj", { x: a.h, d_y: d.stream, d_x: d.h });
+  linearBackward(pass, layer, "down_proj", { x: a.h, d_y: d.hidden_states, d_x: d.h });
   swigluBackward(recorder, { gate: a.gate, up: a.up, d_h: d.h, d_gate: d.gate, d_up: d.up });
   linearBackward(pass, layer, "gate_proj", { x: a.ffn_in, d_y: d.gate, d_x: d.normed });
   linearBackward(pass, layer, "up_proj", { x: a.ffn_in, d_y: d.up, d_x: d.normed, accumulate: true });
   const gamma = weights.layers[layer]!.ffn_norm;
   const x = firstRows(a.middle, pass.rows, shape.width);
-  rmsNormBackward(recorder, { x, gamma, rstd: a.ffn_rstd, d_y: d.normed, d_x: d.stream }, {
+  rmsNormBackward(recorder, { x, gamma, rstd: a.ffn_rstd, d_y: d.normed, d_x: d.hidden_states }, {
     accumulate: true,
   });
 }
@@ -119,7 +119,7 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
   const { model: { recorder, weights, shape }, rows } = pass;
   const { heads, kv_heads, head_width, width } = shape;
   const a = viewLayer(pass.activations, layer, rows), d = cut(pass), w = weights.layers[layer]!;
-  linearBackward(pass, layer, "o_proj", { x: a.o, d_y: d.stream, d_x: d.o });
+  linearBackward(pass, layer, "o_proj", { x: a.o, d_y: d.hidden_states, d_x: d.o });
   const q = (tensor: Tensor) => firstRows(tensor, rows, heads, head_width);
   const kv = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
   attentionBackward(recorder, {
@@ -146,7 +146,7 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
   linearBackward(pass, layer, "v_proj", { x: a.attn_in, d_y: d.v, d_x, accumulate: true });
   if (d_x === null) return;
   const x = firstRows(pass.activations.before(layer), rows, width);
-  const tensors = { x, gamma: w.attn_norm, rstd: a.attn_rstd, d_y: d_x, d_x: d.stream };
+  const tensors = { x, gamma: w.attn_norm, rstd: a.attn_rstd, d_y: d_x, d_x: d.hidden_states };
   rmsNormBackward(recorder, tensors, { accumulate: true });
 }
 
@@ -163,7 +163,7 @@ function linearBackward(
   const { model: { recorder, weights }, adapter, rows } = pass;
   const pair = adapter.layout.pairs[layer]![target];
   const rank = adapter.layout.padded_rank, { gradient } = adapter.training, alpha = adapter.scale;
-  const d_u = firstRows(pass.gradients.tensors.down, rows, rank);
+  const d_u = firstRows(pass.gradients.tensors.d_u, rows, rank);
   if (pair) {
     const b: Weight = { type: "f32", values: placeView(adapter.params, pair.b), shape: pair.b.shape };
     matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute: "f32" });
@@ -174,7 +174,7 @@ function linearBackward(
     matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute: "f32", accumulate });
   }
   if (!pair) return;
-  const u = groupDown(pass, layer, groupOf(target))!, { partials } = pass.gradients;
+  const u = loraAOutput(pass, layer, groupOf(target))!, { partials } = pass.gradients;
   const d_b = placeView(gradient, pair.b), d_a = placeView(gradient, pair.a);
   loraGradient(recorder, { p: d_y, q: u, out: d_b, partials }, {
     layout: "column_rank",

@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
-import { RandomStream, streamKey } from "../../core/random.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
@@ -13,7 +13,7 @@ const VOCABULARY = 50, MAX_CONTEXT = 256;
 const SIZES: SamplerOptions = {
   ...{ max_sequences: 4, max_prefill: 48, slots: 16, slot_pages: 8, pages: 40, kv: "f32", block_steps: 4 },
 };
-const SAMPLING = { temperature: 1, top_p: 1, top_k: 0, stream: [0, 0] as const, mask: null };
+const SAMPLING = { temperature: 1, top_p: 1, top_k: 0, rng_key: [0, 0] as const, mask: null };
 
 interface Heard {
   tokens: number[];
@@ -226,11 +226,11 @@ Deno.test("a lost device fails every generation and nothing else", async () => {
 });
 
 Deno.test("whatever sequences do, each reads its own tokens and draws what it would alone", async () => {
-  for (let seed = 0; seed < 60; seed++) await playRandomly(new RandomStream(streamKey(seed, "batcher")));
+  for (let seed = 0; seed < 60; seed++) await playRandomly(new Rng(rngKey(seed, "batcher")));
 });
 
 /** Random requests over few pages; the twin checks every read, this every token drawn. */
-async function playRandomly(random: RandomStream): Promise<void> {
+async function playRandomly(random: Rng): Promise<void> {
   const { batcher, heard } = createBatcher();
   const live: Sequence[] = [], adapters = [null, ...ADAPTERS];
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)]!;

@@ -28,9 +28,9 @@ const WORDS = [
 const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
 type Name = typeof WORDS[number] | typeof FLOATS[number];
 
-/** `[B]` each, but stream `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
+/** `[B]` each, but rng_key `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
 export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
-  stream: Tensor;
+  rng_key: Tensor;
   stop_tokens: Tensor;
   mask: Tensor | null;
   cutoff: Tensor | null;
@@ -38,7 +38,7 @@ export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
 
 export class DecodeState {
   readonly #arrays: Record<Name, Tensor>;
-  readonly #stream: Tensor;
+  readonly #rng_key: Tensor;
   readonly #stop_tokens: Tensor;
   readonly #mask: Tensor;
   readonly #mask_words: number;
@@ -51,7 +51,7 @@ export class DecodeState {
       ...WORDS.map((name) => [name, allocator.create("sampler", [batch], "u32")]),
       ...FLOATS.map((name) => [name, allocator.create("sampler", [batch])]),
     ]);
-    this.#stream = allocator.create("sampler", [batch, 2], "u32");
+    this.#rng_key = allocator.create("sampler", [batch, 2], "u32");
     this.#stop_tokens = allocator.create("sampler", [batch, MAX_STOP_TOKENS], "u32");
     this.#mask = allocator.create("sampler", [batch, this.#mask_words], "u32");
   }
@@ -80,7 +80,7 @@ export class DecodeState {
     const stops = generations.map(({ stop_tokens }) =>
       Array.from({ length: MAX_STOP_TOKENS }, (_, i) => stop_tokens[i] ?? NONE)
     );
-    this.#block(this.#stream, samplings.map((sampling) => sampling.stream), { rows, fill: 0 });
+    this.#block(this.#rng_key, samplings.map((sampling) => sampling.rng_key), { rows, fill: 0 });
     this.#block(this.#stop_tokens, stops, { rows, fill: NONE });
     const has_mask = generations.some((generation) => generation.mask !== null);
     if (has_mask) {
@@ -91,7 +91,7 @@ export class DecodeState {
   }
 
   free(): void {
-    for (const tensor of [...Object.values(this.#arrays), this.#stream, this.#stop_tokens, this.#mask]) {
+    for (const tensor of [...Object.values(this.#arrays), this.#rng_key, this.#stop_tokens, this.#mask]) {
       this.allocator.free(tensor);
     }
   }
@@ -114,7 +114,7 @@ export class DecodeState {
     ) as Record<Name, Tensor>;
     return {
       ...arrays,
-      stream: view(this.#stream, [rows, 2]),
+      rng_key: view(this.#rng_key, [rows, 2]),
       stop_tokens: view(this.#stop_tokens, [rows, MAX_STOP_TOKENS]),
       mask: has_mask ? view(this.#mask, [rows, this.#mask_words]) : null,
       cutoff: has_cutoff ? cutoff : null,

@@ -114,13 +114,13 @@ export class Sampler {
       return cut;
     };
     const given = this.#given;
-    const stream = this.#forward(adapter, rows, {
+    const hidden_states = this.#forward(adapter, rows, {
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
     });
     const last = view(this.#last, [parts.length, shape.width]);
-    gatherRows(recorder, { x: stream, index: write(given.last_rows, last_rows), y: last });
+    gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
     scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
     recorder.submit();
   }

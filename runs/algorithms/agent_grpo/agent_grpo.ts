@@ -18,7 +18,7 @@ import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
 import type { ResolvedAgent, ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
-import { RandomStream, streamKey } from "../../../core/random.ts";
+import { Rng, rngKey } from "../../../core/random.ts";
 import type { Scenario } from "../../../data/scenario.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
 import type { LossRequest } from "../../../trainer/engine/protocol.ts";
@@ -150,8 +150,8 @@ export class AgentGrpo implements Algorithm {
     const reference = await this.#referenceLogprobs(whole);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
-      const stream = new RandomStream(streamKey(seed, "split", request.update, epoch));
-      const parts = splitGroups(groups, optimizer_steps_per_update, stream);
+      const rng = new Rng(rngKey(seed, "split", request.update, epoch));
+      const parts = splitGroups(groups, optimizer_steps_per_update, rng);
       for (const [i, part] of parts.entries()) {
         const batch = trainingSamples(part, this.#settings);
         if (batch.samples.length === 0) continue;

@@ -340,7 +340,7 @@ Deno.test("what is drawn depends on the run's seed and on the update", async () 
     const { run, drawn, config } = await grpo({ scenarios_per_update: 5 });
     config.run.seed = seed;
     await run(update);
-    streams.push(drawn().map(({ sampling }) => sampling.stream.join()).toSorted());
+    streams.push(drawn().map(({ sampling }) => sampling.rng_key.join()).toSorted());
   }
   const [once, again, other_seed, other_update] = streams;
   assert.equal(once!.length, 5 * 4);

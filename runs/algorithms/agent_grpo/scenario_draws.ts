@@ -1,7 +1,7 @@
 /** Which scenarios an update takes: without replacement, in an order of its own for each epoch. */
 
 import { assert } from "../../../core/errors.ts";
-import { RandomStream, streamKey } from "../../../core/random.ts";
+import { Rng, rngKey } from "../../../core/random.ts";
 
 /**
  * The draws of a run, from the first on. No update has a scenario twice: one that would come again at the border of
@@ -35,7 +35,7 @@ export class ScenarioDraws {
     const { count, per_update, seed } = this.options;
     if (this.#order.length < per_update) {
       const all = Array.from({ length: count }, (_, i) => i);
-      this.#order.push(...new RandomStream(streamKey(seed, "scenarios", this.#epoch++)).shuffle(all));
+      this.#order.push(...new Rng(rngKey(seed, "scenarios", this.#epoch++)).shuffle(all));
     }
     const taken: number[] = [];
     for (let at = 0; taken.length < per_update;) {

@@ -3,7 +3,7 @@
 import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
-import { RandomStream, streamKey } from "../../../core/random.ts";
+import { Rng, rngKey } from "../../../core/random.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
 import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import type { RowCounts } from "../../record/event.ts";
@@ -158,7 +158,7 @@ export function planSteps(sequences: readonly SftSequence[], options: PlanOption
   const steps: number[][] = [];
   const indices = sequences.map((_, i) => i);
   for (let epoch = 0; epoch < epochs && steps.length < updates; epoch++) {
-    const order = new RandomStream(streamKey(seed, "rows", epoch)).shuffle(indices);
+    const order = new Rng(rngKey(seed, "rows", epoch)).shuffle(indices);
     const cost = (row: number) => packing ? sequences[row]!.tokens.length : ctx;
     steps.push(...fill(order, cost, batch_tokens));
   }

@@ -1,8 +1,8 @@
 /** Drawing tokens on the device. Formulas stand in the shaders. */
 
 import { assert } from "../../core/errors.ts";
-import { vocabularyPartials, vocabularySlices } from "../cross_entropy/cross_entropy.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
+import { vocabularyPartials, vocabularySlices } from "../loss/cross_entropy.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };

@@ -3,17 +3,9 @@
  * time, and the gradient is formed in place of the logits.
  */
 
-import {
-  crossEntropyBackward,
-  vocabularyPartials,
-  vocabularyStatistics,
-} from "../../kernels/cross_entropy/cross_entropy.ts";
-import {
-  policyWeights,
-  sequenceRatio,
-  supervisedWeights,
-} from "../../kernels/cross_entropy/policy_weights.ts";
-import { klDivergence } from "../../kernels/cross_entropy/kl_divergence.ts";
+import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "../../kernels/loss/cross_entropy.ts";
+import { klDivergence } from "../../kernels/loss/kl_divergence.ts";
+import { policyLoss, sequenceRatio, sftLoss } from "../../kernels/loss/policy_loss.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
@@ -105,7 +97,7 @@ export class LossHead {
     const { arrays, batch, first_target } = pass, count = batch.targets.length;
     if (count === 0) return;
     const q_normed = this.#gather(pass), p_normed = view(this.#d_normed, q_normed.shape);
-    const q_normalizer = view(arrays.results, arrays.normalizer.shape);
+    const q_logsumexp = view(arrays.results, arrays.logsumexp.shape);
     const p_logits = this.#logits, q_logits = this.#otherLogits();
     const step = Math.min(p_logits.shape[0]!, q_logits.shape[0]!);
     for (let start = 0; start < count; start += step) {
@@ -115,14 +107,14 @@ export class LossHead {
         q_logits: this.#project(q_normed, { start, rows, into: q_logits }),
       };
       const shared = { ...arrays, partials: this.#partials };
-      vocabularyStatistics(this.model.recorder, { ...shared, logits: logits.p_logits }, first);
-      const q = { ...shared, logits: logits.q_logits, normalizer: q_normalizer };
-      vocabularyStatistics(this.model.recorder, q, first);
+      tokenLogprobs(this.model.recorder, { ...shared, logits: logits.p_logits }, first);
+      const q = { ...shared, logits: logits.q_logits, logsumexp: q_logsumexp };
+      tokenLogprobs(this.model.recorder, q, first);
       klDivergence(this.model.recorder, {
         ...shared,
         ...logits,
-        p_normalizer: arrays.normalizer,
-        q_normalizer,
+        p_logsumexp: arrays.logsumexp,
+        q_logsumexp,
       }, first);
     }
   }
@@ -227,7 +219,7 @@ export class LossHead {
   #statistics({ arrays, first_target }: HeadPass, normed: Tensor, start: number, rows: number): Tensor {
     const logits = this.#project(normed, { start, rows });
     const tensors = { ...arrays, logits, partials: this.#partials };
-    vocabularyStatistics(this.model.recorder, tensors, first_target + start);
+    tokenLogprobs(this.model.recorder, tensors, first_target + start);
     return logits;
   }
 
@@ -238,7 +230,7 @@ export class LossHead {
   ): void {
     const { recorder } = this.model, range = { first_row: first_target + start, rows };
     if (loss.type === "sft") {
-      return supervisedWeights(recorder, arrays, { ...range, normalizer: loss.normalizer });
+      return sftLoss(recorder, arrays, { ...range, normalizer: loss.normalizer });
     }
     const ratio = is_sequence
       ? { log_ratio: arrays.log_ratio }
@@ -247,7 +239,7 @@ export class LossHead {
       : null;
     const reference_logprob = has_reference ? arrays.reference_logprob : null;
     const { clip_low, clip_high, kl_coefficient, normalizer } = loss;
-    policyWeights(recorder, { ...arrays, ratio, reference_logprob }, {
+    policyLoss(recorder, { ...arrays, ratio, reference_logprob }, {
       ...range,
       clip_low,
       clip_high,

@@ -22,8 +22,8 @@ type FloatName = typeof NAMES[number];
 export type StepViews = Record<FloatName, Tensor> & {
   /** `[R] u32`: ids of the predicted tokens. */
   targets: Tensor;
-  /** `[R, 2]` and `[4, R]`, see vocabularyStatistics and policyWeights. */
-  normalizer: Tensor;
+  /** `[R, 2]` and `[4, R]`, see tokenLogprobs and policyLoss. */
+  logsumexp: Tensor;
   results: Tensor;
 };
 
@@ -31,7 +31,7 @@ export type StepViews = Record<FloatName, Tensor> & {
 export class StepArrays {
   #capacity = 0;
   #tensors:
-    | { floats: Record<FloatName, Tensor>; targets: Tensor; normalizer: Tensor; results: Tensor }
+    | { floats: Record<FloatName, Tensor>; targets: Tensor; logsumexp: Tensor; results: Tensor }
     | null = null;
 
   constructor(readonly allocator: Allocator, readonly recorder: Recorder) {}
@@ -41,12 +41,12 @@ export class StepArrays {
     const targets = batches.flatMap((batch) => batch.targets);
     const count = Math.max(1, targets.length);
     this.#reserve(count);
-    const { floats, targets: ids, normalizer, results } = this.#tensors!;
+    const { floats, targets: ids, logsumexp, results } = this.#tensors!;
     const views = Object.fromEntries(NAMES.map((name) => [name, view(floats[name], [count])]));
     const out = {
       ...views,
       targets: view(ids, [count]),
-      normalizer: view(normalizer, [count, 2]),
+      logsumexp: view(logsumexp, [count, 2]),
       results: view(results, [4, count]),
     } as StepViews;
     const column = (from: (sample: TrainingSample) => Float32Array | null, fallback: number) =>
@@ -73,7 +73,7 @@ export class StepArrays {
       Tensor
     >;
     const targets = this.allocator.create("loss", [capacity], "u32");
-    this.#tensors = { floats, targets, normalizer: create(capacity, 2), results: create(4, capacity) };
+    this.#tensors = { floats, targets, logsumexp: create(capacity, 2), results: create(4, capacity) };
   }
 
   free(): void {

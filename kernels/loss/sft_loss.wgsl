@@ -6,7 +6,7 @@
 //   logprob  [R] f32      in
 //   weight   [R] f32      in
 //   g        [R] f32      out, overwritten for these rows
-//   results  [4, R] f32   out, overwritten for these rows: loss, 1, 0, 0, as policy_weights.wgsl
+//   results  [4, R] f32   out, overwritten for these rows: loss, 1, 0, 0, as policy_loss.wgsl
 //
 // Dispatch: ceil(rows / 64) workgroups.
 

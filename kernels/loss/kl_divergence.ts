@@ -17,7 +17,7 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
     name: "kl_divergence_partials",
     wgsl: [itemPart(size), { file: "kl_divergence_partials.wgsl", text: partialsWgsl }],
     params: { rows: "u32", items: "u32", slices: "u32", first_row: "u32" },
-    inputs: ["p_logits", "q_logits", "p_normalizer", "q_normalizer"],
+    inputs: ["p_logits", "q_logits", "p_logsumexp", "q_logsumexp"],
     outputs: ["partials"],
   })
 );
@@ -35,9 +35,9 @@ export interface KlDivergenceTensors {
   /** `[rows, V] f32`; a logit of −inf is masked, in both alike. */
   p_logits: Tensor;
   q_logits: Tensor;
-  /** `[R, 2] f32`, as `vocabularyStatistics` writes them. */
-  p_normalizer: Tensor;
-  q_normalizer: Tensor;
+  /** `[R, 2] f32`, as `tokenLogprobs` writes them. */
+  p_logsumexp: Tensor;
+  q_logsumexp: Tensor;
   /** At least rows · `vocabularySlices(V)` f32 elements. */
   partials: Tensor;
   /** `[R] f32`, in nats. */
@@ -55,7 +55,7 @@ export function klDivergence(recorder: Recorder, tensors: KlDivergenceTensors, f
   const [rows, vocabulary] = expectShape(tensors.p_logits, "p_logits", 2);
   expectShape(tensors.q_logits, "q_logits", [rows, vocabulary]);
   const [total] = expectShape(divergence, "divergence", 1);
-  for (const name of ["p_normalizer", "q_normalizer"] as const) expectShape(tensors[name], name, [total, 2]);
+  for (const name of ["p_logsumexp", "q_logsumexp"] as const) expectShape(tensors[name], name, [total, 2]);
   assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
   const size = itemSize(vocabulary), slices = vocabularySlices(vocabulary);
   assert(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { vocabularyPartials, vocabularyStatistics } from "./cross_entropy.ts";
+import { tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { klDivergence } from "./kl_divergence.ts";
 import { klDivergenceReference } from "./kl_divergence_reference.ts";
 
@@ -53,13 +53,13 @@ async function divergence(gpu: Gpu, { rows, vocabulary }: KlCase, given: ReturnT
     partials: filled(NaN, vocabularyPartials(rows, vocabulary)),
     logprob: filled(NaN, total),
     entropy: filled(NaN, total),
-    p_normalizer: filled(NaN, total, 2),
-    q_normalizer: filled(NaN, total, 2),
+    p_logsumexp: filled(NaN, total, 2),
+    q_logsumexp: filled(NaN, total, 2),
     divergence: filled(NaN, total),
   }, (recorder, t) => {
     for (const side of ["p", "q"] as const) {
-      const tensors = { ...t, logits: t[`${side}_logits`], normalizer: t[`${side}_normalizer`] };
-      vocabularyStatistics(recorder, tensors, FIRST_ROW);
+      const tensors = { ...t, logits: t[`${side}_logits`], logsumexp: t[`${side}_logsumexp`] };
+      tokenLogprobs(recorder, tensors, FIRST_ROW);
     }
     klDivergence(recorder, t, FIRST_ROW);
   });
@@ -92,23 +92,23 @@ gpuTest("kl_divergence names the tensor whose shape is wrong", async (gpu) => {
   const given = {
     logits: filled(0, 2, 3),
     wrong: filled(0, 3, 2),
-    normalizer: filled(0, 4, 2),
+    logsumexp: filled(0, 4, 2),
     partials: filled(0, 8),
     divergence: filled(0, 4),
   };
-  await run(gpu, given, (recorder, { logits, wrong, normalizer, partials, divergence }) => {
+  await run(gpu, given, (recorder, { logits, wrong, logsumexp, partials, divergence }) => {
     const tensors = {
       p_logits: logits,
       q_logits: logits,
-      p_normalizer: normalizer,
-      q_normalizer: normalizer,
+      p_logsumexp: logsumexp,
+      q_logsumexp: logsumexp,
       partials,
       divergence,
     };
     const refused = (change: Partial<typeof tensors>, message: string) =>
       assert.throws(() => klDivergence(recorder, { ...tensors, ...change }, 0), new ShapeError(message));
     refused({ q_logits: wrong }, "Cannot use q_logits [3, 2]: expected [2, 3]");
-    refused({ q_normalizer: wrong }, "Cannot use q_normalizer [3, 2]: expected [4, 2]");
+    refused({ q_logsumexp: wrong }, "Cannot use q_logsumexp [3, 2]: expected [4, 2]");
     assert.throws(() => klDivergence(recorder, tensors, 3), /rows 3 to 5 of 4/);
   });
 });

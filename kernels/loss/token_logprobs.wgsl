@@ -9,7 +9,7 @@
 //   targets     [R] u32            in, below V; entry first_row + row belongs to the row
 //   logprob     [R] f32            out, overwritten for these rows
 //   entropy     [R] f32            out, overwritten for these rows
-//   normalizer  [R, 2] f32         out, overwritten for these rows: m, log_sum
+//   logsumexp  [R, 2] f32         out, overwritten for these rows: m, log_sum
 //
 // Dispatch: ceil(rows / 64) workgroups.
 
@@ -21,7 +21,7 @@ struct Params { rows: u32, vocabulary: u32, slices: u32, first_row: u32 }
 @group(0) @binding(3) var<storage, read> targets: array<u32>;
 @group(0) @binding(4) var<storage, read_write> logprob: array<f32>;
 @group(0) @binding(5) var<storage, read_write> entropy: array<f32>;
-@group(0) @binding(6) var<storage, read_write> normalizer: array<vec2<f32>>;
+@group(0) @binding(6) var<storage, read_write> logsumexp: array<vec2<f32>>;
 
 const masked = -3.0e38;
 const farthest = -100.0;
@@ -49,5 +49,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let z = max(logits[row * params.vocabulary + targets[at]], masked);
   logprob[at] = (z - m) - log_sum;
   entropy[at] = log_sum - weighted / sum;
-  normalizer[at] = vec2<f32>(m, log_sum);
+  logsumexp[at] = vec2<f32>(m, log_sum);
 }

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { policyWeights, sequenceRatio, supervisedWeights } from "./policy_weights.ts";
+import { policyLoss, sequenceRatio, sftLoss } from "./policy_loss.ts";
 import {
   policyLossReference,
   type PolicyRow,
   policyRowReference,
   type PolicyScalars,
-} from "./policy_weights_reference.ts";
+} from "./policy_loss_reference.ts";
 
 const scalars: PolicyScalars = { clip_low: 0.2, clip_high: 0.28, kl_coefficient: 0.05, normalizer: 640 };
 
@@ -63,7 +63,7 @@ async function runPolicy(gpu: Gpu, rows: readonly PolicyRow[], form: "token" | "
       : { log_ratio: t.log_ratio };
     const reference_logprob = form === "none" ? null : t.reference_logprob;
     const options = { ...scalars, first_row: 3, rows: rows.length };
-    policyWeights(recorder, { ...t, ratio, reference_logprob }, options);
+    policyLoss(recorder, { ...t, ratio, reference_logprob }, options);
   });
   assert.ok([...g.slice(0, 3), ...results.slice(0, 3)].every(Number.isNaN), "other rows are untouched");
   const result = (i: number) => results.slice(i * total + 3, (i + 1) * total);
@@ -150,8 +150,8 @@ gpuTest(
       g: filled(NaN, total),
       results: filled(NaN, 4, total),
     }, (recorder, t) => {
-      supervisedWeights(recorder, t, { first_row: 0, rows: 64, normalizer });
-      supervisedWeights(recorder, t, { first_row: 64, rows: 6, normalizer });
+      sftLoss(recorder, t, { first_row: 0, rows: 64, normalizer });
+      sftLoss(recorder, t, { first_row: 64, rows: 6, normalizer });
     });
     expectClose(actual.g, weight.map((w) => -w / normalizer), { relative: 1e-6, absolute: 0 }, "g");
     const mean = -logprob.reduce((s, v, r) => s + v * weight[r]!, 0) / normalizer;
@@ -181,15 +181,15 @@ gpuTest("policy weights name the tensor whose shape is wrong", async (gpu) => {
         results,
       };
       assert.throws(
-        () => policyWeights(recorder, { ...tensors, advantage: wrong }, options),
+        () => policyLoss(recorder, { ...tensors, advantage: wrong }, options),
         new ShapeError("Cannot use advantage [3]: expected [4]"),
       );
       assert.throws(
-        () => policyWeights(recorder, { ...tensors, g: v }, { ...options, first_row: 1 }),
+        () => policyLoss(recorder, { ...tensors, g: v }, { ...options, first_row: 1 }),
         /rows 1 to 5 of 4/,
       );
       assert.throws(
-        () => supervisedWeights(recorder, { logprob: v, weight: v, g: wrong, results }, options),
+        () => sftLoss(recorder, { logprob: v, weight: v, g: wrong, results }, options),
         new ShapeError("Cannot use g [3]: expected [4]"),
       );
       assert.throws(

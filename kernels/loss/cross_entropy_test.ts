@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { crossEntropyBackward, vocabularyPartials, vocabularyStatistics } from "./cross_entropy.ts";
+import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { cases, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";
 
@@ -29,9 +29,9 @@ async function runBoth(gpu: Gpu, { rows, vocabulary }: CrossEntropyCase, given: 
     partials: filled(NaN, vocabularyPartials(rows, vocabulary)),
     logprob: filled(NaN, total),
     entropy: filled(NaN, total),
-    normalizer: filled(NaN, total, 2),
+    logsumexp: filled(NaN, total, 2),
   }, (recorder, t) => {
-    vocabularyStatistics(recorder, t, FIRST_ROW);
+    tokenLogprobs(recorder, t, FIRST_ROW);
     crossEntropyBackward(recorder, { ...t, logits: t.d_logits }, FIRST_ROW);
   });
 }
@@ -47,10 +47,10 @@ for (const shape of cases) {
       expectClose(actual[name].slice(FIRST_ROW), expected[name], close, name);
       assert.ok(actual[name].slice(0, FIRST_ROW).every(Number.isNaN), `${name} of other rows is untouched`);
     }
-    expectClose(actual.normalizer.slice(2 * FIRST_ROW), expected.normalizer, close, "normalizer");
+    expectClose(actual.logsumexp.slice(2 * FIRST_ROW), expected.logsumexp, close, "logsumexp");
     const p = given.logits.map((z, i) => {
       const n = Math.floor(i / shape.vocabulary);
-      return Math.exp(z - expected.normalizer[2 * n]! - expected.normalizer[2 * n + 1]!);
+      return Math.exp(z - expected.logsumexp[2 * n]! - expected.logsumexp[2 * n + 1]!);
     });
     const d_logits = p.map((p, i) => {
       const n = Math.floor(i / shape.vocabulary);
@@ -96,12 +96,12 @@ gpuTest("cross_entropy names the tensor whose shape is wrong", async (gpu) => {
     logits: filled(0, 2, 3),
     rows: filled(0, 4),
     wrong: filled(0, 3),
-    normalizer: filled(0, 4, 2),
+    logsumexp: filled(0, 4, 2),
   };
   await run(gpu, { ...given, partials: filled(0, 8) }, (recorder, t) => {
     const tensors = { ...t, targets: t.rows, logprob: t.rows, entropy: t.wrong };
     assert.throws(
-      () => vocabularyStatistics(recorder, tensors, 0),
+      () => tokenLogprobs(recorder, tensors, 0),
       new ShapeError("Cannot use entropy [3]: expected [4]"),
     );
     assert.throws(
@@ -109,7 +109,7 @@ gpuTest("cross_entropy names the tensor whose shape is wrong", async (gpu) => {
       new ShapeError("Cannot use g [3]: expected [4]"),
     );
     assert.throws(
-      () => vocabularyStatistics(recorder, { ...tensors, entropy: t.rows }, 3),
+      () => tokenLogprobs(recorder, { ...tensors, entropy: t.rows }, 3),
       /rows 3 to 5 of 4/,
     );
   });

@@ -7,8 +7,8 @@ import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import backwardWgsl from "./cross_entropy_backward.wgsl" with { type: "text" };
+import statisticsWgsl from "./token_logprobs.wgsl" with { type: "text" };
 import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
-import statisticsWgsl from "./vocabulary_statistics.wgsl" with { type: "text" };
 
 const THREADS = 64;
 /** Slices of a row: enough threads for a GPU when rows are few, and at least so many items for each. */
@@ -26,11 +26,11 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
 );
 
 const statisticsKernel = defineKernel({
-  name: "vocabulary_statistics",
+  name: "token_logprobs",
   wgsl: statisticsWgsl,
   params: { rows: "u32", vocabulary: "u32", slices: "u32", first_row: "u32" },
   inputs: ["partials", "logits", "targets"],
-  outputs: ["logprob", "entropy", "normalizer"],
+  outputs: ["logprob", "entropy", "logsumexp"],
 });
 
 const backwardKernel = kernelFamily((size: ItemSize) =>
@@ -38,7 +38,7 @@ const backwardKernel = kernelFamily((size: ItemSize) =>
     name: "cross_entropy_backward",
     wgsl: [itemPart(size), { file: "cross_entropy_backward.wgsl", text: backwardWgsl }],
     params: { rows: "u32", items: "u32", first_row: "u32" },
-    inputs: ["targets", "normalizer", "g"],
+    inputs: ["targets", "logsumexp", "g"],
     outputs: ["logits"],
   })
 );
@@ -48,12 +48,12 @@ export function vocabularySlices(vocabulary: number): number {
   return Math.min(MAX_SLICES, ceilDiv(vocabulary / itemSize(vocabulary), MIN_SLICE_ITEMS));
 }
 
-/** f32 elements of `partials` that {@link vocabularyStatistics} needs for a chunk of `rows` rows. */
+/** f32 elements of `partials` that {@link tokenLogprobs} needs for a chunk of `rows` rows. */
 export function vocabularyPartials(rows: number, vocabulary: number): number {
   return rows * vocabularySlices(vocabulary) * 4;
 }
 
-/** A chunk of logits `[rows, V] f32` and, for all R rows, what {@link vocabularyStatistics} reads and writes. */
+/** A chunk of logits `[rows, V] f32` and, for all R rows, what {@link tokenLogprobs} reads and writes. */
 export interface VocabularyTensors {
   logits: Tensor;
   /** `[R] u32`, each below V. */
@@ -65,7 +65,7 @@ export interface VocabularyTensors {
   /** `[R] f32`, −Σ p log p in nats. */
   entropy: Tensor;
   /** `[R, 2] f32`: the largest logit m, and log Σ exp(z − m); their sum is the logsumexp. */
-  normalizer: Tensor;
+  logsumexp: Tensor;
 }
 
 /**
@@ -74,7 +74,7 @@ export interface VocabularyTensors {
  *
  * @throws {ShapeError} When the shapes do not belong together.
  */
-export function vocabularyStatistics(
+export function tokenLogprobs(
   recorder: Recorder,
   tensors: VocabularyTensors,
   first_row: number,
@@ -83,7 +83,7 @@ export function vocabularyStatistics(
   const [rows, vocabulary] = expectShape(logits, "logits", 2);
   const [total] = expectShape(tensors.targets, "targets", 1);
   for (const name of ["logprob", "entropy"] as const) expectShape(tensors[name], name, [total]);
-  expectShape(tensors.normalizer, "normalizer", [total, 2]);
+  expectShape(tensors.logsumexp, "logsumexp", [total, 2]);
   assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
   const needed = vocabularyPartials(rows, vocabulary);
   assert(elementCount(partials.shape) >= needed, `partials of ${rows} rows hold ${needed} elements`);
@@ -99,19 +99,19 @@ export function vocabularyStatistics(
  * Records `logits ← g · (onehot(target) − softmax(logits))` for every row of a chunk: the gradient of a loss whose
  * derivative with respect to row r's log-probability is `g[first_row + r]`. One kernel for every loss.
  *
- * @param tensors logits `[rows, V] f32`, overwritten by their gradient; targets `[R] u32`, normalizer `[R, 2] f32` of
- * {@link vocabularyStatistics}, g `[R] f32`.
+ * @param tensors logits `[rows, V] f32`, overwritten by their gradient; targets `[R] u32`, logsumexp `[R, 2] f32` of
+ * {@link tokenLogprobs}, g `[R] f32`.
  * @throws {ShapeError} When the shapes do not belong together.
  */
 export function crossEntropyBackward(
   recorder: Recorder,
-  tensors: Pick<VocabularyTensors, "logits" | "targets" | "normalizer"> & { g: Tensor },
+  tensors: Pick<VocabularyTensors, "logits" | "targets" | "logsumexp"> & { g: Tensor },
   first_row: number,
 ): void {
   const [rows, vocabulary] = expectShape(tensors.logits, "logits", 2);
   const [total] = expectShape(tensors.targets, "targets", 1);
   expectShape(tensors.g, "g", [total]);
-  expectShape(tensors.normalizer, "normalizer", [total, 2]);
+  expectShape(tensors.logsumexp, "logsumexp", [total, 2]);
   assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
   const size = itemSize(vocabulary), items = vocabulary / size;
   const grid = wrappedGrid(ceilDiv(rows * items, THREADS));

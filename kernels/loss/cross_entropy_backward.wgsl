@@ -4,7 +4,7 @@
 //
 //   params      rows, items of a row, first row
 //   targets     [R] u32        in; entry first_row + row belongs to the row
-//   normalizer  [R, 2] f32     in, from vocabulary_statistics.wgsl: m, log_sum
+//   logsumexp  [R, 2] f32     in, from token_logprobs.wgsl: m, log_sum
 //   g           [R] f32        in: ∂loss/∂logprob
 //   logits      [rows, V] f32  in and out
 //
@@ -14,7 +14,7 @@ struct Params { rows: u32, items: u32, first_row: u32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> targets: array<u32>;
-@group(0) @binding(2) var<storage, read> normalizer: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read> logsumexp: array<vec2<f32>>;
 @group(0) @binding(3) var<storage, read> g: array<f32>;
 @group(0) @binding(4) var<storage, read_write> logits: array<item>;
 
@@ -31,7 +31,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     logits[index] = item();
     return;
   }
-  let norm = normalizer[at];
+  let norm = logsumexp[at];
   let probability = exp(max(logits[index] - norm.x, item(farthest)) - norm.y);
   let first = (index % params.items) * item_size;
   logits[index] = coefficient * (item_one_hot(targets[at] - first) - probability);

@@ -8,14 +8,14 @@ import { defineKernel, type Operands } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
-import policyWgsl from "./policy_weights.wgsl" with { type: "text" };
+import policyWgsl from "./policy_loss.wgsl" with { type: "text" };
 import sequenceWgsl from "./sequence_ratio.wgsl" with { type: "text" };
-import supervisedWgsl from "./supervised_weights.wgsl" with { type: "text" };
+import supervisedWgsl from "./sft_loss.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
 const policyKernel = defineKernel({
-  name: "policy_weights",
+  name: "policy_loss",
   wgsl: policyWgsl,
   params: {
     rows: "u32",
@@ -40,7 +40,7 @@ const sequenceKernel = defineKernel({
 });
 
 const supervisedKernel = defineKernel({
-  name: "supervised_weights",
+  name: "sft_loss",
   wgsl: supervisedWgsl,
   params: { rows: "u32", first_row: "u32", total: "u32", normalizer: "f32" },
   inputs: ["logprob", "weight"],
@@ -59,7 +59,7 @@ export type RatioSource =
   | { readonly log_ratio: Tensor }
   | null;
 
-/** What {@link policyWeights} takes; arrays are `[R] f32`. */
+/** What {@link policyLoss} takes; arrays are `[R] f32`. */
 export interface PolicyTensors {
   logprob: Tensor;
   ratio: RatioSource;
@@ -90,7 +90,7 @@ export interface PolicyOptions extends RowRange {
  * @throws {ShapeError} When the shapes do not belong together.
  * @source Yu et al., "DAPO" (2025), equation 8; Zheng et al., "Group Sequence Policy Optimization" (2025), §4.3.
  */
-export function policyWeights(recorder: Recorder, tensors: PolicyTensors, options: PolicyOptions): void {
+export function policyLoss(recorder: Recorder, tensors: PolicyTensors, options: PolicyOptions): void {
   const { logprob, ratio, advantage, weight, g, results } = tensors;
   const { rows, first_row, clip_low, clip_high, kl_coefficient, normalizer } = options;
   const total = expectRange(logprob, options);
@@ -127,11 +127,11 @@ export function sequenceRatio(recorder: Recorder, tensors: Operands<typeof seque
 /**
  * Records `loss = −weight · logprob / normalizer` and its derivative for each row.
  *
- * @param tensors logprob, weight, g `[R] f32`; results `[4, R] f32` as of {@link policyWeights}, with ratio 1.
+ * @param tensors logprob, weight, g `[R] f32`; results `[4, R] f32` as of {@link policyLoss}, with ratio 1.
  * @param options normalizer: Σ weight over the whole optimiser step.
  * @throws {ShapeError} When the shapes do not belong together.
  */
-export function supervisedWeights(
+export function sftLoss(
   recorder: Recorder,
   tensors: Operands<typeof supervisedKernel>,
   options: RowRange & { normalizer: number },

@@ -7,8 +7,8 @@
 //   params        rows, items of a row, slices S, first row
 //   p_logits      [rows, V] f32   in; −inf counts as masked, in both alike
 //   q_logits      [rows, V] f32   in
-//   p_normalizer  [R, 2] f32      in, of vocabulary_statistics.wgsl; entry first_row + row belongs to the row
-//   q_normalizer  [R, 2] f32      in
+//   p_logsumexp  [R, 2] f32      in, of token_logprobs.wgsl; entry first_row + row belongs to the row
+//   q_logsumexp  [R, 2] f32      in
 //   partials      [rows, S] f32   out, overwritten
 //
 // Dispatch: ceil(rows · S / 64) workgroups, wrapped into y. S follows from V alone. `item` is linked.
@@ -18,8 +18,8 @@ struct Params { rows: u32, items: u32, slices: u32, first_row: u32 }
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> p_logits: array<item>;
 @group(0) @binding(2) var<storage, read> q_logits: array<item>;
-@group(0) @binding(3) var<storage, read> p_normalizer: array<vec2<f32>>;
-@group(0) @binding(4) var<storage, read> q_normalizer: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> p_logsumexp: array<vec2<f32>>;
+@group(0) @binding(4) var<storage, read> q_logsumexp: array<vec2<f32>>;
 @group(0) @binding(5) var<storage, read_write> partials: array<f32>;
 
 // A masked logit, as a number: differences stay finite. exp of the farthest is 0 beside any probability.
@@ -33,8 +33,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let index = id.x + id.y * groups.x * 64u;
   let row = index / params.slices;
   if row >= params.rows { return; }
-  let p_norm = p_normalizer[params.first_row + row];
-  let q_norm = q_normalizer[params.first_row + row];
+  let p_norm = p_logsumexp[params.first_row + row];
+  let q_norm = q_logsumexp[params.first_row + row];
   var sum = 0.0;
   for (var i = index % params.slices; i < params.items; i += params.slices) {
     let at = row * params.items + i;

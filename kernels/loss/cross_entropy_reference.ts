@@ -10,7 +10,7 @@ export interface CrossEntropyInput {
 export function crossEntropyReference({ rows, vocabulary, logits, targets }: CrossEntropyInput) {
   const logprob = new Float64Array(rows),
     entropy = new Float64Array(rows),
-    normalizer = new Float64Array(2 * rows);
+    logsumexp = new Float64Array(2 * rows);
   for (let n = 0; n < rows; n++) {
     const z = logits.subarray(n * vocabulary, (n + 1) * vocabulary);
     const max = z.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -20,7 +20,7 @@ export function crossEntropyReference({ rows, vocabulary, logits, targets }: Cro
       const log_p = v - max - log_sum;
       return v === -Infinity ? sum : sum - Math.exp(log_p) * log_p;
     }, 0);
-    normalizer.set([max, log_sum], 2 * n);
+    logsumexp.set([max, log_sum], 2 * n);
   }
-  return { logprob, entropy, normalizer };
+  return { logprob, entropy, logsumexp };
 }

@@ -6,9 +6,9 @@
  */
 
 import { basename } from "node:path";
+import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
-import { holdMessages } from "./cli/held_messages.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
 
 async function main(): Promise<number> {
@@ -50,7 +50,7 @@ async function work(name: string): Promise<void> {
     const { answerProbe } = await import("./cli/device_probe.ts");
     return await answerProbe();
   }
-  await holdMessages(globalThis, async () => {
+  await bufferMessages(globalThis, async () => {
     const { runAsWorker } = await import("./runs/session/session.ts");
     if (name !== "engine") return () => runAsWorker(() => {});
     const { serveEngine } = await import("./trainer/engine/engine.ts");

@@ -21,7 +21,7 @@ export interface StartRunOptions {
 }
 
 /** A run under way. */
-export interface LiveRun {
+export interface RunHandle {
   /** Every event from the run's first on; the last is an `end`. */
   events: AsyncIterable<RunEvent>;
   /** What happens between the events, for one reader. */
@@ -51,7 +51,7 @@ export interface CliContext {
   /** What a shell would start this program by, such as `./dev svc`, in the commands that are printed. */
   command_name: string;
   /** @throws {ServiceError} What the data, the model or the machine refuse before the first event. */
-  startRun(options: StartRunOptions): Promise<LiveRun>;
+  startRun(options: StartRunOptions): Promise<RunHandle>;
   /** Tries the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
   /** Starts `svc-server`, with its defaults without a path; resolves when it has ended. */

@@ -6,7 +6,7 @@ import { ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { suggestedCheckpoint } from "../runs/plan/warnings.ts";
 import type { EndEvent, RunEvent } from "../runs/record/event.ts";
-import type { CliContext, LiveRun, StartRunOptions } from "./context.ts";
+import type { CliContext, RunHandle, StartRunOptions } from "./context.ts";
 import { interruptionText, type TrainCommand } from "./continuation.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { overridesArgument } from "./options.ts";
@@ -50,7 +50,7 @@ class Follower {
     this.printer = new ProgressPrinter(terminal, clock);
   }
 
-  async follow(run: LiveRun): Promise<EndEvent | null> {
+  async follow(run: RunHandle): Promise<EndEvent | null> {
     const { printer } = this;
     const is_watched = !this.#json && this.#terminal.interactive;
     const timer = is_watched ? setInterval(() => printer.tick(), TICK_MS) : undefined;
@@ -69,7 +69,7 @@ class Follower {
     return end;
   }
 
-  async #watch({ activity }: LiveRun): Promise<void> {
+  async #watch({ activity }: RunHandle): Promise<void> {
     for await (const item of activity) this.printer.show(item);
   }
 
@@ -120,7 +120,7 @@ async function train(
     missing_checkpoint: config.checkpoint ? null : suggestedCheckpoint(config),
   };
   const follower = new Follower(context, options);
-  let run: LiveRun | null = null;
+  let run: RunHandle | null = null;
   let interrupts = 0;
   const release = context.onInterrupt(() => {
     interrupts++;

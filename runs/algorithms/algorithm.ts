@@ -16,7 +16,7 @@ export interface UpdateRequest {
   /** From 1. */
   update: number;
   /** Scenarios or rows drawn before this update. */
-  drawn: number;
+  examples_seen: number;
   /** The learning rate of the update's n-th optimiser step, from 0. */
   learningRate(step: number): number;
   /** Aborts when the update is to be thrown away. */
@@ -45,7 +45,7 @@ export interface UpdateResult {
   loss: number | null;
   /** Tokens that went through the model, and the share of them that was drawn or learned. */
   tokens: number;
-  drawn: number;
+  examples_seen: number;
   history: Record<string, HistoryEntry>;
   deterministic: boolean;
 }

@@ -12,7 +12,7 @@ import type { EvaluationRecord } from "../record/evaluation_record.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
 import type { Identity } from "./config_identity.ts";
 
-export const CHECKPOINT_FORMAT_VERSION = 3;
+export const CHECKPOINT_FORMAT_VERSION = 4;
 
 const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
@@ -33,7 +33,7 @@ export interface TrainingState {
   /** Optimiser steps done. */
   step: number;
   /** Scenarios or rows drawn so far: which epoch and where in it follow from this number and the seed. */
-  drawn: number;
+  examples_seen: number;
   /** Set by a command; null: the configuration's. */
   learning_rate: number | null;
   /** Evaluations made. */
@@ -61,7 +61,7 @@ export function initialState(): TrainingState {
   return {
     update: 0,
     step: 0,
-    drawn: 0,
+    examples_seen: 0,
     learning_rate: null,
     evaluations: 0,
     evaluated_update: null,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import {
+  CHECKPOINT_FORMAT_VERSION,
   type CheckpointRecord,
   initialState,
   listCheckpoints,
@@ -75,7 +76,7 @@ Deno.test("what is saved is loaded", strict, async () => {
     assert.deepEqual(loaded, saved);
     const { files, format_version, ...rest } = loaded.record;
     assert.deepEqual(rest, record(4));
-    assert.equal(format_version, 3);
+    assert.equal(format_version, 4);
     assert.deepEqual(Object.keys(files), ["adapter.gguf", "optimizer.safetensors"]);
     assert.equal(files["adapter.gguf"]!.size_bytes, "adapter 4".length);
   });
@@ -176,10 +177,10 @@ Deno.test("a later format is refused by its number", strict, async () => {
     const { directory } = await save(root, 1);
     const { createHash } = await import("node:crypto");
     const { seal: _, ...state } = JSON.parse(await Deno.readTextFile(`${directory}/state.json`));
-    state.format_version = 4;
+    state.format_version = CHECKPOINT_FORMAT_VERSION + 1;
     const seal = createHash("sha256").update(JSON.stringify(state, null, 1)).digest("hex");
     await Deno.writeTextFile(`${directory}/state.json`, JSON.stringify({ ...state, seal }, null, 1) + "\n");
-    await assert.rejects(loadCheckpoint(directory), /format version is 4, this build reads 3/);
+    await assert.rejects(loadCheckpoint(directory), /format version is 5, this build reads 4/);
   });
 });
 

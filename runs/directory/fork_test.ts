@@ -138,7 +138,7 @@ const checkpointOf = (config: Record<string, unknown>): Checkpoint => ({
     state: {
       update: 5,
       step: 5,
-      drawn: 10,
+      examples_seen: 10,
       learning_rate: 0.5,
       evaluations: 3,
       evaluated_update: 4,

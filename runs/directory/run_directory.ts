@@ -79,7 +79,7 @@ export class RunDirectory {
       const found = mode === "resume" || !force ? await readRunRecord(path) : null;
       if (found && mode === "resume") {
         const directory = new RunDirectory(options, locks, found);
-        await directory.#takeUp();
+        await directory.#resume();
         return directory;
       }
       const existing = await existingOutput(config, mode);
@@ -150,7 +150,7 @@ export class RunDirectory {
     }
   }
 
-  async #takeUp(): Promise<void> {
+  async #resume(): Promise<void> {
     if (isLive(this.#record.state)) await this.update({ state: "interrupted", state_reason: null });
     if (this.#record.state !== "cancelled") return;
     const root = this.#config.checkpoint?.directory ?? `${this.path}/checkpoints`;

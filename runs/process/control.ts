@@ -82,7 +82,7 @@ export interface ControllerOptions {
   state: () => RunState;
   facts: () => RunFacts;
   record: (event: CommandEvent) => void;
-  /** Answers a question beside the training; the signal ends with its time limit or with the run. */
+  /** Answers a request beside the training; the signal ends with its time limit or with the run. */
   ask: (command: EvaluateCommand | GenerateCommand, signal: AbortSignal) => Promise<unknown>;
   /** A cancel with `at: "now"` came. */
   cancelNow: () => void;
@@ -144,7 +144,7 @@ export class Controller {
     this.#has_ended = true;
   }
 
-  /** Ends all questions that are still open and waits until they are answered. */
+  /** Ends all requests that are still open and waits until they are answered. */
   async close(): Promise<void> {
     this.end();
     this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends"));

@@ -86,7 +86,7 @@ Deno.test("cancel now calls at once and still ends at the boundary", () => {
   assert.deepEqual(c.takeBoundary(), [{ id: 1, command: "cancel", at: "now", checkpoint: true }]);
 });
 
-Deno.test("a question is answered twice", async () => {
+Deno.test("a request is answered twice", async () => {
   const { controller: c, sent } = controller({ ask: ({ command }) => Promise.resolve({ command }) });
   c.receive('{"id": 1, "command": "evaluate"}');
   await c.close();
@@ -96,7 +96,7 @@ Deno.test("a question is answered twice", async () => {
   ]);
 });
 
-Deno.test("an open question ends with the process", async () => {
+Deno.test("an open request ends with the process", async () => {
   const { controller: c, sent } = controller({
     ask: (_, signal) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
@@ -108,7 +108,7 @@ Deno.test("an open question ends with the process", async () => {
   assert.equal((sent[1] as Extract<ControlMessage, { error: ErrorRecord }>).error.code, "conflict");
 });
 
-Deno.test("a question ends with its time limit", { sanitizeOps: true }, async () => {
+Deno.test("a request ends with its time limit", { sanitizeOps: true }, async () => {
   const { controller: c, sent } = controller({
     ask: (_, signal) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),

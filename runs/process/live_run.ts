@@ -101,7 +101,7 @@ export class LiveRun {
   }
 
   /** Moves to another state: at once for this process, then in the log, then in the record. */
-  async enter(
+  async transition(
     state: RunState,
     more: Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">> = {},
   ): Promise<void> {
@@ -162,7 +162,7 @@ export class LiveRun {
     await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
   }
 
-  /** Puts the best adapter that a checkpoint holds where this run keeps it; call it after {@link goOnFrom}. */
+  /** Puts the best adapter that a checkpoint holds where this run keeps it; call it after {@link restore}. */
   async restoreBestAdapter(checkpoint: Checkpoint | null): Promise<void> {
     const { best } = this.state;
     if (!checkpoint || !best) return;
@@ -173,7 +173,7 @@ export class LiveRun {
   }
 
   /** Takes up what a checkpoint holds. */
-  goOnFrom(checkpoint: Checkpoint | null): void {
+  restore(checkpoint: Checkpoint | null): void {
     this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
     this.metrics = checkpoint ? { ...checkpoint.record.metrics } : {};
     const is_own = checkpoint !== null &&

@@ -130,7 +130,7 @@ export async function startPrepared(
     });
     const run = new LiveRun({ config, directory, log, clock, identity });
     if (run.runState === "completed") {
-      const ended = await tellEnd(run, prepared, events);
+      const ended = await replayEnd(run, prepared, events);
       await release();
       events.close();
       run.activity.close();
@@ -173,7 +173,7 @@ async function begin(
 ): Promise<Supervisor> {
   const from = await startingPoint(run, prepared, options);
   if (options.mode === "resume") await run.directory.writeConfig();
-  run.goOnFrom(from);
+  run.restore(from);
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {
     await supervisor.begin();
@@ -183,13 +183,17 @@ async function begin(
     return supervisor;
   } catch (error) {
     await supervisor.close();
-    if (isLive(run.runState)) await run.enter("interrupted");
+    if (isLive(run.runState)) await run.transition("interrupted");
     throw error;
   }
 }
 
 /** Nothing is left to do: the end of the log is told again, and nothing but an absent metrics file is written. */
-async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<RunEvent>): Promise<RunState> {
+async function replayEnd(
+  run: LiveRun,
+  prepared: PreparedRun,
+  events: AsyncQueue<RunEvent>,
+): Promise<RunState> {
   const { csv } = run.config.metrics;
   const newest = await newestCheckpoint(run.checkpointRoot, () => {});
   if (newest) refuseChanges(newest.record.config, prepared.identity, run.directory.path);
@@ -210,7 +214,7 @@ async function tellEnd(run: LiveRun, prepared: PreparedRun, events: AsyncQueue<R
     return "completed";
   }
   // The process died, or the disk was full, between the record and its last event.
-  run.goOnFrom(newest);
+  run.restore(newest);
   run.emit(endEvent(run, "completed"));
   await run.flush();
   return "completed";

@@ -3,6 +3,7 @@
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
@@ -14,9 +15,8 @@ import { failureReason, type RunState } from "../record/run.ts";
 import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "../session/session.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
+import { answerLiveRequest, requestedSequences } from "./live_requests.ts";
 import type { LiveRun } from "./live_run.ts";
-import { QuestionSlots } from "./question_slots.ts";
-import { answerQuestion, questionSequences } from "./questions.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
 
@@ -45,10 +45,10 @@ export class Supervisor {
   #algorithm: Algorithm | null = null;
   #has_ended = false;
   #losses = 0;
-  #questions = 0;
-  readonly #slots = new QuestionSlots(COMMAND_SEQUENCES);
+  #requests = 0;
+  readonly #permits = new Semaphore(COMMAND_SEQUENCES);
   /** Changes of state that commands made, one after the other. */
-  #entering: Promise<void> = Promise.resolve();
+  #transitions: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
     const { run, control } = options;
@@ -61,7 +61,7 @@ export class Supervisor {
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
         ask: (command, signal) =>
-          this.#slots.use(questionSequences(command), signal, () => this.#answer(command, signal)),
+          this.#permits.use(requestedSequences(command), signal, () => this.#answer(command, signal)),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
       })
@@ -73,9 +73,9 @@ export class Supervisor {
       session: this.#session!,
       algorithm: this.#algorithm!,
       checkpoints: this.#run.checkpointRoot,
-      number: ++this.#questions,
+      number: ++this.#requests,
     };
-    return answerQuestion(command, context, signal);
+    return answerLiveRequest(command, context, signal);
   }
 
   /** Finishes the update and leaves. */
@@ -86,10 +86,10 @@ export class Supervisor {
   /** Starts the engine and loads everything. @throws {ServiceError} What the machine or the model refuses. */
   async begin(): Promise<void> {
     const { prepared, from } = this.#options;
-    await this.#run.enter("starting", { checkpoint: from?.name ?? null });
+    await this.#run.transition("starting", { checkpoint: from?.name ?? null });
     for (const warning of prepared.warnings) this.#run.warn(warning);
     await this.#openSession(from);
-    await this.#run.enter("running", { checkpoint: from?.name ?? null });
+    await this.#run.transition("running", { checkpoint: from?.name ?? null });
     this.#controller?.listen().then(
       () => this.#leaveUnwatched("it was closed"),
       (error) => this.#leaveUnwatched(errorRecord(error).message),
@@ -124,7 +124,7 @@ export class Supervisor {
     }
     this.#has_ended = true;
     await this.#controller?.close();
-    await this.#entering.catch((error) => failure ??= error);
+    await this.#transitions.catch((error) => failure ??= error);
     await this.#session?.close();
     return await this.#finish(failure === null ? end! : null, failure);
   }
@@ -165,7 +165,7 @@ export class Supervisor {
       (message) => run.warn({ code: "checkpoint_damaged", message }),
     );
     const from = own ?? this.#options.from;
-    run.goOnFrom(from);
+    run.restore(from);
     await run.restoreBestAdapter(from);
     if (run.state.learning_rate !== learning_rate) {
       // A command set it since: no device takes that away, and no checkpoint holds it yet.
@@ -220,8 +220,8 @@ export class Supervisor {
     const state =
       ({ pause: "pausing", cancel: "stopping" } as Partial<Record<string, RunState>>)[event.command];
     if (!state || this.#run.runState === state) return;
-    this.#entering = Promise.all([this.#entering, this.#run.enter(state)]).then(() => {});
-    this.#entering.catch(() => {});
+    this.#transitions = Promise.all([this.#transitions, this.#run.transition(state)]).then(() => {});
+    this.#transitions.catch(() => {});
   }
 
   async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {
@@ -232,7 +232,7 @@ export class Supervisor {
     const detail = error?.message ?? null;
     const ended: RunState = end ?? "failed";
     try {
-      await run.enter(ended, { reason, detail });
+      await run.transition(ended, { reason, detail });
       const last = endEvent(run, ended, { reason, detail });
       const fall = fallWarning(last, run.config);
       if (fall) run.warn(fall);

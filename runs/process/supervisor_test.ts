@@ -162,7 +162,7 @@ Deno.test(
   },
 );
 
-Deno.test("questions are answered while the run trains, and change none of its bytes", strict, async () => {
+Deno.test("requests are answered while the run trains, and change none of its bytes", strict, async () => {
   await withFolder(async (root) => {
     await (await start({ root: `${root}/quiet` })).ended;
     const generate = {
@@ -363,13 +363,13 @@ Deno.test("what comes after the last boundary is refused, and the run ends as it
 });
 
 Deno.test(
-  "questions beyond the room that is theirs wait, and none of them fails the run",
+  "requests beyond the room that is theirs wait, and none of them fails the run",
   strict,
   async () => {
     await withFolder(async (root) => {
       const pipe = testPipe();
       let open = 0, most = 0, asked = false;
-      const questions = Array.from({ length: 14 }, (_, id) => ({
+      const requests = Array.from({ length: 14 }, (_, id) => ({
         id,
         command: "generate",
         messages: [{ role: "user", content: "abc" }],
@@ -381,11 +381,11 @@ Deno.test(
         start: { control: pipe.port },
         refuse: (method, request) => {
           const adapter = (request as { adapter?: string } | null)?.adapter;
-          if (method === "adapter_open" && adapter?.startsWith("question")) most = Math.max(most, ++open);
+          if (method === "adapter_open" && adapter?.startsWith("request_")) most = Math.max(most, ++open);
           if (method === "adapter_close") open--;
           if (method === "train_step" && !asked) {
             asked = true;
-            [...questions, { id: 14, command: "evaluate" }].forEach(pipe.send);
+            [...requests, { id: 14, command: "evaluate" }].forEach(pipe.send);
           }
         },
       });
@@ -394,7 +394,7 @@ Deno.test(
       assert.equal(most, 4);
       const second = (id: number) => answers(pipe.sent, id)[1]!;
       for (let id = 0; id <= 14; id++) assert.ok("result" in second(id) || "error" in second(id));
-      assert.ok(questions.some(({ id }) => "result" in second(id)));
+      assert.ok(requests.some(({ id }) => "result" in second(id)));
     });
   },
 );

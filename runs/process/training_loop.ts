@@ -126,7 +126,7 @@ export class TrainingLoop {
     try {
       const result = await algorithm.runUpdate({
         update,
-        drawn: state.drawn,
+        examples_seen: state.examples_seen,
         learningRate: (step) => this.#learningRate((update - 1) * algorithm.steps_per_update + step),
         signal: now,
         activity: run.activity,
@@ -152,7 +152,7 @@ export class TrainingLoop {
     const { state } = run;
     const seconds = (run.clock.monotonic_ms() - this.#started_ms) / 1000;
     const step = result.steps.at(-1)?.step ?? state.step;
-    Object.assign(state, { update, step, drawn: result.drawn });
+    Object.assign(state, { update, step, examples_seen: result.examples_seen });
     state.elapsed_seconds += seconds;
     // Another machine would have stopped elsewhere.
     if (update < algorithm.updates && this.#timeIsUp()) state.deterministic = false;

@@ -28,7 +28,7 @@ class GivenAlgorithm implements Algorithm {
   readonly objective: Algorithm["objective"];
   readonly rates: number[] = [];
   /** What each update was told: its number, and what had been drawn before it. */
-  readonly told: { update: number; drawn: number }[] = [];
+  readonly told: { update: number; examples_seen: number }[] = [];
   evaluated = 0;
 
   constructor(readonly given: Given) {
@@ -38,11 +38,11 @@ class GivenAlgorithm implements Algorithm {
   }
 
   async runUpdate(
-    { update, drawn, learningRate }: Parameters<Algorithm["runUpdate"]>[0],
+    { update, examples_seen, learningRate }: Parameters<Algorithm["runUpdate"]>[0],
   ): Promise<UpdateResult> {
     await this.given.duringUpdate?.();
     this.rates.push(learningRate(0), learningRate(1));
-    this.told.push({ update, drawn });
+    this.told.push({ update, examples_seen });
     return {
       steps: [
         { step: 2 * update - 1, values: { "loss/policy": 1 } },
@@ -56,7 +56,7 @@ class GivenAlgorithm implements Algorithm {
       reward_mean: update,
       loss: 2,
       tokens: 100,
-      drawn: drawn + 3,
+      examples_seen: examples_seen + 3,
       history: { s: { update, attempts: 4, passes: 1, failed: 0 } },
       deterministic: true,
     };
@@ -181,10 +181,10 @@ Deno.test("every update is told what those before it drew, in a resumed run too"
     await (await start({ root, algorithm: second, more, start: { mode: "resume" } })).ended;
     assert.ok(first.told.length > 0 && second.told.length > 0, "each had its share");
     assert.deepEqual([...first.told, ...second.told], [
-      { update: 1, drawn: 0 },
-      { update: 2, drawn: 3 },
-      { update: 3, drawn: 6 },
-      { update: 4, drawn: 9 },
+      { update: 1, examples_seen: 0 },
+      { update: 2, examples_seen: 3 },
+      { update: 3, examples_seen: 6 },
+      { update: 4, examples_seen: 9 },
     ]);
     const record = await Deno.readTextFile(`${root}/runs/test/checkpoints/update_000004/state.json`);
     assert.deepEqual(JSON.parse(record).state.history, {

@@ -87,7 +87,7 @@ export class AgentGrpo implements Algorithm {
     const { clock, observe } = this.#options;
     const { update, activity } = request;
     const started_ms = clock.monotonic_ms();
-    const groups = await this.#rollout(this.#draw(request.drawn), request);
+    const groups = await this.#rollout(this.#draw(request.examples_seen), request);
     activity?.show({ phase: "training", update, updates: this.updates });
     const rolled_out_ms = clock.monotonic_ms();
     const rollout_seconds = (rolled_out_ms - started_ms) / 1000;
@@ -117,11 +117,14 @@ export class AgentGrpo implements Algorithm {
     return evaluateScenarios({ concurrent_rollouts, ...request, agent, scenarios: heldout, evaluation });
   }
 
-  #draw(drawn: number): Scenario[] {
+  #draw(examples_seen: number): Scenario[] {
     const { scenarios, config } = this.#options;
-    if (this.#draws?.drawn !== drawn) {
+    if (this.#draws?.examples_seen !== examples_seen) {
       const { scenarios_per_update: per_update } = this.#settings;
-      this.#draws = new ScenarioDraws({ count: scenarios.length, per_update, seed: config.run.seed }, drawn);
+      this.#draws = new ScenarioDraws(
+        { count: scenarios.length, per_update, seed: config.run.seed },
+        examples_seen,
+      );
     }
     // In the file's order, so that an update does not depend on how its scenarios were shuffled.
     return this.#draws.next().sort((a, b) => a - b).map((i) => scenarios[i]!);
@@ -246,7 +249,7 @@ export class AgentGrpo implements Algorithm {
       reward_mean: values["reward/mean"] ?? null,
       loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
       tokens: members.reduce((sum, member) => sum + actionTokens(member), learned.computed_tokens),
-      drawn: this.#draws!.drawn,
+      examples_seen: this.#draws!.examples_seen,
       history: Object.fromEntries(groups.map((group) => [group.scenario, historyOf(group)])),
       deterministic: members.every((member) => member.deterministic),
     };

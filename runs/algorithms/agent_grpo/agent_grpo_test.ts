@@ -54,7 +54,7 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
   const rows = request!.samples.map(({ tokens, prefix_length }) => tokens.length - prefix_length);
   const drawn = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
   assert.equal(result.tokens, [...prompts.values(), ...rows, ...drawn].reduce((a, b) => a + b));
-  assert.equal(result.drawn, 2);
+  assert.equal(result.examples_seen, 2);
   assert.deepEqual(result.steps.map(({ step }) => step), [1]);
   const values = result.steps[0]!.values;
   assert.equal(values["ratio/mean"], 1);
@@ -307,7 +307,7 @@ Deno.test("a degenerate update teaches nothing and takes no step, except towards
   const { run, trained, observed } = await grpo({}, () => 1);
   const result = await run(1);
   assert.equal(trained().length, 0);
-  assert.deepEqual([result.steps, result.loss, result.reward_mean, result.drawn], [[], null, 1, 2]);
+  assert.deepEqual([result.steps, result.loss, result.reward_mean, result.examples_seen], [[], null, 1, 2]);
   assert.ok(observed[0]!.groups.every(({ status }) => status === "degenerate"));
   assert.equal(result.values["group/degenerate_fraction"], 1);
   const pulled = await grpo({ kl_coefficient: 0.1 }, () => 1);

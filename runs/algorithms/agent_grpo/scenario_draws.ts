@@ -10,24 +10,24 @@ import { Rng, rngKey } from "../../../core/random.ts";
 export class ScenarioDraws {
   readonly #order: number[] = [];
   #epoch = 0;
-  #drawn = 0;
+  #examples_seen = 0;
 
   /**
-   * @param drawn How many an earlier process drew, `per_update` at a time.
+   * @param examples_seen How many an earlier process drew, `per_update` at a time.
    */
   constructor(
     readonly options: { count: number; per_update: number; seed: number },
-    drawn: number,
+    examples_seen: number,
   ) {
     const { count, per_update } = options;
     assert(per_update <= count, `${per_update} scenarios of ${count} in an update`);
-    assert(drawn % per_update === 0, `${drawn} scenarios drawn, ${per_update} at a time`);
-    while (this.#drawn < drawn) this.next();
+    assert(examples_seen % per_update === 0, `${examples_seen} scenarios drawn, ${per_update} at a time`);
+    while (this.#examples_seen < examples_seen) this.next();
   }
 
   /** Scenarios drawn so far. */
-  get drawn(): number {
-    return this.#drawn;
+  get examples_seen(): number {
+    return this.#examples_seen;
   }
 
   /** The positions in the file of the next update's scenarios. */
@@ -42,7 +42,7 @@ export class ScenarioDraws {
       if (taken.includes(this.#order[at]!)) at++;
       else taken.push(this.#order.splice(at, 1)[0]!);
     }
-    this.#drawn += per_update;
+    this.#examples_seen += per_update;
     return taken;
   }
 }

@@ -19,7 +19,7 @@ Deno.test("where a draw stopped it goes on", () => {
   const updates = Array.from({ length: 30 }, () => whole.next());
   for (let done = 0; done < 30; done++) {
     const resumed = new ScenarioDraws(options, done * 4);
-    assert.equal(resumed.drawn, done * 4);
+    assert.equal(resumed.examples_seen, done * 4);
     assert.deepEqual(resumed.next(), updates[done]);
   }
 });

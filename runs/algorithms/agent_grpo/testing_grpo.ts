@@ -55,10 +55,10 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
     clock,
     observe: (update, groups, metrics) => Promise.resolve(void observed.push({ update, groups, metrics })),
   });
-  const run = (update: number, drawn = (update - 1) * config.agent!.scenarios_per_update) =>
+  const run = (update: number, examples_seen = (update - 1) * config.agent!.scenarios_per_update) =>
     algorithm.runUpdate({
       update,
-      drawn,
+      examples_seen,
       learningRate: (step) => 0.1 * (step + 1),
       signal: new AbortController().signal,
     });

@@ -55,7 +55,7 @@ export class Sft implements Algorithm {
     this.objective = heldout && OBJECTIVE;
   }
 
-  async runUpdate({ update, drawn, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
+  async runUpdate({ update, examples_seen, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
     const rows = this.#plan[update - 1]!;
@@ -82,7 +82,7 @@ export class Sft implements Algorithm {
       reward_mean: null,
       loss: result.loss,
       tokens: result.computed_tokens,
-      drawn: drawn + rows.length,
+      examples_seen: examples_seen + rows.length,
       history: {},
       deterministic: true,
     };

@@ -93,7 +93,7 @@ Deno.test("the normaliser is the mask's sum over the whole step, and the loss th
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
   const { sft, engine, requests, config } = await sftOn(data, null);
   assert.equal(sft.updates, 1);
-  const result = await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  const result = await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal });
   assert.deepEqual(requests[0]!.loss, { type: "sft", normalizer: 12 });
   assert.equal(requests[0]!.optimizer.learning_rate, 0.5);
   assert.equal(requests[0]!.optimizer.max_grad_norm, config.training.max_grad_norm);
@@ -101,7 +101,7 @@ Deno.test("the normaliser is the mask's sum over the whole step, and the loss th
   const expected = -logprobs.flatMap((row) => [...row]).reduce((a, b) => a + b, 0) / 12;
   assert.ok(Math.abs(result.loss! - expected) < 1e-6);
   assert.equal(result.steps[0]!.step, 1);
-  assert.equal(result.drawn, 2);
+  assert.equal(result.examples_seen, 2);
 });
 
 Deno.test("an evaluation says of how many rows it is, and how many of these were cut", async () => {
@@ -126,8 +126,13 @@ Deno.test("an epoch of updates learns every row once, and each update its own ro
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 5, 3));
   const { sft, requests, config } = await sftOn(data, null);
   for (let update = 1; update <= sft.updates; update++) {
-    const { drawn } = await sft.runUpdate({ update, drawn: 0, learningRate: () => 0.5, signal });
-    assert.equal(drawn, requests.at(-1)!.samples.length);
+    const { examples_seen } = await sft.runUpdate({
+      update,
+      examples_seen: 0,
+      learningRate: () => 0.5,
+      signal,
+    });
+    assert.equal(examples_seen, requests.at(-1)!.samples.length);
   }
   assert.equal(config.training.epochs, 1);
   const learned = requests.flatMap(({ samples }) => samples.map(({ tokens }) => tokens[0]));
@@ -138,14 +143,14 @@ Deno.test("every key of the optimiser reaches the engine", async () => {
   const { sft, requests, config } = await sftOn(dataOf(sequence(20, 3, 1)), null);
   const keys = { beta1: 0.81, beta2: 0.93, eps: 3e-7, weight_decay: 0.02, max_grad_norm: 0.7 };
   Object.assign(config.training, keys);
-  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal });
   assert.deepEqual(requests[0]!.optimizer, { learning_rate: 0.5, ...keys });
 });
 
 Deno.test("a step that was skipped ends the update", async () => {
   const { sft, engine } = await sftOn(dataOf(sequence(20, 3, 1)), null);
   skipSteps(engine);
-  await assert.rejects(sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal }), {
+  await assert.rejects(sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal }), {
     code: "loss_not_finite",
   });
 });
@@ -156,7 +161,7 @@ Deno.test("what two evaluations of the same rows differ by is what their losses 
   const record = async (update: number) =>
     evaluationRecord(update, "eval/loss", await sft.evaluate({ adapter: "policy", signal }));
   const before = await record(0);
-  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal });
   const after = await record(1);
   assert.notEqual(after.value, before.value);
   assert.equal(
@@ -171,10 +176,10 @@ Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows a
   const evaluate = () => sft.evaluate({ adapter: "policy", signal });
   const before = await evaluate();
   // One step whose rate is nothing has the mean over all trained tokens as its loss.
-  const { loss } = await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0, signal });
+  const { loss } = await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0, signal });
   assert.ok(Math.abs(before.loss! - loss!) < 1e-6);
   assert.ok(Math.abs(before.perplexity! - Math.exp(before.loss!)) < 1e-12);
-  await sft.runUpdate({ update: 1, drawn: 0, learningRate: () => 0.5, signal });
+  await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal });
   assert.ok((await evaluate()).loss! < before.loss!);
   assert.equal((await sft.evaluate({ adapter: null, signal })).loss, before.loss);
   assert.notEqual((await sft.evaluate({ adapter: null, limit: 1, signal })).loss, before.loss);

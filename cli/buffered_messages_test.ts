@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { holdMessages } from "./held_messages.ts";
+import { bufferMessages } from "./buffered_messages.ts";
 
 Deno.test("messages that come early are delivered in order, with their ports, and each once", async () => {
   const scope = new EventTarget();
@@ -8,7 +8,7 @@ Deno.test("messages that come early are delivered in order, with their ports, an
   const send = (data: unknown, ports: MessagePort[] = []) =>
     scope.dispatchEvent(new MessageEvent("message", { data, ports }));
   const loaded = Promise.withResolvers<void>();
-  const holding = holdMessages(scope, async () => {
+  const holding = bufferMessages(scope, async () => {
     await loaded.promise;
     return () =>
       scope.addEventListener("message", (event) => {

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { QuestionSlots } from "./question_slots.ts";
+import { Semaphore } from "./semaphore.ts";
 
 const never = new AbortController().signal;
 
-Deno.test("slots are lent in order, never more than there are, and one that gives up makes room", async () => {
-  const slots = new QuestionSlots(4), entered: string[] = [];
+Deno.test("permits are lent in order, never more than there are, and one that gives up makes room", async () => {
+  const permits = new Semaphore(4), entered: string[] = [];
   const ends = new Map<string, () => void>();
   const use = (name: string, n: number, signal = never) =>
-    slots.use(n, signal, () => {
+    permits.use(n, signal, () => {
       entered.push(name);
       return new Promise<string>((resolve) => ends.set(name, () => resolve(name)));
     });
@@ -27,6 +27,6 @@ Deno.test("slots are lent in order, never more than there are, and one that give
   ends.get("c")!();
   ends.get("d")!();
   await Promise.all([c, d]);
-  await assert.rejects(slots.use(4, never, () => Promise.reject(new Error("broken"))), /broken/);
-  assert.equal(await slots.use(4, never, () => Promise.resolve("free again")), "free again");
+  await assert.rejects(permits.use(4, never, () => Promise.reject(new Error("broken"))), /broken/);
+  assert.equal(await permits.use(4, never, () => Promise.resolve("free again")), "free again");
 });

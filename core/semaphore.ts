@@ -1,13 +1,14 @@
-/** Room for a limited number of sequences, lent in the order in which it was asked for. */
+/** A limited number of permits, lent in the order in which they were asked for. */
 
-import { assert } from "../../core/errors.ts";
+import { assert } from "./errors.ts";
 
 interface Waiting {
-  slots: number;
+  permits: number;
   enter(): void;
 }
 
-export class QuestionSlots {
+/** Lends `total` permits; who asks for more at once is a mistake of the program. */
+export class Semaphore {
   #free: number;
   #waiting: Waiting[] = [];
 
@@ -15,19 +16,19 @@ export class QuestionSlots {
     this.#free = total;
   }
 
-  /** Waits for `slots` of them, works, and gives them back. @throws The signal's reason, or what the work throws. */
-  async use<T>(slots: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    assert(slots <= this.total, "no question needs more slots than there are");
-    await this.#take(slots, signal);
+  /** Waits for so many permits, works, and gives them back. @throws The signal's reason, or what the work throws. */
+  async use<T>(permits: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    assert(permits <= this.total, "nobody needs more permits than there are");
+    await this.#take(permits, signal);
     try {
       return await work();
     } finally {
-      this.#free += slots;
+      this.#free += permits;
       this.#admit();
     }
   }
 
-  #take(slots: number, signal: AbortSignal): Promise<void> {
+  #take(permits: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
       const abort = () => {
@@ -36,7 +37,7 @@ export class QuestionSlots {
         reject(signal.reason);
       };
       const waiting: Waiting = {
-        slots,
+        permits,
         enter() {
           signal.removeEventListener("abort", abort);
           resolve();
@@ -49,9 +50,9 @@ export class QuestionSlots {
   }
 
   #admit(): void {
-    while (this.#waiting.length > 0 && this.#waiting[0]!.slots <= this.#free) {
+    while (this.#waiting.length > 0 && this.#waiting[0]!.permits <= this.#free) {
       const next = this.#waiting.shift()!;
-      this.#free -= next.slots;
+      this.#free -= next.permits;
       next.enter();
     }
   }

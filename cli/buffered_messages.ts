@@ -4,18 +4,18 @@
  * Keeps the messages of a scope while `load` imports what handles them, and delivers them, in order, once the function
  * that it returns has added its listeners: a message that finds no listener would be lost.
  */
-export async function holdMessages(scope: EventTarget, load: () => Promise<() => void>): Promise<void> {
-  const held: MessageEvent[] = [];
-  const hold = (event: Event) => held.push(event as MessageEvent);
-  scope.addEventListener("message", hold);
+export async function bufferMessages(scope: EventTarget, load: () => Promise<() => void>): Promise<void> {
+  const buffered: MessageEvent[] = [];
+  const buffer = (event: Event) => buffered.push(event as MessageEvent);
+  scope.addEventListener("message", buffer);
   let listen: () => void;
   try {
     listen = await load();
   } finally {
-    scope.removeEventListener("message", hold);
+    scope.removeEventListener("message", buffer);
   }
   listen();
-  for (const { data, ports } of held) {
+  for (const { data, ports } of buffered) {
     scope.dispatchEvent(new MessageEvent("message", { data, ports: [...ports] }));
   }
 }

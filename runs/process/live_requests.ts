@@ -1,4 +1,4 @@
-/** What can be asked of a live run beside its training: an evaluation, or one assistant turn. */
+/** Requests to a live run beside its training: an evaluation, or one assistant turn. */
 
 import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
@@ -10,31 +10,31 @@ import type { GenerateAnswer } from "../session/agent_host.ts";
 import { COMMAND_SEQUENCES, type Session } from "../session/session.ts";
 import type { EvaluateCommand, GenerateCommand } from "./control.ts";
 
-export interface QuestionContext {
+export interface LiveRequestContext {
   session: Session;
   algorithm: Algorithm;
   /** The folder of the checkpoints. */
   checkpoints: string;
-  /** Distinguishes the adapters of questions that are open at the same time. */
+  /** Distinguishes the adapters of requests that are open at the same time. */
   number: number;
 }
 
-/** Most sequences that a question has open at the same time, a prompt that its attempts share left aside. */
-export function questionSequences({ command }: EvaluateCommand | GenerateCommand): number {
+/** Most sequences that a request has open at the same time, a prompt that its attempts share left aside. */
+export function requestedSequences({ command }: EvaluateCommand | GenerateCommand): number {
   return command === "evaluate" ? COMMAND_SEQUENCES : 1;
 }
 
 /**
  * Answers with a copy of the policy, or with a checkpoint's adapter: a training step never waits for an answer, and
- * the random streams are the question's own.
+ * the random numbers are the request's own.
  */
-export async function answerQuestion(
+export async function answerLiveRequest(
   command: EvaluateCommand | GenerateCommand,
-  context: QuestionContext,
+  context: LiveRequestContext,
   signal: AbortSignal,
 ): Promise<EvaluationResult | GenerateAnswer> {
   const { session: { engine, agent }, algorithm, number } = context;
-  const adapter = command.command === "generate" && !command.adapter ? null : `question_${number}`;
+  const adapter = command.command === "generate" && !command.adapter ? null : `request_${number}`;
   if (adapter !== null) {
     await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
   }
@@ -58,7 +58,10 @@ export async function answerQuestion(
   }
 }
 
-async function adapterSource(command: EvaluateCommand | GenerateCommand, { checkpoints }: QuestionContext) {
+async function adapterSource(
+  command: EvaluateCommand | GenerateCommand,
+  { checkpoints }: LiveRequestContext,
+) {
   const { checkpoint } = command;
   if (checkpoint === undefined) return { type: "copy" as const, adapter: POLICY };
   if (!(await listCheckpoints(checkpoints)).includes(checkpoint)) {

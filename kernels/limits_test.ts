@@ -22,8 +22,9 @@ import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { sumOfSquares } from "./sum/sum.ts";
 import { swiglu, swigluBackward } from "./swiglu/swiglu.ts";
-import type { DType, Tensor } from "./tensor.ts";
-import type { Weight, WeightType } from "./weight.ts";
+import type { Allocator, DType, Tensor } from "./tensor.ts";
+import { createWeight, type Weight } from "./weight.ts";
+import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
 
 /** What a device must lend; {@link NEEDED_LIMITS} is what one is refused without. */
 const MAX_WORKGROUP_BYTES = NEEDED_LIMITS.maxComputeWorkgroupStorageSize!;
@@ -37,9 +38,9 @@ const f32 = (...shape: number[]) => ({ shape, dtype: "f32" }) as unknown as Tens
 const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype }) as unknown as Tensor;
 
 /** A weight of any type. */
-function weightOf(type: WeightType, rows: number, columns: number): Weight {
-  const values = of(type === "q8_0" ? "i8" : type, rows, columns), shape = [rows, columns] as const;
-  return type === "q8_0" ? { type, values, shape, scales: f32(rows, columns / 32) } : { type, values, shape };
+function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
+  const allocator = { create: (_: string, shape: number[], dtype: DType) => of(dtype, ...shape) };
+  return createWeight(allocator as unknown as Allocator, "test", { type, shape: [rows, columns] });
 }
 
 function recordAttention(recorder: Recorder, width: number, heads: number): void {
@@ -61,13 +62,13 @@ function recordAttention(recorder: Recorder, width: number, heads: number): void
 }
 
 function recordMatmul(recorder: Recorder): void {
-  for (const type of ["f32", "f16", "q8_0"] as const) {
-    const table = weightOf(type, 64, 32);
-    embedding(recorder, { ids: of("u32", 3), table, x: f32(3, 32) });
+  for (const type of WEIGHT_TYPE_NAMES) {
+    const table = weightOf(type, 64, 256);
+    embedding(recorder, { ids: of("u32", 3), table, x: f32(3, 256) });
     for (const rows of [1, 20, 100, 1000]) {
       for (const compute of ["f32", "f16"] as const) {
-        matmul(recorder, "nt", { x: f32(rows, 32), weight: table, y: f32(rows, 64) }, { compute });
-        matmul(recorder, "nn", { x: f32(rows, 64), weight: table, y: f32(rows, 32) }, { compute });
+        matmul(recorder, "nt", { x: f32(rows, 256), weight: table, y: f32(rows, 64) }, { compute });
+        matmul(recorder, "nn", { x: f32(rows, 64), weight: table, y: f32(rows, 256) }, { compute });
       }
     }
   }
@@ -90,7 +91,6 @@ function recordRows(recorder: Recorder, width: number): void {
   fill(recorder, v, 0);
   interpolate(recorder, { origin: v, x: v }, 0.5);
   fill(recorder, of("u32", width), 0);
-  embedding(recorder, { ids: index, table: weightOf("f32", 8, width), x });
   sumOfSquares(recorder, { x: v, partials: f32(1 << 14), out: f32(1) });
   const turns = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
   rope(recorder, turns, { inverse: false });

@@ -3,10 +3,10 @@
 import { assert, ServiceError } from "../core/errors.ts";
 import { elementCount, roundUp } from "./shape.ts";
 
-/** How a tensor's elements lie in its buffer. `f16` and `i8` are packed, 2 and 4 to a 32-bit word. */
-export type DType = "f32" | "u32" | "f16" | "i8";
+/** How a tensor's elements lie in its buffer. `f16` and `bf16` are packed, 2 to a 32-bit word, `i8` 4. */
+export type DType = "f32" | "u32" | "f16" | "bf16" | "i8";
 
-const BYTES: Record<DType, number> = { f32: 4, u32: 4, f16: 2, i8: 1 };
+const BYTES: Record<DType, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, i8: 1 };
 
 /** A row-major array in a part of a buffer. */
 export interface Tensor {
@@ -14,6 +14,11 @@ export interface Tensor {
   readonly offset_bytes: number;
   readonly shape: readonly number[];
   readonly dtype: DType;
+}
+
+/** Bytes of an element. */
+export function bytesOf(dtype: DType): number {
+  return BYTES[dtype];
 }
 
 /** Bytes of a tensor, rounded up to whole words. */

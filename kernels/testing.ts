@@ -7,6 +7,8 @@ import { type Gpu, openGpu } from "./device.ts";
 import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
 import { Allocator, type DType, type Tensor } from "./tensor.ts";
+import { createWeight, type Weight, writeWeight } from "./weight.ts";
+import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
 /** The process's device, or why there is none. Tests share it: opening one takes longer than most tests. */
 export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
@@ -60,7 +62,7 @@ function encodeValues(values: ArrayLike<number>, dtype: "f32" | "u32" | "f16"): 
 export async function run<const T extends Record<string, Given>>(
   gpu: Gpu,
   given: T,
-  record: (recorder: Recorder, tensors: { readonly [K in keyof T]: Tensor }) => void,
+  record: (recorder: Recorder, tensors: { readonly [K in keyof T]: Tensor }, allocator: Allocator) => void,
 ): Promise<{ [K in keyof T]: Float64Array }> {
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
   try {
@@ -73,7 +75,7 @@ export async function run<const T extends Record<string, Given>>(
       allocator.write(tensors[name], encodeValues(values, dtype));
     }
     gpu.device.pushErrorScope("validation");
-    record(recorder, tensors as { [K in keyof T]: Tensor });
+    record(recorder, tensors as { [K in keyof T]: Tensor }, allocator);
     const bytes = await recorder.submitAndRead(Object.values(tensors));
     const failed = await gpu.device.popErrorScope();
     if (failed) throw new Error(failed.message);
@@ -99,6 +101,23 @@ export async function run<const T extends Record<string, Given>>(
 export function randomNormal(seed: number, count: number, offset = 0): Float64Array {
   const rng = new Rng(rngKey(seed, "normal"));
   return Float64Array.from({ length: count }, () => Math.fround(rng.normal() + offset));
+}
+
+/** A weight of seeded normal values: whole blocks as a file holds them, and the values that they stand for. */
+export function randomWeight(seed: number, type: WeightTypeName, count: number) {
+  const { encode, decode } = WEIGHT_TYPES[type], bytes = encode(Float32Array.from(randomNormal(seed, count)));
+  return { bytes, values: Float64Array.from(decode(bytes)) };
+}
+
+/** A weight on the device with these blocks. */
+export function uploadWeight(
+  allocator: Allocator,
+  form: Pick<Weight, "type" | "shape">,
+  bytes: Uint8Array,
+): Weight {
+  const weight = createWeight(allocator, "test", form);
+  writeWeight(allocator, weight, bytes);
+  return weight;
 }
 
 /** A tensor's worth of one value: NaN where an output is overwritten, a number where it is accumulated. */

@@ -1,45 +1,75 @@
-/** A frozen matrix on the device, in the form in which its file holds it. */
+/** A frozen matrix on the device, in the type in which its file holds it. */
 
 import { expectMultiple, expectShape, ShapeError } from "./shape.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Allocator, Tensor } from "./tensor.ts";
+import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
+import { planeShape, rowMultiple, type WeightType } from "./weights/weight_type.ts";
 
-/** Weights of a Q8_0 block: 32 neighbours of a row share one scale. */
-export const Q8_0_BLOCK = 32;
-
-/**
- * A matrix `[rows, columns]`. `f16` is packed, two to a word. `q8_0` is a structure of arrays: values
- * `[rows, columns] i8`, four to a word, and scales `[rows, columns / 32] f32`, the block's f16 scale widened;
- * weight[r, c] = scales[r, c / 32] · values[r, c].
- */
-export type Weight =
-  | { readonly type: "f32" | "f16"; readonly values: Tensor; readonly shape: readonly [number, number] }
-  | {
-    readonly type: "q8_0";
-    readonly values: Tensor;
-    readonly scales: Tensor;
-    readonly shape: readonly [number, number];
-  };
-
-export type WeightType = Weight["type"];
+/** A matrix `[rows, columns]`: a tensor for each plane of its type. */
+export interface Weight {
+  readonly type: WeightTypeName;
+  readonly shape: readonly [number, number];
+  readonly values: Tensor;
+  /** Of the types that have such a plane. */
+  readonly scales?: Tensor;
+}
 
 /**
  * Checks a weight's tensors against its shape and type and returns its shape.
  *
- * @throws {ShapeError} Also when a row of f16 is odd or a row of Q8_0 is no multiple of 32: rows start at whole words.
+ * @throws {ShapeError} Also when rows are not made of whole blocks and whole words.
  */
 export function expectWeight(weight: Weight, name: string): readonly [number, number] {
-  const [rows, columns] = weight.shape;
-  expectShape(weight.values, `${name}.values`, weight.shape);
-  const dtype = weight.type === "q8_0" ? "i8" : weight.type;
-  if (weight.values.dtype !== dtype) {
-    throw new ShapeError(
-      `Cannot use ${name}.values as ${weight.type}: expected ${dtype}, got ${weight.values.dtype}`,
-    );
-  }
-  if (weight.type === "f16") expectMultiple(columns, 2, `columns of ${name}`);
-  if (weight.type === "q8_0") {
-    expectMultiple(columns, Q8_0_BLOCK, `columns of ${name}`);
-    expectShape(weight.scales, `${name}.scales`, [rows, columns / Q8_0_BLOCK]);
+  const type: WeightType = WEIGHT_TYPES[weight.type];
+  expectMultiple(weight.shape[1], rowMultiple(type), `columns of ${name}`);
+  for (const plane of type.planes) {
+    const tensor = weight[plane.name];
+    if (!tensor) throw new ShapeError(`Cannot use ${name} as ${weight.type}: it has no ${plane.name}`);
+    expectShape(tensor, `${name}.${plane.name}`, planeShape(type, plane, weight.shape));
+    if (tensor.dtype !== plane.dtype) {
+      throw new ShapeError(
+        `Cannot use ${name}.${plane.name} as ${weight.type}: expected ${plane.dtype}, got ${tensor.dtype}`,
+      );
+    }
   }
   return weight.shape;
+}
+
+/** A weight's tensors in the order of its type's planes. */
+export function weightTensors(weight: Weight): Tensor[] {
+  return WEIGHT_TYPES[weight.type].planes.map(({ name }) => weight[name]!);
+}
+
+/** A weight's tensors under the names of the kernels' operands. */
+export function weightOperands(weight: Weight): { values: Tensor; scales?: Tensor } {
+  return Object.fromEntries(WEIGHT_TYPES[weight.type].planes.map(({ name }) => [name, weight[name]!])) as {
+    values: Tensor;
+    scales?: Tensor;
+  };
+}
+
+/**
+ * A weight without values, which {@link writeWeight} fills.
+ *
+ * @throws {ServiceError} `out_of_memory` when a plane is larger than the device binds.
+ */
+export function createWeight(
+  allocator: Allocator,
+  component: string,
+  { type, shape }: Pick<Weight, "type" | "shape">,
+): Weight {
+  const stored: WeightType = WEIGHT_TYPES[type];
+  const tensors = stored.planes.map((plane) =>
+    [plane.name, allocator.create(component, planeShape(stored, plane, shape), plane.dtype)] as const
+  );
+  return { type, shape, ...Object.fromEntries(tensors) as Pick<Weight, "values" | "scales"> };
+}
+
+/** Writes whole blocks as they lie in a file; `block` is the first one's number in the matrix. */
+export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Array, block = 0): void {
+  const type: WeightType = WEIGHT_TYPES[weight.type], tensors = weightTensors(weight);
+  const blocks = bytes.length / type.block_bytes;
+  type.repack(bytes).forEach((plane, i) =>
+    allocator.write(tensors[i]!, plane, block * (plane.byteLength / blocks))
+  );
 }

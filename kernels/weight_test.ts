@@ -35,6 +35,15 @@ Deno.test("expectWeight names what does not fit", () => {
       { type: "q8_0", values, scales: tensor([3, 3], "f32"), shape: [3, 64] },
       /w\.scales \[3, 3\]: expected \[3, 2\]/,
     ],
+    [{ type: "q8_0", values, shape: [3, 64] }, /w as q8_0: it has no scales/],
+    [
+      { type: "q4_k", values: tensor([3, 64], "u32"), scales: tensor([3, 12], "u32"), shape: [3, 384] },
+      /columns of w 384: expected a multiple of 256/,
+    ],
+    [
+      { type: "q4_k", values: tensor([3, 64], "u32"), scales: tensor([3, 12], "f32"), shape: [3, 512] },
+      /w\.scales as q4_k: expected u32, got f32/,
+    ],
   ];
   for (const [weight, message] of cases) assert.throws(() => expectWeight(weight, "w"), message);
 });

@@ -1,71 +1,47 @@
 import assert from "node:assert/strict";
-import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
-import { Q8_0_BLOCK, type WeightType } from "../weight.ts";
+import { filled, gpuTest, randomWeight, run, uploadWeight } from "../testing.ts";
+import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
+import { rowMultiple } from "../weights/weight_type.ts";
 import { embedding } from "./embedding.ts";
 
 const ROWS = 7;
 
-/** A table of small whole numbers and powers of two: every form holds it exactly, so results are compared exactly. */
-function exactTable(width: number) {
-  const quants = Int8Array.from({ length: ROWS * width }, (_, i) => (i * 37) % 255 - 127);
-  const scales = Float64Array.from({ length: ROWS * width / Q8_0_BLOCK }, (_, i) => 2 ** (i % 5 - 3));
-  return { quants, scales };
-}
-
-async function look(gpu: Gpu, type: WeightType, ids: readonly number[], width: number) {
-  const given = randomNormal(1, ROWS * width).map((v) => Math.fround(Math.round(v * 64) / 64));
-  if (type !== "q8_0") {
-    const { x } = await run(gpu, {
-      ids: [ids, [ids.length], "u32"],
-      values: [given, [ROWS, width], type],
-      x: filled(NaN, ids.length, width),
-    }, (recorder, t) => {
-      embedding(recorder, { ids: t.ids, table: { type, values: t.values, shape: [ROWS, width] }, x: t.x });
-    });
-    return { x, table: given };
-  }
-  const { quants, scales } = exactTable(width);
-  const { x } = await run(gpu, {
-    ids: [ids, [ids.length], "u32"],
-    words: [new Uint32Array(quants.buffer), [quants.length / 4], "u32"],
-    scales: [scales, [ROWS, width / Q8_0_BLOCK]],
-    x: filled(NaN, ids.length, width),
-  }, (recorder, t) => {
-    const values = { ...t.words, shape: [ROWS, width], dtype: "i8" as const };
-    const table = { type, values, scales: t.scales, shape: [ROWS, width] as const };
-    embedding(recorder, { ids: t.ids, table, x: t.x });
-  });
-  return { x, table: Float64Array.from(quants, (q, i) => q * scales[Math.floor(i / Q8_0_BLOCK)]!) };
-}
-
-const cases: readonly [WeightType, number, string][] = [
-  ["f32", 64, "a row of whole vectors"],
-  ["f32", 5, "an odd row"],
-  ["f16", 64, "a row of whole vectors"],
-  ["f16", 6, "three pairs"],
-  ["q8_0", 32, "one block a row"],
-  ["q8_0", 96, "three blocks a row"],
-];
+/** Every type with its shortest row, and with three of them, so that rows do not start at powers of two. */
+const cases = WEIGHT_TYPE_NAMES.flatMap((type): [WeightTypeName, number, string][] => {
+  const width = Math.max(4, rowMultiple(WEIGHT_TYPES[type]));
+  return [[type, width, "the shortest row"], [type, 3 * width, "a row of three blocks or vectors"]];
+});
 
 for (const [type, width, name] of cases) {
   gpuTest(`embedding copies rows of ${type} exactly: ${name}`, async (gpu) => {
-    const ids = [6, 0, 3, 3, 1];
-    const { x, table } = await look(gpu, type, ids, width);
+    const table = randomWeight(1, type, ROWS * width), ids = [6, 0, 3, 3, 1];
+    const { x } = await run(
+      gpu,
+      { ids: [ids, [ids.length], "u32"], x: filled(NaN, ids.length, width) },
+      (recorder, t, allocator) => {
+        const weight = uploadWeight(allocator, { type, shape: [ROWS, width] }, table.bytes);
+        embedding(recorder, { ids: t.ids, table: weight, x: t.x });
+      },
+    );
     ids.forEach((id, n) => {
-      const expected = table.slice(id * width, (id + 1) * width);
+      const expected = table.values.slice(id * width, (id + 1) * width);
       assert.deepEqual(x.slice(n * width, (n + 1) * width), expected, `row ${n}`);
     });
   });
 }
 
 gpuTest("embedding names the tensor whose shape is wrong", async (gpu) => {
-  const given = { ids: [[0], [1], "u32"], values: filled(0, 4, 3), x: filled(0, 1, 4) } as const;
+  const given = { ids: [[0], [1], "u32"], values: filled(0, 4, 6), x: filled(0, 1, 4) } as const;
   await run(gpu, given, (recorder, { ids, values, x }) => {
+    const table = { type: "f32", values, shape: [4, 6] } as const;
     assert.throws(
-      () => embedding(recorder, { ids, table: { type: "f32", values, shape: [4, 3] }, x }),
-      new ShapeError("Cannot use x [1, 4]: expected [1, 3]"),
+      () => embedding(recorder, { ids, table, x }),
+      new ShapeError("Cannot use x [1, 4]: expected [1, 6]"),
+    );
+    assert.throws(
+      () => embedding(recorder, { ids, table, x: { ...x, shape: [1, 6] } }),
+      new ShapeError("Cannot use columns of table 6: expected a multiple of 4"),
     );
   });
 });

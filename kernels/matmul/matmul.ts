@@ -5,7 +5,8 @@ import { defineKernel, type Kernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
-import { expectWeight, type Weight } from "../weight.ts";
+import { expectWeight, type Weight, weightOperands } from "../weight.ts";
+import { WEIGHT_TYPES } from "../weights/table.ts";
 import { groupColumns, type LanesLayout, matmulLanesText } from "./matmul_lanes.ts";
 import type { MatmulForm } from "./matmul_text.ts";
 import { matmulTiledText, type TiledLayout } from "./matmul_tiled.ts";
@@ -52,7 +53,7 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
   const key = JSON.stringify([form, layout]);
   let kernel = kernels.get(key);
   if (!kernel) {
-    const scales = form.weight === "q8_0" ? ["scales"] : [];
+    const planes = WEIGHT_TYPES[form.weight].planes.map(({ name }) => name);
     kernel = defineKernel({
       name: `matmul_${form.orientation}_${form.weight}_${form.compute}_${layout.type}`,
       wgsl: layout.type === "lanes" ? matmulLanesText(form, layout) : matmulTiledText(form, layout),
@@ -66,7 +67,7 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
         lora_scale: "f32",
         addend: "u32",
       },
-      inputs: ["weight", ...scales, "x", "u", "lora", "residual"],
+      inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
     }) as Kernel;
     kernels.set(key, kernel);
@@ -130,8 +131,7 @@ export function matmul(
       addend: residual ? 1 : options.accumulate ? 2 : 0,
     },
     {
-      weight: weight.values,
-      ...(weight.type === "q8_0" ? { scales: weight.scales } : {}),
+      ...weightOperands(weight),
       x,
       u: lora?.u ?? recorder.empty,
       lora: lora?.matrix ?? recorder.empty,

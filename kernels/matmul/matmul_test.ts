@@ -4,9 +4,10 @@ import { kernelText } from "../kernel.ts";
 import { Recorder } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
-import type { Tensor } from "../tensor.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, randomWeight, run, uploadWeight } from "../testing.ts";
 import type { Weight } from "../weight.ts";
+import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
+import { rowMultiple } from "../weights/weight_type.ts";
 import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";
 import { cases, type MatmulCase } from "./matmul_cases.ts";
 import { matmulReference } from "./matmul_reference.ts";
@@ -30,9 +31,9 @@ const layouts = (gpu: Gpu): MatmulLayout[] => [
  * The types that a form is tested with. The reader of the weight is one text in all forms, so each type meets each
  * family once; compiling a large register tile takes a software adapter seconds.
  */
-function types(layout: MatmulLayout): readonly Weight["type"][] {
-  if (layout.type === "lanes") return layout.lanes === 1 ? ["q8_0"] : ["f32", "f16", "q8_0"];
-  return layout.block_rows === 16 ? ["f32", "f16", "q8_0"] : ["f16"];
+function types(layout: MatmulLayout): readonly WeightTypeName[] {
+  if (layout.type === "lanes") return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
+  return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : ["f16"];
 }
 
 /** Sums of 256 products of unit normals: 16 deep in the standard deviation, 6e-8 of it lost per addition. */
@@ -40,20 +41,6 @@ const TOLERANCE = { relative: 1e-5, absolute: 4e-5 };
 
 /** The same bits; the differences that assert prints of large arrays take it minutes to find. */
 const EXACT = { relative: 0, absolute: 0 };
-
-/** Weights as a file holds them, and the values that they stand for. */
-function makeWeight(type: Weight["type"], rows: number, columns: number) {
-  const raw = randomNormal(2, rows * columns);
-  if (type === "f32") return { given: [raw, [rows, columns]] as const, values: raw };
-  if (type === "f16") {
-    const values = Float64Array.from(Float16Array.from(raw));
-    return { given: [values, [rows, columns], "f16"] as const, values };
-  }
-  const bytes = Int8Array.from(raw, (v) => Math.max(-127, Math.min(127, Math.round(40 * v))));
-  const scales = randomNormal(3, rows * columns / 32).map((v) => Math.fround(0.02 + 0.01 * Math.abs(v)));
-  const values = Float64Array.from(bytes, (q, i) => q * scales[Math.floor(i / 32)]!);
-  return { given: [new Uint32Array(bytes.buffer), [bytes.length / 4], "u32"] as const, values, scales };
-}
 
 function inputs({ rows, depth, columns, rank }: MatmulCase) {
   const stride = rank + 8;
@@ -67,7 +54,7 @@ function inputs({ rows, depth, columns, rank }: MatmulCase) {
 }
 
 interface Setting {
-  type: Weight["type"];
+  type: WeightTypeName;
   orientation: "nt" | "nn";
   layout: MatmulLayout;
   compute?: "f32" | "f16";
@@ -77,20 +64,17 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = in
   const { rows, depth, columns } = shape;
   const { orientation, type, layout, compute = "f32" } = setting;
   const weightShape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
-  const w = makeWeight(type, ...weightShape);
+  const w = randomWeight(2, type, columns * depth);
   const { lora } = given;
   const matrixShape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
   const out = await run(gpu, {
     x: [given.x, [rows, depth]],
-    w: w.given,
-    scales: [w.scales ?? [0], w.scales ? [weightShape[0], weightShape[1] / 32] : [1]],
     u: [given.u, lora ? [rows, lora.stride] : [given.u.length]],
     matrix: [given.matrix, lora ? matrixShape : [given.matrix.length]],
     residual: [given.residual, [rows, columns]],
     y: filled(NaN, rows, columns),
-  }, (recorder, t) => {
-    const values: Tensor = { ...t.w, shape: weightShape, dtype: type === "q8_0" ? "i8" : type };
-    const weight = { type, values, scales: t.scales, shape: weightShape } as Weight;
+  }, (recorder, t, allocator) => {
+    const weight = uploadWeight(allocator, { type, shape: weightShape }, w.bytes);
     const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
     const residual = shape.residual ? t.residual : undefined;
     matmul(recorder, orientation, { x: t.x, weight, y: t.y, lora: term, residual }, { compute, layout });
@@ -112,7 +96,7 @@ for (const shape of cases) {
       for (const orientation of ["nt", "nn"] as const) {
         for (const type of types(layout)) {
           const row = orientation === "nt" ? shape.depth : shape.columns;
-          if (type === "q8_0" && row % 32 !== 0) continue;
+          if (row % rowMultiple(WEIGHT_TYPES[type]) !== 0) continue;
           const { y, expected } = await runCase(gpu, shape, { type, orientation, layout });
           expectClose(y, expected, TOLERANCE, `${orientation} ${type} ${JSON.stringify(layout)}`);
         }
@@ -151,6 +135,31 @@ for (const compute of ["f32", "f16"] as const) {
     },
   );
 }
+
+gpuTest(
+  "matmul's forms and numbers of rows give the same bits for a row: every type of weights",
+  async (gpu) => {
+    const shape = { ...cases[4]!, residual: true };
+    const given = inputs(shape);
+    const first = {
+      ...given,
+      x: given.x.subarray(0, shape.depth),
+      u: given.u.subarray(0, given.lora!.stride),
+      residual: given.residual.subarray(0, shape.columns),
+    };
+    for (const orientation of ["nt", "nn"] as const) {
+      for (const type of WEIGHT_TYPE_NAMES) {
+        const setting = { type, orientation };
+        const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape.rows) });
+        const tiled = await runCase(gpu, shape, { ...setting, layout: TILED[2]! });
+        expectClose(tiled.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
+        const alone = { ...setting, layout: chooseLayout(gpu, 1) };
+        const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
+        expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
+      }
+    }
+  },
+);
 
 gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => {
   const shape: MatmulCase = { name: "", rows: 5, depth: 64, columns: 8, rank: 0, residual: false };

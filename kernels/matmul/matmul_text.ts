@@ -1,14 +1,11 @@
 /** The parts that both forms of the matmul's text share. */
 
 import type { WgslPart } from "../kernel.ts";
-import weightF16 from "../shared/weight_f16.wgsl" with { type: "text" };
-import weightF32 from "../shared/weight_f32.wgsl" with { type: "text" };
-import weightQ8 from "../shared/weight_q8_0.wgsl" with { type: "text" };
-import type { Weight } from "../weight.ts";
+import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 
 /** What is decided when the text is made. */
 export interface MatmulForm {
-  weight: Weight["type"];
+  weight: WeightTypeName;
   /** `nt`: y = x · Wᵀ. `nn`: y = x · W. */
   orientation: "nt" | "nn";
   /** f16: both operands are rounded to f16, ±65,504 at most, before they are multiplied; sums stay f32. */
@@ -18,19 +15,13 @@ export interface MatmulForm {
 /** The largest finite f16: a larger operand would become infinite, and its product with 0 not a number. */
 const MAX_F16 = "65504.0";
 
-const WEIGHT_PARTS: Record<Weight["type"], WgslPart> = {
-  f32: { file: "weight_f32.wgsl", text: weightF32 },
-  f16: { file: "weight_f16.wgsl", text: weightF16 },
-  q8_0: { file: "weight_q8_0.wgsl", text: weightQ8 },
-};
-
 /** The weight's reader and bindings, then every other binding in the order of the kernel's operands. */
 export function matmulParts(form: MatmulForm): WgslPart[] {
-  const first = form.weight === "q8_0" ? 3 : 2;
+  const { planes, wgsl } = WEIGHT_TYPES[form.weight], first = 1 + planes.length;
   const round = form.compute === "f16"
     ? `quantizeToF16(clamp(v, vec4<f32>(-${MAX_F16}), vec4<f32>(${MAX_F16})))`
     : "v";
-  return [WEIGHT_PARTS[form.weight], {
+  return [wgsl, {
     file: "matmul_text.ts",
     text: `
 struct Params {

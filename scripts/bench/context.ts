@@ -4,8 +4,9 @@ import { ServiceError } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
-import { Allocator, type DType, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
-import type { Weight, WeightType } from "../../kernels/weight.ts";
+import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
+import { WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 import type { ModelShape } from "../../trainer/model/model_shape.ts";
 import type { Report } from "./report.ts";
 import { type StepSizes, stepSizes } from "./step_sizes.ts";
@@ -117,20 +118,19 @@ export function productCompute({ facts }: Pick<Gpu, "facts">, orientation: "nt" 
   return orientation === "nt" && has_f16 ? "f16" : "f32";
 }
 
-/** Normal numbers, or bytes of them, repeated: constant data would let a GPU run at a higher clock. */
+/** Normal numbers, repeated: constant data would let a GPU run at a higher clock. */
 const rng = new Rng(rngKey(1, "bench"));
-const PATTERN = Float64Array.from({ length: 1 << 16 }, () => rng.normal());
-const PATTERNS: Readonly<Record<"f32" | "f16" | "i8", Uint8Array>> = {
-  f32: new Uint8Array(Float32Array.from(PATTERN).buffer),
-  f16: new Uint8Array(Float16Array.from(PATTERN).buffer),
-  i8: new Uint8Array(Int8Array.from(PATTERN, (value) => Math.max(-127, Math.min(127, 40 * value))).buffer),
+const PATTERN = Float32Array.from({ length: 1 << 16 }, () => rng.normal());
+const PATTERNS: Readonly<Record<"f32" | "f16", Uint8Array>> = {
+  f32: new Uint8Array(PATTERN.buffer),
+  f16: new Uint8Array(new Float16Array(PATTERN).buffer),
 };
 
 /** A tensor of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
 export function randomTensor(
   allocator: Allocator,
   shape: readonly number[],
-  dtype: Exclude<DType, "u32"> = "f32",
+  dtype: "f32" | "f16" = "f32",
 ): Tensor {
   const tensor = allocator.create("bench", shape, dtype), pattern = PATTERNS[dtype];
   const bytes = tensorBytes(shape, dtype);
@@ -142,19 +142,22 @@ export function randomTensor(
   return tensor;
 }
 
-/** A random matrix in a weight's form. */
+/** A matrix of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
 export function randomWeight(
   allocator: Allocator,
-  type: WeightType,
+  type: WeightTypeName,
   [rows, columns]: readonly [number, number],
 ): Weight {
-  const shape = [rows, columns] as const;
-  if (type !== "q8_0") return { type, values: randomTensor(allocator, shape, type), shape };
-  const values = randomTensor(allocator, shape, "i8");
-  return { type, values, scales: randomTensor(allocator, [rows, columns / 32]), shape };
-}
-
-/** A weight's tensors. */
-export function weightTensors(weight: Weight): Tensor[] {
-  return weight.type === "q8_0" ? [weight.values, weight.scales] : [weight.values];
+  const weight = createWeight(allocator, "bench", { type, shape: [rows, columns] });
+  const { block_values, block_bytes, encode } = WEIGHT_TYPES[type];
+  const pattern = encode(PATTERN),
+    step = PATTERN.length / block_values,
+    blocks = rows * columns / block_values;
+  for (let block = 0; block < blocks; block += step) {
+    const count = Math.min(step, blocks - block);
+    writeWeight(allocator, weight, pattern.subarray(0, count * block_bytes), block);
+    // Without a submit the driver keeps every piece.
+    if (block / step % 64 === 0) allocator.device.queue.submit([]);
+  }
+  return weight;
 }

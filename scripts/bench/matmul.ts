@@ -3,20 +3,14 @@
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
 import { type Tensor, tensorBytes } from "../../kernels/tensor.ts";
-import type { Weight, WeightType } from "../../kernels/weight.ts";
+import { type Weight, weightTensors } from "../../kernels/weight.ts";
+import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
+import { rowMultiple } from "../../kernels/weights/weight_type.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
-import {
-  type KernelBench,
-  orSkip,
-  productCompute,
-  randomTensor,
-  randomWeight,
-  weightTensors,
-} from "./context.ts";
+import { type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
-const WEIGHT_TYPES: readonly WeightType[] = ["f32", "f16", "q8_0"];
 /** A decode step has few rows, a micro-batch many; the backward pass (`nn`) runs in training alone. */
 const DECODE_ROWS = [1, 8, 32], TRAINING_ROWS = [256, 1024], GPU_TRAINING_ROWS = [...TRAINING_ROWS, 4096];
 const QUICK_ROWS = [8];
@@ -48,11 +42,12 @@ export function modelMatrices(shape: ModelShape): Matrix[] {
   return [...found.values()];
 }
 
-/** Every matrix in every type: forward (`nt`) for few rows and many, backward (`nn`) for many. */
+/** Every matrix in every type that its rows are whole blocks of: forward (`nt`) for few rows and many, backward (`nn`) for many. */
 export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<void> {
   const matrices = modelMatrices(bench.shape).slice(0, bench.quick ? 1 : undefined);
   for (const matrix of matrices) {
-    for (const type of WEIGHT_TYPES) {
+    for (const type of WEIGHT_TYPE_NAMES) {
+      if (matrix.in_width % rowMultiple(WEIGHT_TYPES[type]) !== 0) continue;
       const weights: Weight[] = [];
       await orSkip(bench, ["matmul", `${matrix.name} ${type}`], async () => {
         createCopies(bench, weights, { matrix, type });
@@ -68,7 +63,7 @@ export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<voi
 function createCopies(
   { allocator }: KernelBench,
   weights: Weight[],
-  { matrix, type }: { matrix: Matrix; type: WeightType },
+  { matrix, type }: { matrix: Matrix; type: WeightTypeName },
 ): void {
   do weights.push(randomWeight(allocator, type, [matrix.out_width, matrix.in_width])); while (
     weights.length < matrix.count && (weights.length + 1) * weightBytes(weights[0]!) <= COPIES_BYTES

@@ -1,6 +1,7 @@
 /** The tensor types of GGUF files: how many values a block holds and how many bytes it takes. */
 
 import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import type { WeightTypeName } from "../../kernels/weights/table.ts";
 
 /** What `decodeTensor` turns into floats. */
 export type DecodedType = typeof BUILT_TENSOR_TYPES[number];
@@ -64,6 +65,11 @@ export function ggmlTypeById(id: number): GgmlType | null {
 /** The type of a name such as `Q8_0`. */
 export function ggmlType(name: DecodedType): GgmlType {
   return BY_NAME.get(name)!;
+}
+
+/** The type's name in the table of weights, which has every one that is decoded. */
+export function weightTypeName(name: DecodedType): WeightTypeName {
+  return name.toLowerCase() as Lowercase<DecodedType>;
 }
 
 /** Whether the values of a type can be read. */

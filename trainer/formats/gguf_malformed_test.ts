@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
+import { isDecodedType } from "./ggml_types.ts";
 import { openGguf } from "./gguf.ts";
 import {
   type GgufMetadata,
@@ -292,7 +293,7 @@ Deno.test({
           using file = await openGguf(path);
           for (const { name, offset, bytes: length, type } of file.tensors.values()) {
             assert.ok(offset + length <= mutant.length);
-            if (!["F32", "F16", "BF16", "Q8_0"].includes(type)) continue;
+            if (!isDecodedType(type)) continue;
             assert.equal((await file.readTensor(name)).length, length);
             await file.readFloats(name);
           }

@@ -104,7 +104,7 @@ Deno.test({
     inDirectory(async (directory) => {
       const path = `${directory}/all.gguf`;
       const tensors = BUILT_TENSOR_TYPES.map((type, i) =>
-        tensorOf(`t${type}`, type, [[3, 64], [7, 1, 32], [32], [2, 96]][i]!)
+        tensorOf(`t${type}`, type, [[3, 256], [7, 1, 512], [256], [2, 768]][i % 4]!)
       );
       await writeGguf(path, { metadata: SAMPLE, tensors });
       for (const version of [3, 2]) {
@@ -121,12 +121,12 @@ Deno.test({
           assert.deepEqual(facts, { name, type, shape, bytes: whole!.length });
           assert.equal(offset % 32, 0);
           assert.deepEqual(await file.readTensor(name), whole);
-          const pieces = await Array.fromAsync(file.readTensorPieces(name, 100));
-          assert.ok(pieces.length > 0 && pieces.every((piece) => piece.length <= 100));
+          const pieces = await Array.fromAsync(file.readTensorPieces(name, 210));
+          assert.ok(pieces.length > 0 && pieces.every((piece) => piece.length <= 210));
           assert.deepEqual(new Uint8Array(await new Blob(pieces).arrayBuffer()), whole);
         }
         const both = await Promise.all(tensors.map(({ name }) => file.readFloats(name)));
-        assert.deepEqual(both.map((values) => values.length), [192, 224, 32, 192]);
+        assert.deepEqual(both.map((values) => values.length), [768, 3584, 256, 1536, 768, 3584, 256, 1536]);
       }
     }),
 });
@@ -136,20 +136,23 @@ Deno.test({
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
-      const path = `${directory}/q4.gguf`;
-      // 34 bytes of Q8_0 for a row of 32 are also room for one block of Q4_0 (18 bytes).
+      const path = `${directory}/q5.gguf`;
+      // 34 bytes of Q8_0 for a row of 32 are also room for one block of Q5_0 (22 bytes).
       const pieces = await Array.fromAsync(
         encodeGguf({ metadata: new Map(), tensors: [tensorOf("w", "Q8_0", [1, 32])] }),
       );
       const bytes = new Uint8Array(await new Blob(pieces as Uint8Array<ArrayBuffer>[]).arrayBuffer());
       const type_at = 24 + 8 + 1 + 4 + 16;
       assert.equal(bytes[type_at], 8);
-      bytes[type_at] = 2;
+      bytes[type_at] = 6;
       await Deno.writeFile(path, bytes);
       using file = await openGguf(path);
-      assert.equal(file.tensor("w").type, "Q4_0");
-      assert.equal(file.tensor("w").bytes, 18);
-      await assert.rejects(file.readTensor("w"), /w is of type Q4_0; only F32, F16, BF16, Q8_0 can be read/);
+      assert.equal(file.tensor("w").type, "Q5_0");
+      assert.equal(file.tensor("w").bytes, 22);
+      await assert.rejects(
+        file.readTensor("w"),
+        /w is of type Q5_0; only F32, F16, BF16, Q4_0, Q8_0, Q4_K, Q5_K, Q6_K can be read/,
+      );
     }),
 });
 

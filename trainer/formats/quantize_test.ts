@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
+import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import {
   bfloat16FromFloat32,
   float16FromFloat32,
   float32FromBfloat16,
   float32FromFloat16,
-} from "./float16.ts";
+} from "../../core/float16.ts";
+import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES } from "../../kernels/weights/table.ts";
+import { ggmlType, weightTypeName } from "./ggml_types.ts";
 import { openGguf } from "./gguf.ts";
 import { decodeTensor, encodeTensor } from "./quantize.ts";
 
@@ -23,6 +26,14 @@ Deno.test("Q8_0 of the F16 values has the bytes of the file that llama.cpp's qua
     compared++;
   }
   assert.equal(compared, 30);
+});
+
+Deno.test("the types of this build are the table's, with the blocks that GGUF gives them", () => {
+  assert.deepEqual(BUILT_TENSOR_TYPES.map(weightTypeName), WEIGHT_TYPE_NAMES);
+  for (const name of BUILT_TENSOR_TYPES) {
+    const { block_values, block_bytes } = ggmlType(name), type = WEIGHT_TYPES[weightTypeName(name)];
+    assert.deepEqual([type.block_values, type.block_bytes], [block_values, block_bytes], name);
+  }
 });
 
 Deno.test("a Q8_0 block is its scale times its bytes", () => {
@@ -85,10 +96,10 @@ Deno.test("bfloat16 is the upper half of a float, rounded to even", () => {
 Deno.test("decoding reads bytes that lie askew in their buffer", () => {
   fc.assert(
     fc.property(
-      fc.float32Array({ minLength: 32, maxLength: 32, noNaN: true }),
+      fc.float32Array({ minLength: 256, maxLength: 256, noNaN: true, noDefaultInfinity: true }),
       fc.nat(7),
       (values, shift) => {
-        for (const type of ["F32", "F16", "BF16", "Q8_0"] as const) {
+        for (const type of BUILT_TENSOR_TYPES) {
           const bytes = encodeTensor(type, values), askew = new Uint8Array(bytes.length + shift);
           askew.set(bytes, shift);
           assert.deepEqual(decodeTensor(type, askew.subarray(shift)), decodeTensor(type, bytes));

@@ -2,7 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
-import { alignedBytes } from "./float16.ts";
+import { alignedBytes } from "../../core/float16.ts";
 import { duplicateKey } from "./json_keys.ts";
 import { openRegularFile } from "../../core/files.ts";
 import { formatError } from "./model_file.ts";

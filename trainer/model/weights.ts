@@ -2,10 +2,9 @@
 
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
-import { Q8_0_BLOCK, type Weight } from "../../kernels/weight.ts";
-import { float16FromFloat32, float32FromFloat16 } from "../formats/float16.ts";
+import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
+import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import { decodeTensor } from "../formats/quantize.ts";
 import type { ModelShape } from "./model_shape.ts";
 
 export interface LayerWeights {
@@ -26,8 +25,6 @@ export interface ModelWeights {
   output: Weight;
 }
 
-/** Bytes of a Q8_0 block in the file: an f16 scale, then 32 signed bytes. */
-const Q8_0_FILE_BLOCK = 34;
 const PIECE_BYTES = 16 << 20;
 
 /** Uploads every tensor that the shape names, a piece at a time. */
@@ -66,52 +63,15 @@ export async function loadWeights(
   };
 }
 
-/** F32, F16 and Q8_0 keep their type; BF16 becomes F16 where no value is lost, else F32. */
+/** A matrix in the type that it has in the file. */
 async function loadWeight(allocator: Allocator, file: GgufFile, name: string): Promise<Weight> {
-  const type = file.tensorType(name);
+  const type = file.tensorType(name), { block_bytes } = ggmlType(type);
   const shape = file.tensor(name).shape as readonly [number, number];
-  if (type === "Q8_0") return await loadQ8(allocator, file, name, shape);
-  if (type === "BF16") {
-    const values = decodeTensor("BF16", await file.readTensor(name));
-    const halves = float16FromFloat32(values);
-    if (float32FromFloat16(halves).every((value, i) => value === values[i])) {
-      const tensor = allocator.create("weights", shape, "f16");
-      allocator.write(tensor, halves);
-      return { type: "f16", values: tensor, shape };
-    }
-    return { type: "f32", values: allocator.upload("weights", shape, values), shape };
-  }
-  const dtype = type === "F16" ? "f16" : "f32";
-  const tensor = allocator.create("weights", shape, dtype);
-  let at = 0;
-  for await (const piece of file.readTensorPieces(name, PIECE_BYTES)) {
-    allocator.write(tensor, piece, at);
-    at += piece.length;
-  }
-  return { type: dtype, values: tensor, shape };
-}
-
-/** The file's blocks of 34 bytes taken apart into aligned planes. */
-async function loadQ8(
-  allocator: Allocator,
-  file: GgufFile,
-  name: string,
-  shape: readonly [number, number],
-): Promise<Weight> {
-  const values = allocator.create("weights", shape, "i8");
-  const scales = allocator.create("weights", [shape[0], shape[1] / Q8_0_BLOCK]);
+  const weight = createWeight(allocator, "weights", { type: weightTypeName(type), shape });
   let block = 0;
   for await (const piece of file.readTensorPieces(name, PIECE_BYTES)) {
-    const blocks = piece.length / Q8_0_FILE_BLOCK;
-    const bytes = new Uint8Array(blocks * Q8_0_BLOCK), halves = new Uint8Array(2 * blocks);
-    for (let i = 0; i < blocks; i++) {
-      const at = i * Q8_0_FILE_BLOCK;
-      halves.set(piece.subarray(at, at + 2), 2 * i);
-      bytes.set(piece.subarray(at + 2, at + Q8_0_FILE_BLOCK), i * Q8_0_BLOCK);
-    }
-    allocator.write(values, bytes, block * Q8_0_BLOCK);
-    allocator.write(scales, float32FromFloat16(halves), 4 * block);
-    block += blocks;
+    writeWeight(allocator, weight, piece, block);
+    block += piece.length / block_bytes;
   }
-  return { type: "q8_0", values, scales, shape };
+  return weight;
 }

@@ -1,0 +1,15 @@
+/** Half precision. */
+
+import { float16FromFloat32, float32FromFloat16 } from "../../core/float16.ts";
+import wgsl from "./f16.wgsl" with { type: "text" };
+import type { WeightType } from "./weight_type.ts";
+
+export const f16: WeightType = {
+  block_values: 1,
+  block_bytes: 2,
+  planes: [{ name: "values", dtype: "f16", block_elements: 1 }],
+  repack: (bytes) => [bytes],
+  decode: float32FromFloat16,
+  encode: float16FromFloat32,
+  wgsl: { file: "weights/f16.wgsl", text: wgsl },
+};

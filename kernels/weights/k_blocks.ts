@@ -1,0 +1,140 @@
+/**
+ * What Q4_K and Q5_K share: blocks of 256 values in 8 parts of 32, `w = d·scale·q − d_min·min`. A block begins with d
+ * and d_min in half precision and 12 bytes that hold 6 bits of each part's scale and min.
+ */
+
+import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
+import { clampRound, halfAbove, ratio } from "./rounding.ts";
+import type { WeightType } from "./weight_type.ts";
+
+const K_VALUES = 256;
+const PART = 32, PAIRS = 4;
+
+/** Words of a block's head in a file: d with d_min, then the packed scales and mins. */
+const HEAD_WORDS = 4;
+
+/** Words of a block's scales on the device: d, d_min, and one for each pair of parts. */
+const SCALE_WORDS = 2 + PAIRS;
+
+/**
+ * The words (scale, min, scale, min) of each pair of parts, one byte each, out of a block's 12 bytes, written to
+ * `to[at …]`. Of the 12 bytes 0 … 3 have the scales of parts 0 … 3 in their low 6 bits, 4 … 7 their mins; 8 … 11 have
+ * the low 4 bits of parts 4 … 7, scale below and min above; the upper 2 bits of bytes 0 … 7 are those parts' rest.
+ *
+ * @source ggml's `get_scale_min_k4`.
+ */
+function unpackFactors(packed: Uint32Array, from: number, to: Uint32Array, at: number): void {
+  const a = packed[from]!, b = packed[from + 1]!, c = packed[from + 2]!;
+  const scales = [a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | (a >>> 2 & 0x30303030)];
+  const mins = [b & 0x3f3f3f3f, (c >>> 4 & 0x0f0f0f0f) | (b >>> 2 & 0x30303030)];
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const shift = 16 * (pair & 1), scale = scales[pair >> 1]! >>> shift, min = mins[pair >> 1]! >>> shift;
+    to[at + pair] = (scale & 255) | (min & 255) << 8 | (scale & 0xff00) << 8 | (min & 0xff00) << 16;
+  }
+}
+
+/** The planes of blocks whose head is followed by `rest_words`, which are kept as they lie. */
+function repackK(bytes: Uint8Array, rest_words: number): [Uint32Array, Uint32Array] {
+  const aligned = alignedBytes(bytes, 4), words = HEAD_WORDS + rest_words;
+  const from = new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
+  const blocks = from.length / words;
+  const values = new Uint32Array(blocks * rest_words), scales = new Uint32Array(blocks * SCALE_WORDS);
+  const halves = new Uint32Array(blocks);
+  for (let block = 0, to = 0; block < blocks; block++) {
+    let at = block * words;
+    halves[block] = from[at]!;
+    unpackFactors(from, at + 1, scales, block * SCALE_WORDS + 2);
+    at += HEAD_WORDS;
+    for (const end = to + rest_words; to < end;) values[to++] = from[at++]!;
+  }
+  // Half precision is widened here: d is often subnormal, and a device may take such numbers for 0.
+  const widened = new Uint32Array(float32FromFloat16(new Uint8Array(halves.buffer)).buffer);
+  for (let block = 0; block < blocks; block++) {
+    scales[block * SCALE_WORDS] = widened[2 * block]!;
+    scales[block * SCALE_WORDS + 1] = widened[2 * block + 1]!;
+  }
+  return [values, scales];
+}
+
+/** The values of repacked blocks. `quant(rest, part, i)` is q of element i of a part, out of a block's bytes. */
+function decodeK(
+  [words, scales]: readonly [Uint32Array, Uint32Array],
+  quant: (rest: Uint8Array, part: number, i: number) => number,
+): Float32Array<ArrayBuffer> {
+  const blocks = scales.length / SCALE_WORDS, values = new Float32Array(blocks * K_VALUES);
+  const block_bytes = words.byteLength / blocks, factors = new Uint8Array(scales.buffer);
+  const floats = new Float32Array(scales.buffer);
+  for (let block = 0, to = 0; block < blocks; block++) {
+    const at = block * SCALE_WORDS, rest = new Uint8Array(words.buffer, block * block_bytes, block_bytes);
+    for (let part = 0; part < K_VALUES / PART; part++) {
+      const factor = 4 * (at + 2) + 2 * part;
+      const scale = floats[at]! * factors[factor]!, min = floats[at + 1]! * factors[factor + 1]!;
+      // Products have at most 22 bits, so only the difference is rounded, as in single precision.
+      for (let i = 0; i < PART; i++) values[to++] = scale * quant(rest, part, i) - min;
+    }
+  }
+  return values;
+}
+
+/** Whole numbers of a part with what scales them: `x ≈ scale·q − min`. */
+interface PartScale {
+  scale: number;
+  min: number;
+}
+
+/** Blocks of 4 or 5 bits: head, highest bits when there are 5, low bits. */
+function encodeK(values: Float32Array, bits: 4 | 5): Uint8Array<ArrayBuffer> {
+  const largest = 2 ** bits - 1, low_at = bits === 5 ? 48 : 16, block_bytes = low_at + 128;
+  const bytes = new Uint8Array(values.length / K_VALUES * block_bytes), view = new DataView(bytes.buffer);
+  for (let from = 0, to = 0; from < values.length; from += K_VALUES, to += block_bytes) {
+    const parts = Array.from({ length: 8 }, (_, p): PartScale => {
+      const part = values.subarray(from + 32 * p, from + 32 * (p + 1)), min = Math.max(0, -Math.min(...part));
+      return { scale: (Math.max(0, ...part) + min) / largest, min };
+    });
+    const d = halfAbove(Math.max(...parts.map(({ scale }) => scale)) / 63);
+    const d_min = halfAbove(Math.max(...parts.map(({ min }) => min)) / 63);
+    view.setFloat16(to, d, true);
+    view.setFloat16(to + 2, d_min, true);
+    parts.forEach((part, p) => {
+      const scale = clampRound(ratio(part.scale, d), 0, 63), min = clampRound(ratio(part.min, d_min), 0, 63);
+      packFactors(bytes.subarray(to + 4, to + 16), p, [scale, min]);
+      for (let i = 0; i < 32; i++) {
+        const q = clampRound(ratio(values[from + 32 * p + i]! + d_min * min, d * scale), 0, largest);
+        bytes[to + low_at + 32 * (p >> 1) + i]! |= (q & 15) << 4 * (p & 1);
+        if (bits === 5) bytes[to + 16 + i]! |= q >> 4 << p;
+      }
+    });
+  }
+  return bytes;
+}
+
+/** Writes 6 bits of a part's scale and min into a block's 12 bytes of zeros, in any order of parts. */
+function packFactors(packed: Uint8Array, part: number, [scale, min]: readonly [number, number]): void {
+  if (part < 4) {
+    packed[part]! |= scale;
+    packed[part + 4]! |= min;
+  } else {
+    packed[part + 4]! |= (scale & 15) | (min & 15) << 4;
+    packed[part - 4]! |= scale >> 4 << 6;
+    packed[part]! |= min >> 4 << 6;
+  }
+}
+
+/** A type whose q have so many bits; `quant(rest, part, i)` is q of element i of a part, out of the bytes behind the head. */
+export function kBlocks(
+  bits: 4 | 5,
+  quant: (rest: Uint8Array, part: number, i: number) => number,
+): Omit<WeightType, "wgsl"> {
+  const rest_words = K_VALUES * bits / 32;
+  return {
+    block_values: K_VALUES,
+    block_bytes: 4 * (HEAD_WORDS + rest_words),
+    planes: [
+      { name: "values", dtype: "u32", block_elements: rest_words },
+      { name: "scales", dtype: "u32", block_elements: SCALE_WORDS },
+    ],
+    repack: (bytes) => repackK(bytes, rest_words),
+    decode: (bytes) => decodeK(repackK(bytes, rest_words), quant),
+    encode: (values) => encodeK(values, bits),
+  };
+}

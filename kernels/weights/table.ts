@@ -1,0 +1,27 @@
+/** Every type in which a matrix of weights can lie on the device, by its name in GGUF files in lower case. */
+
+import { bf16 } from "./bf16.ts";
+import { f16 } from "./f16.ts";
+import { f32 } from "./f32.ts";
+import { q4_0 } from "./q4_0.ts";
+import { q4_k } from "./q4_k.ts";
+import { q5_k } from "./q5_k.ts";
+import { q6_k } from "./q6_k.ts";
+import { q8_0 } from "./q8_0.ts";
+import type { WeightType } from "./weight_type.ts";
+
+export const WEIGHT_TYPES = {
+  f32,
+  f16,
+  bf16,
+  q4_0,
+  q8_0,
+  q4_k,
+  q5_k,
+  q6_k,
+} satisfies Record<string, WeightType>;
+
+export type WeightTypeName = keyof typeof WEIGHT_TYPES;
+
+/** The names of the table, in its order. */
+export const WEIGHT_TYPE_NAMES = Object.keys(WEIGHT_TYPES) as readonly WeightTypeName[];

@@ -1,0 +1,49 @@
+/** What a type of weights declares; `table.ts` lists the types. */
+
+import type { WgslPart } from "../kernel.ts";
+import { bytesOf, type DType } from "../tensor.ts";
+
+/** The numbers themselves, or what scales them. */
+export type PlaneName = "values" | "scales";
+
+/** An array on the device into which blocks are taken apart, so that shaders read whole words. */
+export interface Plane {
+  readonly name: PlaneName;
+  readonly dtype: DType;
+  /** Elements of a block. */
+  readonly block_elements: number;
+}
+
+/**
+ * How a matrix is stored, row by row in blocks. In files a block is `block_bytes` long; on the device its parts lie in
+ * planes. Whoever reads a type takes it from the table, so that a type is its file and a line there.
+ */
+export interface WeightType {
+  readonly block_values: number;
+  readonly block_bytes: number;
+  /** In the order of the shader's bindings, which start at 1. */
+  readonly planes: readonly Plane[];
+  /** Whole blocks of a file, as the bytes of each plane. */
+  repack(bytes: Uint8Array): readonly ArrayBufferView[];
+  /** Whole blocks of a file, as the values that they stand for: the bits that the shader reads, and ggml. */
+  decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
+  /** Whole blocks of values as near as the type comes to them, as a file holds them. */
+  encode(values: Float32Array): Uint8Array<ArrayBuffer>;
+  /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
+  readonly wgsl: WgslPart;
+}
+
+/** Values of which a row must be a multiple, so that rows start at whole blocks and whole words. */
+export function rowMultiple({ block_values, planes }: WeightType): number {
+  const blocks = planes.map(({ dtype, block_elements }) => 4 / bytesOf(dtype) / block_elements);
+  return block_values * Math.max(1, ...blocks);
+}
+
+/** The shape of a plane of a matrix `[rows, columns]`. */
+export function planeShape(
+  { block_values }: WeightType,
+  { block_elements }: Plane,
+  [rows, columns]: readonly [number, number],
+): [number, number] {
+  return [rows, columns / block_values * block_elements];
+}

@@ -6,7 +6,7 @@ import type { TrainingSample } from "../../trainer/engine/protocol.ts";
 import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
 import type { GreedyRun } from "../llama_cpp.ts";
 
-/** llama.cpp rounds activations to f16 on such files, so that a lead below this may turn. */
+/** llama.cpp rounds activations to f16 for products with weights of f16, so that a lead below this may turn. */
 const NEAR_TIE = 3e-2;
 const STEPS = 6;
 
@@ -33,10 +33,18 @@ export async function trainAdapter(
   await client.call("adapter_save", { adapter: "trained", path, peft_dir: null });
 }
 
+/** What is followed; `near_tie` is the lead of a logit below which the choices may differ. */
+export interface Followed {
+  adapter: string | null;
+  prompt: number[];
+  run: GreedyRun;
+  near_tie?: number;
+}
+
 /** Decodes beside llama.cpp's run: at a near tie both go on with its choice. The number of tokens that differed. */
 export async function followRun(
   engine: TestedEngine,
-  { adapter, prompt, run }: { adapter: string | null; prompt: number[]; run: GreedyRun },
+  { adapter, prompt, run, near_tie = NEAR_TIE }: Followed,
 ): Promise<number> {
   const { client } = engine, sequence = client.newSequence();
   await client.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
@@ -48,7 +56,7 @@ export async function followRun(
     if (same < 0) break;
     at += same;
     const choice = run.tokens[at]!, margin = run.margins[at]!;
-    ok(margin <= NEAR_TIE, `token ${at} is ${tokens[same]}, llama.cpp's ${choice} leads by ${margin}`);
+    ok(margin <= near_tie, `token ${at} is ${tokens[same]}, llama.cpp's ${choice} leads by ${margin}`);
     await client.call("sequence_truncate", { sequence, length: prompt.length + at });
     await client.call("sequence_extend", { sequence, tokens: [choice] });
     at++;

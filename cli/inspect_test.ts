@@ -55,10 +55,10 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
       /the architecture mamba is not in this build, which has llama, qwen2, qwen3/,
     ],
     [
-      // Behind the name: the number of dimensions, two of them, and the type; 2 is Q4_0, which takes less room.
+      // Behind the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
       (bytes) =>
-        bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 2,
-      /blk\.1\.ffn_up\.weight is of type Q4_0; only .* can be read. Convert the model/,
+        bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 6,
+      /blk\.1\.ffn_up\.weight is of type Q5_0; only .* can be read. Convert the model/,
     ],
     [
       (bytes) => placesOf(bytes, "tokenizer.ggml.tokens").forEach((at) => bytes[at] = 88),

@@ -1,14 +1,14 @@
 /**
  * Writes a random `qwen3` model of a given shape, for benches on real sizes and for tests: it knows nothing.
  *
- *   deno task make-model --shape 0.5b --out model.gguf [--type f16|q8_0|f32] [--seed 1]
+ *   deno task make-model --shape 0.5b --out model.gguf [--type f16|q8_0|q4_k|...] [--seed 1]
  */
 
 import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
 import { rngKey } from "../core/random.ts";
 import { fixturePath } from "../tests/fixture.ts";
-import type { DecodedType } from "../trainer/formats/ggml_types.ts";
+import { type DecodedType, ggmlType } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { type GgufTensorSource, writeGguf } from "../trainer/formats/gguf_writer.ts";
@@ -53,14 +53,19 @@ export const SHAPES: Readonly<Record<string, ModelSize>> = {
 const TYPES: Readonly<Record<string, { type: DecodedType; file_type: number }>> = {
   f32: { type: "F32", file_type: 0 },
   f16: { type: "F16", file_type: 1 },
+  bf16: { type: "BF16", file_type: 32 },
+  q4_0: { type: "Q4_0", file_type: 2 },
   q8_0: { type: "Q8_0", file_type: 7 },
+  q4_k: { type: "Q4_K", file_type: 14 },
+  q5_k: { type: "Q5_K", file_type: 16 },
+  q6_k: { type: "Q6_K", file_type: 18 },
 };
 
 export interface MakeModelOptions {
   /** A key of {@link SHAPES}. */
   shape: string;
   path: string;
-  /** `f32`, `f16` or `q8_0`. */
+  /** A key of the types above. */
   type: string;
   seed: number;
 }
@@ -181,6 +186,14 @@ export async function makeModel({ shape, path, type, seed }: MakeModelOptions): 
     const choices = Object.keys(known).join(", ");
     throw new ServiceError("config_invalid", `Cannot make a model of ${what} ${given}: there are ${choices}`);
   }
+  const { block_values } = ggmlType(stored.type), rows_of = [size.width, size.heads * size.head_width];
+  const askew = [...rows_of, size.feed_forward].find((length) => length % block_values !== 0);
+  if (askew !== undefined) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot make a model of shape ${shape} and type ${type}: rows of ${askew} are no blocks of ${block_values}`,
+    );
+  }
   if (!Number.isSafeInteger(seed) || seed < 0) {
     throw new ServiceError(
       "config_invalid",
@@ -204,7 +217,9 @@ if (import.meta.main) {
     },
   });
   if (!values.out) {
-    console.error("Usage: deno task make-model --shape 0.5b --out <file> [--type f16|q8_0|f32] [--seed 1]");
+    console.error(
+      "Usage: deno task make-model --shape 0.5b --out <file> [--type f16|q8_0|q4_k|...] [--seed 1]",
+    );
     Deno.exit(2);
   }
   try {

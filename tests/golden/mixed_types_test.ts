@@ -13,7 +13,7 @@ import { followRun } from "./follow_llama_cpp.ts";
 import { openEngine, readGolden, sample } from "./golden.ts";
 
 /** llama.cpp rounds activations to 8 bits for its products with such weights, so that a lead below this may turn. */
-const NEAR_TIE = 0.5;
+const NEAR_TIE = 0.2;
 const NEW_TOKENS = 100;
 
 /** As in a file of Q4_K_M, where the table and some projections have more bits; and two other types besides. */

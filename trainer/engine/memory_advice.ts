@@ -8,7 +8,7 @@ const ADAPTER = "lower lora.rank, or name fewer lora.targets";
 
 /** By the component under which memory is allocated. */
 const ADVICE: Readonly<Record<string, string>> = {
-  weights: "take a smaller model, or a file with smaller weights such as Q8_0",
+  weights: "take a smaller model, or a file with smaller weights such as Q4_K",
   kv: `${SEQUENCES}, or set model.kv = "f16"`,
   sampler: SEQUENCES,
   activations: "lower training.micro_batch_tokens, and training.ctx, which bounds it from below",

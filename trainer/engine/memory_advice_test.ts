@@ -14,7 +14,7 @@ Deno.test("a device without memory names its largest posts, and for each the key
     message,
     "Cannot go on: the device has no more memory (kv 3.00 GiB, weights 1.00 GiB, loss 0.25 GiB). " +
       "For kv: lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens, " +
-      'or set model.kv = "f16". For weights: take a smaller model, or a file with smaller weights such as Q8_0',
+      'or set model.kv = "f16". For weights: take a smaller model, or a file with smaller weights such as Q4_K',
   );
   assert.equal(outOfMemory("go on", {}).message, "Cannot go on: the device has no more memory");
 });
@@ -29,7 +29,7 @@ Deno.test("a refused allocation names the keys of its component, once", () => {
     loss: /training\.loss_chunk_rows/,
     optimizer: /lora\.rank.*lora\.targets/,
     adapters: /lora\.rank.*lora\.targets/,
-    weights: /Q8_0/,
+    weights: /Q4_K/,
   };
   for (const [component, expected] of Object.entries(keys)) {
     const advised = withAdvice(refused(component)) as ServiceError;

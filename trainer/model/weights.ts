@@ -27,22 +27,24 @@ export interface ModelWeights {
 
 const PIECE_BYTES = 16 << 20;
 
-/** Uploads every tensor that the shape names, a piece at a time. */
+/** Uploads every tensor that the shape names, at most `piece_bytes` (a multiple of 4) or a block at a time. */
 export async function loadWeights(
   allocator: Allocator,
   file: GgufFile,
   shape: ModelShape,
+  piece_bytes = PIECE_BYTES,
 ): Promise<ModelWeights> {
+  const matrix = (name: string) => loadWeight(allocator, file, name, piece_bytes);
   const vector = async (name: string) => {
     const values = await file.readFloats(name);
     return allocator.upload("weights", [values.length], values);
   };
-  const embedding = await loadWeight(allocator, file, "token_embd.weight");
+  const embedding = await matrix("token_embd.weight");
   const layers: LayerWeights[] = [];
   for (const [i, { qk_norm, biases }] of shape.layers.entries()) {
     const linears: Partial<Record<LoraTarget, Weight>> = {};
     for (const target of LORA_TARGETS) {
-      linears[target] = await loadWeight(allocator, file, `blk.${i}.${GGUF_NAMES[target]}.weight`);
+      linears[target] = await matrix(`blk.${i}.${GGUF_NAMES[target]}.weight`);
     }
     const added: LayerWeights["biases"] = {};
     for (const target of biases) added[target] = await vector(`blk.${i}.${GGUF_NAMES[target]}.bias`);
@@ -59,17 +61,22 @@ export async function loadWeights(
     embedding,
     layers,
     output_norm: await vector("output_norm.weight"),
-    output: shape.tied ? embedding : await loadWeight(allocator, file, "output.weight"),
+    output: shape.tied ? embedding : await matrix("output.weight"),
   };
 }
 
 /** A matrix in the type that it has in the file. */
-async function loadWeight(allocator: Allocator, file: GgufFile, name: string): Promise<Weight> {
+async function loadWeight(
+  allocator: Allocator,
+  file: GgufFile,
+  name: string,
+  piece_bytes: number,
+): Promise<Weight> {
   const type = file.tensorType(name), { block_bytes } = ggmlType(type);
   const shape = file.tensor(name).shape as readonly [number, number];
   const weight = createWeight(allocator, "weights", { type: weightTypeName(type), shape });
   let block = 0;
-  for await (const piece of file.readTensorPieces(name, PIECE_BYTES)) {
+  for await (const piece of file.readTensorPieces(name, piece_bytes)) {
     writeWeight(allocator, weight, piece, block);
     block += piece.length / block_bytes;
   }

@@ -44,7 +44,7 @@ gpuTest(
       });
       await writeGguf(path, { metadata: new Map(), tensors });
       using file = await openGguf(path);
-      const weights = await loadWeights(allocator, file, SHAPE), [layer] = weights.layers;
+      const weights = await loadWeights(allocator, file, SHAPE, 1000), [layer] = weights.layers;
       const read = async (tensor: Tensor) => (await recorder.submitAndRead([tensor]))[0]!;
       const expect = async (name: string, weight: Weight) => {
         const type = TYPES[name] ?? "F32";

@@ -42,7 +42,7 @@ async function writeModels(mixed_path: string, widened_path: string): Promise<vo
 
 /** Draws, then takes a step of training: the tokens with their log-probabilities, and the adapter's file. */
 async function drawAndTrain(path: string, adapter_path: string) {
-  const engine = await openEngine("f16", { path }), { client } = engine;
+  const engine = await openEngine(path), { client } = engine;
   try {
     const { ids } = (await readGolden()).prompts[0]!, sequence = client.newSequence();
     await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: ids });
@@ -89,7 +89,7 @@ async function compareWithLlamaCpp(folder: string): Promise<void> {
     ...{ model_path: path, adapter_path: null, prompts },
     max_new_tokens: NEW_TOKENS,
   });
-  const engine = await openEngine("f16", { path });
+  const engine = await openEngine(path);
   try {
     const ties = await Promise.all(
       runs.map((run, i) =>

@@ -44,10 +44,11 @@ def blocks_of(name, rng):
     for block in range(ROWS * COLUMNS // block_values):
         raw = bytearray(rng.randbytes(block_bytes))
         for i, at in enumerate(halves):
-            given = block + 5 * i
             # A device may take subnormal f16 for 0 when it unpacks them: those of scales are widened on the host.
             awkward = HALVES[:8] if name == "f16" else HALVES
-            half = awkward[given] if given < len(awkward) else finite_half(rng, name == "f16")
+            # Steps of 5, so that the few blocks of K types meet each kind.
+            given = awkward[(5 * block + 7 * i) % len(awkward)]
+            half = given if block < len(awkward) else finite_half(rng, name == "f16")
             struct.pack_into("<H", raw, at, half)
         if name == "bf16":
             # A sign, an exponent near 1 and a mantissa; then the largest finite one and the smallest normal one.

@@ -12,8 +12,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
-import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
-import type { RunEvent } from "../runs/record/event.ts";
+import type { EvaluationResult } from "../runs/algorithm.ts";
+import type { RunEvent } from "../runs/event.ts";
 import {
   BOUNDS,
   type Cell,
@@ -80,9 +80,15 @@ async function writeTrainingConfig(): Promise<string> {
   return path;
 }
 
+/**
+ * Attempts at each held-out scenario. What is held out is tried once for all runs, so the error of that one measurement is in
+ * every rise and does not average out over seeds: it takes more attempts than the example's.
+ */
+const ATTEMPTS = 8;
+
 async function evaluate(update: number, adapter: string[]): Promise<GridLine["evaluations"][number]> {
   const { pass_rate, scenarios } = JSON.parse(
-    await svc("eval", CONFIG, "--json", ...adapter),
+    await svc("eval", CONFIG, "--json", "--samples", String(ATTEMPTS), ...adapter),
   ) as EvaluationResult;
   return {
     update,

@@ -6,7 +6,7 @@
 
 Runs fixtures/models/tiny-agent/recipe/grpo_reference.py once for each seed and learning rate and appends a line for each
 (`by`: "pytorch") to docs/experiments/learning_rates.jsonl. What has its line is not run again. The held-out scenarios are tried
-before and after training, 4 attempts each, with the same random numbers in all runs; they are not those of this
+before and after training, 8 attempts each, with the same random numbers in all runs; they are not those of this
 program, so that rises compare, and pass rates only roughly. `deno task learn-grid --report` puts the lines into the report.
 """
 import argparse
@@ -74,7 +74,7 @@ def main():
             held.evaluations = []
             sys.argv = [
                 "grpo_reference.py", "--model", str(AGENT.parent / "tiny-agent-f16.gguf"), "--tokenizer",
-                str(AGENT / "recipe/tokenizer.json"), "--scenarios", str(AGENT), "--updates", str(UPDATES), "--every",
+                str(AGENT / "recipe/tokenizer.json"), "--scenarios", str(AGENT), "--updates", str(UPDATES), "--samples", "8", "--every",
                 str(UPDATES), "--lr", rate, "--seed", seed, "--threads", a.threads,
             ]
             grpo_reference.main()

@@ -101,7 +101,7 @@ export function gridReport(lines: readonly GridLine[]): string {
     "# Learning rates, seeds, and the bound of an update",
     "",
     "Command: `deno task learn-grid` (examples/tiny_agent_learn.toml: 20 updates of 8 × 8 attempts; 100 held-out " +
-    "scenarios, 4 attempts at each, the same random numbers each time).",
+    "scenarios, 8 attempts at each, the same random numbers each time).",
     "",
   ];
   for (const lr of RATES) {

@@ -24,6 +24,7 @@ const FILES = [
   ["stories260k.gguf", "stories260k-goldens.json", 512],
   ["tinystories-656k-llama-f16.gguf", "tinystories-656k-goldens.json", 512],
   ["tinystories-656k-llama-q8_0.gguf", "tinystories-656k-goldens.json", 512],
+  ["tinystories-656k-llama-q4_0.gguf", "tinystories-656k-goldens.json", 512],
   ["tinystories-656k-qwen2-f16.gguf", "tinystories-656k-goldens.json", 512],
   ["tinystories-656k-qwen2-q8_0.gguf", "tinystories-656k-goldens.json", 512],
 ] as const;

@@ -4,7 +4,7 @@
 export type RngKey = readonly [number, number];
 
 /**
- * pcg4d: four words in, four mixed words out. The WGSL twin is `kernels/shared/pcg4d.wgsl`.
+ * pcg4d: four words in, four mixed words out. In WGSL it is `kernels/shared/pcg4d.wgsl`.
  *
  * @source Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9(3), 2020.
  */

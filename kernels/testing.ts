@@ -1,4 +1,4 @@
-/** What kernel tests share: a device, tensors from numbers, comparison with a twin. */
+/** What kernel tests share: a device, tensors from numbers, comparison with a reference. */
 
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
@@ -97,7 +97,7 @@ export async function run<const T extends Record<string, Given>>(
   }
 }
 
-/** Seeded standard normal values, rounded to f32 so that twin and kernel see the same numbers. */
+/** Seeded standard normal values, rounded to f32 so that reference and kernel see the same numbers. */
 export function randomNormal(seed: number, count: number, offset = 0): Float64Array {
   const rng = new Rng(rngKey(seed, "normal"));
   return Float64Array.from({ length: count }, () => Math.fround(rng.normal() + offset));

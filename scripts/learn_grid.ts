@@ -12,8 +12,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
-import type { EvaluationResult } from "../runs/algorithm.ts";
-import type { RunEvent } from "../runs/event.ts";
+import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
+import type { RunEvent } from "../runs/record/event.ts";
 import {
   BOUNDS,
   type Cell,

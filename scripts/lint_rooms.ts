@@ -41,7 +41,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** What only tests use stands beside the floors, and may import all of them. */
-const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)|_(twin|contract)(_\w+)?\.ts$|\/(scripted|tested)_\w+\.ts$/;
+const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)|_contract(_\w+)?\.ts$|\/(scripted|tested|fake)_\w+\.ts$/;
 
 /** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
 const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];

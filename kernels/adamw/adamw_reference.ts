@@ -1,4 +1,4 @@
-/** The f64 twin of adamw: the formulas, written to be read. */
+/** The f64 reference of adamw: the formulas, written to be read. */
 
 import type { AdamwOptions } from "./adamw.ts";
 

@@ -40,7 +40,7 @@ const fresh = (p: Float64Array): AdamwState => ({
   v: new Float64Array(p.length),
 });
 
-Deno.test("the twin takes the two steps that a hand computes", () => {
+Deno.test("the reference takes the two steps that a hand computes", () => {
   const state = fresh(Float64Array.of(1)), options = { ...usual, lr: 0.1, eps: 0, max_grad_norm: 0 };
   adamwReference(state, Float64Array.of(2), options);
   // m̂ = 2 and v̂ = 4, so the step is lr · 2/2, and the decay 0.1 · 0.01 of 1.
@@ -52,20 +52,20 @@ Deno.test("the twin takes the two steps that a hand computes", () => {
 });
 
 for (const count of [1, 7, 1000, 300_000]) {
-  gpuTest(`adamw follows its f64 twin over three steps of ${count} parameters`, async (gpu) => {
-    const twin = fresh(randomNormal(1, count));
-    let actual: AdamwState = fresh(twin.p);
+  gpuTest(`adamw follows its f64 reference over three steps of ${count} parameters`, async (gpu) => {
+    const reference = fresh(randomNormal(1, count));
+    let actual: AdamwState = fresh(reference.p);
     for (let step = 1; step <= 3; step++) {
       const g = randomNormal(10 + step, count).map((x) => Math.fround(x * (step === 2 ? 1e-4 : 3)));
       const options = { ...usual, step };
       const out = await runStep(gpu, actual, g, options);
-      const { factor, eps_dominated } = adamwReference(twin, g, options);
+      const { factor, eps_dominated } = adamwReference(reference, g, options);
       actual = out;
       // The norm, a root and a quotient of f32: a step of 1e-2 is off by some 1e-8.
-      expectClose(out.p, twin.p, { relative: 2e-7, absolute: 5e-8 }, "p");
+      expectClose(out.p, reference.p, { relative: 2e-7, absolute: 5e-8 }, "p");
       // The two addends of m may cancel; each is at most 0.1 and rounds to 6e-8 of itself.
-      expectClose(out.m, twin.m, { relative: 2e-6, absolute: 1e-8 }, "m");
-      expectClose(out.v, twin.v, { relative: 4e-6, absolute: 1e-14 }, "v");
+      expectClose(out.m, reference.m, { relative: 2e-6, absolute: 1e-8 }, "m");
+      expectClose(out.v, reference.v, { relative: 4e-6, absolute: 1e-14 }, "v");
       assert.equal(out.told.skipped, false);
       assert.equal(out.told.clipped, factor < 1);
       assert.equal(out.told.eps_dominated, eps_dominated);

@@ -1,4 +1,4 @@
-/** The f64 twin of attention over packed rows: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of attention over packed rows: the formulas, written to be read. Arrays are row-major. */
 
 export interface AttentionInput {
   heads: number;

@@ -72,7 +72,7 @@ async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
 for (const options of VARIANTS) {
   for (const shape of cases) {
     if (!says(options, shape.width)) continue;
-    gpuTest(`${title(options)} agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape, attentionRowAlignment(gpu, options));
       const actual = await runBoth(gpu, given, options);
       const expected = { ...attentionReference(given), ...attentionBackwardReference(given, given.d_o) };
@@ -145,7 +145,7 @@ for (const options of VARIANTS) {
   });
 }
 
-gpuTest("attention's gradients agree with central differences of the twin", async (gpu) => {
+gpuTest("attention's gradients agree with central differences of the reference", async (gpu) => {
   const shape = { ...cases[0]!, groups: [{ prompt: 3, members: [2, 2] }], heads: 2 };
   for (const options of VARIANTS) {
     const given = inputs(shape, attentionRowAlignment(gpu, options));

@@ -69,7 +69,7 @@ async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
 for (const options of VARIANTS) {
   for (const shape of cases) {
     if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
-    gpuTest(`${title(options)} agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const { o: actual } = await runPaged(gpu, given, options);
       // Sums of up to 200 terms round to 1e-6 of their largest.

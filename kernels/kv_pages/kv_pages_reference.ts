@@ -1,4 +1,4 @@
-/** The f64 twins of the paged kernels: the formulas, written to be read. Arrays are row-major. */
+/** The f64 references of the paged kernels: the formulas, written to be read. Arrays are row-major. */
 
 import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
 

@@ -43,7 +43,7 @@ for (const variant of variants) {
   const lacks = (gpu: Gpu) =>
     variant === "lanes" && gpu.subgroup_size === 0 ? "the device has no subgroups" : null;
   for (const shape of cases) {
-    gpuTest(`lora_gradient (${variant}) agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    gpuTest(`lora_gradient (${variant}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const { a, b } = await runBoth(gpu, shape, given, variant);
       const expected = loraGradientReference({ ...shape, ...given }).map((v) => BEFORE + ALPHA * v);
@@ -62,11 +62,11 @@ for (const variant of variants) {
   }, lacks);
 }
 
-Deno.test("the twin is the gradient of a LoRA's output with respect to A and B", () => {
+Deno.test("the reference is the gradient of a LoRA's output with respect to A and B", () => {
   const rows = 3, width = 4, outputs = 8, rank = 2;
   const x = randomNormal(1, rows * width), a = randomNormal(2, rank * width);
   const b = randomNormal(3, outputs * rank), d_y = randomNormal(4, rows * outputs);
-  // u[m, r] = Σ_i x[m, i] · a[r, i] and d_u[m, r] = Σ_o d_y[m, o] · b[o, r], written as twins of themselves.
+  // u[m, r] = Σ_i x[m, i] · a[r, i] and d_u[m, r] = Σ_o d_y[m, o] · b[o, r], written as references of themselves.
   const u = (a: Float64Array) =>
     Float64Array.from({ length: rows * rank }, (_, at) => {
       const m = Math.floor(at / rank), r = at % rank;

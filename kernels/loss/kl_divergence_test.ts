@@ -68,7 +68,7 @@ async function divergence(gpu: Gpu, { rows, vocabulary }: KlCase, given: ReturnT
 }
 
 for (const shape of cases) {
-  gpuTest(`kl_divergence agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+  gpuTest(`kl_divergence agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const given = inputs(shape);
     // A log-probability is good to some 1e-6, which weighs by d/KL: the smaller the step, the more.
     const close = { relative: 2e-6 + 4e-6 / Math.min(1, shape.change), absolute: 1e-8 };

@@ -1,5 +1,5 @@
 /**
- * The f64 twin of policy_loss: the losses, written to be read. What is a constant to the gradient (`sg` in the
+ * The f64 reference of policy_loss: the losses, written to be read. What is a constant to the gradient (`sg` in the
  * formulas) is a separate argument, so that central differences of `loss` see only what is differentiated.
  */
 

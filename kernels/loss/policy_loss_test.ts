@@ -33,7 +33,7 @@ function awkwardRows(): PolicyRow[] {
       }
     }
   }
-  // The kernel sees f32: the twin must see the same numbers.
+  // The kernel sees f32: the reference must see the same numbers.
   return rows.map((row) => {
     const logprob = Math.fround(row.logprob), reference_logprob = Math.fround(row.reference_logprob);
     const old = Math.fround(logprob - row.log_ratio);
@@ -71,32 +71,35 @@ async function runPolicy(gpu: Gpu, rows: readonly PolicyRow[], form: "token" | "
 }
 
 for (const form of ["token", "sequence"] as const) {
-  gpuTest(`policy weights (${form}) agree with the f64 twin and its central differences`, async (gpu) => {
-    const rows = awkwardRows();
-    const actual = await runPolicy(gpu, rows, form);
-    const told = rows.map((row) => policyRowReference(row, scalars));
-    assert.deepEqual(
-      [...new Set(told.map((row) => row.clipped))].sort(),
-      [-1, 0, 1],
-      "both sides are clipped",
-    );
-    expectClose(actual.ratio, told.map((row) => row.ratio), tolerance, "ratio");
-    assert.deepEqual([...actual.clipped], told.map((row) => row.clipped));
-    // d is a difference of two log-probabilities near 4, each a whole f32: near 0 it is exact.
-    expectClose(actual.k3, told.map((row) => row.k3), tolerance, "k3");
-    const loss = rows.map((row, r) => policyLossReference(row, scalars, told[r]!.ratio));
-    expectClose(actual.loss, loss, { relative: 1e-5, absolute: 1e-8 }, "loss");
-    const numeric = rows.map((row, r) => {
-      // The ratio moves with the log-probability by ratio · ∂logprob for the token and for GSPO-token alike.
-      const at = (step: number) => {
-        const moved = { ...row, logprob: row.logprob + step, log_ratio: row.log_ratio + step };
-        return policyLossReference(moved, scalars, told[r]!.ratio);
-      };
-      return (at(STEP) - at(-STEP)) / (2 * STEP);
-    });
-    // Differences of a loss of size |loss| are good to 1e-16 · |loss| / STEP, and to STEP² of the third derivative.
-    expectClose(actual.g, numeric, { relative: 2e-5, absolute: 1e-8 }, "g");
-  });
+  gpuTest(
+    `policy weights (${form}) agree with the f64 reference and its central differences`,
+    async (gpu) => {
+      const rows = awkwardRows();
+      const actual = await runPolicy(gpu, rows, form);
+      const told = rows.map((row) => policyRowReference(row, scalars));
+      assert.deepEqual(
+        [...new Set(told.map((row) => row.clipped))].sort(),
+        [-1, 0, 1],
+        "both sides are clipped",
+      );
+      expectClose(actual.ratio, told.map((row) => row.ratio), tolerance, "ratio");
+      assert.deepEqual([...actual.clipped], told.map((row) => row.clipped));
+      // d is a difference of two log-probabilities near 4, each a whole f32: near 0 it is exact.
+      expectClose(actual.k3, told.map((row) => row.k3), tolerance, "k3");
+      const loss = rows.map((row, r) => policyLossReference(row, scalars, told[r]!.ratio));
+      expectClose(actual.loss, loss, { relative: 1e-5, absolute: 1e-8 }, "loss");
+      const numeric = rows.map((row, r) => {
+        // The ratio moves with the log-probability by ratio · ∂logprob for the token and for GSPO-token alike.
+        const at = (step: number) => {
+          const moved = { ...row, logprob: row.logprob + step, log_ratio: row.log_ratio + step };
+          return policyLossReference(moved, scalars, told[r]!.ratio);
+        };
+        return (at(STEP) - at(-STEP)) / (2 * STEP);
+      });
+      // Differences of a loss of size |loss| are good to 1e-16 · |loss| / STEP, and to STEP² of the third derivative.
+      expectClose(actual.g, numeric, { relative: 2e-5, absolute: 1e-8 }, "g");
+    },
+  );
 }
 
 gpuTest("without an old policy the ratio is 1 and without a reference the KL term is 0", async (gpu) => {

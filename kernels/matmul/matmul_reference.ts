@@ -1,4 +1,4 @@
-/** The f64 twin of matmul. */
+/** The f64 reference of matmul. */
 
 export interface MatmulInput {
   rows: number;

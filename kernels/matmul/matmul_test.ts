@@ -91,7 +91,7 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = in
 }
 
 for (const shape of cases) {
-  gpuTest(`matmul agrees with its f64 twin in every form: ${shape.name}`, async (gpu) => {
+  gpuTest(`matmul agrees with its f64 reference in every form: ${shape.name}`, async (gpu) => {
     for (const layout of layouts(gpu)) {
       for (const orientation of ["nt", "nn"] as const) {
         for (const type of types(layout)) {

@@ -41,7 +41,7 @@ async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof in
 
 for (const variant of variants) {
   for (const shape of cases) {
-    gpuTest(`rms_norm (${variant}) agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+    gpuTest(`rms_norm (${variant}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const actual = await runBoth(gpu, shape, given, variant);
       const expected = rmsNormReference({ ...shape, ...given });

@@ -25,7 +25,7 @@ async function runRope(gpu: Gpu, shape: RopeCase, x: Float64Array, inverse: bool
 }
 
 for (const shape of cases) {
-  gpuTest(`rope agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+  gpuTest(`rope agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const x = randomNormal(1, shape.rows * shape.heads * shape.width);
     const expected = ropeReference({ ...shape, positions: positionsOf(shape), x });
     expectClose(await runRope(gpu, shape, x, false), expected, tolerance, "x");

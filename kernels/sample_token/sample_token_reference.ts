@@ -1,4 +1,4 @@
-/** The f64 twin of sample_token: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of sample_token: the formulas, written to be read. Arrays are row-major. */
 
 import { pcg4d } from "../../core/random.ts";
 

@@ -53,7 +53,7 @@ function normalRows(
   }));
 }
 
-async function expectTwin(gpu: Gpu, rows: readonly SampleRow[]) {
+async function expectReference(gpu: Gpu, rows: readonly SampleRow[]) {
   const { token, logprob } = await draw(gpu, rows);
   const expected = rows.map(sampleRowReference);
   // Variates are good to 6e-4 (noise_test.ts): a nearer decision may go either way.
@@ -99,7 +99,7 @@ const cases: readonly [string, () => SampleRow[]][] = [
 ];
 
 for (const [name, rows] of cases) {
-  gpuTest(`sampleToken draws what its f64 twin draws: ${name}`, (gpu) => expectTwin(gpu, rows()));
+  gpuTest(`sampleToken draws what its f64 reference draws: ${name}`, (gpu) => expectReference(gpu, rows()));
 }
 
 gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
@@ -179,7 +179,7 @@ gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to th
   // When the eight probable ids win 10^6 times, no id of probability 5e-12 or less can come in these draws, from any
   // vocabulary. One of up to 1e-9 may come, once in 10^9 draws: that gumbel is precise at small bits is its test.
   const streams = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
-  // By so much the device's noise of id 8 may lie below the twin's, at the largest bits.
+  // By so much the device's noise of id 8 may lie below the reference's, at the largest bits.
   const uncertainty = 0.05;
   let made = 0;
   for (let n = 0; n < streams; n += 250) {

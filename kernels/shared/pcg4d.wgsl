@@ -1,4 +1,4 @@
-// pcg4d: four words in, four mixed words out. The twin is `pcg4d` of core/random.ts.
+// pcg4d: four words in, four mixed words out. On the host it is `pcg4d` of core/random.ts.
 // Source: Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9(3), 2020.
 
 fn pcg4d(words: vec4<u32>) -> vec4<u32> {

@@ -1,4 +1,4 @@
-// Rows of any other width are read one number at a time: the twin of vector_items.wgsl.
+// Rows of any other width are read one number at a time, as vector_items.wgsl reads four.
 
 alias item = f32;
 const item_size = 1u;

@@ -32,7 +32,7 @@ async function runBoth(gpu: Gpu, { rows, width }: SwigluCase, given: ReturnType<
 }
 
 for (const shape of cases) {
-  gpuTest(`swiglu agrees with its f64 twin: ${shape.name}`, async (gpu) => {
+  gpuTest(`swiglu agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const given = inputs(shape);
     const { h } = await runBoth(gpu, shape, given);
     expectClose(h, swigluReference(given.gate, given.up), tolerance, "h");

@@ -156,8 +156,8 @@ async function checkParent(engine: TestedEngine): Promise<void> {
   );
   await close(engine, parent, bare, whole);
   const later = await draw(engine, { sequence: children[0]!, max_tokens: 4, sampling });
-  const twin = await draw(engine, { sequence: children[1]!, max_tokens: 4, sampling });
-  deepEqual(later, twin, "children outlive their parent");
+  const sibling = await draw(engine, { sequence: children[1]!, max_tokens: 4, sampling });
+  deepEqual(later, sibling, "children outlive their parent");
   await close(engine, ...children);
 }
 

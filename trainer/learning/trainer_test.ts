@@ -165,12 +165,12 @@ gpuTest("a step that is not finite changes nothing and says so", async (gpu) => 
   });
 });
 
-gpuTest("steps are AdamW's with every key of the request: those of its float64 twin", async (gpu) => {
+gpuTest("steps are AdamW's with every key of the request: those of its float64 reference", async (gpu) => {
   await withTrainer(gpu, async ({ trainer, adapter, read }) => {
     // None is usual, and each is felt: decay and clipping in every step, beta1, beta2 and eps from the second on.
     const keys = { beta1: 0.7, beta2: 0.9, eps: 1e-6, weight_decay: 0.3, max_grad_norm: 1e-3 };
     const policy = adapter(), samples = [sample(ids.slice(0, 40), 0)];
-    const twin = await read(policy);
+    const reference = await read(policy);
     for (const [i, lr] of [0.02, 0.01, 0.005].entries()) {
       const request = {
         loss: { type: "sft", normalizer: 39 } as const,
@@ -180,12 +180,12 @@ gpuTest("steps are AdamW's with every key of the request: those of its float64 t
       const gradient = Float64Array.from(await trainer.readGradient(policy));
       ok(grad_norm > 2 * keys.max_grad_norm, `the gradient of ${grad_norm} is clipped`);
       equal(step, i + 1);
-      adamwReference(twin, gradient, { ...keys, lr, step });
+      adamwReference(reference, gradient, { ...keys, lr, step });
       const found = await read(policy);
       // Each step rounds p, m and v to single precision, and the norm's square is a sum in it.
-      expectClose(found.p, twin.p, { relative: 1e-5, absolute: 1e-6 }, "p");
-      expectClose(found.m, twin.m, { relative: 1e-5, absolute: 1e-9 }, "m");
-      expectClose(found.v, twin.v, { relative: 1e-5, absolute: 1e-14 }, "v");
+      expectClose(found.p, reference.p, { relative: 1e-5, absolute: 1e-6 }, "p");
+      expectClose(found.m, reference.m, { relative: 1e-5, absolute: 1e-9 }, "m");
+      expectClose(found.v, reference.v, { relative: 1e-5, absolute: 1e-14 }, "v");
     }
   });
 });

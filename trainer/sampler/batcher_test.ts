@@ -1,11 +1,11 @@
 import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
-import { Rng, rngKey } from "../../core/random.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
+import { Rng, rngKey } from "../../core/random.ts";
 import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { Batcher } from "./batcher.ts";
-import { nextToken, SamplerTwin } from "./sampler_twin.ts";
+import { FakeSampler, nextToken } from "./fake_sampler.ts";
 import type { SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -22,14 +22,14 @@ interface Heard {
 }
 
 function createBatcher(sizes: Partial<SamplerOptions> = {}) {
-  const twin = new SamplerTwin({ ...SIZES, ...sizes }, VOCABULARY);
+  const fake = new FakeSampler({ ...SIZES, ...sizes }, VOCABULARY);
   const heard = new Map<number, Heard>();
   const of = (sequence: Sequence) => {
     const entry = heard.get(sequence.id) ?? { tokens: [], stop: null, error: null };
     heard.set(sequence.id, entry);
     return entry;
   };
-  const batcher = new Batcher(twin.asSampler(), { max_context: MAX_CONTEXT }, {
+  const batcher = new Batcher(fake.asSampler(), { max_context: MAX_CONTEXT }, {
     drawn(sequence, { tokens, stop }) {
       of(sequence).tokens.push(...tokens);
       of(sequence).stop = stop;
@@ -39,7 +39,7 @@ function createBatcher(sizes: Partial<SamplerOptions> = {}) {
   const drain = async () => {
     while (await batcher.step());
   };
-  return { batcher, twin, heard: of, drain };
+  return { batcher, fake, heard: of, drain };
 }
 
 let ids = 0;
@@ -73,12 +73,12 @@ function continuation(tokens: readonly number[], count: number): number[] {
 const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
 Deno.test("given tokens run before anything draws, at most so many at a time", async () => {
-  const { batcher, twin, drain, heard } = createBatcher();
+  const { batcher, fake, drain, heard } = createBatcher();
   const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
   generate(batcher, long, { max_tokens: 6 });
   generate(batcher, short, { max_tokens: 2 });
   await drain();
-  deepEqual(twin.calls.map(({ type, counts }) => [type, ...counts]), [
+  deepEqual(fake.calls.map(({ type, counts }) => [type, ...counts]), [
     ["prefill", 48],
     ["prefill", 22, 20],
     ["decode", 4, 4],
@@ -91,7 +91,7 @@ Deno.test("given tokens run before anything draws, at most so many at a time", a
 });
 
 Deno.test("rows that end are refilled at the next block", async () => {
-  const { batcher, twin, drain } = createBatcher({ max_sequences: 2 });
+  const { batcher, fake, drain } = createBatcher({ max_sequences: 2 });
   const sequences = [8, 3, 4].map((count, i) => {
     const sequence = open(batcher, some(i, 5));
     generate(batcher, sequence, { max_tokens: count });
@@ -99,23 +99,23 @@ Deno.test("rows that end are refilled at the next block", async () => {
   });
   await drain();
   const [a, b, c] = sequences;
-  const decodes = twin.calls.filter(({ type }) => type === "decode").map((call) => call.sequences.sort());
+  const decodes = fake.calls.filter(({ type }) => type === "decode").map((call) => call.sequences.sort());
   deepEqual(decodes, [[a, b], [a, c]]);
 });
 
 Deno.test("adapters take turns, and a step runs one of them", async () => {
-  const { batcher, twin, drain } = createBatcher();
+  const { batcher, fake, drain } = createBatcher();
   for (const adapter of [...ADAPTERS, ADAPTERS[0]!]) {
     generate(batcher, open(batcher, some(4, 9), { adapter }), { max_tokens: 12 });
   }
   await drain();
-  const order = twin.calls.map(({ type, adapter }) => `${type} ${ADAPTERS.indexOf(adapter!)}`);
+  const order = fake.calls.map(({ type, adapter }) => `${type} ${ADAPTERS.indexOf(adapter!)}`);
   deepEqual(order.slice(0, 2), ["prefill 0", "prefill 1"]);
   deepEqual(order.slice(2), ["decode 1", "decode 0", "decode 1", "decode 0", "decode 1", "decode 0"]);
 });
 
 Deno.test("a drawn last token runs when something follows it, and is not counted as given", async () => {
-  const { batcher, twin, drain, heard } = createBatcher();
+  const { batcher, fake, drain, heard } = createBatcher();
   const sequence = open(batcher, some(6, 10));
   const drawn = continuation(some(6, 10), 20), stop = drawn[5]!;
   generate(batcher, sequence, { max_tokens: 20, stop_tokens: [stop] });
@@ -124,7 +124,7 @@ Deno.test("a drawn last token runs when something follows it, and is not counted
   deepEqual(heard(sequence), { tokens: drawn.slice(0, length), stop: "stop_token", error: null });
   batcher.extend(sequence, [1, 2, 3]);
   await drain();
-  deepEqual(twin.calls.at(-1)!.counts, [4]);
+  deepEqual(fake.calls.at(-1)!.counts, [4]);
   equal(batcher.counters.prefill_tokens, 13);
 });
 
@@ -229,7 +229,7 @@ Deno.test("whatever sequences do, each reads its own tokens and draws what it wo
   for (let seed = 0; seed < 60; seed++) await playRandomly(new Rng(rngKey(seed, "batcher")));
 });
 
-/** Random requests over few pages; the twin checks every read, this every token drawn. */
+/** Random requests over few pages; the fake checks every read, this every token drawn. */
 async function playRandomly(random: Rng): Promise<void> {
   const { batcher, heard } = createBatcher();
   const live: Sequence[] = [], adapters = [null, ...ADAPTERS];

@@ -10,8 +10,8 @@ import type { DecodeRow } from "./decode_state.ts";
 import type { DrawnRow, PrefillPart, Sampler, SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** What the twin was asked to do. */
-export interface TwinCall {
+/** What the fake was asked to do. */
+export interface FakeCall {
   type: "prefill" | "decode";
   adapter: DeviceAdapter | null;
   /** Ids of the sequences, and tokens of each. */
@@ -24,8 +24,8 @@ export function nextToken(tokens: readonly number[], vocabulary: number): number
   return tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 7) >>> 0, 17) % vocabulary;
 }
 
-export class SamplerTwin {
-  readonly calls: TwinCall[] = [];
+export class FakeSampler {
+  readonly calls: FakeCall[] = [];
   readonly model: { shape: { vocabulary: number } };
   readonly #pages: (number | null)[][];
   readonly #states: (string | null)[];
@@ -84,7 +84,7 @@ export class SamplerTwin {
   }
 
   #record(
-    type: TwinCall["type"],
+    type: FakeCall["type"],
     adapter: DeviceAdapter | null,
     rows: { sequence: Sequence; count: number }[],
   ): void {

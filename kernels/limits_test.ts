@@ -13,6 +13,7 @@ import { loraGradient } from "./lora_gradient/lora_gradient.ts";
 import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
 import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
+import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
 import type { Recorder } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
@@ -114,6 +115,8 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   policyLoss(recorder, policy, { ...range, clip_low: 0.2, clip_high: 0.2, kl_coefficient: 0 });
   const ratio = { logprob: r, old_logprob: r, log_ratio: r, ranges: of("u32", 1, 2) };
   sequenceRatio(recorder, ratio);
+  const pairs = { logprob: r, reference_logprob: null, ranges: of("u32", 1, 3), g: r, results };
+  preferenceLoss(recorder, pairs, { loss: "dpo", beta: 1, gamma: 0, lambda: 0, normalizer: 1 });
   const rows = { temperature: r, position: words, token: words, logprob: r, rng_key: of("u32", 3, 2) };
   sampleToken(recorder, { ...rows, logits, partials, mask: null, cutoff: null });
   topCutoff(recorder, { logits, mask: null, temperature: r, top_k: words, top_p: r, cutoff: r });

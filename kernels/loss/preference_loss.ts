@@ -1,0 +1,78 @@
+/** Losses of pairs of completions. Formulas stand in the shader. */
+
+import { defineKernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { ceilDiv, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
+import preferenceWgsl from "./preference_loss.wgsl" with { type: "text" };
+
+const THREADS = 64;
+
+const kernel = defineKernel({
+  name: "preference_loss",
+  wgsl: preferenceWgsl,
+  params: {
+    pairs: "u32",
+    kind: "u32",
+    total: "u32",
+    beta: "f32",
+    gamma: "f32",
+    lambda: "f32",
+    normalizer: "f32",
+  },
+  inputs: ["logprob", "reference_logprob", "ranges"],
+  outputs: ["g", "results"],
+});
+
+/** The losses, in the order of the shader's numbers. */
+export const PREFERENCE_LOSSES = ["dpo", "ipo", "simpo", "orpo"] as const;
+
+/** What {@link preferenceLoss} takes. */
+export interface PreferenceTensors {
+  /** `[R] f32` each. */
+  logprob: Tensor;
+  /** Null for the losses without a reference, simpo and orpo. */
+  reference_logprob: Tensor | null;
+  /** `[P, 3] u32`: first row of the chosen completion, first row of the rejected one behind it, and the row behind that. */
+  ranges: Tensor;
+  /** `[R] f32`, ∂loss/∂logprob, overwritten for the rows of the pairs. */
+  g: Tensor;
+  /** `[4, R] f32`, overwritten likewise: a pair's loss in its first row, and each row's completion's score. */
+  results: Tensor;
+}
+
+export interface PreferenceOptions {
+  loss: typeof PREFERENCE_LOSSES[number];
+  beta: number;
+  /** Margin of simpo. */
+  gamma: number;
+  /** Factor of orpo's odds-ratio term. */
+  lambda: number;
+  /** Pairs of the whole optimiser step. The only division. */
+  normalizer: number;
+}
+
+/**
+ * Records the losses of pairs and their derivatives. It needs the log-probabilities of all rows of a pair.
+ *
+ * @throws {ShapeError} When the shapes do not belong together.
+ */
+export function preferenceLoss(
+  recorder: Recorder,
+  tensors: PreferenceTensors,
+  { loss, ...options }: PreferenceOptions,
+): void {
+  const { logprob, reference_logprob, ranges, g, results } = tensors;
+  const [total] = expectShape(logprob, "logprob", 1);
+  if (reference_logprob) expectShape(reference_logprob, "reference_logprob", [total]);
+  const [pairs] = expectShape(ranges, "ranges", 2);
+  expectShape(ranges, "ranges", [pairs, 3]);
+  expectShape(g, "g", [total]);
+  expectShape(results, "results", [4, total]);
+  recorder.dispatch(
+    kernel,
+    { pairs, kind: PREFERENCE_LOSSES.indexOf(loss), total, ...options },
+    { logprob, reference_logprob: reference_logprob ?? logprob, ranges, g, results },
+    [ceilDiv(pairs, THREADS)],
+  );
+}

@@ -1,25 +1,9 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import type { EventData } from "../runs/record/event.ts";
+import { TEST_UPDATE } from "../runs/testing/events.ts";
 import { formatBytes, formatDuration, ProgressPrinter } from "./progress.ts";
 import { testTerminal } from "./testing.ts";
-
-const UPDATE: EventData = {
-  kind: "update",
-  update: 3,
-  updates: 8,
-  step: 3,
-  reward_mean: 0.53125,
-  loss: 0.1,
-  tokens_per_second: 311.6,
-  eta_seconds: 80,
-  attempts: 32,
-  lost: {},
-  failure: null,
-  degenerate_groups: 0,
-  optimizer_steps: 1,
-  groups: [],
-};
 
 function printer(options: Parameters<typeof testTerminal>[0] = {}) {
   const terminal = testTerminal(options);
@@ -34,8 +18,8 @@ function printer(options: Parameters<typeof testTerminal>[0] = {}) {
 Deno.test("away from a terminal every update is a line", () => {
   const { terminal, handle, printer: progress } = printer();
   handle({ kind: "state", state: "running", reason: null, detail: null, update: 0, checkpoint: null });
-  handle(UPDATE);
-  handle({ ...UPDATE, update: 4, updates: null, reward_mean: null, loss: 1.25, eta_seconds: null });
+  handle(TEST_UPDATE);
+  handle({ ...TEST_UPDATE, update: 4, updates: null, reward_mean: null, loss: 1.25, eta_seconds: null });
   progress.tick();
   progress.close();
   assert.equal(
@@ -46,7 +30,7 @@ Deno.test("away from a terminal every update is a line", () => {
 
 Deno.test("on a terminal one line is written over, and other lines stand above it", async () => {
   const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
-  handle(UPDATE);
+  handle(TEST_UPDATE);
   const status = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20";
   assert.equal(terminal.out, `${status} · 0:00 ago`);
   await clock.advance(65_000);
@@ -81,14 +65,14 @@ Deno.test("the line says what happens inside an update, and what the last one ca
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
   assert.equal(shown(), "update 4/8 · rollouts 12/32 for 0:05");
   // The event of the update before may come later than what follows it.
-  handle(UPDATE);
+  handle(TEST_UPDATE);
   const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
   assert.equal(shown(), `update 4/8 · rollouts 12/32 for 0:00 · ${facts}`);
   progress.show({ phase: "training", update: 4, updates: 8 });
   assert.equal(shown(), `update 4/8 · training for 0:00 · ${facts}`);
   handle({ kind: "state", state: "pausing", reason: null, detail: null, update: 3, checkpoint: null });
   assert.equal(shown(), `pausing · update 4/8 · training for 0:00 · ${facts}`);
-  handle({ ...UPDATE, update: 4 });
+  handle({ ...TEST_UPDATE, update: 4 });
   assert.equal(shown(), `pausing for 0:00 · update 4/8, ${facts}`);
 });
 
@@ -117,7 +101,7 @@ Deno.test("away from a terminal nothing is said between the events", () => {
 Deno.test("the line never wraps, and the time that is left is the last to go", () => {
   const shown = (columns: number) => {
     const { terminal, handle } = printer({ interactive: true, columns });
-    handle(UPDATE);
+    handle(TEST_UPDATE);
     return terminal.out;
   };
   const facts = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20", all = `${facts} · 0:00 ago`;
@@ -243,8 +227,8 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
   const summary = { scenario: "s", rewards: [], stop_reasons: [], dropped: false };
   const groups = [true, true, false, false].map((degenerate) => ({ ...summary, degenerate }));
   const lost = { max_turns: 2, environment_failed: 1 };
-  handle({ ...UPDATE, lost, groups, degenerate_groups: 2 });
-  handle({ ...UPDATE, groups, degenerate_groups: 4, optimizer_steps: 0 });
+  handle({ ...TEST_UPDATE, lost, groups, degenerate_groups: 2 });
+  handle({ ...TEST_UPDATE, groups, degenerate_groups: 4, optimizer_steps: 0 });
   assert.equal(
     terminal.out,
     "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20, 3 of 32 lost (2 max_turns, 1 environment_failed), " +
@@ -253,8 +237,8 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
   );
   // On a terminal that line stays, and the one that is written over keeps its room for the time that is left.
   const watched = printer({ interactive: true });
-  watched.handle({ ...UPDATE, lost, groups });
-  watched.handle({ ...UPDATE, update: 4 });
+  watched.handle({ ...TEST_UPDATE, lost, groups });
+  watched.handle({ ...TEST_UPDATE, update: 4 });
   const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
   const kept = `update 3/8, ${facts}, 3 of 32 lost (2 max_turns, 1 environment_failed)\n`;
   const status = (update: number) => `update ${update}/8, ${facts} · 0:00 ago`;

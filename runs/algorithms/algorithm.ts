@@ -43,8 +43,9 @@ export interface UpdateResult {
   failure: ScenarioFailure | null;
   reward_mean: number | null;
   loss: number | null;
-  /** Tokens that went through the model, and the share of them that was drawn or learned. */
+  /** Tokens that went through the model. */
   tokens: number;
+  /** Scenarios or rows drawn up to the end of this update. */
   examples_seen: number;
   history: Record<string, HistoryEntry>;
   deterministic: boolean;

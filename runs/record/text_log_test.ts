@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { EventData } from "./event.ts";
+import { TEST_UPDATE } from "../testing/events.ts";
 import { logLine } from "./text_log.ts";
 
 const line = (data: EventData) => logLine({ seq: 1, time: "T", run: "r", ...data });
@@ -25,25 +26,9 @@ Deno.test("a line says what happened", () => {
 });
 
 Deno.test("updates have their reward or loss, evaluations their rates", () => {
-  const update = {
-    kind: "update",
-    update: 3,
-    updates: 8,
-    step: 3,
-    reward_mean: 0.53125,
-    loss: 0.1,
-    tokens_per_second: 311.6,
-    eta_seconds: 80,
-    attempts: 32,
-    lost: {},
-    failure: null,
-    degenerate_groups: 0,
-    optimizer_steps: 1,
-    groups: [],
-  } as const;
-  assert.equal(line({ ...update, groups: [] }), "T update 3 of 8: reward 0.5313, loss 0.1, 312 tokens/s");
+  assert.equal(line(TEST_UPDATE), "T update 3 of 8: reward 0.5313, loss 0.1, 312 tokens/s");
   assert.equal(
-    line({ ...update, groups: [], updates: null, reward_mean: null }),
+    line({ ...TEST_UPDATE, groups: [], updates: null, reward_mean: null }),
     "T update 3: loss 0.1, 312 tokens/s",
   );
   const evaluation = {

@@ -20,13 +20,16 @@ interface GoldenPrompt {
   greedy_ids: number[];
 }
 
+/** What the models were trained for. */
+const CONTEXT = 512;
+
 const FILES = [
-  ["stories260k.gguf", "stories260k-goldens.json", 512],
-  ["tinystories-656k-llama-f16.gguf", "tinystories-656k-goldens.json", 512],
-  ["tinystories-656k-llama-q8_0.gguf", "tinystories-656k-goldens.json", 512],
-  ["tinystories-656k-llama-q4_0.gguf", "tinystories-656k-goldens.json", 512],
-  ["tinystories-656k-qwen2-f16.gguf", "tinystories-656k-goldens.json", 512],
-  ["tinystories-656k-qwen2-q8_0.gguf", "tinystories-656k-goldens.json", 512],
+  ["stories260k.gguf", "stories260k-goldens.json"],
+  ["tinystories-656k-llama-f16.gguf", "tinystories-656k-goldens.json"],
+  ["tinystories-656k-llama-q8_0.gguf", "tinystories-656k-goldens.json"],
+  ["tinystories-656k-llama-q4_0.gguf", "tinystories-656k-goldens.json"],
+  ["tinystories-656k-qwen2-f16.gguf", "tinystories-656k-goldens.json"],
+  ["tinystories-656k-qwen2-q8_0.gguf", "tinystories-656k-goldens.json"],
 ] as const;
 
 const logSumExp = (logits: Float32Array) => {
@@ -34,11 +37,11 @@ const logSumExp = (logits: Float32Array) => {
   return max + Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
 };
 
-for (const [file, goldens, max_context] of FILES) {
+for (const [file, goldens] of FILES) {
   gpuTest(`${file}: log-probabilities, logits and greedy tokens`, async (gpu) => {
     const golden = (await readFixtureJson(`models/${goldens}`))[file] as GoldenPrompt[];
     const path = await fixturePath(`models/${file}`), prompts = golden.map(({ prompt_ids }) => prompt_ids);
-    const { model, allocator } = await loadModel(gpu, path, { compute: "f32", max_context });
+    const { model, allocator } = await loadModel(gpu, path, { compute: "f32", max_context: CONTEXT });
     try {
       const logits = await promptLogits({ model, allocator }, null, prompts);
       const near = (value: number, expected: number, name: string) =>
@@ -58,7 +61,7 @@ for (const [file, goldens, max_context] of FILES) {
       model.recorder.destroy();
       allocator.destroy();
     }
-    const engine = await openEngine(path, { max_context }), { client } = engine;
+    const engine = await openEngine(path, { max_context: CONTEXT }), { client } = engine;
     try {
       for (const { text, prompt_ids, greedy_ids } of golden) {
         const sequence = client.newSequence();

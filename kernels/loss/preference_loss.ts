@@ -26,6 +26,7 @@ const kernel = defineKernel({
 
 /** The losses, in the order of the shader's numbers. */
 export const PREFERENCE_LOSSES = ["dpo", "ipo", "simpo", "orpo"] as const;
+export type PreferenceLoss = typeof PREFERENCE_LOSSES[number];
 
 /** What {@link preferenceLoss} takes. */
 export interface PreferenceTensors {
@@ -33,7 +34,7 @@ export interface PreferenceTensors {
   logprob: Tensor;
   /** Null for the losses without a reference, simpo and orpo. */
   reference_logprob: Tensor | null;
-  /** `[P, 3] u32`: first row of the chosen completion, first row of the rejected one behind it, and the row behind that. */
+  /** `[P, 3] u32`: first row of the chosen completion, first row of the rejected one after it, and the row after that. */
   ranges: Tensor;
   /** `[R] f32`, ∂loss/∂logprob, overwritten for the rows of the pairs. */
   g: Tensor;
@@ -42,7 +43,7 @@ export interface PreferenceTensors {
 }
 
 export interface PreferenceOptions {
-  loss: typeof PREFERENCE_LOSSES[number];
+  loss: PreferenceLoss;
   beta: number;
   /** Margin of simpo. */
   gamma: number;

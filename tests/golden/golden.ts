@@ -1,7 +1,8 @@
 /** The tiny model's golden values (PyTorch, float64) as types, and what the tests that compare with them share. */
 
-import { ok } from "node:assert/strict";
+import { deepEqual, equal, ok } from "node:assert/strict";
 import { type Gpu } from "../../kernels/device.ts";
+import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
@@ -97,6 +98,32 @@ export interface GoldenPolicyCase {
   clipped: number[][];
 }
 
+/** What `preference_golden.py` writes. Lists of numbers are by trained token, in the order of each sample's mask. */
+export interface GoldenPreference {
+  samples: {
+    tokens: number[];
+    loss_mask: number[];
+    prefix_group: number;
+    prefix_length: number;
+    /** The pair. */
+    trajectory: number;
+    rejected: boolean;
+    logprobs: number[];
+    reference_logprobs: number[];
+  }[];
+  cases: Record<PreferenceLoss, GoldenPreferenceCase>;
+}
+
+export interface GoldenPreferenceCase {
+  beta: number;
+  gamma: number;
+  lambda: number;
+  loss: number;
+  gradient_l2: number;
+  /** Of the chosen and the rejected completion, by pair. */
+  scores: [number, number][];
+}
+
 export async function readGolden(): Promise<Golden> {
   return await readFixtureJson("models/tiny-agent/golden.json");
 }
@@ -107,6 +134,10 @@ export async function readGoldenLora(): Promise<GoldenLora> {
 
 export async function readGoldenPolicy(): Promise<GoldenPolicy> {
   return await readFixtureJson("models/tiny-agent/golden-policy.json");
+}
+
+export async function readGoldenPreference(): Promise<GoldenPreference> {
+  return await readFixtureJson("models/tiny-agent/golden-preference.json");
 }
 
 /** The parts of an engine without its protocol. */
@@ -226,5 +257,27 @@ export function expectNear(
   ok(
     Math.abs(actual - expected) <= tolerance,
     `${name} is ${actual}, expected ${expected} within ${tolerance}`,
+  );
+}
+
+/** Values by trained token at their places in the sample, 0 elsewhere. */
+export function spreadOverMask(loss_mask: ArrayLike<number>, values: readonly number[]): Float32Array {
+  const out = new Float32Array(loss_mask.length);
+  let k = 0;
+  for (let t = 0; t < out.length; t++) if (loss_mask[t]) out[t] = values[k++]!;
+  equal(k, values.length);
+  return out;
+}
+
+/** Every value of every sample is near its golden. */
+export function expectAllNear(
+  actual: readonly ArrayLike<number>[],
+  { expected, tolerance, name }: { expected: number[][]; tolerance: number; name: string },
+): void {
+  deepEqual(actual.map(({ length }) => length), expected.map(({ length }) => length));
+  expected.forEach((row, i) =>
+    row.forEach((value, k) =>
+      expectNear(actual[i]![k]!, { expected: value, tolerance, name: `${name} ${k} of sample ${i}` })
+    )
   );
 }

@@ -2,12 +2,14 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/testing.ts";
 import type { TrainingSample } from "../../trainer/engine/protocol.ts";
 import {
+  expectAllNear,
   expectNear,
   goldenAdapter,
   type GoldenPolicyCase,
   loadParts,
   readGoldenPolicy,
   sample,
+  spreadOverMask,
   TOLERANCE,
 } from "./golden.ts";
 import { compareGradients, ELEMENT_TOLERANCE, readGradientFile, readGradients } from "./gradients.ts";
@@ -33,13 +35,7 @@ const optimizer = {
 function samplesOf({ old_logprobs, kl, weighted }: GoldenPolicyCase): TrainingSample[] {
   return golden.samples.map((given, i) => {
     const { tokens, loss_mask, prefix_group, prefix_length, trajectory } = given;
-    const spread = (values: readonly number[]) => {
-      const out = new Float32Array(tokens.length);
-      let k = 0;
-      loss_mask.forEach((m, t) => out[t] = m ? values[k++]! : 0);
-      equal(k, values.length);
-      return out;
-    };
+    const spread = (values: readonly number[]) => spreadOverMask(loss_mask, values);
     return sample(tokens, trajectory, {
       ...{ loss_mask, prefix_group, prefix_length },
       advantages: spread(given.advantages),
@@ -48,19 +44,6 @@ function samplesOf({ old_logprobs, kl, weighted }: GoldenPolicyCase): TrainingSa
       weights: weighted ? spread(given.weights) : null,
     });
   });
-}
-
-/** Every value of every sample is near its golden. */
-function expectAllNear(
-  actual: readonly ArrayLike<number>[],
-  { expected, tolerance, name }: { expected: number[][]; tolerance: number; name: string },
-): void {
-  deepEqual(actual.map(({ length }) => length), expected.map(({ length }) => length));
-  expected.forEach((row, i) =>
-    row.forEach((value, k) =>
-      expectNear(actual[i]![k]!, { expected: value, tolerance, name: `${name} ${k} of sample ${i}` })
-    )
-  );
 }
 
 gpuTest(

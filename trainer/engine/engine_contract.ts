@@ -9,6 +9,7 @@ import {
   checkInterpolate,
   checkOptimizer,
   checkPolicyLoss,
+  checkPreferenceLoss,
   checkScore,
   checkSharedPrefix,
   checkSupervisedLoss,
@@ -37,6 +38,7 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
   "the supervised loss is the mean of -logp, and falls": checkSupervisedLoss,
   "every key of the optimiser is felt": checkOptimizer,
   "the policy loss is the clipped objective": checkPolicyLoss,
+  "a preference loss parts the completions of pairs": checkPreferenceLoss,
   "a shared prefix is computed once and changes nothing": checkSharedPrefix,
   "training goes on from a checkpoint as if nothing had happened": checkCheckpoint,
 };

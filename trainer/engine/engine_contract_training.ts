@@ -255,6 +255,57 @@ export async function checkPolicyLoss(engine: TestedEngine): Promise<void> {
   });
 }
 
+/** Two pairs, the prompt of each shared; at a new adapter the policy is its own reference. */
+export async function checkPreferenceLoss(engine: TestedEngine): Promise<void> {
+  const pairs = [0, 1].flatMap((trajectory) =>
+    [4, 9].map((length, side) => {
+      const tokens = [...someTokens(30 + trajectory, 12), ...someTokens(40 + 2 * trajectory + side, length)];
+      return sample(tokens, 12, { trajectory, prefix_group: trajectory, prefix_length: 12 });
+    })
+  );
+  const rejected = [false, true, false, true];
+  const request = { type: "preference", beta: 0.5, gamma: 1, lambda: 0, rejected, normalizer: 2 } as const;
+  await withAdapter(engine, async (adapter) => {
+    const scored = await score(engine, adapter, pairs);
+    const samples = pairs.map((pair, i) => {
+      const reference_logprobs = Float32Array.from(pair.tokens, (_, t) => scored[i]![t - 12] ?? 0);
+      return { ...pair, reference_logprobs };
+    });
+    const dpo: LossRequest = { ...request, loss: "dpo" };
+    const first = await step(engine, { adapter, samples, loss: dpo });
+    near(first.loss, Math.log(2), 200 * engine.logprob_tolerance);
+    ok(
+      first.samples.every(({ ratios }) => ratios.every((s) => Math.abs(s) < 100 * engine.logprob_tolerance)),
+    );
+    const second = await step(engine, { adapter, samples, loss: dpo });
+    ok(second.loss < Math.log(2) - 0.01, `the loss falls, to ${second.loss}`);
+    const margin = (i: number) => second.samples[i]!.ratios[0]! - second.samples[i + 1]!.ratios[0]!;
+    ok(margin(0) > 0 && margin(2) > 0, "the chosen completions' scores are above the others'");
+  });
+  await withAdapter(engine, async (adapter) => {
+    const means = (await score(engine, adapter, pairs)).map((row) =>
+      row.reduce((a, b) => a + b, 0) / row.length
+    );
+    const pairLoss = (w: number, l: number) => Math.log1p(Math.exp(1 - 0.5 * (w - l)));
+    const simpo: LossRequest = { ...request, loss: "simpo" };
+    const { loss } = await step(engine, { adapter, samples: pairs, loss: simpo });
+    const expected = (pairLoss(means[0]!, means[1]!) + pairLoss(means[2]!, means[3]!)) / 2;
+    near(loss, expected, 20 * engine.logprob_tolerance);
+    const refused = (loss: LossRequest, given = pairs) =>
+      rejects(
+        step(engine, { adapter, samples: given, loss }),
+        (e: unknown) =>
+          e instanceof ServiceError && e.code === "config_invalid" &&
+          e.message.startsWith("Cannot train on pairs"),
+      );
+    await refused({ ...request, loss: "ipo" });
+    await refused({ ...simpo, rejected: [true, false, false, true] });
+    await refused({ ...simpo, rejected: rejected.slice(1) });
+    await refused({ ...simpo, rejected: [false, false, false, true] });
+    await refused(simpo, pairs.with(1, { ...pairs[1]!, loss_mask: new Uint8Array(21) }));
+  });
+}
+
 export async function checkSharedPrefix(engine: TestedEngine): Promise<void> {
   const prefix = someTokens(20, 40);
   const tails = [someTokens(3, 6), someTokens(9, 11)];

@@ -13,6 +13,7 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
+import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
 
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
@@ -131,6 +132,21 @@ export type LossRequest =
     clip_high: number;
     kl_coefficient: number;
     normalizer: number;
+  }
+  /**
+   * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair, those of its chosen
+   * completion first; `dpo` and `ipo` need reference log-probabilities.
+   */
+  | {
+    type: "preference";
+    loss: PreferenceLoss;
+    beta: number;
+    gamma: number;
+    lambda: number;
+    /** By sample: whether it belongs to the rejected completion of its pair. */
+    rejected: boolean[];
+    /** Pairs of the step. */
+    normalizer: number;
   };
 
 export interface OptimizerRequest {
@@ -147,7 +163,7 @@ export interface OptimizerRequest {
 export interface SampleMeasure {
   logprobs: Float32Array;
   entropies: Float32Array;
-  /** π/π_old, or the trajectory's ratio. */
+  /** π/π_old, or the trajectory's ratio; of a preference loss the completion's score. */
   ratios: Float32Array;
   /** −1 clipped below, 1 clipped above, else 0. */
   clipped: Int8Array;

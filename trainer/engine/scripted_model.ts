@@ -14,6 +14,7 @@ import type {
   SamplingRequest,
   TrainingSample,
 } from "./protocol.ts";
+import { pairTerms, type TokenTerm } from "./scripted_preference.ts";
 
 type Rows = Map<number, Float64Array>;
 
@@ -101,7 +102,11 @@ export class BigramModel {
     request: { samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest },
   ): { loss: number; grad_norm: number; samples: SampleMeasure[] } {
     const gradient: Rows = new Map();
-    const ratios = sequenceRatios(request.samples, request.samples.map((s) => this.score(adapter, s)));
+    const all_scored = request.samples.map((s) => this.score(adapter, s));
+    const ratios = sequenceRatios(request.samples, all_scored);
+    const pair_terms = request.loss.type === "preference"
+      ? pairTerms(request.samples, all_scored, request.loss)
+      : null;
     let loss = 0;
     const samples = request.samples.map((sample, i) => {
       const scored = this.score(adapter, sample);
@@ -113,7 +118,8 @@ export class BigramModel {
         clipped: new Int8Array(n),
       };
       for (const [k, t] of maskedPositions(sample).entries()) {
-        const term = tokenTerm(request.loss, sample, { t, logprob: scored[k]!, sequence_ratio: ratios[i]! });
+        const at = { t, logprob: scored[k]!, sequence_ratio: ratios[i]! };
+        const term = pair_terms?.[i]?.[k] ?? tokenTerm(request.loss, sample, at);
         loss += term.loss;
         measure.ratios[k] = term.ratio;
         measure.clipped[k] = term.clipped;
@@ -189,20 +195,13 @@ function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): nu
 
 const clamp = (x: number) => Math.max(-20, Math.min(20, x));
 
-interface TokenTerm {
-  loss: number;
-  /** ∂loss/∂logπ. */
-  gradient: number;
-  ratio: number;
-  clipped: number;
-}
-
 /** The loss of one token and its derivative. @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3). */
 function tokenTerm(
   loss: LossRequest,
   sample: TrainingSample,
   at: { t: number; logprob: number; sequence_ratio: number },
 ): TokenTerm {
+  assert(loss.type !== "preference", "a pair's loss is not a sum over tokens");
   if (loss.type === "sft") {
     return { loss: -at.logprob / loss.normalizer, gradient: -1 / loss.normalizer, ratio: 1, clipped: 0 };
   }

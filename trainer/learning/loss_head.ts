@@ -6,6 +6,7 @@
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "../../kernels/loss/cross_entropy.ts";
 import { klDivergence } from "../../kernels/loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "../../kernels/loss/policy_loss.ts";
+import { preferenceLoss } from "../../kernels/loss/preference_loss.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
@@ -42,6 +43,12 @@ const CHUNK_STEP = 64;
 export function chunkRows(rows: number, wanted: number, bindable: number): number {
   const most = Math.min(wanted, bindable, Math.ceil(rows / CHUNK_STEP) * CHUNK_STEP);
   return Math.max(CHUNK_STEP, Math.floor(most / CHUNK_STEP) * CHUNK_STEP);
+}
+
+/** Whether a trajectory's loss needs all of its log-probabilities before any of its gradients. */
+export function joinsTrajectories(loss: LossRequest, has_old_logprobs: boolean): boolean {
+  if (loss.type === "policy") return loss.importance_sampling_level === "sequence" && has_old_logprobs;
+  return loss.type === "preference";
 }
 
 const maxBinding = ({ device: { limits } }: Allocator) =>
@@ -131,26 +138,19 @@ export class LossHead {
     const count = pass.batch.targets.length;
     if (count === 0) return;
     const normed = this.#gather(pass), d_normed = view(this.#d_normed, normed.shape);
-    const { loss } = options, { arrays } = pass;
-    const is_sequence = loss.type === "policy" && loss.importance_sampling_level === "sequence" &&
-      options.has_old_logprobs;
+    const { arrays } = pass, is_joint = joinsTrajectories(options.loss, options.has_old_logprobs);
     const chunks = this.#chunks(pass);
-    if (is_sequence) {
-      // The trajectory's ratio needs all of its log-probabilities before any of its gradients.
+    if (is_joint) {
       for (const [start, rows] of chunks) this.#statistics(pass, normed, start, rows);
-      const ranges = pass.batch.trajectories.flatMap((
-        [from, to],
-      ) => [pass.first_target + from, pass.first_target + to]);
-      this.allocator.write(this.#ranges, Uint32Array.from(ranges));
-      sequenceRatio(recorder, { ...arrays, ranges: view(this.#ranges, [ranges.length / 2, 2]) });
+      this.#joinTrajectories(pass, options);
     }
     for (const [start, rows] of chunks) {
-      const logits = is_sequence && chunks.length > 1
+      const logits = is_joint && chunks.length > 1
         ? this.#project(normed, { start, rows })
-        : is_sequence
+        : is_joint
         ? view(this.#logits, [rows, this.model.shape.vocabulary])
         : this.#statistics(pass, normed, start, rows);
-      this.#weights(pass, options, { start, rows, is_sequence });
+      this.#weights(pass, options, { start, rows });
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start);
       const d_chunk = this.#rows(d_normed, start, rows);
       // Most entries are below the smallest f16, so they are never rounded to it.
@@ -223,16 +223,37 @@ export class LossHead {
     return logits;
   }
 
+  /** What a trajectory's log-probabilities say together: its ratio, or all of the loss of a pair. */
+  #joinTrajectories({ batch, arrays, first_target }: HeadPass, { loss, has_reference }: HeadLoss): void {
+    const { recorder } = this.model;
+    const ranges = (width: number, rows: readonly number[]) => {
+      this.allocator.write(this.#ranges, Uint32Array.from(rows, (row) => first_target + row));
+      return view(this.#ranges, [rows.length / width, width]);
+    };
+    if (loss.type !== "preference") {
+      return sequenceRatio(recorder, { ...arrays, ranges: ranges(2, batch.trajectories.flat()) });
+    }
+    const { type: _type, rejected, ...options } = loss;
+    const pairs = batch.trajectories.flatMap(([from, to]) => {
+      const is_rejected = batch.targets.slice(from, to).map(({ sample }) => rejected[sample]!);
+      return [from, from + is_rejected.indexOf(true), to];
+    });
+    const reference_logprob = has_reference ? arrays.reference_logprob : null;
+    preferenceLoss(recorder, { ...arrays, reference_logprob, ranges: ranges(3, pairs) }, options);
+  }
+
+  /** The derivatives with respect to the log-probabilities of a chunk. */
   #weights(
     { arrays, first_target }: HeadPass,
     { loss, has_old_logprobs, has_reference }: HeadLoss,
-    { start, rows, is_sequence }: { start: number; rows: number; is_sequence: boolean },
+    { start, rows }: { start: number; rows: number },
   ): void {
+    if (loss.type === "preference") return;
     const { recorder } = this.model, range = { first_row: first_target + start, rows };
     if (loss.type === "sft") {
       return sftLoss(recorder, arrays, { ...range, normalizer: loss.normalizer });
     }
-    const ratio = is_sequence
+    const ratio = joinsTrajectories(loss, has_old_logprobs)
       ? { log_ratio: arrays.log_ratio }
       : has_old_logprobs
       ? { old_logprob: arrays.old_logprob }

@@ -144,7 +144,7 @@ function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: Pa
     const alone = part([next]), needed = rows(alone);
     if (needed > capacity) {
       const fragments = alone.reduce((sum, tree) => sum + tree.samples.length, 0);
-      const what = fragments > 1 ? `trajectory of ${fragments} fragments in` : "sample of";
+      const what = fragments > 1 ? `trajectory or pair of ${fragments} samples in` : "sample of";
       throw new ServiceError(
         "config_invalid",
         `Cannot train on a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +

@@ -21,8 +21,9 @@ import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
-import { LossHead } from "./loss_head.ts";
+import { joinsTrajectories, LossHead } from "./loss_head.ts";
 import { type MicroBatch, packSamples } from "./packing.ts";
+import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
 export interface TrainerOptions {
@@ -113,8 +114,8 @@ export class Trainer {
       has_old_logprobs: has(samples, "old_logprobs"),
       has_reference: has(samples, "reference_logprobs"),
     };
-    const is_sequence = loss.type === "policy" && loss.importance_sampling_level === "sequence";
-    const batches = this.#pack(samples, is_sequence && options.has_old_logprobs);
+    if (loss.type === "preference") checkPairs(samples, loss);
+    const batches = this.#pack(samples, joinsTrajectories(loss, options.has_old_logprobs));
     if (!batches.some((batch) => batch.targets.length > 0)) {
       throw new ServiceError("config_invalid", "Cannot take a step without a token to train");
     }

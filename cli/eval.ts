@@ -15,7 +15,7 @@ import { failedText, formatRate, rowsText, warningText } from "../runs/record/ev
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor, overridesArgument } from "./options.ts";
-import { ProgressPrinter, TICK_MS } from "./progress.ts";
+import { ProgressPrinter, shortName, TICK_MS } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 import { printTranscript } from "./transcript.ts";
 
@@ -75,6 +75,9 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
     terminal.line(`loss ${result.loss.toFixed(6)}${rows}`);
   }
   if (result.perplexity !== null) terminal.line(`perplexity ${result.perplexity.toFixed(4)}`);
+  for (const [name, value] of Object.entries(result.values ?? {})) {
+    terminal.line(`${shortName(name)} ${value.toFixed(4)}`);
+  }
 }
 
 const unwritable = (path: string, reason: string) =>

@@ -47,6 +47,9 @@ export async function evaluateAlone(
       if (path !== null) {
         await engine.call("adapter_open", { adapter: EVALUATED, source: { type: "file", path } });
       }
+      for (const other of definition.adapters(config, "evaluations")) {
+        await engine.call("adapter_open", other);
+      }
       const algorithm = prepared.createAlgorithm(session, systemClock);
       signal.throwIfAborted();
       return await algorithm.evaluate({

@@ -2,6 +2,7 @@
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
+import { BUILT_ALGORITHMS } from "../config/built.ts";
 import {
   DEFAULT_CHECKPOINT_EVERY,
   DEFAULT_CLIPS,
@@ -10,18 +11,17 @@ import {
 } from "../config/derive.ts";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
 import { isNotBuilt } from "../config/not_built.ts";
+import type { AlgorithmName } from "../config/run.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 
-const STARTER_ALGORITHMS = ["agent_grpo", "sft"] as const;
-export type StarterAlgorithm = typeof STARTER_ALGORITHMS[number];
-
 /** Values that a beginner must set or sees set, because nothing stands in for them. */
-function starterValues(algorithm: StarterAlgorithm): Record<string, unknown> {
+function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   const common = { "run.algorithm": algorithm, "model.path": "model.gguf" };
   if (algorithm === "sft") return { ...common, "sft.data": "traces.jsonl" };
+  if (algorithm === "preference") return { ...common, "preference.data": "pairs.jsonl" };
   return {
     ...common,
     "agent.scenarios": "scenarios.jsonl",
@@ -34,10 +34,18 @@ function starterValues(algorithm: StarterAlgorithm): Record<string, unknown> {
   };
 }
 
-/** Sections and keys that the other algorithm alone uses. */
-const OTHERS: Record<StarterAlgorithm, string[]> = {
-  agent_grpo: ["sft", "training.epochs", "training.updates", "training.max_minutes", "training.batch_tokens"],
-  sft: ["agent", "evaluation", "observe"],
+/** Sections and keys that other algorithms alone use. */
+const OTHERS: Record<AlgorithmName, string[]> = {
+  agent_grpo: [
+    "sft",
+    "preference",
+    "training.epochs",
+    "training.updates",
+    "training.max_minutes",
+    "training.batch_tokens",
+  ],
+  sft: ["preference", "agent", "evaluation", "observe"],
+  preference: ["sft", "agent", "evaluation", "observe"],
 };
 
 /** Values that fit keys whose own value is found by a rule. */
@@ -56,6 +64,7 @@ const EXAMPLES: Record<string, unknown> = {
   "training.micro_batch_tokens": DEFAULT_CTX_CAP,
   "training.loss_chunk_rows": 512,
   "training.gradient_checkpointing": false,
+  "preference.beta": 0.1,
   "agent.max_trajectory_tokens": DEFAULT_CTX_CAP,
   "agent.system_suffix": " Be brief.",
   "agent.concurrent_rollouts": 32,
@@ -76,7 +85,7 @@ const EXAMPLES: Record<string, unknown> = {
   "metrics.csv": "metrics.csv",
 };
 
-function isPart({ key, section }: ConfigKey, algorithm: StarterAlgorithm): boolean {
+function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean {
   if (OTHERS[algorithm].some((other) => key === other || key.startsWith(`${other}.`))) return false;
   return !section.includes("[]") && !section.includes("<") && !isNotBuilt(key);
 }
@@ -86,7 +95,7 @@ function tomlValue(value: unknown): string {
   return stringify({ v: value }).trim().slice("v = ".length);
 }
 
-function keyLines(key: ConfigKey, algorithm: StarterAlgorithm): string[] {
+function keyLines(key: ConfigKey, algorithm: AlgorithmName): string[] {
   const name = key.key.slice(key.section.length + 1);
   const values = starterValues(algorithm);
   if (Object.hasOwn(values, key.key)) {
@@ -98,14 +107,14 @@ function keyLines(key: ConfigKey, algorithm: StarterAlgorithm): string[] {
   return [`# ${key.description} Left out: ${key.rule}.`, `# ${name} = ${tomlValue(examples[key.key])}`];
 }
 
-function sectionText({ section, description, keys: all }: ConfigSection, algorithm: StarterAlgorithm) {
+function sectionText({ section, description, keys: all }: ConfigSection, algorithm: AlgorithmName) {
   const keys = all.filter((key) => isPart(key, algorithm));
   if (keys.length === 0) return null;
   return [`# ${description}`, `[${section}]`, ...keys.flatMap((key) => keyLines(key, algorithm))].join("\n");
 }
 
 /** A configuration that loads as soon as the files that it names are there. */
-export function starterConfig(algorithm: StarterAlgorithm): string {
+export function starterConfig(algorithm: AlgorithmName): string {
   const sections = describeConfig().map((section) => sectionText(section, algorithm));
   const introduction = `# A run of svc: svc train <this file>
 # A line "# key = value" is valid without its "# ". It shows what holds when the key is left out, or, where the line
@@ -114,7 +123,7 @@ export function starterConfig(algorithm: StarterAlgorithm): string {
 }
 
 /** Writes the configuration. @throws {ServiceError} `already_exists`. */
-export async function writeStarterConfig(path: string, algorithm: StarterAlgorithm): Promise<void> {
+export async function writeStarterConfig(path: string, algorithm: AlgorithmName): Promise<void> {
   const exists = await isPresent(path);
   if (exists) {
     throw new ServiceError("already_exists", `Cannot write ${path}: it exists; name another file`, { path });
@@ -127,11 +136,11 @@ export function addInitCommand(program: Command, { terminal }: CliContext): void
   program.command("init").description("write a commented configuration to begin with")
     .addArgument(new Argument("[file]", "where").default("run.toml"))
     .addOption(
-      new Option("--algorithm <name>", "what the run is to do").choices(STARTER_ALGORITHMS).default(
+      new Option("--algorithm <name>", "what the run is to do").choices(BUILT_ALGORITHMS).default(
         "agent_grpo",
       ),
     )
-    .action(async (path: string, options: { algorithm: StarterAlgorithm }) => {
+    .action(async (path: string, options: { algorithm: AlgorithmName }) => {
       await writeStarterConfig(path, options.algorithm);
       const shown = inline(path);
       terminal.line(`wrote ${shown}: set model.path and the files of your data, then \`svc train ${shown}\``);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { BUILT_ALGORITHMS } from "../config/built.ts";
 import { describeKeys } from "../config/describe.ts";
 import { parseRunConfig } from "../config/load.ts";
 import { isNotBuilt } from "../config/not_built.ts";
@@ -6,7 +7,7 @@ import { resolveLoaded } from "../config/resolve.ts";
 import { starterConfig } from "./init.ts";
 import { runCommand } from "./testing.ts";
 
-const ALGORITHMS = ["agent_grpo", "sft"] as const;
+const ALGORITHMS = BUILT_ALGORITHMS;
 
 /** Places of the commented keys of a text, and whether each has a value that a rule would find. */
 function commentedKeys(text: string): { line: number; is_example: boolean }[] {

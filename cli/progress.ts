@@ -73,8 +73,16 @@ function evaluationText(event: EvaluationEvent): string {
   }
   const loss = event.loss === null ? "no loss" : `loss ${event.loss.toFixed(4)}`;
   const perplexity = event.perplexity === null ? "" : `, perplexity ${event.perplexity.toFixed(2)}`;
-  return place + loss + perplexity + (event.rows === null ? "" : ` (${rowsText(event.rows)})`);
+  return place + loss + perplexity + valuesText(event.values) +
+    (event.rows === null ? "" : ` (${rowsText(event.rows)})`);
 }
+
+/** Further values of an evaluation: `, margin 0.1234, accuracy 0.7500`. */
+const valuesText = (values: Record<string, number> = {}) =>
+  Object.entries(values).map(([name, value]) => `, ${shortName(name)} ${value.toFixed(4)}`).join("");
+
+/** A metric's name without its area. */
+export const shortName = (name: string) => name.slice(name.indexOf("/") + 1);
 
 /** A difference of shares in points: `+16.7`, `−5.0`. */
 export const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;

@@ -61,6 +61,8 @@ export const DEFAULT_CTX_CAP = 4096;
 /** An optimiser step of sft or preference takes the tokens of so many sequences of full length. */
 export const BATCH_SEQUENCES = 4;
 export const MIN_MICRO_BATCH_TOKENS = 2048;
+/** Sequences of full length that one micro-batch must hold: a pair is never parted. */
+const SEQUENCES_TOGETHER = { sft: 1, preference: 2, agent_grpo: 1 } as const;
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
 export const DEFAULT_CHECKPOINT_EVERY = 10;
@@ -132,7 +134,8 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
     ...(config.run.algorithm !== "agent_grpo" && {
       batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
     }),
-    micro_batch_tokens: training.micro_batch_tokens ?? Math.max(ctx, MIN_MICRO_BATCH_TOKENS),
+    micro_batch_tokens: training.micro_batch_tokens ??
+      Math.max(SEQUENCES_TOGETHER[config.run.algorithm] * ctx, MIN_MICRO_BATCH_TOKENS),
     loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(64, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,
   };

@@ -22,8 +22,6 @@ const CONTAINER = "the container sandbox";
 const CATALOGUE = "the operator's catalogue";
 
 export const NOT_BUILT: readonly NotBuilt[] = [
-  { key: "run.algorithm", value: "preference", part: "preference training" },
-  { key: "preference", part: "preference training" },
   { key: "model.webgpu", value: "dawn", part: "the Dawn provider" },
   {
     key: "lora.dropout",

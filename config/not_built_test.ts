@@ -32,7 +32,6 @@ Deno.test("every entry is about a key of the schema", () => {
 
 Deno.test("a part that is not built is refused by its name and its line, and by nothing else", () => {
   const cases: [string, string][] = [
-    ['preference = { data = "p.jsonl" }', "preference"],
     ['model.webgpu = "dawn"', 'model.webgpu = "dawn"'],
     ["lora.dropout = 0.1", "lora.dropout = 0.1"],
     ["training.offload_optimizer = true", "training.offload_optimizer = true"],

@@ -4,7 +4,10 @@ import { z } from "zod";
 import { number, text } from "./fields.ts";
 
 export const preferenceSchema = z.strictObject({
-  data: text().meta({ description: "JSONL of {prompt, chosen, rejected} a line.", path: "input" }),
+  data: text().meta({
+    description: "JSONL of {prompt, chosen, rejected, tools?} a line, texts or messages.",
+    path: "input",
+  }),
   loss: z.enum(["dpo", "ipo", "simpo", "orpo"]).default("dpo").meta({ description: "The pair loss." }),
   beta: number("preference.beta").optional().meta({
     description: "Factor of the log-ratio.",

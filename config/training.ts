@@ -29,7 +29,7 @@ export const trainingSchema = z.strictObject({
   }),
   micro_batch_tokens: integer("training.micro_batch_tokens").optional().meta({
     description: "Most tokens that go through the model at once in training.",
-    rule: "the larger of ctx and 2048",
+    rule: "the larger of ctx (preference: twice) and 2048",
   }),
   loss_chunk_rows: integer("training.loss_chunk_rows").optional().meta({
     description: "Rows that go through the vocabulary at once in the loss.",

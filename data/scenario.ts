@@ -4,6 +4,7 @@ import { z } from "zod";
 import { describeIssue } from "../config/data_issues.ts";
 import { ServiceError } from "../core/errors.ts";
 import { parseObject, readLines } from "./jsonl.ts";
+import { type LineProblem, linesInvalid, MAX_REPORTED_PROBLEMS } from "./problems.ts";
 
 /** What a sandbox environment needs to know of a task. */
 export interface ScenarioEnv {
@@ -38,9 +39,6 @@ export interface Scenario {
   /** Its line in the file, from 1. */
   line: number;
 }
-
-/** How many broken lines an error names before it stops looking. */
-export const MAX_REPORTED_PROBLEMS = 20;
 
 /** Inside the workspace by its spelling alone; links are the environment's to check. */
 function isWorkspacePath(path: string): boolean {
@@ -79,7 +77,7 @@ const scenarioSchema = z.strictObject({
  * with file and line (`details.problems`): a broken line, an unknown field, an id that an earlier line has.
  */
 export async function readScenarios(path: string): Promise<Scenario[]> {
-  const scenarios: Scenario[] = [], problems: ScenarioProblem[] = [];
+  const scenarios: Scenario[] = [], problems: LineProblem[] = [];
   const line_of = new Map<string, number>();
   try {
     for await (const jsonLine of readLines(path)) {
@@ -104,21 +102,11 @@ export async function readScenarios(path: string): Promise<Scenario[]> {
     if (problems.length === 0 || !(error instanceof ServiceError)) throw error;
     problems.push({ line: Number(error.details.line ?? 0), message: error.message });
   }
-  if (problems.length > 0) throw invalid(path, problems);
+  if (problems.length > 0) throw linesInvalid(path, problems);
   if (scenarios.length === 0) {
-    throw invalid(path, [{ line: 1, message: `Cannot read ${path}: no scenario in it` }]);
+    throw linesInvalid(path, [{ line: 1, message: `Cannot read ${path}: no scenario in it` }]);
   }
   return scenarios;
-}
-
-export interface ScenarioProblem {
-  line: number;
-  message: string;
-}
-
-function invalid(path: string, problems: ScenarioProblem[]): ServiceError {
-  const message = problems.map((problem) => problem.message).join("\n");
-  return new ServiceError("data_invalid", message, { path, problems });
 }
 
 /** One line's object as a scenario. @throws {ServiceError} `data_invalid`, naming each wrong field. */
@@ -160,5 +148,5 @@ export function checkVerifiable(
     message: `Cannot evaluate on ${path}:${line}: nothing can verify scenario ${JSON.stringify(id)}; ` +
       "give it metadata.env.verify or leave it out",
   }));
-  if (problems.length > 0) throw invalid(path, problems.slice(0, MAX_REPORTED_PROBLEMS));
+  if (problems.length > 0) throw linesInvalid(path, problems.slice(0, MAX_REPORTED_PROBLEMS));
 }

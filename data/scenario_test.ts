@@ -2,7 +2,8 @@ import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ServiceError } from "../core/errors.ts";
 import { readLines } from "./jsonl.ts";
-import { checkVerifiable, MAX_REPORTED_PROBLEMS, parseScenario, readScenarios } from "./scenario.ts";
+import { checkVerifiable, parseScenario, readScenarios } from "./scenario.ts";
+import { MAX_REPORTED_PROBLEMS } from "./problems.ts";
 
 async function withFile(content: string | Uint8Array, use: (path: string) => Promise<void>): Promise<void> {
   const directory = await Deno.makeTempDir();

@@ -70,6 +70,8 @@ export interface EvaluationResult {
   reward_mean: number | null;
   loss: number | null;
   perplexity: number | null;
+  /** What else the algorithm measured, by metric name; left out: nothing. */
+  values?: Metrics;
   /** The held-out rows that a loss is of; null for scenarios. */
   rows: RowCounts | null;
   /** Attempts that broke for reasons other than the model's, by reason. */

@@ -22,8 +22,11 @@ export interface AlgorithmDefinition {
   trainingData(config: ResolvedConfig): { key: string; path: string };
   /** What its rollouts have open at once; null where nothing is drawn. */
   sequences(config: ResolvedConfig): SequenceDemand | null;
-  /** Adapters beside the policy that its updates use, by the engine's names. */
-  adapters(config: ResolvedConfig): { adapter: string; source: AdapterSource }[];
+  /** Adapters beside the policy, by the engine's names. */
+  adapters(
+    config: ResolvedConfig,
+    used_by: "updates" | "evaluations",
+  ): { adapter: string; source: AdapterSource }[];
   /**
    * Reads and checks its data. Messages name paths as `config` has them.
    *

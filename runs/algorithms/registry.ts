@@ -4,9 +4,10 @@ import type { RunConfig } from "../../config/schema.ts";
 import { assert } from "../../core/errors.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";
 import type { AlgorithmDefinition } from "./definition.ts";
+import { preference } from "./preference/definition.ts";
 import { sft } from "./sft/definition.ts";
 
-const ALGORITHMS: readonly AlgorithmDefinition[] = [agentGrpo, sft];
+const ALGORITHMS: readonly AlgorithmDefinition[] = [agentGrpo, sft, preference];
 
 /** The entry of `[run] algorithm`. The check of the configuration has refused what is not built. */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {

@@ -30,7 +30,7 @@ export function atMask(sample: TrainingSample, values: ArrayLike<number>): numbe
 export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Metrics {
   const { max_grad_norm, learning_rate } = optimizer;
   const metrics: Metrics = {
-    [`loss/${loss.type === "sft" ? "sft" : "policy"}`]: result.loss,
+    [`loss/${loss.type}`]: result.loss,
     "optimizer/grad_norm": result.grad_norm,
     "optimizer/clip_hit": max_grad_norm > 0 && result.grad_norm > max_grad_norm ? 1 : 0,
     "optimizer/learning_rate": learning_rate,
@@ -41,7 +41,7 @@ export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Me
   const all = result.samples;
   metrics["policy/logprob_mean"] = sum(all.map((sample) => sample.logprobs)) / tokens;
   metrics["policy/entropy"] = sum(all.map((sample) => sample.entropies)) / tokens;
-  if (loss.type === "sft") return metrics;
+  if (loss.type !== "policy") return metrics;
   const count = (side: number) =>
     all.reduce((n, { clipped }) => n + clipped.filter((c) => c === side).length, 0);
   metrics["ratio/mean"] = sum(all.map((sample) => sample.ratios)) / tokens;

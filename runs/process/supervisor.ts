@@ -199,7 +199,9 @@ export class Supervisor {
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
       else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
-      for (const adapter of definition.adapters(config)) await session.engine.call("adapter_open", adapter);
+      for (const adapter of definition.adapters(config, "updates")) {
+        await session.engine.call("adapter_open", adapter);
+      }
       this.#algorithm = prepared.createAlgorithm(session, clock);
     } catch (error) {
       await session.close();

@@ -258,7 +258,7 @@ export function evaluationMetrics(result: EvaluationResult): Metrics {
   if (result.reward_mean !== null) metrics["eval/reward_mean"] = result.reward_mean;
   if (result.loss !== null) metrics["eval/loss"] = result.loss;
   if (result.perplexity !== null) metrics["eval/perplexity"] = result.perplexity;
-  return metrics;
+  return { ...metrics, ...result.values };
 }
 
 function failedAttempts({ failed }: EvaluationResult): number {

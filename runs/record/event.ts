@@ -86,6 +86,8 @@ export interface EvaluationEvent {
   reward_mean: number | null;
   loss: number | null;
   perplexity: number | null;
+  /** What else the algorithm measured, by metric name. */
+  values?: Record<string, number>;
   /** The held-out rows that a loss is of; null for scenarios. */
   rows: RowCounts | null;
   /** Attempts that broke for reasons other than the model's, by reason; in the rate they have not passed. */

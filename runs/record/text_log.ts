@@ -55,6 +55,7 @@ function evaluationText(event: EvaluationEvent): string {
     ...valued("reward", reward_mean),
     ...valued("loss", loss),
     ...valued("perplexity", perplexity),
+    ...Object.entries(event.values ?? {}).flatMap(([name, value]) => valued(name, value)),
     ...[rows ? rowsText(rows) : []].flat(),
     ...[failedText(event) ?? []].flat(),
   ];

@@ -15,7 +15,8 @@ export const agentGrpo: AlgorithmDefinition = {
   step_size_keys: ["training.lr", "agent.max_update_kl"],
   trainingData: ({ agent }) => ({ key: "agent.scenarios", path: agent!.scenarios }),
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
-  adapters({ agent, lora }) {
+  adapters({ agent, lora }, used_by) {
+    if (used_by === "evaluations") return [];
     const { kl_coefficient, kl_reference } = agent!;
     if (kl_coefficient === 0 || kl_reference !== "init_adapter") return [];
     return [{ adapter: REFERENCE, source: { type: "file", path: lora.init_adapter! } }];

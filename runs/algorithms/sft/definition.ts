@@ -1,10 +1,10 @@
 /** `algorithm = "sft"` as an entry of the registry. */
 
-import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
+import { truncationWarnings } from "../rendered_rows.ts";
 import { OBJECTIVE, Sft } from "./sft.ts";
-import { readSftRows, type SftData } from "./sft_rows.ts";
+import { readSftRows } from "./sft_rows.ts";
 
 export const sft: AlgorithmDefinition = {
   name: "sft",
@@ -17,27 +17,17 @@ export const sft: AlgorithmDefinition = {
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;
     const options = { renderer, train_on, variables, ctx };
-    const max_rows = evaluation?.max_examples;
     const data = await readSftRows(path, options);
     const heldout = evaluation
-      ? await readSftRows(evaluation.data, { ...options, ...(max_rows !== undefined && { max_rows }) })
+      ? await readSftRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
       : null;
     return {
       warnings: [
-        ...truncationWarnings(data, "rows of [sft]"),
-        ...truncationWarnings(heldout, "rows of [evaluation]"),
+        ...truncationWarnings(data, "[sft]"),
+        ...truncationWarnings(heldout, "[evaluation]"),
       ],
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Sft({ config, engine, adapter: POLICY, clock, data, heldout }),
     };
   },
 };
-
-function truncationWarnings(data: SftData | null, rows: string): PlanWarning[] {
-  if (!data || data.truncated.length === 0) return [];
-  const { truncated } = data;
-  const message =
-    `${truncated.length} of ${data.rows} ${rows} are longer than training.ctx and were cut, the first in ` +
-    `line ${truncated[0]}`;
-  return [{ code: "rows_truncated", field: "training.ctx", message }];
-}

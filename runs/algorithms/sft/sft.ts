@@ -1,12 +1,10 @@
 /** `algorithm = "sft"`: every update is one optimiser step on rows of traces. */
 
-import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
-import { Rng, rngKey } from "../../../core/random.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
-import type { RowCounts } from "../../record/event.ts";
+import type { LossRequest } from "../../../trainer/engine/protocol.ts";
 import { type Example, ratio } from "../../record/paired_comparison.ts";
 import type {
   Algorithm,
@@ -15,9 +13,11 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
+import { fillRuns, planSteps } from "../epochs.ts";
 import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
+import { rowCounts, SCORED_TOKENS, trainingSample } from "../rendered_rows.ts";
 import { stepMetrics } from "../step_metrics.ts";
-import type { SftData, SftSequence } from "./sft_rows.ts";
+import type { SftData } from "./sft_rows.ts";
 
 /** How an evaluation of rows is judged. */
 export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
@@ -32,9 +32,6 @@ export interface SftOptions {
   clock: Clock;
 }
 
-/** Tokens that one request scores at most in an evaluation, so that other requests get in between. */
-const SCORED_TOKENS = 1 << 14;
-
 export class Sft implements Algorithm {
   readonly updates: number;
   readonly steps_per_update = 1;
@@ -46,11 +43,9 @@ export class Sft implements Algorithm {
   constructor(options: SftOptions) {
     const { config, data, heldout } = options;
     this.#options = options;
-    this.#plan = planSteps(data.sequences, {
-      seed: config.run.seed,
-      packing: config.sft!.packing,
-      training: config.training,
-    });
+    const { training, run } = config, { packing } = config.sft!;
+    const costs = data.sequences.map(({ tokens }) => packing ? tokens.length : training.ctx);
+    this.#plan = planSteps(costs, run.seed, training);
     this.updates = this.#plan.length;
     this.objective = heldout && OBJECTIVE;
   }
@@ -95,7 +90,7 @@ export class Sft implements Algorithm {
     let done = 0;
     const by_line: Record<number, Example> = {};
     const sequences = heldout.sequences.slice(0, limit);
-    for (const batch of batches(sequences, SCORED_TOKENS)) {
+    for (const batch of fillRuns(sequences, ({ tokens }) => tokens.length, SCORED_TOKENS)) {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done, total: sequences.length });
       done += batch.length;
@@ -120,66 +115,4 @@ export class Sft implements Algorithm {
       deterministic: true,
     };
   }
-}
-
-function rowCounts(sequences: readonly SftSequence[], truncated: readonly number[]): RowCounts {
-  const lines = new Set(sequences.map(({ line }) => line));
-  return { n: lines.size, truncated: truncated.filter((line) => lines.has(line)).length };
-}
-
-function trainingSample({ tokens, loss_mask }: SftSequence, i: number): TrainingSample {
-  return {
-    tokens,
-    prefix_group: i,
-    prefix_length: 0,
-    loss_mask,
-    trajectory: i,
-    advantages: null,
-    old_logprobs: null,
-    reference_logprobs: null,
-    weights: null,
-  };
-}
-
-interface PlanOptions {
-  seed: number;
-  packing: boolean;
-  training: Pick<ResolvedTraining, "epochs" | "updates" | "batch_tokens" | "ctx">;
-}
-
-/**
- * The rows of every optimiser step: each epoch goes through all rows in an order of its own, and a step never
- * reaches over its end. With packing a step takes rows while their tokens fit in `batch_tokens` (at least one row);
- * without, as many rows as would fit if each took `ctx` tokens.
- */
-export function planSteps(sequences: readonly SftSequence[], options: PlanOptions): number[][] {
-  const { seed, packing, training: { epochs, updates = Infinity, ctx } } = options;
-  const { batch_tokens = BATCH_SEQUENCES * ctx } = options.training;
-  const steps: number[][] = [];
-  const indices = sequences.map((_, i) => i);
-  for (let epoch = 0; epoch < epochs && steps.length < updates; epoch++) {
-    const order = new Rng(rngKey(seed, "rows", epoch)).shuffle(indices);
-    const cost = (row: number) => packing ? sequences[row]!.tokens.length : ctx;
-    steps.push(...fill(order, cost, batch_tokens));
-  }
-  return steps.slice(0, updates);
-}
-
-/** Cuts a list into runs whose costs fit, at least one item each. */
-function fill<T>(items: readonly T[], cost: (item: T) => number, capacity: number): T[][] {
-  const runs: T[][] = [];
-  let used = Infinity;
-  for (const item of items) {
-    if (used + cost(item) > capacity) {
-      runs.push([]);
-      used = 0;
-    }
-    runs.at(-1)!.push(item);
-    used += cost(item);
-  }
-  return runs;
-}
-
-function batches(sequences: readonly SftSequence[], tokens: number): SftSequence[][] {
-  return fill(sequences, (sequence) => sequence.tokens.length, tokens);
 }

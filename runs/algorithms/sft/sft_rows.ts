@@ -1,8 +1,7 @@
 /** Traces to learn from, one JSON object a line, as token sequences. */
 
 import type { ChatMessage } from "../../../core/chat.ts";
-import { ServiceError } from "../../../core/errors.ts";
-import { type JsonLine, readLines } from "../../../data/jsonl.ts";
+import { linesInvalid, readRows } from "../../../data/problems.ts";
 import { parseTrace, type Trace } from "../../../data/trace.ts";
 import {
   renderCompletion,
@@ -11,22 +10,15 @@ import {
 } from "../../../trainer/tokenizer/conversation.ts";
 import type { RenderedSequence, TrainOn } from "../../../trainer/tokenizer/conversation.ts";
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
+import { cutSequence, renderRow, type TokenSequence } from "../rendered_rows.ts";
 
-/** Problems that one error lists. */
-export const MAX_REPORTED_PROBLEMS = 20;
-
-/** After so many rows other work on the thread gets its turn. */
-const ROWS_BETWEEN_BREATHS = 64;
-
-/** A sequence of at most `ctx` tokens, some of them trained. */
-export interface SftSequence {
-  tokens: Uint32Array;
-  loss_mask: Uint8Array;
-  trained_tokens: number;
+/** A trace, or a part of it that the template renders apart. */
+export interface SftSequence extends TokenSequence {
   /** Its row's line in the file. */
   line: number;
 }
 
+/** The rows of a file. */
 export interface SftData {
   sequences: SftSequence[];
   rows: number;
@@ -34,76 +26,42 @@ export interface SftData {
   truncated: number[];
 }
 
+/** How rows are read and rendered. */
 export interface SftRowsOptions {
   renderer: Renderer;
   train_on: TrainOn;
   variables: Readonly<Record<string, unknown>>;
   ctx: number;
   /** Rows that are read; the rest of the file is not looked at. */
-  max_rows?: number;
+  max_rows?: number | undefined;
 }
 
 /**
  * Reads and renders the rows of a JSONL file.
  *
- * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} problems, each
- * with file and line, or when no token is left to train; `template_failed` at the first row whose render goes beyond a
- * limit.
+ * @throws {ServiceError} `path_not_found`; `data_invalid` with the first problems, each with file and line, or when no
+ * token is left to train; `template_failed` at the first row whose render goes beyond a limit.
  */
 export async function readSftRows(path: string, options: SftRowsOptions): Promise<SftData> {
-  const data: SftData = { sequences: [], rows: 0, truncated: [] };
-  const problems: { line: number; message: string }[] = [];
-  for await (const line of readLines(path)) {
-    if (data.rows === options.max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
-    if (++data.rows % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
-    try {
-      addRow(data, renderLine(path, line, options), { line: line.line, ctx: options.ctx });
-    } catch (error) {
-      if (!(error instanceof ServiceError) || error.code === "template_failed") throw error;
-      problems.push({ line: line.line, message: error.message });
-    }
-  }
-  if (problems.length === 0 && data.sequences.length === 0) {
-    problems.push({ line: 1, message: `Cannot read ${path}: no row in it has a token to train` });
-  }
-  if (problems.length === 0) return data;
-  throw new ServiceError("data_invalid", problems.map(({ message }) => message).join("\n"), {
-    path,
-    problems,
+  const { ctx } = options;
+  const rows = await readRows(path, options, (line) => {
+    const trace = parseTrace(path, line);
+    const rendered = renderRow(path, line, () => renderTrace(trace, options));
+    return {
+      line: line.line,
+      cuts: rendered.map((sequence) => cutSequence(sequence, ctx)).filter((cut) => cut !== null),
+      is_truncated: rendered.some(({ ids }) => ids.length > ctx),
+    };
   });
-}
-
-function addRow(
-  data: SftData,
-  rendered: RenderedSequence[],
-  { line, ctx }: { line: number; ctx: number },
-): void {
-  if (rendered.some(({ ids }) => ids.length > ctx)) data.truncated.push(line);
-  for (const { ids, loss_mask } of rendered) {
-    const mask = loss_mask.slice(0, ctx);
-    const trained_tokens = mask.reduce((sum, m) => sum + m, 0);
-    if (trained_tokens === 0) continue;
-    data.sequences.push({
-      tokens: Uint32Array.from(ids.slice(0, ctx)),
-      loss_mask: mask,
-      trained_tokens,
-      line,
-    });
+  const sequences = rows.flatMap(({ line, cuts }) => cuts.map((cut): SftSequence => ({ ...cut, line })));
+  if (sequences.length === 0) {
+    throw linesInvalid(path, [{
+      line: 1,
+      message: `Cannot read ${path}: no row in it has a token to train`,
+    }]);
   }
-}
-
-function renderLine(path: string, line: JsonLine, options: SftRowsOptions): RenderedSequence[] {
-  const trace = parseTrace(path, line);
-  try {
-    return renderTrace(trace, options);
-  } catch (error) {
-    const message = `Cannot read ${path}:${line.line}: ${(error as Error).message}`;
-    if (error instanceof ServiceError && error.details.limit !== undefined) {
-      // The next row would take as long to fail.
-      throw new ServiceError("template_failed", message, error.details, { cause: error });
-    }
-    throw new ServiceError("data_invalid", message, { path, line: line.line }, { cause: error });
-  }
+  const truncated = rows.filter(({ is_truncated }) => is_truncated).map(({ line }) => line);
+  return { sequences, rows: rows.length, truncated };
 }
 
 function renderTrace(

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../../core/errors.ts";
+import { MAX_REPORTED_PROBLEMS } from "../../../data/problems.ts";
 import { fixturePath } from "../../../tests/fixture.ts";
 import { openGguf } from "../../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 import { readTokenizer } from "../../../trainer/tokenizer/read_tokenizer.ts";
-import { MAX_REPORTED_PROBLEMS, readSftRows, type SftRowsOptions } from "./sft_rows.ts";
+import { readSftRows, type SftRowsOptions } from "./sft_rows.ts";
 
 const file = await openGguf(await fixturePath("models/tiny-agent-q8_0.gguf"));
 const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));

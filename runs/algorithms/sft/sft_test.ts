@@ -5,7 +5,7 @@ import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
 import { evaluationDifference, evaluationRecord } from "../../record/evaluation_record.ts";
 import { testConfig } from "../../testing/config.ts";
 import { skipSteps } from "../../testing/run.ts";
-import { planSteps, Sft } from "./sft.ts";
+import { Sft } from "./sft.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 
 const sequence = (length: number, trained: number, first = 1): SftSequence => ({
@@ -15,59 +15,9 @@ const sequence = (length: number, trained: number, first = 1): SftSequence => ({
   line: first,
 });
 
-const training = { epochs: 2, batch_tokens: 100, ctx: 64 };
-
-Deno.test("an epoch takes every row once, in an order of its own", () => {
-  const rows = Array.from({ length: 50 }, () => sequence(10, 2));
-  const steps = planSteps(rows, { seed: 1, packing: true, training });
-  assert.equal(steps.length, 10);
-  assert.ok(steps.every((step) => step.length === 10));
-  const epochs = [steps.slice(0, 5).flat(), steps.slice(5).flat()];
-  for (const epoch of epochs) {
-    assert.deepEqual(epoch.toSorted((a, b) => a - b), rows.map((_, i) => i));
-  }
-  assert.notDeepEqual(epochs[0], epochs[1]);
-  assert.deepEqual(planSteps(rows, { seed: 1, packing: true, training }), steps);
-  assert.notDeepEqual(planSteps(rows, { seed: 2, packing: true, training }), steps);
-});
-
-Deno.test("a step holds at most batch_tokens, and a longer row alone", () => {
-  const rows = [sequence(60, 1), sequence(60, 1), sequence(150, 1), sequence(30, 1)];
-  const steps = planSteps(rows, { seed: 3, packing: true, training: { ...training, epochs: 1 } });
-  for (const step of steps) {
-    const tokens = step.reduce((sum, row) => sum + rows[row]!.tokens.length, 0);
-    assert.ok(tokens <= 100 || step.length === 1);
-  }
-  assert.deepEqual(steps.flat().toSorted(), [0, 1, 2, 3]);
-});
-
-Deno.test("without packing a row counts as ctx, whatever its length", () => {
-  const rows = Array.from({ length: 7 }, () => sequence(10, 1));
-  const steps = planSteps(rows, {
-    seed: 1,
-    packing: false,
-    training: { epochs: 1, batch_tokens: 200, ctx: 64 },
-  });
-  assert.deepEqual(steps.map((step) => step.length), [3, 3, 1]);
-});
-
-Deno.test("without batch_tokens a step holds four rows of ctx tokens", () => {
-  const rows = Array.from({ length: 12 }, () => sequence(64, 1));
-  const steps = planSteps(rows, { seed: 1, packing: true, training: { epochs: 1, ctx: 64 } });
-  assert.deepEqual(steps.map((step) => step.length), [4, 4, 4]);
-});
-
-Deno.test("updates end the plan before the epochs do", () => {
-  const rows = Array.from({ length: 10 }, () => sequence(100, 1));
-  assert.equal(
-    planSteps(rows, { seed: 1, packing: true, training: { ...training, updates: 13 } }).length,
-    13,
-  );
-});
-
-async function sftOn(data: SftData, heldout: SftData | null) {
+async function sftOn(data: SftData, heldout: SftData | null, packing = true) {
   const config = testConfig("/nowhere");
-  config.sft = { data: "", packing: true, train_on: "assistant", template_variables: {} };
+  config.sft = { data: "", packing, train_on: "assistant", template_variables: {} };
   config.training.batch_tokens = 40;
   const requests: EngineMethods["train_step"]["request"][] = [];
   const engine = new ScriptedEngine({
@@ -88,6 +38,13 @@ const dataOf = (...sequences: SftSequence[]): SftData => ({
   truncated: [],
 });
 const signal = new AbortController().signal;
+
+Deno.test("without packing a row counts as ctx, whatever its length", async () => {
+  const data = dataOf(...Array.from({ length: 7 }, () => sequence(10, 1)));
+  const updates = async (packing: boolean) => (await sftOn(data, null, packing)).sft.updates;
+  // A step of 40 tokens holds four rows of 10; a row of ctx tokens is alone in it.
+  assert.deepEqual([await updates(true), await updates(false)], [2, 7]);
+});
 
 Deno.test("the normaliser is the mask's sum over the whole step, and the loss the mean over its tokens", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));

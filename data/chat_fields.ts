@@ -1,0 +1,55 @@
+/** Fields that rows of chats have in common: messages and tools, in the forms of OpenAI, of MCP and of TRL's datasets. */
+
+import { z } from "zod";
+import { openAiTool, ROLES, type ToolDefinition } from "../core/chat.ts";
+import { parseJson } from "../core/json.ts";
+
+const call = z.looseObject({
+  id: z.string().nullish(),
+  function: z.looseObject({
+    name: z.string().min(1),
+    arguments: z.union([z.string(), z.record(z.string(), z.json())]),
+  }),
+});
+
+/** At least one message, as `ChatMessage`. */
+export const messagesField = z.array(z.looseObject({
+  role: z.enum(ROLES),
+  content: z.string().nullish(),
+  reasoning_content: z.string().nullish(),
+  tool_calls: z.array(call).nullish(),
+  tool_call_id: z.string().nullish(),
+  name: z.string().nullish(),
+})).min(1);
+
+const definition = { name: z.string().min(1), description: z.string().optional() };
+
+const toolsField = z.array(z.union([
+  z.looseObject({
+    type: z.literal("function"),
+    function: z.looseObject({ ...definition, parameters: z.record(z.string(), z.json()).optional() }),
+  }),
+  z.looseObject({ ...definition, inputSchema: z.record(z.string(), z.json()).optional() }),
+]));
+
+const toolsSchema = z.object({ tools: toolsField.nullish() });
+
+/** The tools of a row, or what is wrong with them. */
+export function readTools(
+  row: Record<string, unknown>,
+): { tools: ToolDefinition[]; issue: null } | { tools: null; issue: z.core.$ZodIssue } {
+  const listed = toolsSchema.safeParse({ tools: row.tools });
+  if (!listed.success) return { tools: null, issue: listed.error.issues[0]! };
+  const tools = (listed.data.tools ?? []).map((tool) => openAiTool(tool as ToolDefinition));
+  return { tools, issue: null };
+}
+
+/** A row whose tools are JSON text, as those of TRL's datasets are, with what the text says. */
+export function withParsedTools(row: Record<string, unknown>): Record<string, unknown> {
+  if (typeof row.tools !== "string") return row;
+  try {
+    return { ...row, tools: parseJson(row.tools) };
+  } catch {
+    return row;
+  }
+}

@@ -1,0 +1,62 @@
+/** Pairs to learn from: a prompt with a completion that is preferred and one that is not, one JSON object a line. */
+
+import { z } from "zod";
+import { describeIssue } from "../config/data_issues.ts";
+import type { ChatMessage, ToolDefinition } from "../core/chat.ts";
+import { ServiceError } from "../core/errors.ts";
+import { messagesField, readTools, withParsedTools } from "./chat_fields.ts";
+import { type JsonLine, parseObject } from "./jsonl.ts";
+
+const rowSchema = z.union([
+  z.looseObject({ prompt: z.string(), chosen: z.string(), rejected: z.string() }),
+  z.looseObject({ prompt: messagesField, chosen: messagesField, rejected: messagesField }),
+  z.looseObject({ prompt: z.undefined().optional(), chosen: messagesField, rejected: messagesField }),
+], {
+  error: "expected {prompt, chosen, rejected}, all texts or all messages, or {chosen, rejected} of messages",
+});
+
+/** Both completions and what they answer: texts, or messages. */
+export type PairContent =
+  | { prompt: string; chosen: string; rejected: string }
+  | { prompt: ChatMessage[]; chosen: ChatMessage[]; rejected: ChatMessage[] };
+
+export interface Pair {
+  content: PairContent;
+  tools: ToolDefinition[];
+}
+
+/**
+ * Without a prompt, the messages with which both begin are the prompt.
+ *
+ * @throws {ServiceError} `data_invalid` with file and line.
+ */
+export function parsePair(path: string, line: JsonLine): Pair {
+  const value = withParsedTools(parseObject(path, line));
+  const parsed = rowSchema.safeParse(value), listed = readTools(value);
+  const issue = parsed.error?.issues[0] ?? listed.issue;
+  const refuse = (reason: string): never => {
+    const message = `Cannot read ${path}:${line.line}: ${reason}`;
+    throw new ServiceError("data_invalid", message, { path, line: line.line });
+  };
+  if (issue) return refuse(describeIssue(issue, value));
+  const row = parsed.data!;
+  const content = row.prompt === undefined
+    ? withoutCommonPrompt(row as { chosen: ChatMessage[]; rejected: ChatMessage[] })
+    : row as PairContent;
+  if (content.chosen.length === 0 || content.rejected.length === 0) {
+    refuse("chosen or rejected has nothing after the messages that both begin with");
+  }
+  return { content, tools: listed.tools! };
+}
+
+function withoutCommonPrompt(
+  { chosen, rejected }: { chosen: ChatMessage[]; rejected: ChatMessage[] },
+): PairContent {
+  const differs = chosen.findIndex((message, i) => JSON.stringify(message) !== JSON.stringify(rejected[i]));
+  const length = differs < 0 ? chosen.length : differs;
+  return {
+    prompt: chosen.slice(0, length),
+    chosen: chosen.slice(length),
+    rejected: rejected.slice(length),
+  };
+}

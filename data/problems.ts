@@ -1,0 +1,50 @@
+/** Broken lines of a data file: several of them in one error. */
+
+import { ServiceError } from "../core/errors.ts";
+import { type JsonLine, readLines } from "./jsonl.ts";
+
+/** How many broken lines an error names before it stops looking. */
+export const MAX_REPORTED_PROBLEMS = 20;
+
+/** After so many rows other work on the thread gets its turn. */
+const ROWS_BETWEEN_BREATHS = 64;
+
+/** A line that cannot be used, and why. */
+export interface LineProblem {
+  line: number;
+  message: string;
+}
+
+/** The error of a file with broken lines: `details.problems` has them one by one. */
+export function linesInvalid(path: string, problems: LineProblem[]): ServiceError {
+  const message = problems.map((problem) => problem.message).join("\n");
+  return new ServiceError("data_invalid", message, { path, problems });
+}
+
+/**
+ * What `read` makes of every line of a JSONL file, in the file's order.
+ *
+ * @param options max_rows: lines that are read; the rest of the file is not looked at.
+ * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} lines that `read`
+ * refuses with this code; any other error of `read` at once.
+ */
+export async function readRows<T>(
+  path: string,
+  { max_rows = Infinity }: { max_rows?: number | undefined },
+  read: (line: JsonLine) => T,
+): Promise<T[]> {
+  const rows: T[] = [], problems: LineProblem[] = [];
+  for await (const line of readLines(path)) {
+    const seen = rows.length + problems.length;
+    if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
+    if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
+    try {
+      rows.push(read(line));
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
+      problems.push({ line: line.line, message: error.message });
+    }
+  }
+  if (problems.length > 0) throw linesInvalid(path, problems);
+  return rows;
+}

@@ -1,0 +1,41 @@
+/** The order in which rows are learned. */
+
+import { BATCH_SEQUENCES, type ResolvedTraining } from "../../config/derive.ts";
+import { Rng, rngKey } from "../../core/random.ts";
+
+/**
+ * The rows of every optimiser step: each epoch goes through all rows in an order of its own, and a step never
+ * reaches over its end. A step takes rows while their costs fit in `batch_tokens`, at least one row.
+ *
+ * @param costs Tokens of each row.
+ */
+export function planSteps(
+  costs: readonly number[],
+  seed: number,
+  { epochs, updates = Infinity, ctx, batch_tokens = BATCH_SEQUENCES * ctx }: Pick<
+    ResolvedTraining,
+    "epochs" | "updates" | "batch_tokens" | "ctx"
+  >,
+): number[][] {
+  const steps: number[][] = [];
+  for (let epoch = 0; epoch < epochs && steps.length < updates; epoch++) {
+    const order = new Rng(rngKey(seed, "rows", epoch)).shuffle([...costs.keys()]);
+    steps.push(...fillRuns(order, (row) => costs[row]!, batch_tokens));
+  }
+  return steps.slice(0, updates);
+}
+
+/** Cuts a list into runs whose costs fit, at least one item each. */
+export function fillRuns<T>(items: readonly T[], cost: (item: T) => number, capacity: number): T[][] {
+  const runs: T[][] = [];
+  let used = Infinity;
+  for (const item of items) {
+    if (used + cost(item) > capacity) {
+      runs.push([]);
+      used = 0;
+    }
+    runs.at(-1)!.push(item);
+    used += cost(item);
+  }
+  return runs;
+}

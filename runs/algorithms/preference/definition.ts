@@ -1,0 +1,44 @@
+/** `algorithm = "preference"` as an entry of the registry. */
+
+import type { PlanWarning } from "../../record/warning.ts";
+import { POLICY } from "../algorithm.ts";
+import type { AlgorithmDefinition } from "../definition.ts";
+import { truncationWarnings } from "../rendered_rows.ts";
+import { hasReference } from "./pair_loss.ts";
+import { type PairData, readPairRows } from "./pair_rows.ts";
+import { OBJECTIVE, Preference, REFERENCE } from "./preference.ts";
+
+export const preference: AlgorithmDefinition = {
+  name: "preference",
+  objective: OBJECTIVE,
+  curve: "loss",
+  step_size_keys: ["training.lr"],
+  trainingData: (config) => ({ key: "preference.data", path: config.preference!.data }),
+  sequences: () => null,
+  adapters({ preference, lora: { init_adapter: path } }) {
+    if (path === undefined || !hasReference(preference!)) return [];
+    return [{ adapter: REFERENCE, source: { type: "file", path } }];
+  },
+  async readData({ preference, evaluation, training: { ctx } }, { renderer, variables }) {
+    const options = { renderer, variables, ctx };
+    const data = await readPairRows(preference!.data, options);
+    const heldout = evaluation
+      ? await readPairRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
+      : null;
+    return {
+      warnings: [...dataWarnings(data, "[preference]"), ...dataWarnings(heldout, "[evaluation]")],
+      createAlgorithm: (config, { session: { engine }, clock }) =>
+        new Preference({ config, engine, adapter: POLICY, clock, data, heldout }),
+    };
+  },
+};
+
+function dataWarnings(data: PairData | null, section: "[preference]" | "[evaluation]"): PlanWarning[] {
+  const warnings = truncationWarnings(data, section);
+  if (!data || data.left_out.length === 0) return warnings;
+  const { left_out, rows } = data;
+  const message =
+    `${left_out.length} of ${rows} rows of ${section} have a completion without a token inside ` +
+    `training.ctx and are left out, the first in line ${left_out[0]}`;
+  return [...warnings, { code: "rows_truncated", field: "training.ctx", message }];
+}

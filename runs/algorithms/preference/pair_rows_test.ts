@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { ServiceError } from "../../../core/errors.ts";
+import { fixturePath } from "../../../tests/fixture.ts";
+import { openGguf } from "../../../trainer/formats/gguf.ts";
+import { ChatTemplate } from "../../../trainer/tokenizer/chat_template.ts";
+import { readTokenizer } from "../../../trainer/tokenizer/read_tokenizer.ts";
+import { Renderer } from "../../../trainer/tokenizer/renderer.ts";
+import { type PairRowsOptions, pairSamples, pairTokens, readPairRows } from "./pair_rows.ts";
+
+const file = await openGguf(await fixturePath("models/tiny-agent-q8_0.gguf"));
+const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
+file.close();
+const options: PairRowsOptions = { renderer, variables: {}, ctx: 1024 };
+
+const user = { role: "user", content: "hi there" };
+const says = (content: string) => ({ role: "assistant", content });
+const chat = { prompt: [user], chosen: [says("yes")], rejected: [says("no, never")] };
+
+async function read(rows: readonly object[], more: Partial<PairRowsOptions> = {}) {
+  const path = await Deno.makeTempFile({ suffix: ".jsonl" });
+  try {
+    await Deno.writeTextFile(path, rows.map((row) => JSON.stringify(row)).join("\n"));
+    return await readPairRows(path, { ...options, ...more });
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+const textOf = (tokens: Iterable<number>) => [...tokens].map((id) => renderer.tokenizer.textOf(id)).join("");
+const trainedText = ({ tokens, loss_mask }: { tokens: Uint32Array; loss_mask: Uint8Array }) =>
+  textOf(tokens.filter((_, t) => loss_mask[t] === 1));
+
+Deno.test("the completions are trained and the prompt is what they share", async () => {
+  const { pairs: [pair], rows, truncated, left_out } = await read([chat]);
+  assert.deepEqual([rows, truncated, left_out, pair!.line], [1, [], [], 1]);
+  const [chosen, rejected] = [pair!.chosen[0]!, pair!.rejected[0]!];
+  assert.ok(trainedText(chosen).startsWith("yes"), trainedText(chosen));
+  assert.ok(trainedText(rejected).startsWith("no, never"), trainedText(rejected));
+  const { prefix_length } = pair!;
+  assert.equal(
+    prefix_length,
+    chosen.loss_mask.indexOf(1),
+    "two answers that begin differently share the prompt",
+  );
+  assert.ok(textOf(chosen.tokens.subarray(0, prefix_length)).includes("hi there"));
+  assert.equal(pairTokens(pair!), chosen.tokens.length + rejected.tokens.length - prefix_length);
+  const { samples, rejected: sides, pair_of } = pairSamples([pair!, pair!]);
+  assert.deepEqual(sides, [false, true, false, true]);
+  assert.deepEqual(pair_of, [0, 0, 1, 1]);
+  assert.deepEqual(samples.map(({ trajectory }) => trajectory), [0, 0, 1, 1]);
+  assert.deepEqual(samples.map(({ prefix_group }) => prefix_group), [0, 0, 1, 1]);
+  assert.ok(samples.every((sample) => sample.prefix_length === prefix_length));
+});
+
+Deno.test("a prompt's own turns of the assistant and a tool's results are not trained", async () => {
+  const call = { type: "function", function: { name: "f", arguments: {} } };
+  const { pairs: [pair] } = await read([{
+    prompt: [user, says("earlier"), user],
+    chosen: [
+      { role: "assistant", content: "", tool_calls: [call] },
+      { role: "tool", content: "found" },
+      says("done"),
+    ],
+    rejected: [says("gave up")],
+  }]);
+  const trained = pair!.chosen.map(trainedText).join("");
+  assert.ok(trained.includes("done") && trained.includes('"f"'), trained);
+  assert.ok(!trained.includes("earlier") && !trained.includes("found"), trained);
+});
+
+Deno.test("texts are a pair too, and answers that begin alike share no trained token", async () => {
+  const { pairs: [pair] } = await read([{ prompt: "a b", chosen: " c d", rejected: " c e" }]);
+  assert.equal(pair!.prefix_length, pair!.chosen[0]!.loss_mask.indexOf(1));
+  assert.equal(trainedText(pair!.chosen[0]!).slice(0, 4), " c d");
+});
+
+Deno.test("what is longer than ctx is cut, and a pair with nothing left of a completion is left out", async () => {
+  const long = { ...chat, prompt: [{ role: "user", content: "hi there ".repeat(40) }] };
+  const { pairs: [whole] } = await read([chat]);
+  const ctx = whole!.rejected[0]!.tokens.length - 1;
+  const data = await read([chat, long], { ctx });
+  assert.deepEqual([data.truncated, data.left_out, data.rows], [[1, 2], [2], 2]);
+  assert.equal(data.pairs[0]!.rejected[0]!.tokens.length, ctx);
+  assert.deepEqual((await read([chat, chat, chat], { max_rows: 2 })).pairs.map(({ line }) => line), [1, 2]);
+  await assert.rejects(read([long], { ctx }), /no pair in it has a token to train in both completions$/);
+});
+
+Deno.test("broken rows are listed with their lines, at most so many", async () => {
+  const error = await read([chat, {}, { ...chat, chosen: [user] }]).then(() => null, (error) => error);
+  assert.ok(error instanceof ServiceError && error.code === "data_invalid");
+  const problems = error.details.problems as { line: number }[];
+  assert.deepEqual(problems.map(({ line }) => line), [2, 3]);
+});

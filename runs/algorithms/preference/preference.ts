@@ -1,0 +1,192 @@
+/** `algorithm = "preference"`: every update is one optimiser step on pairs of completions. */
+
+import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { Clock } from "../../../core/clock.ts";
+import { assert } from "../../../core/errors.ts";
+import type { EngineClient } from "../../../trainer/engine/client.ts";
+import type { LossRequest, SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
+import type {
+  Algorithm,
+  EvaluationRequest,
+  EvaluationResult,
+  UpdateRequest,
+  UpdateResult,
+} from "../algorithm.ts";
+import { fillRuns, planSteps } from "../epochs.ts";
+import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
+import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
+import { atMask, type Metrics, stepMetrics } from "../step_metrics.ts";
+import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
+import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
+
+/** How an evaluation of pairs is judged. */
+export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
+
+/** The engine's name of the adapter that the policy began with, where it began with one. */
+export const REFERENCE = "reference";
+
+export interface PreferenceOptions {
+  config: ResolvedConfig;
+  data: PairData;
+  heldout: PairData | null;
+  engine: EngineClient;
+  /** The engine's name of the adapter that learns. */
+  adapter: string;
+  clock: Clock;
+}
+
+export class Preference implements Algorithm {
+  readonly updates: number;
+  readonly steps_per_update = 1;
+  readonly objective: Algorithm["objective"];
+  readonly #options: PreferenceOptions;
+  readonly #loss: PairLossOptions;
+  /** The pairs of every update. */
+  readonly #plan: number[][];
+
+  constructor(options: PreferenceOptions) {
+    const { config: { preference, run, training }, data, heldout } = options;
+    const { loss, beta, gamma, lambda } = preference!;
+    this.#options = options;
+    this.#loss = { loss, beta, gamma, lambda };
+    this.#plan = planSteps(data.pairs.map(pairTokens), run.seed, training);
+    this.updates = this.#plan.length;
+    this.objective = heldout && OBJECTIVE;
+  }
+
+  async runUpdate({ update, examples_seen, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
+    const { config, data, engine, adapter, clock } = this.#options;
+    activity?.show({ phase: "training", update, updates: this.updates });
+    const pairs = this.#plan[update - 1]!.map((row) => data.pairs[row]!);
+    const { samples: plain, rejected, pair_of } = pairSamples(pairs);
+    const started = clock.monotonic_ms();
+    const samples = await this.#withReference(plain);
+    const loss: LossRequest = { type: "preference", ...this.#loss, rejected, normalizer: pairs.length };
+    const optimizer = optimizerRequest(config.training, learningRate(0));
+    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
+    const train_seconds = (clock.monotonic_ms() - started) / 1000;
+    refuseSkipped(result.skipped, update);
+    const { bytes } = await engine.call("counters", null);
+    const values = {
+      ...stepMetrics({ result, samples, loss, optimizer }),
+      ...scoreMetrics(result.samples, { rejected, pair_of }),
+    };
+    return {
+      steps: [{ step: result.step, values }],
+      values: {
+        "time/train_seconds": train_seconds,
+        ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
+        "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+      },
+      groups: [],
+      attempts: 0,
+      lost: {},
+      failure: null,
+      reward_mean: null,
+      loss: result.loss,
+      tokens: result.computed_tokens,
+      examples_seen: examples_seen + pairs.length,
+      history: {},
+      deterministic: true,
+    };
+  }
+
+  /** Means over the held-out pairs: the loss, the margin between the scores, the share with a margin above 0. */
+  async evaluate({ adapter, limit, signal, activity }: EvaluationRequest): Promise<EvaluationResult> {
+    const { heldout, engine } = this.#options;
+    assert(heldout, "an evaluation without held-out pairs");
+    const pairs = heldout.pairs.slice(0, limit);
+    const by_line: Record<number, Example> = {}, margins: number[] = [];
+    for (const batch of fillRuns(pairs, pairTokens, SCORED_TOKENS)) {
+      signal.throwIfAborted();
+      activity?.show({ phase: "evaluation", done: margins.length, total: pairs.length });
+      const { samples: plain, ...sides } = pairSamples(batch);
+      const samples = await this.#withReference(plain);
+      const { logprobs } = await engine.call("score", { adapter, samples });
+      for (const [pair, { line }] of batch.entries()) {
+        const { chosen, rejected } = completionsOf(pair, { samples, logprobs, ...sides });
+        const { loss, margin } = pairLoss(chosen, rejected, this.#loss);
+        by_line[line] = evenExample(loss);
+        margins.push(margin);
+      }
+    }
+    return {
+      pass_rate: null,
+      reward_mean: null,
+      loss: ratio(Object.values(by_line)),
+      perplexity: null,
+      values: marginValues("eval", margins),
+      rows: rowCounts(pairs, heldout.truncated),
+      failed: {},
+      failure: null,
+      scenarios: [],
+      by_example: by_line,
+      deterministic: true,
+    };
+  }
+
+  /** Samples with the log-probabilities of the policy that training began with, where the loss compares with it. */
+  async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
+    if (!hasReference(this.#loss)) return samples;
+    const { config, engine } = this.#options;
+    const adapter = config.lora.init_adapter === undefined ? null : REFERENCE;
+    const { logprobs } = await engine.call("score", { adapter, samples });
+    return samples.map((sample, i) => ({ ...sample, reference_logprobs: placed(sample, logprobs[i]!) }));
+  }
+}
+
+/** Values at a sample's trained tokens, put at their places; 0 elsewhere. */
+function placed({ loss_mask }: TrainingSample, values: Float32Array): Float32Array {
+  let k = 0;
+  return Float32Array.from(loss_mask, (m) => m === 1 ? values[k++]! : 0);
+}
+
+/** Which pair each sample belongs to, and on which side. */
+interface Sides {
+  rejected: readonly boolean[];
+  pair_of: readonly number[];
+}
+
+function completionsOf(
+  pair: number,
+  { samples, logprobs, rejected, pair_of }: Sides & {
+    samples: readonly TrainingSample[];
+    logprobs: readonly Float32Array[];
+  },
+): Record<"chosen" | "rejected", ScoredCompletion> {
+  const of = (side: boolean): ScoredCompletion => {
+    const own = [...samples.keys()].filter((i) => pair_of[i] === pair && rejected[i] === side);
+    return {
+      logprobs: own.flatMap((i) => [...logprobs[i]!]),
+      reference_logprobs: own.flatMap((i) =>
+        samples[i]!.reference_logprobs ? atMask(samples[i]!, samples[i]!.reference_logprobs) : []
+      ),
+    };
+  };
+  return { chosen: of(false), rejected: of(true) };
+}
+
+/** What a step's scores say of its pairs, before the step. */
+function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: Sides): Metrics {
+  const pairs = [...new Set(pair_of)];
+  const scores = (side: boolean) =>
+    pairs.map((pair) =>
+      measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.ratios[0]!
+    );
+  const chosen = scores(false), others = scores(true);
+  return {
+    "preference/chosen_score": mean(chosen),
+    "preference/rejected_score": mean(others),
+    ...marginValues("preference", chosen.map((score, pair) => score - others[pair]!)),
+  };
+}
+
+function marginValues(area: "preference" | "eval", margins: readonly number[]): Metrics {
+  return {
+    [`${area}/margin`]: mean(margins),
+    [`${area}/accuracy`]: mean(margins.map((margin) => margin > 0 ? 1 : 0)),
+  };
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;

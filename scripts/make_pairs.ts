@@ -1,0 +1,57 @@
+/**
+ * `deno run -A scripts/make_pairs.ts <folder of trajectories>…`: pairs to learn from, out of attempts that were kept.
+ * For each scenario with attempts of different rewards, its best attempt is preferred to its worst; of equals the first
+ * counts, and of several groups of a scenario the first. Writes examples/tiny_agent_pairs.train.jsonl and, of every third
+ * scenario, .heldout.jsonl.
+ */
+
+import { fileURLToPath } from "node:url";
+import { writeFileAtomic } from "../core/files.ts";
+
+/** What an observe directory holds of a group; docs/reference/runs.md has all of it. */
+interface ObservedGroup {
+  scenario: string;
+  tools: object[];
+  prompt_messages: object[];
+  members: { status: string; total_reward: number | null; messages: object[] }[];
+}
+
+async function* observedGroups(folder: string): AsyncGenerator<ObservedGroup> {
+  const names = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
+    name.startsWith("update_")
+  );
+  for (const name of names.sort()) {
+    for (const line of (await Deno.readTextFile(`${folder}/${name}`)).trimEnd().split("\n")) {
+      const { group } = JSON.parse(line) as { group?: ObservedGroup };
+      if (group) yield group;
+    }
+  }
+}
+
+/** The row of a group; null where all attempts are worth the same. */
+function pairOf({ tools, prompt_messages: prompt, members }: ObservedGroup): string | null {
+  const rewarded = members.filter(({ status, total_reward }) => status === "kept" && total_reward !== null);
+  const ordered = rewarded.toSorted((a, b) => b.total_reward! - a.total_reward!);
+  const best = ordered[0],
+    worst = ordered.find(({ total_reward }) => total_reward === ordered.at(-1)!.total_reward);
+  if (!best || !worst || best.total_reward === worst.total_reward) return null;
+  const completion = ({ messages }: typeof best) => messages.slice(prompt.length);
+  return JSON.stringify({ prompt, chosen: completion(best), rejected: completion(worst), tools });
+}
+
+if (import.meta.main) {
+  const rows = new Map<string, string>();
+  for (const folder of Deno.args) {
+    for await (const group of observedGroups(folder)) {
+      const row = pairOf(group);
+      if (row !== null && !rows.has(group.scenario)) rows.set(group.scenario, row);
+    }
+  }
+  const all = [...rows.values()];
+  const parts = { train: all.filter((_, i) => i % 3 !== 2), heldout: all.filter((_, i) => i % 3 === 2) };
+  for (const [part, lines] of Object.entries(parts)) {
+    const path = fileURLToPath(new URL(`../examples/tiny_agent_pairs.${part}.jsonl`, import.meta.url));
+    await writeFileAtomic(path, lines.map((line) => `${line}\n`).join(""));
+    console.log(`${path}: ${lines.length} pairs`);
+  }
+}

@@ -5,7 +5,7 @@ import type { ManualClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";
-import type { Environment, EnvironmentFactory, VerifyAnswer } from "./environment.ts";
+import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 
 export interface TestedEnvironments {
   factory: EnvironmentFactory;
@@ -63,7 +63,7 @@ async function withEnvironment(
   env: object,
   use: (environment: Environment) => Promise<void>,
 ): Promise<void> {
-  const environment = await factory.acquire(scenarioWith(env), { seed: 1, signal: never });
+  const environment = await factory.open(scenarioWith(env), { seed: 1, signal: never });
   try {
     await use(environment);
   } finally {
@@ -83,8 +83,8 @@ async function result(
 }
 
 /** The answer without how the command ended. */
-async function graded(environment: Environment): Promise<Omit<VerifyAnswer, "verification">> {
-  const { verification: _, ...answer } = await environment.verify(never);
+async function graded(environment: Environment): Promise<Omit<EnvironmentGrade, "verification">> {
+  const { verification: _, ...answer } = await environment.grade(never);
   return answer;
 }
 
@@ -176,11 +176,11 @@ async function checkSetup(tested: TestedEnvironments): Promise<void> {
       "each line starts in the workspace",
     );
   });
-  const acquire = tested.factory.acquire(scenarioWith({ setup: ["true", "echo broken >&2; exit 7"] }), {
+  const opening = tested.factory.open(scenarioWith({ setup: ["true", "echo broken >&2; exit 7"] }), {
     seed: 1,
     signal: never,
   });
-  await rejects(acquire, (error: unknown) => {
+  await rejects(opening, (error: unknown) => {
     ok(error instanceof ServiceError && error.code === "environment_failed");
     ok(/setup line 2 ended with 7: broken/.test(error.message), error.message);
     return true;
@@ -218,7 +218,7 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
     deepEqual(await graded(environment), { reward: null, timed_out: false });
   });
   await withEnvironment(tested, { verify: { command: ["no-such-program"] } }, async (environment) => {
-    await rejects(environment.verify(never), /Cannot run no-such-program: no such program/);
+    await rejects(environment.grade(never), /Cannot run no-such-program: no such program/);
   });
 }
 
@@ -231,7 +231,7 @@ async function expire(clock: ManualClock, delta_ms: number): Promise<void> {
 async function checkHang(tested: TestedEnvironments): Promise<void> {
   const line = "trap '' TERM INT; sleep 1000 & sleep 1000";
   await withEnvironment(tested, verifyBy(line), async (environment) => {
-    const verified = environment.verify(never);
+    const verified = environment.grade(never);
     await expire(tested.clock, 30_000);
     const { verification, ...answer } = await verified;
     deepEqual(answer, {
@@ -251,7 +251,7 @@ async function checkEndings(tested: TestedEnvironments): Promise<void> {
   const ended = async (line: string) => {
     let found: VerificationRecord | undefined;
     await withEnvironment(tested, verifyBy(line), async (environment) => {
-      found = (await environment.verify(never)).verification;
+      found = (await environment.grade(never)).verification;
     });
     return found;
   };
@@ -282,7 +282,7 @@ async function checkFlood(tested: TestedEnvironments): Promise<void> {
 async function checkAbort(tested: TestedEnvironments): Promise<void> {
   await withEnvironment(tested, verifyBy("sleep 1000"), async (environment) => {
     const controller = new AbortController();
-    const verified = environment.verify(controller.signal);
+    const verified = environment.grade(controller.signal);
     controller.abort(new Error("enough"));
     await rejects(verified, /enough/);
   });

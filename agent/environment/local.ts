@@ -8,7 +8,7 @@ import { runFilesTool } from "../tools/builtin/files.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
 import { type CommandResult, runCommand } from "./command.ts";
-import type { AcquireOptions, Environment, EnvironmentFactory, VerifyAnswer } from "./environment.ts";
+import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
 import { removeFolder, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
@@ -39,8 +39,8 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
     type: "local",
     call_timeout_ms: options.limits.exec_timeout_secs * 1000,
     catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
-    canVerify: (scenario) => scenario.env?.verify != null,
-    acquire: (scenario, acquire) => LocalEnvironment.acquire({ scenario, options, acquire }),
+    canGrade: (scenario) => scenario.env?.verify != null,
+    open: (scenario, { signal }) => LocalEnvironment.open({ scenario, options, signal }),
   };
 }
 
@@ -59,11 +59,11 @@ class LocalEnvironment implements Environment {
     readonly options: LocalEnvironmentOptions,
   ) {}
 
-  static async acquire(
-    { scenario, options, acquire }: {
+  static async open(
+    { scenario, options, signal }: {
       scenario: Scenario;
       options: LocalEnvironmentOptions;
-      acquire: AcquireOptions;
+      signal: AbortSignal;
     },
   ): Promise<LocalEnvironment> {
     const { directory } = options;
@@ -72,7 +72,7 @@ class LocalEnvironment implements Environment {
     const workspace = new Workspace(await Deno.realPath(made));
     const environment = new LocalEnvironment(workspace, scenario.env ?? NO_ENV, options);
     try {
-      await environment.#prepare(scenario, acquire.signal);
+      await environment.#prepare(scenario, signal);
       return environment;
     } catch (error) {
       await environment.close();
@@ -108,7 +108,7 @@ class LocalEnvironment implements Environment {
     return runFilesTool(call, this.workspace);
   }
 
-  async verify(signal: AbortSignal): Promise<VerifyAnswer> {
+  async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
     const { verify } = this.env;
     if (!verify) return { reward: null, timed_out: false };
     await this.#protected?.restore();

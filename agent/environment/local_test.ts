@@ -61,7 +61,7 @@ Deno.test({
     const setup = [
       `head -c ${MAX_RESULT_BYTES} /dev/zero > fits; head -c ${MAX_RESULT_BYTES + 1} /dev/zero > large`,
     ];
-    const environment = await localEnvironments(options({ directory })).acquire(scenarioWith({ setup }), {
+    const environment = await localEnvironments(options({ directory })).open(scenarioWith({ setup }), {
       seed: 1,
       signal: never,
     });
@@ -123,13 +123,13 @@ Deno.test({
     };
     const made = localEnvironments(options({ directory }));
     const before = new Set(await names(directory));
-    const environment = await made.acquire(scenarioWith(env), { seed: 1, signal: never });
+    const environment = await made.open(scenarioWith(env), { seed: 1, signal: never });
     const root = join(directory, (await names(directory)).find((name) => !before.has(name))!);
     await Deno.remove(join(root, "tests"), { recursive: true });
     await Deno.symlink(outside, join(root, "tests"));
     await Deno.remove(join(root, "test_b"));
     await Deno.mkdir(join(root, "test_b", "x"), { recursive: true });
-    equal((await environment.verify(never)).reward, 1);
+    equal((await environment.grade(never)).reward, 1);
     equal(
       await Deno.readTextFile(join(outside, "t.txt")),
       "elsewhere",

@@ -10,7 +10,7 @@ const SAY = callText("say", { text: "hi" });
 Deno.test("failures come first, and every scenario once before any twice", async () => {
   let attempt = 0;
   const rewards = [1, 0, 0, 0, 1, 1];
-  const environment = testEnvironments({ verify: () => rewards[attempt++]! });
+  const environment = testEnvironments({ grade: () => rewards[attempt++]! });
   const engine = new ScriptedEngine({
     script: ({ turn }) => turnTokens(turn === 0 ? SAY : callText("end")),
   });

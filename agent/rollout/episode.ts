@@ -101,7 +101,7 @@ class Episode {
     const { clock } = this.options.rollout;
     const parent = this.options.prompt.sequence;
     if (parent === null) return this.#promptTooLong();
-    const environment = await this.#acquire();
+    const environment = await this.#open();
     if (typeof environment === "string") return environment;
     try {
       const reason = await this.#rollout(environment, parent);
@@ -123,20 +123,20 @@ class Episode {
     return "max_trajectory_tokens";
   }
 
-  async #acquire(): Promise<Environment | StopReason> {
+  async #open(): Promise<Environment | StopReason> {
     const { scenario, member, rollout } = this.options;
     const { sampling, update, clock, signal } = rollout;
     const started = clock.monotonic_ms();
     const seed = rngKey(sampling.seed, "environment", update, scenario.id, member)[0];
-    let acquiring: Promise<Environment> | null = null;
+    let opening: Promise<Environment> | null = null;
     try {
       return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {
-        acquiring = rollout.environment.acquire(scenario, { seed, signal: inner });
-        return acquiring;
+        opening = rollout.environment.open(scenario, { seed, signal: inner });
+        return opening;
       });
     } catch (error) {
       // One that is ready after nobody waits for it is closed all the same.
-      (acquiring as Promise<Environment> | null)?.then((late) => late.close()).catch(() => {});
+      (opening as Promise<Environment> | null)?.then((late) => late.close()).catch(() => {});
       return this.#broken(error, "environment_failed");
     } finally {
       this.#trajectory.timings.acquire_ms = clock.monotonic_ms() - started;
@@ -324,7 +324,7 @@ class Episode {
       const { reward, timed_out, failure, verification = null } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
         async (inner) => {
-          const answer = await environment.verify(inner);
+          const answer = await environment.grade(inner);
           if (answer.reward === null || Number.isFinite(answer.reward)) return answer;
           throw new Error(`the reward ${answer.reward} is not a finite number`);
         },

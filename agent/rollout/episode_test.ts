@@ -23,7 +23,7 @@ async function episode(turns: string[], more: TestRollout = {}): Promise<Traject
   const options = testRollout(engine.client, { environment, ...more });
   const [group] = await Array.fromAsync(rolloutGroups(options));
   deepEqual(engine.openSequences, []);
-  if (!more.environment) equal(environment.open, 0);
+  if (!more.environment) equal(environment.live, 0);
   equal(options.clock.sleeping, 0, "no timer stays");
   return group!.members[0]!;
 }
@@ -221,11 +221,15 @@ Deno.test("an environment that cannot be had, or cannot grade, fails its own tra
   const broken = () => {
     throw new ServiceError("environment_failed", "Cannot start: broken");
   };
-  const acquire = await episode([say], { environment: testEnvironments({ acquire: broken }) });
-  deepEqual([acquire.stop_reason, acquire.status, acquire.turns.length], ["environment_failed", "failed", 0]);
-  deepEqual(acquire.failure, { boundary: "environment", message: "Cannot start: broken" });
-  for (const verify of [broken, () => NaN, () => Infinity]) {
-    const trajectory = await episode([callText("end")], { environment: testEnvironments({ verify }) });
+  const unopened = await episode([say], { environment: testEnvironments({ open: broken }) });
+  deepEqual([unopened.stop_reason, unopened.status, unopened.turns.length], [
+    "environment_failed",
+    "failed",
+    0,
+  ]);
+  deepEqual(unopened.failure, { boundary: "environment", message: "Cannot start: broken" });
+  for (const grade of [broken, () => NaN, () => Infinity]) {
+    const trajectory = await episode([callText("end")], { environment: testEnvironments({ grade }) });
     deepEqual([trajectory.stop_reason, trajectory.total_reward], ["environment_failed", null]);
     equal(trajectory.failure?.boundary, "environment");
   }
@@ -237,17 +241,17 @@ Deno.test("an environment that cannot be had, or cannot grade, fails its own tra
 Deno.test("a trajectory tells how its verification ended", async () => {
   const verification = { ended: "timeout" as const, code: null, output: "", capped: false };
   const environment = testEnvironments();
-  const acquire = environment.acquire;
-  environment.acquire = async (...args) => ({
-    ...await acquire(...args),
-    verify: () => Promise.resolve({ reward: 0, timed_out: true, verification }),
+  const open = environment.open;
+  environment.open = async (...args) => ({
+    ...await open(...args),
+    grade: () => Promise.resolve({ reward: 0, timed_out: true, verification }),
   });
   const trajectory = await episode([callText("end")], { environment });
   deepEqual([trajectory.terminal_reward, trajectory.deterministic], [0, false]);
   deepEqual(trajectory.verification, verification);
-  environment.acquire = async (...args) => ({
-    ...await acquire(...args),
-    verify: () => Promise.resolve({ reward: null, failure: "it hung", timed_out: true, verification }),
+  environment.open = async (...args) => ({
+    ...await open(...args),
+    grade: () => Promise.resolve({ reward: null, failure: "it hung", timed_out: true, verification }),
   });
   const failed = await episode([callText("end")], { environment });
   deepEqual([failed.stop_reason, failed.status, failed.deterministic], [
@@ -262,10 +266,10 @@ Deno.test("a trajectory tells how its verification ended", async () => {
 
 Deno.test("an environment that does not close is left alone after CLOSE_TIMEOUT_MS", async () => {
   const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
-  const environment = testEnvironments(), acquire = environment.acquire;
+  const environment = testEnvironments(), open = environment.open;
   const closing = Promise.withResolvers<void>();
-  environment.acquire = async (...args) => ({
-    ...await acquire(...args),
+  environment.open = async (...args) => ({
+    ...await open(...args),
     close: () => (closing.resolve(), new Promise(() => {})),
   });
   const options = testRollout(engine.client, { environment, settings: { max_rollout_secs: 0 } });
@@ -282,9 +286,9 @@ Deno.test("an environment that does not close is left alone after CLOSE_TIMEOUT_
 
 Deno.test("a reward that is no number fails the tool that gave it", async () => {
   const environment = testEnvironments();
-  const acquire = environment.acquire;
-  environment.acquire = async (...args) => ({
-    ...await acquire(...args),
+  const open = environment.open;
+  environment.open = async (...args) => ({
+    ...await open(...args),
     call: () => Promise.resolve({ result: "ok", reward: NaN, done: false }),
   });
   equal((await episode([say], { environment })).stop_reason, "tool_failed");

@@ -33,7 +33,7 @@ Deno.test("rollouts, advantages and steps together raise the reward, and the mea
   const { client } = engine;
   const lora = { rank: 1, alpha: 1, targets: ["q_proj" as const] };
   await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
-  const environment = testEnvironments({ verify: () => 0 });
+  const environment = testEnvironments({ grade: () => 0 });
   const means: number[] = [];
   let last: Group[] = [];
   for (let update = 1; update <= 12; update++) {

@@ -23,7 +23,7 @@ export type BreakReason = typeof BREAK_REASONS[number];
 /** Why an attempt tells nothing of the model; null where it was graded, ran out of a budget, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
-  // Nothing is verified before the first turn, and no environment is acquired behind it.
+  // Nothing is verified before the first turn, and no environment is opened after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
 }

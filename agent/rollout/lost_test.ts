@@ -32,8 +32,8 @@ Deno.test("what breaks an attempt is told from what the model did", async () => 
     environment: testEnvironments(more),
   });
   equal((await attempt([end])).reason, null);
-  equal((await attempt([end], environment({ acquire: broken }))).reason, "environment_failed");
-  equal((await attempt([end], environment({ verify: broken }))).reason, "verify_failed");
+  equal((await attempt([end], environment({ open: broken }))).reason, "environment_failed");
+  equal((await attempt([end], environment({ grade: broken }))).reason, "verify_failed");
   equal((await attempt([callText("fail")])).reason, "tool_failed");
   equal((await attempt([callText("say", { text: "a" })], { settings: { max_turns: 1 } })).reason, null);
   const malformed = await attempt(["{a"], { settings: { max_failed_turns: 1 } });

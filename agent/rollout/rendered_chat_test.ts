@@ -46,11 +46,11 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
   const results = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
   const environment = testEnvironments();
   environment.catalog = () => Promise.resolve(toolsetByName("files"));
-  environment.acquire = () =>
+  environment.open = () =>
     Promise.resolve({
       call: ({ name }) =>
         Promise.resolve({ result: results.shift() ?? null, reward: null, done: name === "submit" }),
-      verify: () => Promise.resolve({ reward: 1, timed_out: false }),
+      grade: () => Promise.resolve({ reward: 1, timed_out: false }),
       close: () => Promise.resolve(),
     });
   const engine = new ScriptedEngine({ vocabulary: 1024, script: ({ turn }) => turns[turn] });

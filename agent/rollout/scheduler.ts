@@ -174,7 +174,7 @@ class Scheduler {
       tools,
       prompt_messages: prompt.messages,
       prompt_tokens: prompt.tokens,
-      graded_by: environment.canVerify(scenario) || stepped ? "environment" : null,
+      graded_by: environment.canGrade(scenario) || stepped ? "environment" : null,
       status: "kept",
       members,
     };

@@ -38,19 +38,19 @@ Deno.test("a tool that never answers blocks only its own member, and freed slots
   const engine = new ScriptedEngine({ script: () => END_TURN });
   const environment = testEnvironments({
     call_timeout_ms: 5000,
-    acquire: ({ id }) => void events.push(`begin ${id}`),
-    verify: ({ id }) => {
+    open: ({ id }) => void events.push(`begin ${id}`),
+    grade: ({ id }) => {
       events.push(`end ${id}`);
       return 1;
     },
   });
-  const acquire = environment.acquire;
+  const open = environment.open;
   let first = true;
-  environment.acquire = async (...args) => {
-    const acquired = await acquire(...args);
-    if (!first) return acquired;
+  environment.open = async (...args) => {
+    const opened = await open(...args);
+    if (!first) return opened;
     first = false;
-    return { ...acquired, call: () => new Promise(() => events.push("hang a")) };
+    return { ...opened, call: () => new Promise(() => events.push("hang a")) };
   };
   const options = testRollout(engine.client, {
     environment,
@@ -85,13 +85,13 @@ Deno.test("a tool that never answers blocks only its own member, and freed slots
   deepEqual(hung.failure, { boundary: "tool", message: "the tool gave no answer within 5 s" });
   equal(hung.deterministic, false);
   equal(hung.turns[0]!.calls[0]!.exec_ms, 5000);
-  deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
+  deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
 });
 
 Deno.test("no more episodes are alive than there are slots", async () => {
   let most = 0;
   const engine = new ScriptedEngine({ script: () => END_TURN });
-  const environment = testEnvironments({ verify: () => (most = Math.max(most, environment.open), 1) });
+  const environment = testEnvironments({ grade: () => (most = Math.max(most, environment.live), 1) });
   const options = testRollout(engine.client, {
     environment,
     scenarios: testScenarios("a", "b", "c", "d"),
@@ -105,7 +105,7 @@ Deno.test("no more episodes are alive than there are slots", async () => {
 Deno.test("groups come in the scenarios' order, each as soon as it is whole", async () => {
   const slow = Promise.withResolvers<number>();
   const engine = new ScriptedEngine({ script: () => END_TURN });
-  const environment = testEnvironments({ verify: ({ id }) => id === "b" ? slow.promise : 1 });
+  const environment = testEnvironments({ grade: ({ id }) => id === "b" ? slow.promise : 1 });
   const scenarios = testScenarios("a", "b", "c");
   const groups = rolloutGroups(testRollout(engine.client, { environment, scenarios, update: 7 }));
   const first = (await groups.next()).value as Group;
@@ -127,7 +127,7 @@ Deno.test("episodes are counted as they end, whichever group they are of", async
   const engine = new ScriptedEngine({ script: () => END_TURN });
   let first = true;
   const environment = testEnvironments({
-    verify: () => {
+    grade: () => {
       if (!first) return 1;
       first = false;
       return slow.promise;
@@ -163,7 +163,7 @@ async function timed(
   await settle(engine);
   await pass(options.clock);
   const [group] = await running;
-  deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
+  deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
   return group!;
 }
 
@@ -180,7 +180,7 @@ Deno.test("the wall time ends a generation, a tool and what follows", async () =
 Deno.test("the wall time counts from the first token of the prompt", async () => {
   const ready = Promise.withResolvers<void>();
   const engine = new ScriptedEngine({ script: () => END_TURN });
-  const environment = testEnvironments({ acquire: () => ready.promise });
+  const environment = testEnvironments({ open: () => ready.promise });
   const options = testRollout(engine.client, { environment, settings: { max_rollout_secs: 60 } });
   const running = Array.fromAsync(rolloutGroups(options));
   await settle(engine);
@@ -206,10 +206,10 @@ Deno.test("an abort closes every sequence and environment", async () => {
     });
     const running = rejects(Array.fromAsync(rolloutGroups(options)), { code: "cancelled" });
     await settle(engine);
-    equal(environment.open, 4);
+    equal(environment.live, 4);
     controller.abort();
     await running;
-    deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
+    deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
   }
   const aborted = testRollout(new ScriptedEngine().client, { signal: AbortSignal.abort() });
   await rejects(Array.fromAsync(rolloutGroups(aborted)), { code: "cancelled" });
@@ -229,7 +229,7 @@ Deno.test("leaving the loop early closes everything too", async () => {
     equal(group.scenario, "a");
     break;
   }
-  deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
+  deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
 });
 
 Deno.test("an error of the engine cancels all and is thrown once everything is closed", async () => {
@@ -245,13 +245,13 @@ Deno.test("an error of the engine cancels all and is thrown once everything is c
   const scenarios = testScenarios("a", "b", "longer");
   const options = testRollout(engine.client, { environment, scenarios });
   await rejects(Array.fromAsync(rolloutGroups(options)), /full/);
-  deepEqual([engine.openSequences, environment.open, options.clock.sleeping], [[], 0, 0]);
+  deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
 });
 
 Deno.test("an environment that is ready after the rollouts were cancelled is closed", async () => {
   const ready = Promise.withResolvers<void>();
   const controller = new AbortController();
-  const environment = testEnvironments({ acquire: () => ready.promise });
+  const environment = testEnvironments({ open: () => ready.promise });
   const engine = new ScriptedEngine();
   const options = testRollout(engine.client, { environment, signal: controller.signal });
   const running = rejects(Array.fromAsync(rolloutGroups(options)), { code: "cancelled" });
@@ -260,12 +260,12 @@ Deno.test("an environment that is ready after the rollouts were cancelled is clo
   await running;
   ready.resolve();
   await settle(engine);
-  equal(environment.open, 0);
+  equal(environment.live, 0);
 });
 
 Deno.test("a member's environment gets a seed of its own", async () => {
   const seeds: number[] = [];
-  const environment = testEnvironments({ acquire: (_, seed) => void seeds.push(seed) });
+  const environment = testEnvironments({ open: (_, seed) => void seeds.push(seed) });
   const engine = new ScriptedEngine({ script: () => END_TURN });
   const scenarios = testScenarios("a", "b");
   await Array.fromAsync(rolloutGroups(testRollout(engine.client, { environment, scenarios, group_size: 2 })));

@@ -85,15 +85,15 @@ export const TEST_TOOLS: ToolFunction[] = [
 /** What a {@link testEnvironments} does beside its tools; each may hang or throw. */
 export interface TestEnvironmentOptions {
   call_timeout_ms?: number;
-  acquire?: (scenario: Scenario, seed: number) => Promise<void> | void;
-  verify?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
+  open?: (scenario: Scenario, seed: number) => Promise<void> | void;
+  grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
   /** Told of every event. */
   log?: (event: string) => void;
 }
 
 export interface TestEnvironments extends EnvironmentFactory {
-  /** Acquired and not closed. */
-  open: number;
+  /** Opened and not closed. */
+  live: number;
 }
 
 const HANG = new Promise<never>(() => {});
@@ -103,24 +103,24 @@ export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvi
   const factory: TestEnvironments = {
     type: "local",
     call_timeout_ms: options.call_timeout_ms ?? 1000,
-    open: 0,
+    live: 0,
     catalog: () => Promise.resolve({ name: "test", version: "1", tools: TEST_TOOLS }),
-    canVerify: () => true,
-    async acquire(scenario, { seed }): Promise<Environment> {
-      await options.acquire?.(scenario, seed);
+    canGrade: () => true,
+    async open(scenario, { seed }): Promise<Environment> {
+      await options.open?.(scenario, seed);
       const said: string[] = [];
-      factory.open++;
+      factory.live++;
       return {
         call: (call) => {
           options.log?.(`${scenario.id} ${call.name}`);
           return runTestTool(call, said);
         },
-        verify: async () => ({
-          reward: await (options.verify ? options.verify(scenario, said) : said.length),
+        grade: async () => ({
+          reward: await (options.grade ? options.grade(scenario, said) : said.length),
           timed_out: false,
         }),
         close: () => {
-          factory.open--;
+          factory.live--;
           return Promise.resolve();
         },
       };

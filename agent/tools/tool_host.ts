@@ -19,7 +19,7 @@ export interface CallAnswer {
   done: boolean;
 }
 
-/** The tools of one scenario, known before any environment is acquired: a group's prompt is rendered from them. */
+/** The tools of one scenario, known before any environment is opened: a group's prompt is rendered from them. */
 export interface ToolCatalog {
   name: string;
   version: string;

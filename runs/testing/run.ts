@@ -118,7 +118,7 @@ export function testAgentHost(
     verify?: TestRunOptions["verify"] | undefined;
   },
 ): AgentHost {
-  const environment = testEnvironments({ verify: ({ id }, said) => verify(id, said) });
+  const environment = testEnvironments({ grade: ({ id }, said) => verify(id, said) });
   const settings = config.agent ? rolloutSettings(config.agent) : null;
   const { ctx: max_context } = config.training;
   return createAgentHost({ settings, engine, chat: new WordChat(), max_context, environment, clock });

@@ -33,7 +33,7 @@ export async function readScenarioData(config: ResolvedConfig, parts: ModelParts
   if (!evaluation) return { scenarios, heldout: null };
   const heldout = await readScenarios(evaluation.data);
   await checkCatalogs(evaluation.data, heldout, environments);
-  checkVerifiable(evaluation.data, heldout, (scenario) => environments.canVerify(scenario));
+  checkVerifiable(evaluation.data, heldout, (scenario) => environments.canGrade(scenario));
   await checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
   return { scenarios, heldout };
 }
@@ -53,7 +53,7 @@ async function checkTraining(
   }
   await checkCatalogs(path, scenarios, environments);
   if (environments.type === "http") return;
-  const ungraded = scenarios.find((scenario) => !environments.canVerify(scenario));
+  const ungraded = scenarios.find((scenario) => !environments.canGrade(scenario));
   if (!ungraded) return;
   throw new ServiceError(
     "data_invalid",

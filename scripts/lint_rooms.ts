@@ -36,7 +36,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 /** The floors of a room from the ground up, folders or files: a file imports from its own floor and those below it. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
-  agent: ["trajectory", "tools", "environment", "rollout", "results"],
+  agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
   runs: ["record", "directory", "session", "algorithms", "plan", "process"],
 };
 

@@ -4,10 +4,11 @@ import type { Message } from "../../core/chat.ts";
 import { rngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
-import { composeTools, type ToolCatalog } from "../tools/tool_host.ts";
+import { type EvidenceByGrader, inspectAttempt } from "../grading/grade_group.ts";
+import type { ToolCatalog } from "../tools/tool_host.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
-import { isFailed, isTruncated, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
+import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
@@ -27,6 +28,13 @@ export interface EpisodeOptions {
   prompt: EpisodePrompt;
   queue_ms: number;
   rollout: RolloutOptions;
+}
+
+/** An attempt that is over and not yet graded. */
+export interface EndedEpisode {
+  trajectory: Trajectory;
+  /** Null: no grader has looked at it. */
+  evidence: EvidenceByGrader | null;
 }
 
 /** How long an environment may take to close before it is left alone. */
@@ -50,7 +58,7 @@ export function turnRngKey(
  * Runs one episode to its end. Every ending is data in the trajectory; only what breaks the run is thrown: the
  * engine's errors, a template that fails, a programmer's mistake. Sequence and environment are closed in every case.
  */
-export async function runEpisode(options: EpisodeOptions): Promise<Trajectory> {
+export async function runEpisode(options: EpisodeOptions): Promise<EndedEpisode> {
   const episode = new Episode(options);
   return await episode.run();
 }
@@ -63,6 +71,7 @@ class Episode {
   readonly #abort = new AbortController();
   #started_ms = 0;
   #failed_turns = 0;
+  #evidence: EvidenceByGrader | null = null;
 
   constructor(readonly options: EpisodeOptions) {
     const { prompt, member, queue_ms, rollout } = options;
@@ -89,12 +98,12 @@ class Episode {
     };
   }
 
-  async run(): Promise<Trajectory> {
+  async run(): Promise<EndedEpisode> {
     const trajectory = this.#trajectory;
     trajectory.stop_reason = await this.#stopReason();
     const { stop_reason } = trajectory;
     if (isFailed(stop_reason) || stop_reason === "cancelled") trajectory.status = "failed";
-    return trajectory;
+    return { trajectory, evidence: this.#evidence };
   }
 
   async #stopReason(): Promise<StopReason> {
@@ -105,8 +114,7 @@ class Episode {
     if (typeof environment === "string") return environment;
     try {
       const reason = await this.#rollout(environment, parent);
-      if (isTruncated(reason) || isFailed(reason) || reason === "cancelled") return reason;
-      return await this.#grade(environment) ?? reason;
+      return isComplete(reason) ? await this.#inspect(environment) ?? reason : reason;
     } finally {
       const { signal } = new AbortController();
       const closing = { name: "environment", clock, signal, timeout_ms: CLOSE_TIMEOUT_MS } as const;
@@ -254,7 +262,7 @@ class Episode {
     const trajectory = this.#trajectory, turn = trajectory.turns.at(-1)!;
     const started = rollout.clock.monotonic_ms();
     const answered = await answerCalls(turn.turn, parsed, {
-      host: composeTools([{ tools: prompt.catalog.tools, host: environment }]),
+      host: environment,
       tools: prompt.catalog.tools,
       clock: rollout.clock,
       call_timeout_ms: rollout.environment.call_timeout_ms,
@@ -316,18 +324,14 @@ class Episode {
     return null;
   }
 
-  /** The terminal reward; a stop reason when it cannot be had. */
-  async #grade(environment: Environment): Promise<StopReason | null> {
-    const { clock, signal } = this.options.rollout;
+  /** What graders must see of the open environment; a stop reason when the attempt cannot be graded. */
+  async #inspect(environment: Environment): Promise<StopReason | null> {
+    const { scenario, rollout: { clock, signal, graders } } = this.options;
     const trajectory = this.#trajectory, started = clock.monotonic_ms();
     try {
-      const { reward, timed_out, failure, verification = null } = await boundary(
+      const { evidence, failure, timed_out, verification = null } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
-        async (inner) => {
-          const answer = await environment.grade(inner);
-          if (answer.reward === null || Number.isFinite(answer.reward)) return answer;
-          throw new Error(`the reward ${answer.reward} is not a finite number`);
-        },
+        (inner) => inspectAttempt({ scenario, trajectory, environment }, graders, inner),
       );
       if (timed_out) trajectory.deterministic = false;
       trajectory.verification = verification;
@@ -335,8 +339,7 @@ class Episode {
         trajectory.failure = { boundary: "environment", message: failure };
         return "environment_failed";
       }
-      trajectory.terminal_reward = reward ?? 0;
-      trajectory.total_reward = sum(trajectory.step_rewards) + trajectory.terminal_reward;
+      this.#evidence = evidence;
       return null;
     } catch (error) {
       return this.#broken(error, "environment_failed");
@@ -361,8 +364,6 @@ class Episode {
     return "timeout";
   }
 }
-
-const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 function commonPrefix(a: readonly number[], b: readonly number[]): number {
   let n = 0;

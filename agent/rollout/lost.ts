@@ -9,13 +9,14 @@ export type ReasonCounts = Record<string, number>;
 /**
  * What broke an attempt where the model's writing did not end it. `prompt_too_long`: the prompt leaves no room for a turn;
  * `environment_failed`: there was no environment, as when `setup` fails; `verify_failed`: the verification broke;
- * `tool_failed`: a tool did.
+ * `tool_failed`: a tool did; `judge_failed`: what grades its group gave no usable answer.
  */
 export const BREAK_REASONS = [
   "prompt_too_long",
   "environment_failed",
   "verify_failed",
   "tool_failed",
+  "judge_failed",
 ] as const;
 
 export type BreakReason = typeof BREAK_REASONS[number];
@@ -23,6 +24,7 @@ export type BreakReason = typeof BREAK_REASONS[number];
 /** Why an attempt tells nothing of the model; null where it was graded, ran out of a budget, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
+  if (failure?.boundary === "judge" || failure?.boundary === "reward") return "judge_failed";
   // Nothing is verified before the first turn, and no environment is opened after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
@@ -53,8 +55,9 @@ export function lostReasons(groups: readonly Group[]): ReasonCounts {
 }
 
 function lostReason(member: Trajectory): string {
-  if (member.status === "group_dropped") return "group_dropped";
-  return brokenBy(member) ?? (member.stop_reason === "tool_failed" ? "max_failed_turns" : member.stop_reason);
+  const broken = brokenBy(member);
+  if (member.status === "group_dropped" && broken !== "judge_failed") return "group_dropped";
+  return broken ?? (member.stop_reason === "tool_failed" ? "max_failed_turns" : member.stop_reason);
 }
 
 /** A failure and the scenario that it befell. */

@@ -30,7 +30,9 @@ export type RolloutMetrics = Record<string, number>;
  * Over the members that survived: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the rest).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Of the whole: `time/rollout_seconds`, `tokens/generated_per_second`.
+ * `group/all_fail_fraction` (of the survivors). Over the groups that came to a judge: `judge/failed_fraction` (it gave no
+ * usable answer). Over those that it graded: `judge/degenerate_group_fraction` (every attempt has the same score). Of the
+ * whole: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */
@@ -40,6 +42,7 @@ export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number
   return withoutGaps({
     ...trajectoryMetrics(all),
     ...groupMetrics(groups),
+    ...judgeMetrics(groups),
     ...rewardMetrics(all),
     ...survivorMetrics(groups.flatMap(survivors)),
     "time/rollout_seconds": rollout_seconds,
@@ -101,6 +104,18 @@ function groupMetrics(groups: readonly Group[]): Gappy {
     "group/dropped_fraction": share(({ status }) => status === "too_small" || status === "judge_failed"),
     "group/all_pass_fraction": share(unanimous(true)),
     "group/all_fail_fraction": share(unanimous(false)),
+  };
+}
+
+function judgeMetrics(groups: readonly Group[]): Gappy {
+  const failed = groups.filter(({ members }) => members.some(({ failure }) => failure?.boundary === "judge"));
+  const graded = groups.filter(({ members }) => members.some(({ judge }) => judge));
+  const equal = graded.filter(({ members }) =>
+    new Set(members.flatMap(({ judge }) => judge?.score ?? [])).size === 1
+  );
+  return {
+    "judge/failed_fraction": ratio(failed.length, failed.length + graded.length),
+    "judge/degenerate_group_fraction": ratio(equal.length, graded.length),
   };
 }
 

@@ -38,6 +38,7 @@ export function applyTruncation(group: Group, truncation: "drop" | "min_reward")
   for (const member of group.members) {
     if (truncation === "drop" && isTruncated(member.stop_reason)) member.status = "dropped";
   }
+  if (group.graded_by === null) return drop(group, "judge_failed");
   const kept = survivors(group);
   const complete = kept.filter(({ stop_reason }) => !isTruncated(stop_reason));
   const lowest = Math.min(...complete.map(({ total_reward }) => total_reward!));
@@ -47,8 +48,7 @@ export function applyTruncation(group: Group, truncation: "drop" | "min_reward")
     member.total_reward = complete.length > 0 ? lowest : 0;
     member.terminal_reward = member.total_reward - sum(member.step_rewards);
   }
-  if (group.graded_by === null) drop(group, "judge_failed");
-  else if (kept.length < 2) drop(group, "too_small");
+  if (kept.length < 2) drop(group, "too_small");
 }
 
 function drop(group: Group, status: "judge_failed" | "too_small"): void {

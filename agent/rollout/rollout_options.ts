@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
+import type { Grader } from "../grading/grader.ts";
 import type { ChatFormat } from "./chat_format.ts";
 
 /** The rollout settings of `[agent]`, by their keys. */
@@ -19,6 +20,8 @@ export interface RolloutSettings {
   max_failed_turns: number;
   /** Appended to every system prompt; "" for nothing. */
   system_suffix: string;
+  /** What a grader that breaks means: for its group, or for the run. */
+  judge_failure: "drop_group" | "fail";
 }
 
 /**
@@ -45,6 +48,8 @@ export interface RolloutOptions {
   engine: EngineClient;
   chat: ChatFormat;
   environment: EnvironmentFactory;
+  /** In the order in which they are asked. */
+  graders: readonly Grader[];
   clock: Clock;
   signal: AbortSignal;
 }

@@ -3,9 +3,9 @@
 import type { Message } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
+import { gradeGroup } from "../grading/grade_group.ts";
 import type { Group } from "../trajectory/group.ts";
-import type { Trajectory } from "../trajectory/trajectory.ts";
-import { type EpisodePrompt, runEpisode } from "./episode.ts";
+import { type EndedEpisode, type EpisodePrompt, runEpisode } from "./episode.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
 
 /** One scenario's members on their way. */
@@ -14,7 +14,7 @@ interface GroupInProgress {
   scenario: Scenario;
   /** Rendered and opened by the first member that gets a slot. */
   prompt: Promise<EpisodePrompt> | null;
-  members: Trajectory[];
+  episodes: EndedEpisode[];
   left: number;
   whole: PromiseWithResolvers<Group>;
 }
@@ -25,12 +25,12 @@ export type RolloutNews = { ended: number } | { group: Group };
 /**
  * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,
  * member). Yields the groups in the scenarios' order, each as soon as it and all before it are whole, and in between
- * how many episodes have ended, whenever that has grown. Statuses of groups and advantages are not yet known. Leaving
- * the loop early or aborting the signal cancels every episode; its sequences and environments are closed before this
+ * how many episodes have ended, whenever that has grown. Groups are graded as soon as all of them has ended; their
+ * statuses and advantages are not yet known. Leaving the loop early or aborting the signal cancels every episode; its sequences and environments are closed before this
  * returns.
  *
  * @throws {ServiceError} `cancelled`; what the engine or the template failed with; `data_invalid` for a scenario
- * whose toolset is not offered.
+ * whose toolset is not offered; `judge_failed` where a grader that breaks fails the run.
  */
 export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<RolloutNews, void> {
   const scheduler = new Scheduler(options);
@@ -63,6 +63,7 @@ class Scheduler {
   readonly #options: RolloutOptions;
   readonly #failure = Promise.withResolvers<never>();
   readonly #started_ms: number;
+  readonly #grading: Promise<void>[] = [];
   #next = 0;
   #ended = 0;
   #more = Promise.withResolvers<void>();
@@ -80,7 +81,7 @@ class Scheduler {
       index,
       scenario,
       prompt: null,
-      members: [],
+      episodes: [],
       left: group_size,
       whole: Promise.withResolvers<Group>(),
     }));
@@ -123,6 +124,7 @@ class Scheduler {
       }
     });
     await Promise.all(slots);
+    await Promise.all(this.#grading);
     await Promise.all(this.groups.filter((group) => group.left > 0).map((group) => this.#closePrompt(group)));
   }
 
@@ -131,13 +133,37 @@ class Scheduler {
     group.prompt ??= this.#openPrompt(group.scenario);
     const prompt = await group.prompt;
     const { scenario } = group;
-    group.members[member] = await runEpisode({ scenario, member, prompt, queue_ms, rollout: this.#options });
+    group.episodes[member] = await runEpisode({ scenario, member, prompt, queue_ms, rollout: this.#options });
     this.#ended++;
     this.#more.resolve();
     this.#more = Promise.withResolvers();
     if (--group.left > 0) return;
     await this.#closePrompt(group);
-    if (!this.#abort.signal.aborted) group.whole.resolve(this.#whole(group, prompt));
+    // Grading holds no slot.
+    this.#grading.push(this.#grade(group, prompt).catch((error) => this.#fail(error)));
+  }
+
+  async #grade({ index, scenario, episodes, whole }: GroupInProgress, prompt: EpisodePrompt): Promise<void> {
+    const { signal } = this.#abort;
+    if (signal.aborted) return;
+    const { clock, update, graders, settings: { judge_failure } } = this.#options;
+    const { name, version, tools } = prompt.catalog;
+    const group: Group = {
+      update,
+      group: index,
+      scenario: scenario.id,
+      line: scenario.line,
+      toolset: { name, version },
+      tools,
+      prompt_messages: prompt.messages,
+      prompt_tokens: prompt.tokens,
+      graded_by: null,
+      status: "kept",
+      members: episodes.map(({ trajectory }) => trajectory),
+    };
+    const evidence = episodes.map((episode) => episode.evidence);
+    await gradeGroup(group, { scenario, graders, evidence, judge_failure, clock, signal });
+    whole.resolve(group);
   }
 
   async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {
@@ -157,27 +183,6 @@ class Scheduler {
     if (sequence === null) return;
     // An engine that refuses this is gone, and the error that says so is on its way.
     await this.#options.engine.call("sequence_close", { sequence }).catch(() => {});
-  }
-
-  #whole({ index, scenario, members }: GroupInProgress, prompt: EpisodePrompt): Group {
-    const { environment, update } = this.#options;
-    const { name, version, tools } = prompt.catalog;
-    const stepped = members.some(({ turns }) =>
-      turns.some(({ calls }) => calls.some((call) => call.reward !== null))
-    );
-    return {
-      update,
-      group: index,
-      scenario: scenario.id,
-      line: scenario.line,
-      toolset: { name, version },
-      tools,
-      prompt_messages: prompt.messages,
-      prompt_tokens: prompt.tokens,
-      graded_by: environment.canGrade(scenario) || stepped ? "environment" : null,
-      status: "kept",
-      members,
-    };
   }
 
   #fail(error: unknown): void {

@@ -6,6 +6,7 @@ import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { Environment, EnvironmentFactory } from "../environment/environment.ts";
+import { environmentGrader } from "../grading/environment_grader.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
@@ -85,6 +86,8 @@ export const TEST_TOOLS: ToolFunction[] = [
 /** What a {@link testEnvironments} does beside its tools; each may hang or throw. */
 export interface TestEnvironmentOptions {
   call_timeout_ms?: number;
+  /** Default: it grades every scenario. */
+  canGrade?: (scenario: Scenario) => boolean;
   open?: (scenario: Scenario, seed: number) => Promise<void> | void;
   grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
   /** Told of every event. */
@@ -105,7 +108,7 @@ export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvi
     call_timeout_ms: options.call_timeout_ms ?? 1000,
     live: 0,
     catalog: () => Promise.resolve({ name: "test", version: "1", tools: TEST_TOOLS }),
-    canGrade: () => true,
+    canGrade: options.canGrade ?? (() => true),
     async open(scenario, { seed }): Promise<Environment> {
       await options.open?.(scenario, seed);
       const said: string[] = [];
@@ -151,6 +154,7 @@ export const TEST_SETTINGS: RolloutSettings = {
   end_on_no_tool_call: true,
   max_failed_turns: 0,
   system_suffix: "",
+  judge_failure: "drop_group",
 };
 
 export interface TestRollout extends Omit<Partial<RolloutOptions>, "settings"> {
@@ -162,7 +166,7 @@ export function testRollout(
   engine: EngineClient,
   more: TestRollout = {},
 ): RolloutOptions & { clock: ManualClock } {
-  const { settings, ...rest } = more;
+  const { settings, environment = testEnvironments(), ...rest } = more;
   return {
     update: 0,
     scenarios: testScenarios("s"),
@@ -172,7 +176,8 @@ export function testRollout(
     adapter: null,
     engine,
     chat: new TextChat(),
-    environment: testEnvironments(),
+    environment,
+    graders: [environmentGrader(environment)],
     signal: new AbortController().signal,
     ...rest,
     clock: new ManualClock(),

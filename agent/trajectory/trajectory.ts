@@ -35,6 +35,11 @@ export function isFailed(reason: StopReason): boolean {
   return reason === "tool_failed" || reason === "environment_failed";
 }
 
+/** The attempt came to its end: no limit, no failure and nobody else ended it. Only such an attempt is graded. */
+export function isComplete(reason: StopReason): boolean {
+  return !isTruncated(reason) && !isFailed(reason) && reason !== "cancelled";
+}
+
 /**
  * Who put a token there. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and
  * the template's frame around them; `forced`: written in the model's place

@@ -1,6 +1,7 @@
 /** What the run asks of whoever hosts rollouts, tools and environments: in this thread, or in a worker. */
 
 import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
+import type { Grader } from "../../agent/grading/grader.ts";
 import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
 import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
 import { rolloutNews } from "../../agent/rollout/scheduler.ts";
@@ -44,7 +45,7 @@ export interface GenerateAnswer {
 }
 
 export interface AgentHost {
-  /** Returns the groups of all scenarios, in their order, with the environments' rewards; yields how many attempts ended. */
+  /** Returns the groups of all scenarios, in their order, with their rewards; yields how many attempts ended. */
   rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
   /** One assistant turn, without executing its calls. */
   generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
@@ -59,13 +60,15 @@ export interface AgentHostOptions {
   max_context: number;
   /** Null as `settings`. */
   environment: EnvironmentFactory | null;
+  /** In the order in which they are asked. Evaluations report the environment's reward, whatever else grades training. */
+  graders: readonly Grader[];
   clock: Clock;
 }
 
 /** The rollout settings of `[agent]`. */
 export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
   const { max_turns, max_new_tokens_per_turn, max_trajectory_tokens, max_rollout_secs } = agent;
-  const { end_on_no_tool_call, max_failed_turns, system_suffix = "" } = agent;
+  const { end_on_no_tool_call, max_failed_turns, system_suffix = "", judge_failure } = agent;
   return {
     max_turns,
     max_new_tokens_per_turn,
@@ -74,6 +77,7 @@ export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
     end_on_no_tool_call,
     max_failed_turns,
     system_suffix,
+    judge_failure,
   };
 }
 
@@ -85,7 +89,10 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
         throw new ServiceError("conflict", "Cannot roll out: the run has no [agent.environment]");
       }
       const groups: Group[] = [];
-      const news = rolloutNews({ ...request, settings, engine, chat, environment, clock, signal });
+      const graders = request.sampling.domain === "evaluation"
+        ? options.graders.filter(({ source }) => source === "environment")
+        : options.graders;
+      const news = rolloutNews({ ...request, settings, engine, chat, environment, graders, clock, signal });
       for await (const item of news) {
         if ("group" in item) groups.push(item.group);
         else yield item.ended;

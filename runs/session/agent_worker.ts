@@ -1,6 +1,6 @@
 /** The agent worker: rollouts, tools and environments, called over a port. */
 
-import { configuredEnvironments } from "../../agent/environment/configured.ts";
+import { configuredWorld } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
@@ -32,12 +32,14 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
 async function openHost({ config, workspaces }: AgentStart, engine: EngineClient): Promise<AgentHost> {
   const parts = await loadModelParts(config);
   const clock = systemClock;
+  const world = configuredWorld(config, { clock, workspaces });
   return createAgentHost({
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,
     chat: chatOf(parts),
     max_context: config.training.ctx,
-    environment: configuredEnvironments(config, { clock, workspaces }),
+    environment: world?.environments ?? null,
+    graders: world?.graders ?? [],
     clock,
   });
 }

@@ -1,5 +1,7 @@
 /** A whole run without GPU or workers for the tests of this room: a scripted engine, and episodes of one word. */
 
+import { environmentGrader } from "../../agent/grading/environment_grader.ts";
+import type { Grader } from "../../agent/grading/grader.ts";
 import type { ParsedTurn } from "../../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../../agent/rollout/testing.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
@@ -68,6 +70,8 @@ export interface TestRunOptions {
   refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
   /** A reward in place of the share of vowels. */
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
+  /** In place of the environment's own grading. */
+  graders?: readonly Grader[];
   /** What was found before the run. */
   warnings?: PlanWarning[];
   /** An algorithm in place of the configured one. */
@@ -93,7 +97,7 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
   const openSession = (): Promise<Session> => {
     const number = ++engines;
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
-    const agent = testAgentHost({ config, engine, clock, verify: options.verify });
+    const agent = testAgentHost({ config, engine, clock, verify: options.verify, graders: options.graders });
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(
@@ -111,17 +115,19 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
 
 /** Episodes of one word on a scripted engine. */
 export function testAgentHost(
-  { config, engine, clock, verify = (_, said) => vowels(said) }: {
+  { config, engine, clock, verify = (_, said) => vowels(said), ...more }: {
     config: ResolvedConfig;
     engine: EngineClient;
     clock: Clock;
     verify?: TestRunOptions["verify"] | undefined;
+    graders?: TestRunOptions["graders"] | undefined;
   },
 ): AgentHost {
   const environment = testEnvironments({ grade: ({ id }, said) => verify(id, said) });
   const settings = config.agent ? rolloutSettings(config.agent) : null;
   const { ctx: max_context } = config.training;
-  return createAgentHost({ settings, engine, chat: new WordChat(), max_context, environment, clock });
+  const chat = new WordChat(), { graders = [environmentGrader(environment)] } = more;
+  return createAgentHost({ settings, engine, chat, max_context, environment, graders, clock });
 }
 
 const sequence = (first: number): SftSequence => ({

@@ -1,6 +1,6 @@
 /** The scenarios of a run, and whether they can be tried, rendered and graded. */
 
-import { configuredEnvironments } from "../../../agent/environment/configured.ts";
+import { type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
@@ -23,12 +23,10 @@ export interface ScenarioData {
  */
 export async function readScenarioData(config: ResolvedConfig, parts: ModelParts): Promise<ScenarioData> {
   const { evaluation } = config, { scenarios: path } = config.agent!;
-  const environments = configuredEnvironments(config, {
-    clock: systemClock,
-    workspaces: config.run.directory,
-  })!;
+  const world = configuredWorld(config, { clock: systemClock, workspaces: config.run.directory })!;
+  const { environments } = world;
   const scenarios = await readScenarios(path);
-  await checkTraining(scenarios, { config, environments });
+  await checkTraining(scenarios, { config, world });
   await checkTemplate({ path, scenarios }, { config, parts, environments });
   if (!evaluation) return { scenarios, heldout: null };
   const heldout = await readScenarios(evaluation.data);
@@ -41,7 +39,7 @@ export async function readScenarioData(config: ResolvedConfig, parts: ModelParts
 /** Scenarios must be enough for an update, have tools, and be gradable by something. */
 async function checkTraining(
   scenarios: readonly Scenario[],
-  { config, environments }: { config: ResolvedConfig; environments: EnvironmentFactory },
+  { config, world: { environments, graders } }: { config: ResolvedConfig; world: ConfiguredWorld },
 ): Promise<void> {
   const { scenarios: path, scenarios_per_update } = config.agent!;
   if (scenarios.length < scenarios_per_update) {
@@ -53,7 +51,7 @@ async function checkTraining(
   }
   await checkCatalogs(path, scenarios, environments);
   if (environments.type === "http") return;
-  const ungraded = scenarios.find((scenario) => !environments.canGrade(scenario));
+  const ungraded = scenarios.find((scenario) => !graders.some((grader) => grader.canGrade(scenario)));
   if (!ungraded) return;
   throw new ServiceError(
     "data_invalid",

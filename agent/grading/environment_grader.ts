@@ -1,0 +1,34 @@
+/** The environment as a grader: its verification at an attempt's end, and the rewards that its tools gave on the way. */
+
+import type { EnvironmentFactory } from "../environment/environment.ts";
+import type { Trajectory } from "../trajectory/trajectory.ts";
+import type { Grader } from "./grader.ts";
+
+/**
+ * Grades by what an environment answers at an attempt's end; no reward is 0. It grades the scenarios that the environment
+ * can verify, and every group in which a call had a reward.
+ */
+export function environmentGrader(environments: Pick<EnvironmentFactory, "canGrade">): Grader<number | null> {
+  return {
+    source: "environment",
+    canGrade: (scenario) => environments.canGrade(scenario),
+    async inspect({ environment }, signal) {
+      const { reward, ...found } = await environment.grade(signal);
+      if (reward !== null && !Number.isFinite(reward)) {
+        throw new Error(`the reward ${reward} is not a finite number`);
+      }
+      return { ...found, evidence: reward };
+    },
+    grade({ scenario, group, attempts }) {
+      if (!environments.canGrade(scenario) && !group.members.some(hasStepReward)) {
+        return Promise.resolve(null);
+      }
+      const grades = attempts.map(({ evidence }) => ({ reward: evidence ?? 0 }));
+      return Promise.resolve({ grades, deterministic: true });
+    },
+  };
+}
+
+function hasStepReward({ turns }: Trajectory): boolean {
+  return turns.some(({ calls }) => calls.some(({ reward }) => reward !== null));
+}

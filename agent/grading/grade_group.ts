@@ -1,0 +1,128 @@
+/** From graders to rewards: an attempt is looked at where it ends, and a group is graded when all of it has ended. */
+
+import type { Clock } from "../../core/clock.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
+import type { Scenario } from "../../data/scenario.ts";
+import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
+import type { Group } from "../trajectory/group.ts";
+import { isComplete, type Trajectory } from "../trajectory/trajectory.ts";
+import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grader.ts";
+
+/** What graders found in one attempt's environment, for their `grade`. */
+export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
+
+/** The graders that a scenario's attempts can come to: those up to the first that is sure to grade them. */
+function gradersOf(scenario: Scenario, graders: readonly Grader[]): readonly Grader[] {
+  const sure = graders.findIndex((grader) => grader.canGrade(scenario));
+  return sure < 0 ? graders : graders.slice(0, sure + 1);
+}
+
+/** Lets graders look at an open attempt, in their order, until one finds that it cannot be graded. */
+export async function inspectAttempt(
+  attempt: OpenAttempt,
+  graders: readonly Grader[],
+  signal: AbortSignal,
+): Promise<Inspection<EvidenceByGrader>> {
+  const evidence = new Map<Grader, unknown>();
+  const found: Inspection<EvidenceByGrader> = { evidence };
+  for (const grader of gradersOf(attempt.scenario, graders)) {
+    if (!grader.inspect) continue;
+    const { evidence: own, ...rest } = await grader.inspect(attempt, signal);
+    evidence.set(grader, own);
+    Object.assign(found, rest);
+    if (found.failure !== undefined) break;
+  }
+  return found;
+}
+
+/** What {@link gradeGroup} takes beside the group. */
+export interface GradeGroupOptions {
+  scenario: Scenario;
+  graders: readonly Grader[];
+  /** By member; null for one that no grader has looked at. */
+  evidence: readonly (EvidenceByGrader | null)[];
+  /** Whether a grader that breaks costs the group, or the run. */
+  judge_failure: "drop_group" | "fail";
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+/**
+ * Gives the attempts of a group that came to their end their rewards. The first grader with something to say of the
+ * group is its only source (`graded_by`): the terminal reward is its grade, the total the sum of that and the rewards of
+ * the steps. A grader that breaks leaves the group without rewards, which drops it.
+ *
+ * @throws {ServiceError} `judge_failed` for a grader that breaks under `judge_failure = "fail"`.
+ */
+export async function gradeGroup(group: Group, options: GradeGroupOptions): Promise<void> {
+  const { scenario, graders, judge_failure, clock } = options;
+  const attempts = group.members.filter(({ stop_reason }) => isComplete(stop_reason));
+  const started_ms = clock.monotonic_ms();
+  try {
+    for (const grader of gradersOf(scenario, graders)) {
+      const answer = await askGrader(grader, { group, attempts }, options);
+      if (!answer) continue;
+      group.graded_by = grader.source;
+      attempts.forEach((trajectory, i) => applyGrade(trajectory, answer.grades[i]!));
+      if (!answer.deterministic) markNondeterministic(attempts);
+      return;
+    }
+  } catch (error) {
+    if (!(error instanceof BoundaryFailure) || error.kind === "cancelled") throw error;
+    const { failure } = error;
+    if (judge_failure === "fail") {
+      throw new ServiceError(
+        "judge_failed",
+        `Cannot grade the attempts at scenario ${JSON.stringify(scenario.id)}: ${failure.message}; ` +
+          'set agent.judge_failure = "drop_group" to go on without such groups',
+        { scenario: scenario.id, boundary: failure.boundary },
+        { cause: error },
+      );
+    }
+    for (const trajectory of attempts) trajectory.failure = failure;
+    markNondeterministic(attempts);
+  } finally {
+    const share_ms = (clock.monotonic_ms() - started_ms) / attempts.length;
+    for (const { timings } of attempts) timings.reward_ms += share_ms;
+  }
+}
+
+/** One grader's answer, checked; a group of which nothing came to its end is not sent anywhere. */
+async function askGrader(
+  grader: Grader,
+  { group, attempts }: { group: Group; attempts: readonly Trajectory[] },
+  { scenario, evidence, clock, signal }: GradeGroupOptions,
+): Promise<GroupGrades | null> {
+  if (attempts.length === 0 && grader.canGrade(scenario)) return { grades: [], deterministic: true };
+  const request = {
+    scenario,
+    group,
+    attempts: attempts.map((trajectory) => ({
+      trajectory,
+      evidence: evidence[trajectory.member]?.get(grader) ?? null,
+    })),
+  };
+  return await boundary({ name: grader.source, clock, signal, timeout_ms: null }, async (inner) => {
+    const answer = await grader.grade(request, inner);
+    if (answer) checkGrades(answer.grades, attempts.length);
+    return answer;
+  });
+}
+
+function checkGrades(grades: readonly Grade[], attempts: number): void {
+  if (grades.length !== attempts) throw new Error(`it gave ${grades.length} grades for ${attempts} attempts`);
+  for (const { reward } of grades) {
+    if (!Number.isFinite(reward)) throw new Error(`the reward ${reward} is not a finite number`);
+  }
+}
+
+function applyGrade(trajectory: Trajectory, { reward, judge }: Grade): void {
+  assert(trajectory.total_reward === null, "an attempt has one source of rewards");
+  trajectory.terminal_reward = reward;
+  trajectory.total_reward = trajectory.step_rewards.reduce((sum, step) => sum + step, 0) + reward;
+  if (judge) trajectory.judge = judge;
+}
+
+function markNondeterministic(attempts: readonly Trajectory[]): void {
+  for (const trajectory of attempts) trajectory.deterministic = false;
+}

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { environmentGrader } from "../../agent/grading/environment_grader.ts";
+import { rankingJudge } from "../../agent/grading/ranking_judge_fake.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../testing/run.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+/** A run whose environment verifies nothing; its judge breaks at the first group of every update but the first. */
+async function judgedRun(root: string, change: TestRunOptions["change"] = () => {}) {
+  let groups = 0;
+  const judge = rankingJudge({
+    before: () => {
+      if (groups++ % 2 === 0 && groups > 2) throw new Error("no answer");
+    },
+  });
+  const run = await startTestRun({
+    root,
+    change,
+    graders: [environmentGrader({ canGrade: () => false }), judge],
+    newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
+  });
+  return { run, judge, events: await eventsOf(run) };
+}
+
+Deno.test(
+  "a run learns from a judge, loses the groups that it fails, and evaluates without it",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const { run, judge, events } = await judgedRun(root, ({ agent }) => agent!.max_dropped_fraction = 0.5);
+      assert.equal(await run.ended, "completed");
+      const updates = ofKind(events, "update"), metrics = ofKind(events, "metrics");
+      assert.deepEqual(updates.map(({ lost }) => lost), [{}, { judge_failed: 4 }, { judge_failed: 4 }]);
+      assert.deepEqual(updates[1]!.failure?.boundary, "judge");
+      const shares = metrics.flatMap(({ values }) => values["judge/failed_fraction"] ?? []);
+      assert.deepEqual(shares, [0, 1 / 2, 1 / 2]);
+      assert.deepEqual(updates.map(({ optimizer_steps }) => optimizer_steps), [1, 1, 1]);
+      assert.equal(judge.graded.length, 4);
+      const judged = new Set(judge.inspected.map((attempt) => attempt.split("/")[0]!));
+      const evaluated = ofKind(events, "evaluation").flatMap(({ scenarios }) => scenarios ?? []);
+      assert.ok(evaluated.length > 0 && !evaluated.some(({ scenario }) => judged.has(scenario)));
+    });
+  },
+);
+
+Deno.test('a judge that breaks ends the run under judge_failure = "fail"', strict, async () => {
+  await withFolder(async (root) => {
+    const { run, events } = await judgedRun(root, ({ agent }) => agent!.judge_failure = "fail");
+    assert.equal(await run.ended, "failed");
+    const [end] = ofKind(events, "end");
+    assert.equal(end!.reason, "judge_failed");
+    assert.match(end!.detail!, /^Cannot grade the attempts at scenario "..": no answer; set agent\.judge/);
+    assert.equal(ofKind(events, "update").length, 1);
+  });
+});

@@ -1,12 +1,14 @@
 /** Finding a WebGPU device and what must be known of it. */
 
 import { ServiceError } from "../core/errors.ts";
+import { webGpuProvider } from "./webgpu/choose_provider.ts";
+import type { WebGpuName, WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
 
 /** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
 export interface DeviceRequest {
   device: "auto" | "gpu" | "software";
-  webgpu: "auto" | "deno" | "dawn";
+  webgpu: WebGpuName;
 }
 
 /** What the driver tells of itself. WebGPU does not tell the size of the memory: `vram_bytes` is then null. */
@@ -29,7 +31,7 @@ export interface Gpu {
   readonly subgroup_size: number;
 }
 
-/** Native features that Deno lends on request though the adapter does not list them. */
+/** Wanted where they are to be had; Deno lends native ones on request though the adapter does not list them. */
 const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
 
 const WANTED_LIMITS = [
@@ -63,15 +65,18 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
 /**
  * Opens the device that was asked for.
  *
+ * @param provider Who lends the WebGPU; left out: the one that the request names.
  * @throws {ServiceError} `device_unavailable`, with what to do about it; `not_built` for `webgpu = "dawn"`.
  */
-export async function openGpu(request: DeviceRequest): Promise<Gpu> {
-  if (request.webgpu === "dawn") {
-    throw new ServiceError("not_built", `Cannot use webgpu = "dawn": this build has Deno's WebGPU only`);
-  }
-  const adapter = await findAdapter(request.device);
+export async function openGpu(
+  request: DeviceRequest,
+  provider: WebGpuProvider = webGpuProvider(request.webgpu),
+): Promise<Gpu> {
+  const adapter = await findAdapter(provider, request.device);
   const features: string[] = [];
-  for (const feature of WANTED_FEATURES) if (await grants(request.device, feature)) features.push(feature);
+  for (const feature of WANTED_FEATURES) {
+    if (await grants(provider, request.device, feature)) features.push(feature);
+  }
   const requiredLimits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) requiredLimits[name] = adapter.limits[name];
   const problem = limitProblem(requiredLimits);
@@ -86,16 +91,16 @@ export async function openGpu(request: DeviceRequest): Promise<Gpu> {
     requiredLimits,
   });
   const subgroup_size = features.includes("subgroups") ? await probeSubgroupSize(device) : 0;
-  return { device, facts: describe(adapter, features), subgroup_size };
+  return { device, facts: describe(adapter, features, provider.backend()), subgroup_size };
 }
 
-async function findAdapter(wanted: DeviceRequest["device"]): Promise<GPUAdapter> {
+async function findAdapter(provider: WebGpuProvider, wanted: DeviceRequest["device"]): Promise<GPUAdapter> {
   const preferences: GPURequestAdapterOptions[] = wanted === "software"
     ? [{ forceFallbackAdapter: true }, {}]
     : [{ powerPreference: "high-performance" }, {}];
-  const found: GPUAdapter[] = [];
+  const gpu = provider.gpu(), found: GPUAdapter[] = [];
   for (const options of preferences) {
-    const adapter = await navigator.gpu?.requestAdapter(options);
+    const adapter = await gpu?.requestAdapter(options);
     if (adapter) found.push(adapter);
   }
   const fitting = found.find((adapter) => isSoftware(adapter) === (wanted === "software")) ??
@@ -115,10 +120,14 @@ function isSoftware(adapter: GPUAdapter): boolean {
   return SOFTWARE_NAME.test(`${description} ${device} ${architecture}`);
 }
 
-async function grants(wanted: DeviceRequest["device"], feature: string): Promise<boolean> {
+async function grants(
+  provider: WebGpuProvider,
+  wanted: DeviceRequest["device"],
+  feature: string,
+): Promise<boolean> {
   try {
     // An adapter gives one device: each trial needs an adapter of its own.
-    const device = await (await findAdapter(wanted)).requestDevice({
+    const device = await (await findAdapter(provider, wanted)).requestDevice({
       requiredFeatures: [feature as GPUFeatureName],
     });
     device.destroy();
@@ -128,14 +137,14 @@ async function grants(wanted: DeviceRequest["device"], feature: string): Promise
   }
 }
 
-function describe(adapter: GPUAdapter, features: string[]): DeviceFacts {
+function describe(adapter: GPUAdapter, features: string[], backend: string): DeviceFacts {
   const { vendor, architecture, device, description } = adapter.info;
   const limits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) limits[name] = adapter.limits[name];
   return {
     name: description || device || "unknown",
     vendor,
-    backend: Deno.env.get("DENO_WEBGPU_BACKEND") ?? (Deno.build.os === "darwin" ? "metal" : "auto"),
+    backend,
     driver: architecture,
     software: isSoftware(adapter),
     features,

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
+import { type DeviceRequest, limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
 import { gpuTest } from "./testing.ts";
+import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";
+import type { WebGpuProvider } from "./webgpu/provider.ts";
 
 Deno.test("an adapter below what kernels need is refused, by limit and both numbers", () => {
   assert.equal(limitProblem(NEEDED_LIMITS), null);
@@ -30,4 +32,56 @@ Deno.test("a WebGPU that this build does not have is refused", async () => {
     name: "ServiceError",
     code: "not_built",
   });
+});
+
+/** Adapters by description, in the order in which they are lent; each lends a device that is too small. */
+function lending(...descriptions: string[]): WebGpuProvider {
+  const adapter = (description: string) => ({
+    info: { description, vendor: "", architecture: "", device: "" },
+    limits: {},
+    requestDevice: () => Promise.reject(new Error("no device")),
+  });
+  const left = descriptions.map(adapter);
+  const requestAdapter = ({ forceFallbackAdapter = false } = {}) => {
+    const software = left.find(({ info }) => info.description === "SwiftShader");
+    return Promise.resolve((forceFallbackAdapter ? software : left[0]) ?? null);
+  };
+  return {
+    name: "dawn",
+    gpu: () => ({ requestAdapter } as unknown as GPU),
+    backend: () => "none",
+  };
+}
+
+Deno.test("the device is the one that was asked for, of the provider's adapters", async () => {
+  const chosen = async (device: DeviceRequest["device"], provider: WebGpuProvider) =>
+    await openGpu({ device, webgpu: "auto" }, provider).then(
+      String,
+      ({ code, message }) => `${code} ${message}`,
+    );
+  const both = lending("Radeon", "SwiftShader");
+  assert.match(await chosen("auto", both), /^device_unavailable Cannot use Radeon: its limits are too low/);
+  assert.match(await chosen("gpu", both), /Cannot use Radeon/);
+  assert.match(await chosen("software", both), /Cannot use SwiftShader/);
+  assert.match(await chosen("auto", lending("SwiftShader")), /Cannot use SwiftShader/);
+  assert.match(await chosen("gpu", lending("SwiftShader")), /^device_unavailable Cannot find a GPU/);
+  assert.match(
+    await chosen("software", lending("Radeon")),
+    /^device_unavailable Cannot find a WebGPU adapter/,
+  );
+  const nothing: WebGpuProvider = { ...both, gpu: () => null };
+  assert.match(await chosen("auto", nothing), /^device_unavailable Cannot find a WebGPU adapter/);
+});
+
+gpuTest("a provider's adapters and backend are those of the opened device", async ({ facts }) => {
+  let asked = 0;
+  const provider: WebGpuProvider = {
+    name: "dawn",
+    gpu: () => ({ requestAdapter: (options) => (asked++, DENO_PROVIDER.gpu()!.requestAdapter(options)) }),
+    backend: () => "its own",
+  };
+  const { device, facts: lent } = await openGpu({ device: "auto", webgpu: "deno" }, provider);
+  device.destroy();
+  assert.deepEqual(lent, { ...facts, backend: "its own" });
+  assert.ok(asked > 0);
 });

@@ -1,6 +1,6 @@
 /**
- * The house rules that a syntax tree can show, as a plugin of `deno lint`: who may import whom, names, barrels, and the
- * length and parameters of functions. The table of rooms is ARCHITECTURE.md's; both change together.
+ * The house rules that a syntax tree can show, as a plugin of `deno lint`: who may import whom, names, barrels, where
+ * WebGPU comes from, and the length and parameters of functions. The table of rooms is ARCHITECTURE.md's; both change together.
  */
 
 import { dirname, normalize, relative } from "node:path";
@@ -153,6 +153,22 @@ function checkFileName(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
   };
 }
 
+/** The one file that takes WebGPU from the runtime. */
+const RUNTIME_WEBGPU = "kernels/webgpu/deno_provider.ts";
+
+function checkWebGpu(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
+  if (pathFromRoot(context.filename) === RUNTIME_WEBGPU) return {};
+  const message =
+    `WebGPU comes from a provider (kernels/webgpu/): only ${RUNTIME_WEBGPU} takes the runtime's`;
+  const check = (node: Deno.lint.Node) => {
+    const text = context.sourceCode.getText(node);
+    if (/^(\w+\.)?navigator(\??\.gpu|\[.gpu.\])$|^\{[^}]*\bgpu\b[^]*= navigator$/.test(text)) {
+      context.report({ node, message });
+    }
+  };
+  return { MemberExpression: check, VariableDeclarator: check };
+}
+
 type FunctionNode =
   | Deno.lint.FunctionDeclaration
   | Deno.lint.FunctionExpression
@@ -193,6 +209,7 @@ const plugin: Deno.lint.Plugin = {
     "imports": { create: checkImports },
     "no-barrels": { create: checkBarrels },
     "file-names": { create: checkFileName },
+    "webgpu-provider": { create: checkWebGpu },
     "function-length": { create: checkFunctionLength },
     "max-parameters": { create: checkParameters },
   },

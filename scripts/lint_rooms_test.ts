@@ -136,6 +136,19 @@ Deno.test("file-names: snake_case in every part of the path", () => {
   assert.deepEqual(broken("api/schema.d.ts", ""), []);
 });
 
+Deno.test("webgpu-provider: one file takes the runtime's WebGPU", () => {
+  for (const use of ["navigator.gpu", "globalThis.navigator.gpu", 'navigator["gpu"]', "navigator?.gpu"]) {
+    assert.deepEqual(
+      broken("kernels/device.ts", `f(${use}.requestAdapter());`),
+      ["rooms/webgpu-provider"],
+      use,
+    );
+  }
+  assert.deepEqual(broken("scripts/x.ts", "const { gpu } = navigator;\ngpu.x();"), ["rooms/webgpu-provider"]);
+  assert.deepEqual(broken("cli/x.ts", "f(navigator.hardwareConcurrency, provider.gpu());"), []);
+  assert.deepEqual(broken("kernels/webgpu/deno_provider.ts", "f(navigator.gpu);"), []);
+});
+
 Deno.test("function-length: 70 lines pass and 71 do not", () => {
   const lines = (count: number) => `function f() {\n${"  f();\n".repeat(count - 2)}}\nf();`;
   assert.deepEqual(broken("core/x.ts", lines(70)), []);

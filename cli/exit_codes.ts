@@ -2,6 +2,7 @@
 
 import { type ErrorCode, ServiceError } from "../core/errors.ts";
 
+/** The exit statuses of `svc`. `interrupted` is 128 + SIGINT, as shells count. */
 export const EXIT = { done: 0, failed: 1, usage: 2, no_device: 3, interrupted: 130 } as const;
 
 export type ExitCode = typeof EXIT[keyof typeof EXIT];

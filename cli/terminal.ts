@@ -2,6 +2,7 @@
 
 import { indented, printable } from "../core/text.ts";
 
+/** Where a command writes to: the process's own streams, or a test's lists. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   write(text: string): void;

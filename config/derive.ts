@@ -26,13 +26,16 @@ export interface AdapterFacts {
 
 type Filled<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
 
+/** `[training]` with every key that is derived from others filled in. */
 export type ResolvedTraining = Filled<
   TrainingConfig,
   "ctx" | "lr" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
 >;
+/** `[agent]` with every key that is derived from others filled in. */
 export type ResolvedAgent =
   & Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">
   & { concurrent_rollouts: number; overlong_penalty: number };
+/** `[evaluation]` with every key that is derived from others filled in. */
 export type ResolvedEvaluation = Filled<EvaluationConfig, "temperature" | "seed" | "min_delta">;
 
 type PathSections = "run" | "output" | "checkpoint" | "observe";
@@ -65,9 +68,11 @@ export const MIN_MICRO_BATCH_TOKENS = 2048;
 const SEQUENCES_TOGETHER = { sft: 1, preference: 2, agent_grpo: 1 } as const;
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
+/** Updates from one checkpoint to the next where `[checkpoint]` does not say. */
 export const DEFAULT_CHECKPOINT_EVERY = 10;
 export const OBSERVE_TARGET_UPDATES = 100;
 
+/** `training.lr` where it is not set, by algorithm. */
 export const DEFAULT_LEARNING_RATES = { sft: 2e-4, preference: 5e-6, agent_grpo: 2e-5 } as const;
 export const DEFAULT_CLIPS = {
   token: { low: 0.2, high: 0.28 },

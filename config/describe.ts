@@ -5,6 +5,7 @@ import type { FieldMeta } from "./fields.ts";
 import { LIMITS, type NumericKey, type Range } from "./limits.ts";
 import { runConfigSchema } from "./schema.ts";
 
+/** One key of a configuration, as the reference and the forms show it. */
 export interface ConfigKey {
   /** Dotted; `[]` follows the name of an array of tables, `<name>` stands for a name of the reader's choice. */
   key: string;
@@ -22,6 +23,7 @@ export interface ConfigKey {
   path?: "input" | "output";
 }
 
+/** A section with its keys, in the order of the schema. */
 export interface ConfigSection {
   /** Such as `agent.environment` or `agent.mcp_servers[]`. */
   section: string;

@@ -17,6 +17,7 @@ const MAX_CONTEXT = 1 << 20;
 const MIN_CONTEXT = 16;
 const SECONDS_PER_WEEK = 604_800;
 
+/** The range of every numeric key of a run, by its dotted name; both ends count unless `above` or `below` says so. */
 export const LIMITS = {
   "run.seed": { min: 0, max: MAX_SEED },
   "lora.rank": { min: 1, max: 1024 },
@@ -82,4 +83,5 @@ export const LIMITS = {
   "observe.max_text_chars": { min: 0, max: 1_000_000_000 },
 } as const satisfies Record<string, Range>;
 
+/** The dotted name of a key with a range. */
 export type NumericKey = keyof typeof LIMITS;

@@ -29,6 +29,7 @@ export interface ConfigSource {
   overrides: readonly Override[];
 }
 
+/** A checked configuration with the text that it was read from. */
 export interface LoadedConfig extends ConfigSource {
   config: RunConfig;
 }

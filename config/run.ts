@@ -3,8 +3,10 @@
 import { z } from "zod";
 import { integer, name, text } from "./fields.ts";
 
+/** The values of `run.algorithm` that the specification knows, whether or not this build has them. */
 export const ALGORITHMS = ["agent_grpo", "sft", "preference"] as const;
 
+/** One of {@link ALGORITHMS}. */
 export type AlgorithmName = typeof ALGORITHMS[number];
 
 /** The section that each algorithm learns from. A file may hold others too: it then serves several runs. */

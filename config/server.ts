@@ -115,6 +115,7 @@ export const serverConfigSchema = z.strictObject({
   environments: catalogue("environments"),
 });
 
+/** The configuration of `svc-server`, checked, with its defaults filled in. */
 export type ServerConfig = z.output<typeof serverConfigSchema>;
 
 /** What this build knows of the server's keys and does not have: key, and the part that is missing. */

@@ -1,5 +1,6 @@
 /** A list that one side fills and the other waits for. */
 
+/** A list that one side fills and the other waits for: the iterator ends when the queue is closed. */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
   #wake: () => void = () => {};

@@ -3,6 +3,7 @@
 import { ServiceError } from "./errors.ts";
 import { parseJson } from "./json.ts";
 
+/** Who can speak in a conversation. */
 export const ROLES = ["system", "user", "assistant", "tool"] as const;
 export type Role = typeof ROLES[number];
 

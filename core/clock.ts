@@ -10,6 +10,7 @@ export interface Clock {
   sleep(delay_ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** The process's own clock; its timers can be aborted. */
 export const systemClock: Clock = {
   wall_ms: () => Date.now(),
   monotonic_ms: () => performance.now(),

@@ -11,6 +11,7 @@ export const LORA_TARGETS = [
   "down_proj",
 ] as const;
 
+/** The name of a linear layer that can have an adapter. */
 export type LoraTarget = typeof LORA_TARGETS[number];
 
 /** The part of a GGUF tensor's name between `blk.<layer>.` and `.weight`. */

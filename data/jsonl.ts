@@ -7,6 +7,7 @@ import { parseJson } from "../core/json.ts";
 /** Longest line in bytes; a longer one is refused by its number before it is held whole. */
 export const MAX_LINE_BYTES = 16 << 20;
 
+/** One line of a JSONL file that is not blank, without its line end. */
 export interface JsonLine {
   /** From 1. */
   line: number;

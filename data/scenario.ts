@@ -28,6 +28,7 @@ export interface ScenarioVerify {
   protect: string[] | null;
 }
 
+/** One task of a scenario file; what the line leaves out is null. */
 export interface Scenario {
   id: string;
   user: string;

@@ -20,6 +20,7 @@ export type TraceContent =
   | { prompt: ChatMessage[]; completion: ChatMessage[] }
   | { text: string };
 
+/** One row to learn from: what was said, and the tools that were on offer. */
 export interface Trace {
   content: TraceContent;
   tools: ToolDefinition[];

@@ -1,9 +1,11 @@
 /**
  * The house rules that one file's syntax tree cannot show: import cycles, file sizes, names, shader headers, words that
- * may not appear, and a decision for every dependency. Prints one problem a line; exit 1 when there is one.
+ * may not appear, docstrings of what rooms use of each other, and a decision for every dependency. Prints one problem a
+ * line; exit 1 when there is one.
  */
 
 import { fileURLToPath } from "node:url";
+import { docstringProblems } from "./tidy_docstrings.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_LINES: Readonly<Record<string, number>> = { ts: 400, tsx: 400, wgsl: 200 };
@@ -164,6 +166,7 @@ export async function tidyProblems(root: string): Promise<string[]> {
     ...files.flatMap((
       f,
     ) => [...sizeProblems(f), ...nameProblems(f), ...shaderProblems(f), ...wordProblems(f)]),
+    ...docstringProblems(files),
     ...dependencyProblems(imports, new Set(paths)),
     ...cycles(graph).map((cycle) => `Import cycle: ${cycle}`),
   ];

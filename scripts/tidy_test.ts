@@ -124,3 +124,10 @@ Deno.test({
     });
   },
 });
+
+Deno.test("an export that another room uses without a docstring is a problem of the project", async () => {
+  const files = { "deno.json": '{"imports":{}}', "core/a.ts": "export const A = 1;\n" };
+  await withProject({ ...files, "runs/b.ts": 'import { A } from "../core/a.ts";\nA;\n' }, async (root) => {
+    assert.deepEqual(await tidyProblems(root), ["core/a.ts: A has no docstring, and another room uses it"]);
+  });
+});

@@ -17,6 +17,7 @@ import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
 import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
 
+/** Every route of the contract, in its order; one without a handler answers 501. */
 export const ROUTES: readonly Route[] = [
   ...HEALTH_ROUTES,
   ...CAPABILITIES_ROUTES,

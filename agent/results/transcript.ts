@@ -19,6 +19,7 @@ export interface Transcript extends Pick<Trajectory, "stop_reason" | "failure" |
   turns: TranscriptTurn[];
 }
 
+/** One turn of a transcript with its calls and their results. */
 export interface TranscriptTurn {
   /** What the model wrote, calls included. */
   text: string;

@@ -8,6 +8,7 @@ export type ParsedCall =
   /** `message` tells the model what is wrong. */
   | { type: "malformed"; text: string; message: string };
 
+/** One turn of the model, taken apart. */
 export interface ParsedTurn {
   /** Thinking before the answer; null when there was none. */
   reasoning: string | null;
@@ -24,6 +25,7 @@ export type Continuation =
   /** The template may rewrite earlier turns: the whole prompt, of a new fragment unless it extends what there is. */
   | { type: "restart"; tokens: number[] };
 
+/** How messages become tokens and turns become messages: all that rollouts know of template and tokenizer. */
 export interface ChatFormat {
   /** Tokens that end an assistant turn. */
   stop_tokens: number[];

@@ -14,6 +14,7 @@ export interface RenderedChatOptions {
   variables: Readonly<Record<string, unknown>>;
 }
 
+/** The chat format of a real model: its template renders, and its tokenizer encodes. */
 export class RenderedChat implements ChatFormat {
   readonly stop_tokens: number[];
   readonly #options: RenderedChatOptions;

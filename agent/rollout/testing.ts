@@ -142,6 +142,7 @@ async function runTestTool(call: ToolCall, said: string[]): Promise<CallAnswer> 
   return answer;
 }
 
+/** Scenarios that have nothing but an id, which is also what the user says. */
 export function testScenarios(...ids: string[]): Scenario[] {
   return ids.map((id, i) => parseScenario({ id, user: id }, { path: "x", line: i + 1 }));
 }

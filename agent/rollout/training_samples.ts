@@ -24,6 +24,7 @@ export interface SamplePlace {
   columns: number[];
 }
 
+/** The samples of some groups, and what is needed to write results back to where they came from. */
 export interface TrainingBatch {
   samples: TrainingSample[];
   /** One for each sample. */

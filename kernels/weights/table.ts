@@ -10,6 +10,7 @@ import { q6_k } from "./q6_k.ts";
 import { q8_0 } from "./q8_0.ts";
 import type { WeightType } from "./weight_type.ts";
 
+/** Every type that weights can have on the device, by its name. */
 export const WEIGHT_TYPES = {
   f32,
   f16,
@@ -21,6 +22,7 @@ export const WEIGHT_TYPES = {
   q6_k,
 } satisfies Record<string, WeightType>;
 
+/** The name of a type of weights. */
 export type WeightTypeName = keyof typeof WEIGHT_TYPES;
 
 /** The names of the table, in its order. */

@@ -65,6 +65,7 @@ export interface EvaluationRequest {
   activity?: ActivityFeed;
 }
 
+/** What an algorithm's evaluation gives; null stands for what its kind of data does not have. */
 export interface EvaluationResult {
   pass_rate: Rate | null;
   reward_mean: number | null;

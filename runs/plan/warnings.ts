@@ -11,6 +11,7 @@ const LARGE_SEQUENCE_CLIP = 0.01;
 /** Below this a member's baseline is the reward of very few others. */
 const SMALL_GROUP = 4;
 
+/** The header of the section that keeps checkpoints. */
 export const CHECKPOINT_SECTION = "[checkpoint]";
 
 /** Of a run that is cut short, about this share is done again. */

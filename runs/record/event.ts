@@ -76,6 +76,7 @@ export interface RowCounts {
   truncated: number;
 }
 
+/** What one evaluation measured: a pass rate over scenarios, or a loss over rows. */
 export interface EvaluationEvent {
   kind: "evaluation";
   /** 1, 2, … within the run. */
@@ -148,6 +149,7 @@ export interface EndEvaluation {
   fell: boolean;
 }
 
+/** One evaluation in the summary of a run: the objective's value after an update. */
 export interface EvaluationPoint {
   update: number;
   value: number;

@@ -25,6 +25,7 @@ export function ratio(examples: readonly Example[]): number {
   return sum / weight;
 }
 
+/** The difference of two evaluations over the examples that both have. */
 export interface PairedDifference {
   /** ratio(after) − ratio(before) */
   difference: number;

@@ -9,6 +9,7 @@ import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
 
+/** What works for a run: the engine, and the host of its rollouts. */
 export interface Session {
   engine: EngineClient;
   agent: AgentHost;

@@ -14,6 +14,10 @@ interface Generation {
   wake: () => void;
 }
 
+/**
+ * The caller's end of the engine's protocol: pairs requests with answers, and hands the blocks of a generation to
+ * whoever asked for it. Any number of clients can share an engine, each over a port of its own.
+ */
 export class EngineClient {
   readonly #rpc: RpcClient<Calls>;
   readonly #generations = new Map<number, Generation>();

@@ -20,6 +20,7 @@ export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 /** A checkpoint's file of the adapter, in the form of `adapter_save`. */
 export const CHECKPOINT_ADAPTER = "adapter.gguf";
 
+/** What loading a model takes: the file, the device, and how much the engine must hold at a time. */
 export interface LoadRequest {
   /** The GGUF file. */
   path: string;
@@ -40,6 +41,7 @@ export interface LoadRequest {
   loss_chunk_rows: number;
 }
 
+/** What an engine tells of the model that it has loaded. */
 export interface ModelFacts {
   architecture: string;
   parameters: number;
@@ -149,6 +151,7 @@ export type LossRequest =
     normalizer: number;
   };
 
+/** AdamW's settings of one step. */
 export interface OptimizerRequest {
   learning_rate: number;
   beta1: number;
@@ -169,6 +172,7 @@ export interface SampleMeasure {
   clipped: Int8Array;
 }
 
+/** What one optimiser step gives back: the loss, what was counted, and the measures of every sample. */
 export interface TrainStepResult {
   loss: number;
   /** Before clipping. */
@@ -264,6 +268,7 @@ export interface EngineMethods {
   shutdown: { request: null; answer: null };
 }
 
+/** The name of a request to the engine. */
 export type EngineMethod = keyof EngineMethods;
 
 /** What the engine tells of a generation, unasked. */

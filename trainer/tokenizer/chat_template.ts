@@ -26,6 +26,10 @@ export interface ChatTemplateOptions {
   now?: () => Date;
 }
 
+/**
+ * A compiled chat template: the Jinja source of a model file or of `model.chat_template`, held to limits of time and
+ * size.
+ */
 export class ChatTemplate {
   readonly #program: CheckedProgram;
   readonly #options: ChatTemplateOptions;

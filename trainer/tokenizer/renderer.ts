@@ -37,6 +37,7 @@ export interface TurnEnd {
   id: number;
 }
 
+/** Turns messages into the text and the tokens that a model sees, by its chat template and its tokenizer. */
 export class Renderer {
   readonly #turn_ends = new WeakMap<RenderOptions, TurnEnd | null>();
 

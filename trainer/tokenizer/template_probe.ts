@@ -8,6 +8,7 @@ import { parseToolCalls } from "./tool_call_parser.ts";
 /** How the template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
 export type ToolCallFormat = "hermes" | "llama3_json" | "mistral" | "none";
 
+/** What trial renders of a chat template show. */
 export interface TemplateProbe {
   /** Whether the render of n + 1 messages extends the render of n, over turns with tools and over questions. */
   prefix_stable: boolean;

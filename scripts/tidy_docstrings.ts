@@ -1,0 +1,51 @@
+/** The rule that says what is public has a docstring: every export that another room uses. */
+
+import { dirname, normalize } from "node:path";
+
+/** Folders whose files are nobody's public: tests and the developer's programs. */
+const NO_ROOM = /^(tests|scripts|docs|fixtures|examples)\//;
+
+/** `import {…} from`, `import type {…} from` and `export {…} from` a file of the project. */
+const IMPORT = /^(?:import|export)(?: type)? \{([^}]*)\} from "(\.[^"]+\.ts)"/gm;
+
+/** A declaration that is exported where it stands, with the line before it. */
+const EXPORT =
+  /^([^\n]*)\n(?:\/\/[^\n]*\n)*export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|class|interface|type|const|let|enum) (\w+)/gm;
+
+/** The first folder of a path: its room. */
+const roomOf = (path: string) => path.split("/")[0]!;
+
+/** The names that a file imports from other rooms, as `path#name`. */
+function usesOf(path: string, text: string): string[] {
+  const uses: string[] = [];
+  for (const [, names, specifier] of text.matchAll(IMPORT)) {
+    const target = normalize(`${dirname(path)}/${specifier}`).replaceAll("\\", "/");
+    if (roomOf(target) === roomOf(path)) continue;
+    for (const part of names!.split(",")) {
+      const name = part.trim().replace(/^type /, "").split(" as ")[0];
+      if (name) uses.push(`${target}#${name}`);
+    }
+  }
+  return uses;
+}
+
+/**
+ * Exports without a docstring that a file of another room imports. Tests, scripts and what stands in `tests/` make nothing
+ * public.
+ */
+export function docstringProblems(files: readonly { path: string; text: string | null }[]): string[] {
+  const used = new Set<string>();
+  for (const { path, text } of files) {
+    if (!path.endsWith(".ts") || /_test\.ts$/.test(path) || NO_ROOM.test(path) || text === null) continue;
+    for (const use of usesOf(path, text)) used.add(use);
+  }
+  const problems: string[] = [];
+  for (const { path, text } of files) {
+    if (!path.endsWith(".ts") || text === null) continue;
+    for (const [, before, name] of `\n${text}`.matchAll(EXPORT)) {
+      if (!used.has(`${path}#${name}`) || before!.endsWith("*/")) continue;
+      problems.push(`${path}: ${name} has no docstring, and another room uses it`);
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { docstringProblems } from "./tidy_docstrings.ts";
+
+const problems = (files: Record<string, string>) =>
+  docstringProblems(Object.entries(files).map(([path, text]) => ({ path, text })));
+
+const missing = (path: string, name: string) => [
+  `${path}: ${name} has no docstring, and another room uses it`,
+];
+
+const user = (names: string) => ({ "runs/x.ts": `import ${names} from "../core/a.ts";\n` });
+
+Deno.test("an export that another room imports has a docstring, whatever it is and however it is imported", () => {
+  const declared = [
+    "class A {}",
+    "abstract class A {}",
+    "interface A {}",
+    "type A = 1;",
+    "const A = 1;",
+    "function A() {}",
+    "async function A() {}",
+    "function* A() {}",
+    "async function* A() {}",
+  ];
+  for (const declaration of declared) {
+    const text = `/** The file. */\n\nexport ${declaration}\n`;
+    assert.deepEqual(
+      problems({ ...user("{ A }"), "core/a.ts": text }),
+      missing("core/a.ts", "A"),
+      declaration,
+    );
+    const documented = text.replace("export", "/** Of A. */\nexport");
+    assert.deepEqual(problems({ ...user("{ A }"), "core/a.ts": documented }), [], declaration);
+  }
+  for (const names of ["type { A }", "{ type A }", "{ A as B }", "{ B, A }", "{\n  B,\n  A,\n}"]) {
+    assert.deepEqual(
+      problems({ ...user(names), "core/a.ts": "\nexport const A = 1;" }),
+      missing("core/a.ts", "A"),
+    );
+  }
+});
+
+Deno.test("what stays in its room needs none, nor what tests and programs of developers use", () => {
+  const text = "\nexport const A = 1;\nexport const B = 2;\n";
+  const using = (path: string) => ({ [path]: 'import { A } from "../core/a.ts";\n', "core/a.ts": text });
+  assert.deepEqual(problems(using("runs/x.ts")).length, 1);
+  for (const path of ["core/x.ts", "runs/x_test.ts", "scripts/x.ts", "tests/x.ts"]) {
+    assert.deepEqual(problems(using(path)), [], path);
+  }
+});

@@ -1,7 +1,7 @@
 /** The real program on a real device: one run from its beginning over an interruption to its end, and an evaluation. */
 
 import assert from "node:assert/strict";
-import { gpuTest } from "../kernels/testing.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import { inspectFile } from "./inspect.ts";
 

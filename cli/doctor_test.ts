@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { installCommand, leftoversFact } from "./doctor.ts";
-import { runCommand } from "./testing.ts";
+import { runCommand } from "./context_fake.ts";
 
 Deno.test("the missing command is one line that can be copied", () => {
   const install = "apt-get update && apt-get install -y libvulkan1 mesa-vulkan-drivers";

@@ -4,7 +4,7 @@ import { ServiceError } from "../core/errors.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
-import { runCommand, testContext, testTerminal } from "./testing.ts";
+import { runCommand, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLES = new URL("../examples/", import.meta.url).pathname;
 const GRPO = `${EXAMPLES}tiny_agent_grpo.toml`;

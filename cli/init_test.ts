@@ -5,7 +5,7 @@ import { parseRunConfig } from "../config/load.ts";
 import { isNotBuilt } from "../config/not_built.ts";
 import { resolveLoaded } from "../config/resolve.ts";
 import { starterConfig } from "./init.ts";
-import { runCommand } from "./testing.ts";
+import { runCommand } from "./context_fake.ts";
 
 const ALGORITHMS = BUILT_ALGORITHMS;
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { inspectFile } from "./inspect.ts";
-import { runCommand } from "./testing.ts";
+import { runCommand } from "./context_fake.ts";
 
 const MODELS = new URL("../fixtures/models/", import.meta.url).pathname;
 const F16 = `${MODELS}tiny-agent-f16.gguf`;

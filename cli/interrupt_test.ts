@@ -1,7 +1,7 @@
 /** The real program on a real device, told to leave: by signals, and by a terminal that disappears. */
 
 import assert from "node:assert/strict";
-import { gpuTest } from "../kernels/testing.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;

@@ -7,7 +7,7 @@ import { runCli } from "./program.ts";
 import { loadServerConfig } from "../config/server_load.ts";
 import { printable } from "../core/text.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
-import { runCommand, testContext, testTerminal } from "./testing.ts";
+import { runCommand, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 

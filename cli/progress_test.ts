@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import type { EventData } from "../runs/record/event.ts";
-import { TEST_UPDATE } from "../runs/testing/events.ts";
+import { TEST_UPDATE } from "../runs/events_testing.ts";
 import { formatBytes, formatDuration, ProgressPrinter } from "./progress.ts";
-import { testTerminal } from "./testing.ts";
+import { testTerminal } from "./context_fake.ts";
 
 function printer(options: Parameters<typeof testTerminal>[0] = {}) {
   const terminal = testTerminal(options);

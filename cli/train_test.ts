@@ -4,7 +4,7 @@ import { ActivityFeed } from "../runs/record/activity.ts";
 import type { EndEvent, EventData, RunEvent } from "../runs/record/event.ts";
 import type { StartRunOptions } from "./context.ts";
 import { runCli } from "./program.ts";
-import { testContext, testTerminal } from "./testing.ts";
+import { testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type DeviceRequest, limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
-import { gpuTest } from "./testing.ts";
+import { gpuTest } from "./gpu_testing.ts";
 import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 

@@ -3,7 +3,7 @@ import { openGpu } from "./device.ts";
 import { defineKernel, type WgslPart } from "./kernel.ts";
 import { Recorder } from "./recorder.ts";
 import { Allocator } from "./tensor.ts";
-import { gpuTest } from "./testing.ts";
+import { gpuTest } from "./gpu_testing.ts";
 
 const head: WgslPart = {
   file: "head.wgsl",

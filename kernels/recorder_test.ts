@@ -5,7 +5,7 @@ import { Recorder } from "./recorder.ts";
 import { fill, gatherRows } from "./rows/rows.ts";
 import { roundUp, ShapeError } from "./shape.ts";
 import { Allocator } from "./tensor.ts";
-import { gpuTest } from "./testing.ts";
+import { gpuTest } from "./gpu_testing.ts";
 
 /** Bytes of the parameters of one submit. */
 const PARAMS_BYTES = 1 << 20;

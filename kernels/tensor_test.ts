@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
 import { Staging } from "./readback.ts";
 import { Allocator, type DType, type Tensor, tensorBytes, view } from "./tensor.ts";
-import { gpuTest } from "./testing.ts";
+import { gpuTest } from "./gpu_testing.ts";
 
 const tensor = (shape: number[], dtype: DType = "f32", offset_bytes = 0) =>
   ({ shape, dtype, offset_bytes }) as unknown as Tensor;

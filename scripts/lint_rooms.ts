@@ -40,14 +40,17 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   runs: ["record", "directory", "session", "algorithms", "plan", "process"],
 };
 
-/** What only tests use stands beside the floors, and may import all of them. */
-const TEST_HELPER = /\/testing(\/|(_\w+)?\.ts$)|_contract(_\w+)?\.ts$|\/(scripted|tested|fake)_\w+\.ts$/;
+/** Doubles (`_fake`), contract suites (`_contract`) and what tests share (`_testing`): they may import every floor. */
+const TEST_HELPER = /_(fake|contract|testing)\.ts$/;
+
+/** A kernel's reference, cases and benches: for tests and for each other, as the helpers are. */
+const KERNEL_TEST_FILE = /^kernels\/.*_(reference|cases|bench)\.ts$/;
 
 /** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
 const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
 
 /** What any test beside the code may import on top of its room's list. */
-const TEST_EXTRAS = ["tests/", "trainer/engine/scripted_engine.ts"];
+const TEST_EXTRAS = ["tests/", "trainer/engine/scripted_engine_fake.ts"];
 
 /** Numeric code takes its dimensions one by one. */
 const NUMERIC = /^(kernels|trainer\/model|trainer\/learning)\/|^core\/random\.ts$|_reference\.ts$/;
@@ -57,10 +60,17 @@ function isTest(path: string): boolean {
   return /_test\.tsx?$/.test(path);
 }
 
+/** True for what product code never imports. */
+function isForTests(path: string): boolean {
+  return isTest(path) || TEST_HELPER.test(path) || KERNEL_TEST_FILE.test(path);
+}
+
 /** Why `from` may not import `to` (paths from the root), or null when it may. */
 export function importProblem(from: string, to: string): string | null {
   const room = from.split("/")[0]!;
   if (to.startsWith("..")) return `${to} lies outside the project`;
+  const is_product = !isForTests(from) && room !== "scripts" && room !== "tests";
+  if (is_product && isForTests(to)) return `${from} is no test: it may not import ${to}`;
   if (!from.includes("/") || room === "scripts" || room === "tests") return null;
   if (!Object.hasOwn(ROOMS, room)) {
     return `${room}/ is no room: add it to ARCHITECTURE.md and scripts/lint_rooms.ts`;
@@ -82,7 +92,6 @@ export function importProblem(from: string, to: string): string | null {
 function floorProblem(from: string, to: string): string | null {
   const room = from.split("/")[0]!, floors = FLOORS[room];
   if (!floors || isTest(from) || TEST_HELPER.test(from)) return null;
-  if (TEST_HELPER.test(to)) return `${from} is no test: it may not import ${to}`;
   const [at, below] = [from, to].map((path) => {
     const inside = path.slice(room.length + 1);
     const file = floors.indexOf(inside);

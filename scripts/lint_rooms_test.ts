@@ -70,7 +70,7 @@ Deno.test("every room imports its own files and nothing that its row leaves out"
 });
 
 Deno.test("a test beside the code also sees tests/ and the scripted engine, and nothing more", () => {
-  assert.equal(importProblem("agent/rollout/group_test.ts", "trainer/engine/scripted_engine.ts"), null);
+  assert.equal(importProblem("agent/rollout/group_test.ts", "trainer/engine/scripted_engine_fake.ts"), null);
   assert.equal(importProblem("agent/rollout/group_test.ts", "tests/temporary.ts"), null);
   assert.match(importProblem("agent/rollout/group.ts", "tests/temporary.ts")!, /may not import/);
   assert.match(importProblem("agent/rollout/group_test.ts", "trainer/engine/engine.ts")!, /may not import/);
@@ -94,9 +94,20 @@ Deno.test("a room with floors is built from the ground up", () => {
   assert.match(importProblem("trainer/engine/protocol.ts", "trainer/engine/client.ts")!, /on a floor above/);
   assert.match(importProblem("runs/x.ts", "runs/record/x.ts")!, /runs\/x\.ts lies on no floor of runs\//);
   assert.match(importProblem("runs/attic/x.ts", "runs/record/x.ts")!, /lies on no floor/);
-  assert.match(importProblem("runs/process/x.ts", "runs/testing/run.ts")!, /is no test/);
-  for (const test of ["runs/record/x_test.ts", "runs/testing/run.ts", "runs/session/testing_worker.ts"]) {
+  for (const test of ["runs/record/x_test.ts", "runs/run_fake.ts", "runs/session/worker_fake.ts"]) {
     assert.equal(importProblem(test, "runs/process/x.ts"), null, test);
+  }
+});
+
+Deno.test("product code imports no double, no contract suite and no helper of tests, of whichever room", () => {
+  const helpers = ["kernels/x_testing.ts", "kernels/rope/rope_cases.ts", "kernels/rope/rope_reference.ts"];
+  for (const helper of [...helpers, "kernels/x_fake.ts", "kernels/x_contract.ts", "kernels/x_test.ts"]) {
+    for (const product of ["kernels/rope/rope.ts", "trainer/model/x.ts", "cli/x.ts", "main.ts"]) {
+      assert.match(importProblem(product, helper)!, /is no test: it may not import/, `${product} ${helper}`);
+    }
+    for (const test of ["kernels/x_test.ts", "kernels/y_fake.ts", "scripts/bench.ts", "tests/x.ts"]) {
+      assert.equal(importProblem(test, helper), null, `${test} ${helper}`);
+    }
   }
 });
 

@@ -2,8 +2,8 @@
 
 import { dirname, normalize } from "node:path";
 
-/** Folders whose files are nobody's public: tests and the developer's programs. */
-const NO_ROOM = /^(tests|scripts|docs|fixtures|examples)\//;
+/** Files that make nothing public: tests and what only they use, and the developer's programs. */
+const NO_PRODUCT = /^(tests|scripts)\/|_(test|fake|contract|testing)\.ts$/;
 
 /** `import {…} from`, `import type {…} from` and `export {…} from` a file of the project. */
 const IMPORT = /^(?:import|export)(?: type)? \{([^}]*)\} from "(\.[^"]+\.ts)"/gm;
@@ -30,13 +30,12 @@ function usesOf(path: string, text: string): string[] {
 }
 
 /**
- * Exports without a docstring that a file of another room imports. Tests, scripts and what stands in `tests/` make nothing
- * public.
+ * Exports without a docstring that a file of another room imports; tests and scripts make nothing public.
  */
 export function docstringProblems(files: readonly { path: string; text: string | null }[]): string[] {
   const used = new Set<string>();
   for (const { path, text } of files) {
-    if (!path.endsWith(".ts") || /_test\.ts$/.test(path) || NO_ROOM.test(path) || text === null) continue;
+    if (!path.endsWith(".ts") || NO_PRODUCT.test(path) || text === null) continue;
     for (const use of usesOf(path, text)) used.add(use);
   }
   const problems: string[] = [];

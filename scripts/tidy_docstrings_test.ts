@@ -44,7 +44,7 @@ Deno.test("what stays in its room needs none, nor what tests and programs of dev
   const text = "\nexport const A = 1;\nexport const B = 2;\n";
   const using = (path: string) => ({ [path]: 'import { A } from "../core/a.ts";\n', "core/a.ts": text });
   assert.deepEqual(problems(using("runs/x.ts")).length, 1);
-  for (const path of ["core/x.ts", "runs/x_test.ts", "scripts/x.ts", "tests/x.ts"]) {
+  for (const path of ["core/x.ts", "runs/x_test.ts", "runs/x_fake.ts", "scripts/x.ts", "tests/x.ts"]) {
     assert.deepEqual(problems(using(path)), [], path);
   }
 });

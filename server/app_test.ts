@@ -3,7 +3,7 @@ import { VERSION } from "../core/version.ts";
 import { budgetCard } from "./capabilities.ts";
 import { PROBLEM_TYPES, type ProblemType } from "./problems.ts";
 import { ROUTES } from "./route_table.ts";
-import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./testing.ts";
+import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
 /** A problem document with every required field, and of the type that the status stands for. */
 function assertProblem(answer: Sent, type: ProblemType): void {

@@ -5,7 +5,7 @@ import { PROBLEM_TYPES } from "./problems.ts";
 import { notBuilt, pathNames, type Route, route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
-import { testApp } from "./testing.ts";
+import { testApp } from "./app_testing.ts";
 
 // deno-lint-ignore no-explicit-any -- a document of many forms
 type Json = any;

@@ -6,7 +6,7 @@ import { ServiceError } from "../core/errors.ts";
 import { readText } from "./body.ts";
 import { conflict, notFound } from "./problems.ts";
 import { empty, json, type Route, route } from "./route.ts";
-import { testApp, testRequest } from "./testing.ts";
+import { testApp, testRequest } from "./app_testing.ts";
 
 const JSON_TYPE = "application/json";
 const whole = z.string().regex(/^\d+$/).transform(Number).pipe(z.int().gte(1).lte(500));

@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import { ObserveWriter, readIndex } from "../agent/results/observe.ts";
-import { testGroup } from "../agent/rollout/testing_groups.ts";
+import { testGroup } from "../agent/rollout/group_testing.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
-import { MORE, startTestRun, type TestRunOptions } from "../runs/testing/run.ts";
-import { ScriptedEngine } from "../trainer/engine/scripted_engine.ts";
+import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { withFolder } from "./folder.ts";
 
 /** Inside the namespace: where a small disk is mounted. */

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { runCli } from "../cli/program.ts";
-import { testContext, testTerminal } from "../cli/testing.ts";
+import { testContext, testTerminal } from "../cli/context_fake.ts";
 import { ServiceError } from "../core/errors.ts";
 import { printable } from "../core/text.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";

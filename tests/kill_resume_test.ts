@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gpuTest } from "../kernels/testing.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import { fixturePath } from "./fixture.ts";
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gpuTest } from "../kernels/testing.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));

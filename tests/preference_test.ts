@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import { readEvents } from "../runs/record/event_log.ts";
-import { ofKind } from "../runs/testing/run.ts";
+import { ofKind } from "../runs/run_fake.ts";
 import { withFolder } from "./folder.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));

@@ -1,5 +1,5 @@
 import { deepEqual, equal } from "node:assert/strict";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { rolloutGroups } from "../rollout/scheduler.ts";
 import {
   callText,
@@ -8,7 +8,7 @@ import {
   testRollout,
   testScenarios,
   turnTokens,
-} from "../rollout/testing.ts";
+} from "../rollout/rollout_fake.ts";
 import type { HostedTools } from "../tools/tool_host.ts";
 import { withToolHosts } from "./with_tool_hosts.ts";
 

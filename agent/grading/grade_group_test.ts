@@ -1,5 +1,5 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups, type GradingSettings } from "../rollout/finish_groups.ts";
 import { firstFailure, lostReasons } from "../rollout/lost.ts";
 import { rolloutMetrics } from "../rollout/metrics.ts";
@@ -13,7 +13,7 @@ import {
   testRollout,
   testScenarios,
   turnTokens,
-} from "../rollout/testing.ts";
+} from "../rollout/rollout_fake.ts";
 import type { Group } from "../trajectory/group.ts";
 import { environmentGrader } from "./environment_grader.ts";
 import type { GroupGrades } from "./grader.ts";

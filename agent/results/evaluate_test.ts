@@ -1,8 +1,14 @@
 import { deepEqual, equal, notDeepEqual } from "node:assert/strict";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { rolloutGroups } from "../rollout/scheduler.ts";
-import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "../rollout/testing.ts";
-import { testGroup } from "../rollout/testing_groups.ts";
+import {
+  callText,
+  testEnvironments,
+  testRollout,
+  testScenarios,
+  turnTokens,
+} from "../rollout/rollout_fake.ts";
+import { testGroup } from "../rollout/group_testing.ts";
 import { summarizeEvaluation } from "./evaluate.ts";
 
 Deno.test("every attempt counts, whatever became of it", () => {

@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock.ts";
 import { finishGroups } from "../rollout/finish_groups.ts";
-import { rewardedGroup, testGroup } from "../rollout/testing_groups.ts";
+import { rewardedGroup, testGroup } from "../rollout/group_testing.ts";
 import type { Group } from "../trajectory/group.ts";
 import { keepsTexts, type ObserveOptions, ObserveWriter, readIndex, readUpdate } from "./observe.ts";
 import { capText } from "./observe_texts.ts";

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { rolloutGroups } from "../rollout/scheduler.ts";
-import { callText, testEnvironments, testRollout, testScenarios, turnTokens } from "../rollout/testing.ts";
+import {
+  callText,
+  testEnvironments,
+  testRollout,
+  testScenarios,
+  turnTokens,
+} from "../rollout/rollout_fake.ts";
 import { summarizeEvaluation } from "./evaluate.ts";
 import { chooseTranscripts } from "./transcript.ts";
 

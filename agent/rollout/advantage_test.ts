@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import type { Group } from "../trajectory/group.ts";
 import { type AdvantageKind, assignAdvantages } from "./advantage.ts";
 import { applyTruncation } from "./reward.ts";
-import { rewardedGroup, testGroup, type TestMember } from "./testing_groups.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./group_testing.ts";
 
 function advantages(members: TestMember[], kind: AdvantageKind = "leave_one_out"): number[][] {
   return settled(testGroup(members), kind).members.map((member) => member.turn_advantages);

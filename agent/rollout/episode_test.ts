@@ -1,7 +1,7 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
-import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { StopReason, Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, turnRngKey } from "./episode.ts";
 import { rolloutGroups } from "./scheduler.ts";
@@ -14,7 +14,7 @@ import {
   TextChat,
   textTokens,
   turnTokens,
-} from "./testing.ts";
+} from "./rollout_fake.ts";
 
 /** Runs one episode whose turns are given as texts, and checks that nothing stays open. */
 async function episode(turns: string[], more: TestRollout = {}): Promise<Trajectory> {

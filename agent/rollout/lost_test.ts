@@ -1,6 +1,6 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { breakReasons, brokenBy, firstFailure, lostReasons, reasonsText } from "./lost.ts";
 import { earnedReward } from "./reward.ts";
@@ -12,8 +12,8 @@ import {
   testRollout,
   testScenarios,
   turnTokens,
-} from "./testing.ts";
-import { rewardedGroup, testGroup } from "./testing_groups.ts";
+} from "./rollout_fake.ts";
+import { rewardedGroup, testGroup } from "./group_testing.ts";
 
 /** One attempt that says these turns. */
 async function attempt(turns: string[], more: TestRollout = {}) {

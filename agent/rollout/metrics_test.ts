@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import type { CallRecord, Trajectory } from "../trajectory/trajectory.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { rolloutMetrics } from "./metrics.ts";
-import { rewardedGroup, testGroup, type TestMember } from "./testing_groups.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./group_testing.ts";
 
 const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
 

@@ -3,7 +3,7 @@ import type { Message } from "../../core/chat.ts";
 import { systemClock } from "../../core/clock.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
@@ -13,7 +13,7 @@ import { localEnvironments } from "../environment/local.ts";
 import { toolsetByName } from "../tools/toolset.ts";
 import { RenderedChat } from "./rendered_chat.ts";
 import { rolloutGroups } from "./scheduler.ts";
-import { testEnvironments, testRollout, testScenarios } from "./testing.ts";
+import { testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
 
 const IM_END = 1019, ENDOFTEXT = 1017;
 

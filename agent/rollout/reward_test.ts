@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { applyTruncation, checkLost, earnedReward, lostFraction, passed } from "./reward.ts";
-import { rewardedGroup, testGroup, type TestMember } from "./testing_groups.ts";
+import { rewardedGroup, testGroup, type TestMember } from "./group_testing.ts";
 
 const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" } as const;
 

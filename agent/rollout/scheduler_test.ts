@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
-import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Group } from "../trajectory/group.ts";
 import { promptMessages, rolloutGroups, rolloutNews } from "./scheduler.ts";
 import {
@@ -11,7 +11,7 @@ import {
   TextChat,
   textTokens,
   turnTokens,
-} from "./testing.ts";
+} from "./rollout_fake.ts";
 
 const END_TURN = turnTokens(callText("end"));
 

@@ -5,7 +5,7 @@ import type { Group } from "../trajectory/group.ts";
 import { tokenRows } from "../trajectory/trajectory.ts";
 import { assignAdvantages } from "./advantage.ts";
 import { applyTruncation } from "./reward.ts";
-import { rewardedGroup, testGroup } from "./testing_groups.ts";
+import { rewardedGroup, testGroup } from "./group_testing.ts";
 import {
   attachLogprobs,
   recordMeasures,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { sumOfSquares, sumPartials } from "../sum/sum.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { adamw, type AdamwOptions, parseAdamwStats } from "./adamw.ts";
 import { adamwReference, type AdamwState } from "./adamw_reference.ts";
 

@@ -6,7 +6,7 @@
 import { openGpu } from "../device.ts";
 import { Recorder } from "../recorder.ts";
 import { Allocator, type Tensor } from "../tensor.ts";
-import { randomNormal } from "../testing.ts";
+import { randomNormal } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
 import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
 import { benchCase } from "./attention_cases.ts";

@@ -4,7 +4,7 @@ import { kernelText } from "../kernel.ts";
 import { Recorder } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
-import { filled, gpuTest, run } from "../testing.ts";
+import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
 import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
 import { packRows } from "./packed_rows.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
 import { roundUp } from "../shape.ts";
 import { type AttentionOptions, attentionRowAlignment } from "./attention_plan.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { addBias } from "./bias.ts";
 
 for (const [rows, columns] of [[1, 1], [3, 6], [33, 64], [2, 172], [70_000, 4]] as const) {

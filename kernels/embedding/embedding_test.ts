@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomWeight, run, uploadWeight } from "../testing.ts";
+import { filled, gpuTest, randomWeight, run, uploadWeight } from "../gpu_testing.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { embedding } from "./embedding.ts";

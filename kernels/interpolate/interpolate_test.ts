@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { interpolate } from "./interpolate.ts";
 
 /** One rounding of the difference, one of the product, one of the sum: 1.5 ulps of the largest operand. */

@@ -7,7 +7,7 @@ import { fastest } from "../attention/attention_bench.ts";
 import { openGpu } from "../device.ts";
 import { Recorder } from "../recorder.ts";
 import { Allocator } from "../tensor.ts";
-import { randomNormal } from "../testing.ts";
+import { randomNormal } from "../gpu_testing.ts";
 import { attentionPaged } from "./attention_paged.ts";
 import { PAGE_TOKENS } from "./kv_pages.ts";
 import { decodeCase, layPages, type PagedCase, prefillCase } from "./kv_pages_cases.ts";

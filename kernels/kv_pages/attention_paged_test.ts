@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { attentionForward } from "../attention/attention.ts";
 import { type AttentionOptions, attentionOptions } from "../attention/attention_plan.ts";
 import { packRows } from "../attention/packed_rows.ts";

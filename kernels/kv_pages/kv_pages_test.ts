@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { kvCopyPage, kvRound, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
 import { cases, layPages } from "./kv_pages_cases.ts";
 import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";

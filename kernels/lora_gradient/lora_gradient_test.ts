@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { lanesText, loraGradient, loraGradientPartials, type LoraGradientVariant } from "./lora_gradient.ts";
 import { cases, type LoraGradientCase } from "./lora_gradient_cases.ts";
 import { loraGradientReference } from "./lora_gradient_reference.ts";

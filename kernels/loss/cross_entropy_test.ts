@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { cases, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";

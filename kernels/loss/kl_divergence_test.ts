@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { klDivergence } from "./kl_divergence.ts";
 import { klDivergenceReference } from "./kl_divergence_reference.ts";

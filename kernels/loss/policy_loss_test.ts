@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./policy_loss.ts";
 import {
   policyLossReference,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { PREFERENCE_LOSSES, preferenceLoss, type PreferenceOptions } from "./preference_loss.ts";
 import {
   type PairReference,

@@ -4,7 +4,15 @@ import { kernelText } from "../kernel.ts";
 import { Recorder } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
-import { expectClose, filled, gpuTest, randomNormal, randomWeight, run, uploadWeight } from "../testing.ts";
+import {
+  expectClose,
+  filled,
+  gpuTest,
+  randomNormal,
+  randomWeight,
+  run,
+  uploadWeight,
+} from "../gpu_testing.ts";
 import type { Weight } from "../weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import type { RowVariant } from "../variant.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm.ts";
 import { cases, type RmsNormCase } from "./rms_norm_cases.ts";

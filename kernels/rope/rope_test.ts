@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { rope, ropeTable } from "./rope.ts";
 import { cases, type RopeCase } from "./rope_cases.ts";
 import { ropeReference } from "./rope_reference.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows.ts";
 
 /** Widths for both item sizes. Every result is a copy or one sum of f32, so comparisons are exact. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { filled, type Given, gpuTest, run } from "../testing.ts";
+import { filled, type Given, gpuTest, run } from "../gpu_testing.ts";
 import { advance, MAX_STOP_TOKENS, NONE } from "./advance.ts";
 
 const u32 = (values: readonly number[], ...shape: number[]): Given => [values, shape, "u32"];

@@ -4,7 +4,7 @@ import type { Gpu } from "../device.ts";
 import { defineKernel } from "../kernel.ts";
 import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
 import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
-import { expectClose, filled, gpuTest, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, run } from "../gpu_testing.ts";
 import { gumbelReference } from "./sample_token_reference.ts";
 
 /** The shared functions behind a kernel's door: four words in; the mixed words and the words' variates out. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { pcg4d, rngKey } from "../../core/random.ts";
 import type { Gpu } from "../device.ts";
 import { ceilDiv, ShapeError } from "../shape.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { gumbelReference, type SampleRow, sampleRowReference } from "./sample_token_reference.ts";
 import { samplePartials, sampleToken } from "./sample_token.ts";
 

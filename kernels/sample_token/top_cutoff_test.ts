@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import type { RowVariant } from "../variant.ts";
 import { topCutoff } from "./sample_token.ts";
 import { topCutoffReference } from "./sample_token_reference.ts";

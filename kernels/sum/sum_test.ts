@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { sumOfSquares, sumPartials } from "./sum.ts";
 
 const counts = [1, 3, 64, 1000, 4097, 1_048_640];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
-import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { swiglu, swigluBackward } from "./swiglu.ts";
 import { cases, type SwigluCase } from "./swiglu_cases.ts";
 import { swigluReference } from "./swiglu_reference.ts";

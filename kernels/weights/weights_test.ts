@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { readFixtureJson } from "../../tests/fixture.ts";
 import { embedding } from "../embedding/embedding.ts";
-import { filled, gpuTest, randomNormal, run } from "../testing.ts";
+import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { createWeight, writeWeight } from "../weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
 import type { WeightType } from "./weight_type.ts";

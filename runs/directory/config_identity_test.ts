@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { resolveConfig, type ResolvedConfig } from "../../config/derive.ts";
 import { parseRunConfig } from "../../config/load.ts";
-import { testConfig } from "../testing/config.ts";
+import { testConfig } from "../config_testing.ts";
 import {
   changedKeys,
   checkFork,

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
-import { eventsOf, ofKind, testPipe, type TestRunOptions } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { eventsOf, ofKind, testPipe, type TestRunOptions } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { forkOf } from "./fork.ts";
 

@@ -5,7 +5,7 @@ import { parseRunConfig } from "../../config/load.ts";
 import { isNotBuilt } from "../../config/not_built.ts";
 import type { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { testConfig } from "../testing/config.ts";
+import { testConfig } from "../config_testing.ts";
 import { findCollisions, type Place, refuseCollisions, withRealPaths } from "./places.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

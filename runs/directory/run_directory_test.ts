@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock.ts";
-import { adapterFile, testConfig } from "../testing/config.ts";
+import { adapterFile, testConfig } from "../config_testing.ts";
 import { type OpenDirectoryOptions, RunDirectory } from "./run_directory.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

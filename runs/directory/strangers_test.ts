@@ -4,12 +4,12 @@ import { ManualClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { readAdapter, writeAdapter } from "../../trainer/formats/adapter.ts";
 import { writePeft } from "../../trainer/formats/peft.ts";
 import { METRICS_CSV_HEADER } from "../record/metrics_csv.ts";
-import { adapterFile, testConfig } from "../testing/config.ts";
-import { eventsOf, startTestRun } from "../testing/run.ts";
+import { adapterFile, testConfig } from "../config_testing.ts";
+import { eventsOf, startTestRun } from "../run_fake.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { beginsWith, refuseStrangers } from "./strangers.ts";
 

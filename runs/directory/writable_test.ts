@@ -4,7 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { startRun } from "../process/process.ts";
-import { testConfig } from "../testing/config.ts";
+import { testConfig } from "../config_testing.ts";
 import { checkWritable } from "./writable.ts";
 
 Deno.test("every place that cannot be written is named before a run begins", () =>

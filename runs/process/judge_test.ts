@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { environmentGrader } from "../../agent/grading/environment_grader.ts";
 import { rankingJudge } from "../../agent/grading/ranking_judge_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

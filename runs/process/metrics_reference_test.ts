@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { ManualClock } from "../../core/clock.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { eventsOf, ofKind, startTestRun, superviseInstead } from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { eventsOf, ofKind, startTestRun, superviseInstead } from "../run_fake.ts";
 
 /** The names in the first column of the tables of "Metrics of training". */
 async function documented(): Promise<string[]> {

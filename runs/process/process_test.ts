@@ -3,12 +3,12 @@ import type { ResolvedConfig } from "../../config/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import type { RunEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
-import { copyFolder, eventsOf, failAt, MORE, ofKind, superviseInstead, testPipe } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { copyFolder, eventsOf, failAt, MORE, ofKind, superviseInstead, testPipe } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { withFolder } from "../../tests/folder.ts";
 import type { EngineMethods } from "../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { REFERENCE } from "../algorithms/agent_grpo/agent_grpo.ts";
-import { startTestRun, testPipe, type TestRunOptions } from "../testing/run.ts";
+import { startTestRun, testPipe, type TestRunOptions } from "../run_fake.ts";
 
 const newEngine: TestRunOptions["newEngine"] = (refuse) => new ScriptedEngine({ refuse }).client;
 

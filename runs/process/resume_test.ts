@@ -3,10 +3,10 @@ import { createHash } from "node:crypto";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { CHECKPOINT_FORMAT_VERSION } from "../directory/checkpoint.ts";
-import { eventsOf, failAt, MORE, ofKind } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { eventsOf, failAt, MORE, ofKind } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });

@@ -6,7 +6,7 @@ import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import type { EngineMethod } from "../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import {
   copyFolder,
@@ -16,8 +16,8 @@ import {
   MORE,
   ofKind,
   type TestRunOptions,
-} from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+} from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

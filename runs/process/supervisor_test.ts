@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, vowels } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, vowels } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 import type { ControlMessage } from "./control.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

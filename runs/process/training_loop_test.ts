@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
 import { evenExample } from "../record/paired_comparison.ts";
-import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../testing/run.ts";
-import * as testing from "../testing/run.ts";
+import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../run_fake.ts";
+import * as testing from "../run_fake.ts";
 import { POLICY } from "../algorithms/algorithm.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { eventsOf, startTestRun, superviseInstead } from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { eventsOf, startTestRun, superviseInstead } from "../run_fake.ts";
 import { type Activity, ActivityFeed } from "./activity.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { initialState } from "../directory/checkpoint.ts";
 import { endEvent, fallWarning } from "../process/end_event.ts";
 import type { LiveRun } from "../process/live_run.ts";
-import { testConfig } from "../testing/config.ts";
+import { testConfig } from "../config_testing.ts";
 import {
   evaluationDifference,
   type EvaluationRecord,

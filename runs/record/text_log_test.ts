@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { EventData } from "./event.ts";
-import { TEST_UPDATE } from "../testing/events.ts";
+import { TEST_UPDATE } from "../events_testing.ts";
 import { logLine } from "./text_log.ts";
 
 const line = (data: EventData) => logLine({ seq: 1, time: "T", run: "r", ...data });

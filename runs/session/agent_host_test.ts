@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine.ts";
-import { testConfig } from "../testing/config.ts";
-import { testAgentHost } from "../testing/run.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { testConfig } from "../config_testing.ts";
+import { testAgentHost } from "../run_fake.ts";
 
 const request = {
   messages: [{ role: "user" as const, content: "abc" }],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ModelFacts } from "../../trainer/engine/protocol.ts";
-import { testConfig } from "../testing/config.ts";
+import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
 import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
@@ -29,7 +29,7 @@ Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
 Deno.test("an engine that dies ends the rollouts that wait for it", async () => {
   const root = await Deno.makeTempDir();
   try {
-    const entry_url = new URL("./testing_worker.ts", import.meta.url).href;
+    const entry_url = new URL("./worker_fake.ts", import.meta.url).href;
     // This entry's engine breaks at its first port, and its agent's rollouts never end by themselves.
     const session = openWorkerSession({
       config: testConfig(root),

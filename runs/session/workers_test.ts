@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { RpcClient } from "../../core/rpc.ts";
 import { startWorker, workerName } from "./workers.ts";
 
-const entry_url = new URL("./testing_worker.ts", import.meta.url).href;
+const entry_url = new URL("./worker_fake.ts", import.meta.url).href;
 
 type Methods = {
   name: (request: null, signal: AbortSignal) => Promise<string | null>;

@@ -3,7 +3,7 @@
 import { ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { withFolder } from "../folder.ts";

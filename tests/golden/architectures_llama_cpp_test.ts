@@ -1,7 +1,7 @@
 /** Other architectures beside llama.cpp, with biases and divided frequencies that the goldens' files lack. */
 
 import { equal, notEqual, ok } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { withFolder } from "../folder.ts";
 import { decodeGreedily, llamaCppMissing } from "../llama_cpp.ts";

@@ -1,8 +1,8 @@
 /** Real models of other architectures against float64 numpy on their dequantised weights. */
 
 import { deepEqual, equal } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
-import { draw } from "../../trainer/engine/tested_engine.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { draw } from "../../trainer/engine/engine_testing.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { expectNear, openEngine, TOLERANCE } from "./golden.ts";

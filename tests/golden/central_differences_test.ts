@@ -1,7 +1,7 @@
 import { equal, ok } from "node:assert/strict";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 

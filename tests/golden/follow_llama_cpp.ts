@@ -3,7 +3,7 @@
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { TrainingSample } from "../../trainer/engine/protocol.ts";
-import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
+import { draw, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { GreedyRun } from "../llama_cpp.ts";
 
 /** llama.cpp rounds activations to f16 for products with weights of f16, so that a lead below this may turn. */

@@ -7,7 +7,7 @@ import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
 import type { LoadRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
-import type { TestedEngine } from "../../trainer/engine/tested_engine.ts";
+import type { TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, packAdapter } from "../../trainer/model/device_adapter.ts";

@@ -1,6 +1,6 @@
 import { equal, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import {
   expectNear,

@@ -1,5 +1,5 @@
 import { notDeepEqual, ok } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { TrainingSample } from "../../trainer/engine/protocol.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";

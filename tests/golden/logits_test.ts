@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
-import { draw } from "../../trainer/engine/tested_engine.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { draw } from "../../trainer/engine/engine_testing.ts";
 import { fixturePath } from "../fixture.ts";
 import {
   expectNear,

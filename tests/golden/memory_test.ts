@@ -1,10 +1,10 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { makeModel } from "../../scripts/make_model.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
 import type { EngineCounters } from "../../trainer/engine/protocol.ts";
-import { draw } from "../../trainer/engine/tested_engine.ts";
+import { draw } from "../../trainer/engine/engine_testing.ts";
 import { sample } from "./golden.ts";
 
 const LENGTHS = [512, 1024, 2048, 4096, 8192];

@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { gpuTest } from "../../kernels/testing.ts";
-import { draw } from "../../trainer/engine/tested_engine.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { draw } from "../../trainer/engine/engine_testing.ts";
 import type { DecodedType } from "../../trainer/formats/ggml_types.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../../trainer/formats/gguf_writer.ts";

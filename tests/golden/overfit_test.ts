@@ -1,8 +1,8 @@
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { LossRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
-import { draw, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
+import { draw, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";

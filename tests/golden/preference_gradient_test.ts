@@ -1,6 +1,6 @@
 import { equal, ok } from "node:assert/strict";
 import { PREFERENCE_LOSSES } from "../../kernels/loss/preference_loss.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { LossRequest } from "../../trainer/engine/protocol.ts";
 import {
   expectAllNear,

@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
-import { draw, type Drawn, type TestedEngine } from "../../trainer/engine/tested_engine.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { draw, type Drawn, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { EngineCounters } from "../../trainer/engine/protocol.ts";
 import { fixturePath } from "../fixture.ts";
 import { GOLDEN_ADAPTER, type Kind, openEngine, readGolden, sample } from "./golden.ts";

@@ -1,7 +1,7 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { GOLDEN_ADAPTER, openEngine, sample } from "../../tests/golden/golden.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";

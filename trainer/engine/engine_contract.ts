@@ -13,8 +13,8 @@ import {
   checkScore,
   checkSharedPrefix,
   checkSupervisedLoss,
-} from "./engine_contract_training.ts";
-import { close, draw, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+} from "./engine_training_contract.ts";
+import { close, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 import type { EngineCounters } from "./protocol.ts";
 
 /** The whole suite; every check opens what it needs and closes it again. */

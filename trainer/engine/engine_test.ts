@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { gpuTest } from "../../kernels/testing.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { EngineClient } from "./client.ts";
 import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
 import type { LoadRequest, TrainingSample } from "./protocol.ts";
-import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 
 function newEngine(): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();

@@ -1,7 +1,7 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
 import { adamwReference, type AdamwState } from "../../kernels/adamw/adamw_reference.ts";
-import { expectClose, gpuTest } from "../../kernels/testing.ts";
+import { expectClose, gpuTest } from "../../kernels/gpu_testing.ts";
 import { loadParts, readGolden, sample } from "../../tests/golden/golden.ts";
 import type { LoraShape, TrainingSample } from "../engine/protocol.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";

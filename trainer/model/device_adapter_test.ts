@@ -9,7 +9,7 @@ import {
   unpackAdapter,
 } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { testShape } from "./testing.ts";
+import { testShape } from "./model_testing.ts";
 
 const LAYERS = 2;
 const MODEL = testShape(LAYERS, { width: 32, heads: 3, kv_heads: 1, head_width: 16, feed_forward: 80 });

@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../core/lora_targets.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
-import { gpuTest, randomNormal } from "../../kernels/testing.ts";
+import { gpuTest, randomNormal } from "../../kernels/gpu_testing.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
@@ -11,7 +11,7 @@ import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { decodeTensor, encodeTensor } from "../formats/quantize.ts";
 import { tensorShapes } from "./model_shape.ts";
-import { testShape } from "./testing.ts";
+import { testShape } from "./model_testing.ts";
 import { loadWeights } from "./weights.ts";
 
 const SHAPE = testShape(1, {

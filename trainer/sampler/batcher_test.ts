@@ -5,7 +5,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { Batcher } from "./batcher.ts";
-import { FakeSampler, nextToken } from "./fake_sampler.ts";
+import { FakeSampler, nextToken } from "./sampler_fake.ts";
 import type { SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 

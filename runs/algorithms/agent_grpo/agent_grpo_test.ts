@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { testMember } from "../../../agent/rollout/testing_groups.ts";
+import { testMember } from "../../../agent/rollout/group_testing.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
 import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
-import { skipSteps } from "../../testing/run.ts";
+import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
+import { skipSteps } from "../../run_fake.ts";
 import { atMask } from "../step_metrics.ts";
 import { REFERENCE } from "./agent_grpo.ts";
-import { name, testGrpo, type TestGrpoOptions } from "./testing_grpo.ts";
+import { name, testGrpo, type TestGrpoOptions } from "./agent_grpo_testing.ts";
 
 const grpo = (
   change: NonNullable<TestGrpoOptions["change"]> = {},

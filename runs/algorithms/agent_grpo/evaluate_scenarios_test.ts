@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { testScenarios } from "../../../agent/rollout/testing.ts";
-import { testGroup, type TestMember } from "../../../agent/rollout/testing_groups.ts";
+import { testScenarios } from "../../../agent/rollout/rollout_fake.ts";
+import { testGroup, type TestMember } from "../../../agent/rollout/group_testing.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { evaluationMetrics } from "../../process/training_loop.ts";
 import type { AgentHost, RolloutRequest } from "../../session/agent_host.ts";

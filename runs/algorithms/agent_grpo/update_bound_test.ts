@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { MAX_TRIES, UpdateBound } from "./update_bound.ts";
 
 const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };

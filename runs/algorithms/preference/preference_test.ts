@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../../core/clock.ts";
 import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
-import { testConfig } from "../../testing/config.ts";
-import { skipSteps } from "../../testing/run.ts";
+import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
+import { testConfig } from "../../config_testing.ts";
+import { skipSteps } from "../../run_fake.ts";
 import { preference as definition } from "./definition.ts";
 import type { PairLossOptions } from "./pair_loss.ts";
 import type { PairData, TokenPair } from "./pair_rows.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../../core/clock.ts";
 import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
-import { ScriptedEngine } from "../../../trainer/engine/scripted_engine.ts";
+import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { evaluationDifference, evaluationRecord } from "../../record/evaluation_record.ts";
-import { testConfig } from "../../testing/config.ts";
-import { skipSteps } from "../../testing/run.ts";
+import { testConfig } from "../../config_testing.ts";
+import { skipSteps } from "../../run_fake.ts";
 import { Sft } from "./sft.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
 

@@ -5,7 +5,7 @@ import { openGguf } from "../../formats/gguf.ts";
 import type { GgufMetadata, GgufValue } from "../../formats/gguf_values.ts";
 import { writeGguf } from "../../formats/gguf_writer.ts";
 import { type ModelShape, tensorShapes } from "../model_shape.ts";
-import { TEST_LAYER, testShape } from "../testing.ts";
+import { TEST_LAYER, testShape } from "../model_testing.ts";
 import { readModelShape } from "./registry.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };

@@ -1,6 +1,6 @@
 /** Events that tests of several rooms print. */
 
-import type { EventData } from "../record/event.ts";
+import type { EventData } from "./record/event.ts";
 
 /** An update of agentic GRPO in which nothing was lost. */
 export const TEST_UPDATE = {

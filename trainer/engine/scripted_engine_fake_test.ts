@@ -1,8 +1,8 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { testEngine } from "./engine_contract.ts";
-import { draw, open, type TestedEngine } from "./tested_engine.ts";
-import { ScriptedEngine } from "./scripted_engine.ts";
+import { draw, open, type TestedEngine } from "./engine_testing.ts";
+import { ScriptedEngine } from "./scripted_engine_fake.ts";
 
 const under = (engine: ScriptedEngine): TestedEngine => ({
   client: engine.client,

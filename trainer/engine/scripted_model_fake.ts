@@ -14,7 +14,7 @@ import type {
   SamplingRequest,
   TrainingSample,
 } from "./protocol.ts";
-import { pairTerms, type TokenTerm } from "./scripted_preference.ts";
+import { pairTerms, type TokenTerm } from "./scripted_preference_fake.ts";
 
 type Rows = Map<number, Float64Array>;
 

@@ -22,14 +22,19 @@ import {
   type ModelFacts,
   type TokenBlock,
 } from "./protocol.ts";
-import { type BigramAdapter, BigramModel, copyBigramAdapter, maskedPositions } from "./scripted_model.ts";
+import {
+  type BigramAdapter,
+  BigramModel,
+  copyBigramAdapter,
+  maskedPositions,
+} from "./scripted_model_fake.ts";
 import {
   interpolateBigramAdapter,
   newBigramAdapter,
   parseAdapter,
   serializeAdapter,
-} from "./scripted_model.ts";
-import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences.ts";
+} from "./scripted_model_fake.ts";
+import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences_fake.ts";
 
 /** What a script sees of a generation that begins. */
 export interface ScriptedTurn {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { EngineMethods } from "./protocol.ts";
-import { PAGE_TOKENS, PageTable } from "./scripted_pages.ts";
+import { PAGE_TOKENS, PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {
   request: EngineMethods["sequence_generate"]["request"];

@@ -1,13 +1,13 @@
 /** Updates of agentic GRPO without a GPU or workers, and what they asked of their engine. */
 
-import { testScenarios } from "../../../agent/rollout/testing.ts";
+import { testScenarios } from "../../../agent/rollout/rollout_fake.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../../config/derive.ts";
 import { ManualClock } from "../../../core/clock.ts";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import type { AgentHost } from "../../session/agent_host.ts";
-import { testConfig } from "../../testing/config.ts";
-import { testAgentHost, type TestRunOptions } from "../../testing/run.ts";
+import { testConfig } from "../../config_testing.ts";
+import { testAgentHost, type TestRunOptions } from "../../run_fake.ts";
 import type { Metrics } from "../step_metrics.ts";
 import { AgentGrpo } from "./agent_grpo.ts";
 

@@ -1,28 +1,28 @@
 /** A whole run without GPU or workers for the tests of this room: a scripted engine, and episodes of one word. */
 
-import { environmentGrader } from "../../agent/grading/environment_grader.ts";
-import type { Grader } from "../../agent/grading/grader.ts";
-import type { ParsedTurn } from "../../agent/rollout/chat_format.ts";
-import { testEnvironments, testScenarios, TextChat } from "../../agent/rollout/testing.ts";
-import type { ResolvedConfig } from "../../config/derive.ts";
-import { AsyncQueue } from "../../core/async_queue.ts";
-import { type Clock, ManualClock } from "../../core/clock.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { EngineMethod, EngineMethods } from "../../trainer/engine/protocol.ts";
-import { AgentGrpo } from "../algorithms/agent_grpo/agent_grpo.ts";
-import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
-import { algorithmOf } from "../algorithms/registry.ts";
-import { Sft } from "../algorithms/sft/sft.ts";
-import type { SftSequence } from "../algorithms/sft/sft_rows.ts";
-import { identityOf } from "../directory/config_identity.ts";
-import type { PreparedRun } from "../plan/prepare.ts";
-import type { PlanWarning } from "../record/warning.ts";
-import type { ControlMessage, ControlPort } from "../process/control.ts";
-import { type StartedRun, startPrepared, type StartPreparedOptions } from "../process/process.ts";
-import type { RunEvent } from "../record/event.ts";
-import { type AgentHost, createAgentHost, rolloutSettings } from "../session/agent_host.ts";
-import type { Session } from "../session/session.ts";
-import { testConfig } from "./config.ts";
+import { environmentGrader } from "../agent/grading/environment_grader.ts";
+import type { Grader } from "../agent/grading/grader.ts";
+import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
+import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
+import type { ResolvedConfig } from "../config/derive.ts";
+import { AsyncQueue } from "../core/async_queue.ts";
+import { type Clock, ManualClock } from "../core/clock.ts";
+import type { EngineClient } from "../trainer/engine/client.ts";
+import type { EngineMethod, EngineMethods } from "../trainer/engine/protocol.ts";
+import { AgentGrpo } from "./algorithms/agent_grpo/agent_grpo.ts";
+import { type Algorithm, POLICY } from "./algorithms/algorithm.ts";
+import { algorithmOf } from "./algorithms/registry.ts";
+import { Sft } from "./algorithms/sft/sft.ts";
+import type { SftSequence } from "./algorithms/sft/sft_rows.ts";
+import { identityOf } from "./directory/config_identity.ts";
+import type { PreparedRun } from "./plan/prepare.ts";
+import type { PlanWarning } from "./record/warning.ts";
+import type { ControlMessage, ControlPort } from "./process/control.ts";
+import { type StartedRun, startPrepared, type StartPreparedOptions } from "./process/process.ts";
+import type { RunEvent } from "./record/event.ts";
+import { type AgentHost, createAgentHost, rolloutSettings } from "./session/agent_host.ts";
+import type { Session } from "./session/session.ts";
+import { testConfig } from "./config_testing.ts";
 
 /** Every turn says its whole text and submits; a fifth of the characters end a turn. */
 class WordChat extends TextChat {

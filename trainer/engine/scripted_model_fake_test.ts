@@ -1,6 +1,6 @@
 import { equal, ok } from "node:assert/strict";
 import type { LossRequest, TrainingSample } from "./protocol.ts";
-import { BigramModel, newBigramAdapter } from "./scripted_model.ts";
+import { BigramModel, newBigramAdapter } from "./scripted_model_fake.ts";
 
 const OPTIMIZER = {
   learning_rate: 0,

@@ -1,8 +1,8 @@
 /** What the tests of this room share. */
 
-import { resolveConfig, type ResolvedConfig } from "../../config/derive.ts";
-import { parseRunConfig } from "../../config/load.ts";
-import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
+import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
+import { parseRunConfig } from "../config/load.ts";
+import { encodeGgufMetadata } from "../trainer/formats/gguf_writer.ts";
 
 /** A small agent_grpo configuration whose files lie under `root`; `more` is TOML that goes behind it. */
 export function testConfig(root: string, more = ""): ResolvedConfig {

@@ -2,7 +2,7 @@
 
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { close, draw, open, someTokens, type TestedEngine } from "./tested_engine.ts";
+import { close, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 import type { LossRequest, OptimizerRequest, TrainingSample, TrainStepResult } from "./protocol.ts";
 
 const OPTIMIZER: OptimizerRequest = {

@@ -4,7 +4,7 @@ import { composeTools, type HostedTools, type ToolHost } from "../tools/tool_hos
 import type { EnvironmentFactory } from "./environment.ts";
 
 /**
- * The same environments, with the tools of `hosts` behind their own in every catalogue. A call goes to the host that lists
+ * The same environments, with the tools of `hosts` after their own in every catalogue. A call goes to the host that lists
  * its tool; everything else stays the environment's. No two may list one name.
  */
 export function withToolHosts(

@@ -29,7 +29,7 @@ export interface AttemptedGroup<Evidence = unknown> {
   scenario: Scenario;
   /** With every member, also those that hit a limit or broke. */
   group: Readonly<Group>;
-  /** The members to be graded, those that came to their end, in their order; at least one. */
+  /** The members that came to their end, in their order; none only for a grader whose `canGrade` was false. */
   attempts: readonly { trajectory: Readonly<Trajectory>; evidence: Evidence | null }[];
 }
 

@@ -20,6 +20,7 @@ export type PairContent =
   | { prompt: string; chosen: string; rejected: string }
   | { prompt: ChatMessage[]; chosen: ChatMessage[]; rejected: ChatMessage[] };
 
+/** A row of a file of pairs. */
 export interface Pair {
   content: PairContent;
   tools: ToolDefinition[];

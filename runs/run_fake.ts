@@ -11,9 +11,11 @@ import type { EngineClient } from "../trainer/engine/client.ts";
 import type { EngineMethod, EngineMethods } from "../trainer/engine/protocol.ts";
 import { AgentGrpo } from "./algorithms/agent_grpo/agent_grpo.ts";
 import { type Algorithm, POLICY } from "./algorithms/algorithm.ts";
+import type { PairData } from "./algorithms/preference/pair_rows.ts";
+import { Preference, type PreferenceOptions } from "./algorithms/preference/preference.ts";
 import { algorithmOf } from "./algorithms/registry.ts";
 import { Sft } from "./algorithms/sft/sft.ts";
-import type { SftSequence } from "./algorithms/sft/sft_rows.ts";
+import type { SftData, SftSequence } from "./algorithms/sft/sft_rows.ts";
 import { identityOf } from "./directory/config_identity.ts";
 import type { PreparedRun } from "./plan/prepare.ts";
 import type { PlanWarning } from "./record/warning.ts";
@@ -137,21 +139,53 @@ const sequence = (first: number): SftSequence => ({
   line: first,
 });
 
+function rowsOf(...firsts: number[]): SftData {
+  return { sequences: firsts.map(sequence), rows: firsts.length, truncated: [] };
+}
+
+function pairsOf(...firsts: number[]): PairData {
+  const pairs = firsts.map((first) => ({
+    chosen: [sequence(first)],
+    rejected: [sequence(first + 2)],
+    prefix_length: 0,
+    line: first,
+  }));
+  return { pairs, rows: pairs.length, truncated: [], left_out: [] };
+}
+
+type SharedOptions = Pick<PreferenceOptions, "config" | "engine" | "adapter" | "clock">;
+
+function testAlgorithm(shared: SharedOptions, agent: AgentHost): Algorithm {
+  const is_evaluated = shared.config.evaluation !== undefined;
+  switch (shared.config.run.algorithm) {
+    case "sft":
+      return new Sft({ ...shared, data: rowsOf(1, 2, 3, 4, 5), heldout: is_evaluated ? rowsOf(9) : null });
+    case "preference":
+      return new Preference({
+        ...shared,
+        data: pairsOf(1, 2, 3, 4, 5),
+        heldout: is_evaluated ? pairsOf(9) : null,
+      });
+    case "agent_grpo": {
+      const scenarios = testScenarios("ab", "cd", "ef", "gh", "ij");
+      return new AgentGrpo({
+        ...shared,
+        agent,
+        scenarios,
+        heldout: is_evaluated ? testScenarios(...HELDOUT) : null,
+      });
+    }
+  }
+}
+
 function prepared(config: ResolvedConfig): PreparedRun {
-  const scenarios = testScenarios("ab", "cd", "ef", "gh", "ij");
-  const heldout = config.evaluation ? testScenarios(...HELDOUT) : null;
-  const rows = { sequences: [1, 2, 3, 4, 5].map(sequence), rows: 5, truncated: [] };
   return {
     config,
     definition: algorithmOf(config),
     identity: identityOf(config, { "model.path": "m", "agent.scenarios": "s", "evaluation.data": "e" }),
     warnings: [],
-    createAlgorithm: ({ engine, agent }, clock) => {
-      const shared = { config, engine, adapter: POLICY, clock };
-      return config.run.algorithm === "sft"
-        ? new Sft({ ...shared, data: rows, heldout: heldout && { ...rows, sequences: [sequence(9)] } })
-        : new AgentGrpo({ ...shared, agent, scenarios, heldout });
-    },
+    createAlgorithm: ({ engine, agent }, clock) =>
+      testAlgorithm({ config, engine, adapter: POLICY, clock }, agent),
   };
 }
 
@@ -169,6 +203,14 @@ export function superviseInstead(config: ResolvedConfig): void {
   config.run.algorithm = "sft";
   delete config.agent;
   config.sft = { data: "rows.jsonl", packing: true, train_on: "assistant", template_variables: {} };
+  config.training.batch_tokens = 12;
+}
+
+/** Turns a configuration into one of learning from pairs, five updates of one pair. */
+export function preferInstead(config: ResolvedConfig): void {
+  config.run.algorithm = "preference";
+  delete config.agent;
+  config.preference = { data: "pairs.jsonl", loss: "dpo", beta: 0.1, gamma: 1, lambda: 0.1 };
   config.training.batch_tokens = 12;
 }
 

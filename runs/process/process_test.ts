@@ -7,7 +7,16 @@ import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import type { RunEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
-import { copyFolder, eventsOf, failAt, MORE, ofKind, superviseInstead, testPipe } from "../run_fake.ts";
+import {
+  copyFolder,
+  eventsOf,
+  failAt,
+  MORE,
+  ofKind,
+  preferInstead,
+  superviseInstead,
+  testPipe,
+} from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
@@ -111,25 +120,31 @@ Deno.test("a resumed run names its checkpoint and repeats the rest", strict, asy
   });
 });
 
-Deno.test("supervised training runs, fails and goes on alike", strict, async () => {
-  await withFolder(async (root) => {
-    const whole = await startTestRun({ root: `${root}/whole`, change: superviseInstead });
-    const events = await eventsOf(whole);
-    assert.equal(await whole.ended, "completed");
-    assert.equal(ofKind(events, "update").length, 5);
-    const losses = ofKind(events, "evaluation").map((event) => event.loss!);
-    assert.equal(losses.length, 4);
-    const metrics = ofKind(events, "metrics").flatMap((event) => Object.keys(event.values));
-    for (const name of ["loss/sft", "eval/loss", "eval/perplexity", "optimizer/grad_norm"]) {
-      assert.ok(metrics.includes(name), name);
-    }
-    const parts = `${root}/parts`;
-    await (await startTestRun({ root: parts, change: superviseInstead, refuse: failAt("train_step", 4) }))
-      .ended;
-    await (await startTestRun({ root: parts, change: superviseInstead, start: { mode: "resume" } })).ended;
-    assert.equal(await adapterOf(parts), await adapterOf(`${root}/whole`));
+for (
+  const [name, change, values] of [
+    ["sft", superviseInstead, ["eval/perplexity"]],
+    ["preference", preferInstead, ["eval/margin", "eval/accuracy", "preference/margin"]],
+  ] as const
+) {
+  Deno.test(`${name} runs, fails and goes on alike`, strict, async () => {
+    await withFolder(async (root) => {
+      const whole = await startTestRun({ root: `${root}/whole`, change });
+      const events = await eventsOf(whole);
+      assert.equal(await whole.ended, "completed");
+      assert.equal(ofKind(events, "update").length, 5);
+      const losses = ofKind(events, "evaluation").map((event) => event.loss!);
+      assert.equal(losses.length, 4);
+      const metrics = ofKind(events, "metrics").flatMap((event) => Object.keys(event.values));
+      for (const metric of [`loss/${name}`, "eval/loss", "optimizer/grad_norm", ...values]) {
+        assert.ok(metrics.includes(metric), metric);
+      }
+      const parts = `${root}/parts`;
+      await (await startTestRun({ root: parts, change, refuse: failAt("train_step", 4) })).ended;
+      await (await startTestRun({ root: parts, change, start: { mode: "resume" } })).ended;
+      assert.equal(await adapterOf(parts), await adapterOf(`${root}/whole`));
+    });
   });
-});
+}
 
 Deno.test("a lost device costs a warning three times, then the run", strict, async () => {
   await withFolder(async (root) => {

@@ -65,7 +65,7 @@ export class Adapters {
   close(name: string): void {
     const adapter = this.get(name);
     this.#adapters.delete(name);
-    for (const tensor of adapter.tensors()) this.allocator.free(tensor);
+    adapter.free();
     this.model.recorder.forgetAll();
   }
 

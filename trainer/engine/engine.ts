@@ -319,7 +319,7 @@ export class Engine {
       ...batcher.counters,
       kv_pages_used: batcher.store.pages.used,
       kv_pages_total: batcher.store.pages.size,
-      bytes: { ...allocator.bytes, staging: model.recorder.staging_bytes },
+      bytes: { ...allocator.bytes },
     };
   }
 

@@ -186,7 +186,7 @@ export interface EngineCounters {
   decode_rows: number;
   kv_pages_used: number;
   kv_pages_total: number;
-  /** Bytes on the device by component: weights, adapters, optimizer, kv, activations, loss, staging. */
+  /** Bytes on the device by component: weights, adapters, optimizer, kv, sampler, activations, loss, recorder, staging. */
   bytes: Record<string, number>;
 }
 

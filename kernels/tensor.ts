@@ -44,9 +44,17 @@ export interface BufferDevice {
   readonly queue: Pick<GPUQueue, "writeBuffer" | "submit">;
 }
 
+/** A tensor above what a device binds. */
+export interface UnbindableTensor {
+  name: string;
+  component: string;
+  size_bytes: number;
+  limit_bytes: number;
+}
+
 export interface AllocatorOptions {
-  /** Takes a tensor above what the device binds, which is then counted all the same; left out: it is thrown. */
-  refuse?: (error: ServiceError) => void;
+  /** Takes a tensor above what the device binds, which is then counted all the same; left out: an error is thrown. */
+  refuse?: (tensor: UnbindableTensor) => void;
 }
 
 /**
@@ -85,10 +93,12 @@ export class Allocator {
   create(component: string, shape: readonly number[], dtype: DType = "f32", name = component): Tensor {
     const size = Math.max(4, tensorBytes(shape, dtype)), { limit_bytes } = this;
     if (size > limit_bytes) {
-      const message = `Cannot allocate ${size} bytes for ${name}: the device binds at most ${limit_bytes}`;
-      const error = new ServiceError("out_of_memory", message, { component, size_bytes: size, limit_bytes });
-      if (!this.options.refuse) throw error;
-      this.options.refuse(error);
+      const unbindable: UnbindableTensor = { name, component, size_bytes: size, limit_bytes };
+      if (!this.options.refuse) {
+        const message = `Cannot allocate ${size} bytes for ${name}: the device binds at most ${limit_bytes}`;
+        throw new ServiceError("out_of_memory", message, { ...unbindable });
+      }
+      this.options.refuse(unbindable);
     }
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
     return { buffer: this.createBuffer(component, size, usage), offset_bytes: 0, shape, dtype };

@@ -3,7 +3,7 @@ import { ServiceError } from "../core/errors.ts";
 import { countingGpu } from "./counting_gpu.ts";
 import { Staging } from "./readback.ts";
 import { Recorder } from "./recorder.ts";
-import { Allocator, type DType, type Tensor, tensorBytes, view } from "./tensor.ts";
+import { Allocator, type DType, type Tensor, tensorBytes, type UnbindableTensor, view } from "./tensor.ts";
 import { gpuTest } from "./testing.ts";
 
 const tensor = (shape: number[], dtype: DType = "f32", offset_bytes = 0) =>
@@ -81,7 +81,7 @@ gpuTest("a tensor above what the device binds is out of memory, with the numbers
   assert.throws(() => allocator.create("kv", [size_bytes / 4]), (error: unknown) => {
     assert.ok(error instanceof ServiceError);
     assert.equal(error.code, "out_of_memory");
-    assert.deepEqual(error.details, { component: "kv", size_bytes, limit_bytes });
+    assert.deepEqual(error.details, { name: "kv", component: "kv", size_bytes, limit_bytes });
     assert.equal(
       error.message,
       `Cannot allocate ${size_bytes} bytes for kv: the device binds at most ${limit_bytes}`,
@@ -98,9 +98,9 @@ gpuTest("a tensor above what the device binds is out of memory, with the numbers
 gpuTest(
   "a counting device counts what the real one allocates, and lets what it could not bind be told",
   (gpu) => {
-    const refused: ServiceError[] = [];
+    const refused: UnbindableTensor[] = [];
     const real = new Allocator(gpu.device), counting = countingGpu(gpu);
-    const counted = new Allocator(counting.device, { refuse: (error) => refused.push(error) });
+    const counted = new Allocator(counting.device, { refuse: (tensor) => refused.push(tensor) });
     for (const allocator of [real, counted]) {
       new Recorder(allocator === real ? gpu : counting, allocator).reserveReadback([
         allocator.scope().upload("a", [70_000], new Uint8Array(70_000)),
@@ -112,7 +112,7 @@ gpuTest(
     assert.equal(refused.length, 0);
     const above = counted.limit_bytes / 4 + 1;
     counted.scope().create("kv", [above]);
-    assert.deepEqual(refused.map(({ details }) => details.size_bytes), [4 * above]);
+    assert.deepEqual(refused.map(({ size_bytes }) => size_bytes), [4 * above]);
     assert.equal(counted.bytes.kv, 4 * above);
     real.destroy();
   },

@@ -37,6 +37,20 @@ export interface LoadRequest {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time in the loss. */
   loss_chunk_rows: number;
+  /** Room for this is made at loading; left out: as it is needed. */
+  demand?: EngineDemand;
+}
+
+/** What a run asks of the engine at most. */
+export interface EngineDemand {
+  /** Of every adapter. */
+  lora: LoraShape;
+  /** Adapters that are open at a time beside the one that learns; they are opened later. */
+  other_adapters: number;
+  /** Trained tokens of a step, or scored ones of a request. */
+  targets: number;
+  /** Whether divergences will be asked for. */
+  divergence: boolean;
 }
 
 export interface ModelFacts {

@@ -96,6 +96,11 @@ export class DeviceAdapter {
     };
   }
 
+  /** Both moments, as a checkpoint reads them back. */
+  get moments(): [m: Tensor, v: Tensor] {
+    return [this.training.m, this.training.v];
+  }
+
   get isTrained(): boolean {
     return this.#training !== null;
   }

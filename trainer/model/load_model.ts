@@ -35,6 +35,12 @@ export interface LoadOptions {
  */
 export async function loadModel(gpu: Gpu, path: string, options: LoadOptions): Promise<LoadedModel> {
   using file = await openGguf(path);
+  return await loadModelFile(gpu, file, options);
+}
+
+/** As {@link loadModel}, of an open file. */
+export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
+  const { path } = file;
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");
   const created = await createAndFill(gpu, allocator, { file, options }).catch((error) => error);

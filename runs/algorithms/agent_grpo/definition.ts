@@ -15,6 +15,18 @@ export const agentGrpo: AlgorithmDefinition = {
   step_size_keys: ["training.lr", "agent.max_update_kl"],
   trainingData: ({ agent }) => ({ key: "agent.scenarios", path: agent!.scenarios }),
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
+  training(config) {
+    const { agent } = config, has_bound = agent!.max_update_kl > 0;
+    const { scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
+    const { max_turns, max_new_tokens_per_turn } = agent!;
+    const drawn = Math.min(max_trajectory_tokens, max_turns * max_new_tokens_per_turn);
+    return {
+      targets: scenarios_per_update * group_size * drawn,
+      divergence: has_bound,
+      // Before each update the bound keeps a copy of the policy.
+      adapters: agentGrpo.adapters(config).length + Number(has_bound),
+    };
+  },
   adapters({ agent, lora }) {
     const { kl_coefficient, kl_reference } = agent!;
     if (kl_coefficient === 0 || kl_reference !== "init_adapter") return [];

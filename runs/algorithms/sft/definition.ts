@@ -3,7 +3,7 @@
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { OBJECTIVE, Sft } from "./sft.ts";
+import { mostTargets, OBJECTIVE, Sft } from "./sft.ts";
 import { readSftRows, type SftData } from "./sft_rows.ts";
 
 export const sft: AlgorithmDefinition = {
@@ -13,6 +13,7 @@ export const sft: AlgorithmDefinition = {
   step_size_keys: ["training.lr"],
   trainingData: (config) => ({ key: "sft.data", path: config.sft!.data }),
   sequences: () => null,
+  training: (config) => ({ targets: mostTargets(config), divergence: false, adapters: 0 }),
   adapters: () => [],
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;

@@ -141,6 +141,12 @@ function trainingSample({ tokens, loss_mask }: SftSequence, i: number): Training
   };
 }
 
+/** The most tokens of a step, or of a request that scores held-out rows: a single row may be longer than either. */
+export function mostTargets({ training, evaluation }: ResolvedConfig): number {
+  const { batch_tokens = BATCH_SEQUENCES * training.ctx } = training;
+  return Math.max(training.ctx, batch_tokens, evaluation ? SCORED_TOKENS : 0);
+}
+
 interface PlanOptions {
   seed: number;
   packing: boolean;

@@ -34,9 +34,18 @@ export interface AlgorithmDefinition {
   readData(config: ResolvedConfig, parts: ModelParts): Promise<AlgorithmData>;
 }
 
+/** What a run's length is told in. */
+export interface RunSchedule {
+  updates: number;
+  /** Of an update: the mean, or the most where the data does not tell. */
+  tokens_per_update: number;
+}
+
 /** Data that was read and checked. */
 export interface AlgorithmData {
   warnings: RunWarning[];
+  /** How long a run on this data is. */
+  schedule(config: ResolvedConfig): RunSchedule;
   /** @param config The configuration with real paths. */
   createAlgorithm(config: ResolvedConfig, context: { session: Session; clock: Clock }): Algorithm;
 }

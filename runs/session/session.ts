@@ -149,7 +149,10 @@ export function runAsWorker(serveEngine: (port: MessagePort) => void): boolean {
 }
 
 /** Warns where `device = "auto"` found nothing better than a software adapter. */
-export function softwareWarning(config: ResolvedConfig, facts: ModelFacts): string | null {
+export function softwareWarning(
+  config: ResolvedConfig,
+  facts: Pick<ModelFacts, "device">,
+): string | null {
   if (!facts.device.software || config.model.device !== "auto") return null;
   return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
 }

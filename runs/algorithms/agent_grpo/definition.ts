@@ -36,6 +36,10 @@ export const agentGrpo: AlgorithmDefinition = {
     const data = await readScenarioData(written, parts);
     return {
       warnings: [],
+      schedule: ({ agent }) => {
+        const { updates, scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
+        return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };
+      },
       createAlgorithm: (config, { session: { engine, agent }, clock }) => {
         const observe = observer(config, { clock, tokenizer: parts.renderer.tokenizer });
         const shared = { config, agent, engine, adapter: POLICY, clock };

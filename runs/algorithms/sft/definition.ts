@@ -3,7 +3,7 @@
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { mostTargets, OBJECTIVE, Sft } from "./sft.ts";
+import { mostTargets, OBJECTIVE, scheduleOf, Sft } from "./sft.ts";
 import { readSftRows, type SftData } from "./sft_rows.ts";
 
 export const sft: AlgorithmDefinition = {
@@ -28,6 +28,7 @@ export const sft: AlgorithmDefinition = {
         ...truncationWarnings(data, "rows of [sft]"),
         ...truncationWarnings(heldout, "rows of [evaluation]"),
       ],
+      schedule: (config) => scheduleOf(config, data.sequences),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Sft({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

@@ -15,6 +15,7 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
+import type { RunSchedule } from "../definition.ts";
 import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
 import { stepMetrics } from "../step_metrics.ts";
 import type { SftData, SftSequence } from "./sft_rows.ts";
@@ -46,11 +47,7 @@ export class Sft implements Algorithm {
   constructor(options: SftOptions) {
     const { config, data, heldout } = options;
     this.#options = options;
-    this.#plan = planSteps(data.sequences, {
-      seed: config.run.seed,
-      packing: config.sft!.packing,
-      training: config.training,
-    });
+    this.#plan = stepsOf(config, data.sequences);
     this.updates = this.#plan.length;
     this.objective = heldout && OBJECTIVE;
   }
@@ -145,6 +142,17 @@ function trainingSample({ tokens, loss_mask }: SftSequence, i: number): Training
 export function mostTargets({ training, evaluation }: ResolvedConfig): number {
   const { batch_tokens = BATCH_SEQUENCES * training.ctx } = training;
   return Math.max(training.ctx, batch_tokens, evaluation ? SCORED_TOKENS : 0);
+}
+
+function stepsOf({ run, sft, training }: ResolvedConfig, sequences: readonly SftSequence[]): number[][] {
+  return planSteps(sequences, { seed: run.seed, packing: sft!.packing, training });
+}
+
+/** The steps of a run, and the mean of their tokens. */
+export function scheduleOf(config: ResolvedConfig, sequences: readonly SftSequence[]): RunSchedule {
+  const steps = stepsOf(config, sequences);
+  const tokens = steps.flat().reduce((sum, row) => sum + sequences[row]!.tokens.length, 0);
+  return { updates: steps.length, tokens_per_update: Math.round(tokens / steps.length) };
 }
 
 interface PlanOptions {

@@ -3,8 +3,12 @@
 import type { GpuCard } from "./counting_gpu.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 
-/** The most that Vulkan drivers of large GPUs let WebGPU bind: 2 GiB without the last word. */
-const BINDING_BYTES = 2 ** 31 - 4;
+/**
+ * The most that a program may bind, however much the driver lends.
+ *
+ * @source wgpu-hal's `MAX_I32_BINDING_SIZE`, for Vulkan and Direct3D 12.
+ */
+const BINDING_BYTES = 2 ** 31 - 1;
 
 /** An ordinary GPU with half precision; the size of its memory is not known. */
 export function assumedGpu(): GpuCard {

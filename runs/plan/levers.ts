@@ -118,7 +118,6 @@ export function applyLevers(
 ): Levered {
   let reached: Levered = { config, plan: measure(config), levers: [] };
   for (const lever of LEVERS) {
-    if (fitsBudget(reached.plan, budget_bytes)) break;
     if (missingPart(lever.key) === undefined) reached = pull(lever, reached, { budget_bytes, measure });
   }
   return reached;

@@ -118,6 +118,23 @@ gpuTest(
   },
 );
 
+Deno.test("buffers come from the allocator alone, but for the probe of a device", async () => {
+  const makers: string[] = [], root = new URL("..", import.meta.url);
+  const search = async (folder: URL) => {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      const path = new URL(isDirectory ? `${name}/` : name, folder);
+      if (isDirectory) await search(path);
+      else if (name.endsWith(".ts") && !name.endsWith("_test.ts")) {
+        if (/device\.createBuffer\b/.test(await Deno.readTextFile(path))) {
+          makers.push(path.pathname.slice(root.pathname.length));
+        }
+      }
+    }
+  };
+  for (const room of ["kernels/", "trainer/"]) await search(new URL(room, root));
+  assert.deepEqual(makers.sort(), ["kernels/device.ts", "kernels/tensor.ts"]);
+});
+
 /** The tensors' bytes by one readback. */
 async function readBack(
   { device, staging }: { device: GPUDevice; staging: Staging },

@@ -1,6 +1,7 @@
 /** What takes the device's memory, and which keys make it smaller. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { formatBytes } from "../../core/text.ts";
 import type { MemoryPlan } from "./plan_memory.ts";
 import type { DeviceFacts } from "./protocol.ts";
 
@@ -69,12 +70,14 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
   if (unbindable.length === 0) return null;
   const by_name = new Map(unbindable.map((tensor) => [tensor.name, tensor]));
   const largest = [...by_name.values()].sort((a, b) => b.size_bytes - a.size_bytes);
-  const listed = largest.slice(0, NAMED_TENSORS).map(({ name, size_bytes }) => `${name} takes ${size_bytes}`);
+  const listed = largest.slice(0, NAMED_TENSORS).map(({ name, size_bytes }) =>
+    `${name} takes ${formatBytes(size_bytes)}`
+  );
   if (largest.length > NAMED_TENSORS) listed.push(`${largest.length - NAMED_TENSORS} others more than that`);
   const components = [...new Set(largest.map(({ component }) => component))];
   const advice = components.map((name) => `. For ${name}: ${ADVICE[name]}`).join("");
-  const { limit_bytes } = largest[0]!;
-  return `the device binds at most ${limit_bytes} bytes in one piece, and ${listed.join(", ")}${advice}`;
+  const limit = formatBytes(largest[0]!.limit_bytes);
+  return `the device binds at most ${limit} in one piece, and ${listed.join(", ")}${advice}`;
 }
 
 /** An allocation that the device refused, with the keys that make it smaller; any other error as it is. */

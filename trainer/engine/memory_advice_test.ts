@@ -71,14 +71,14 @@ Deno.test("what a device cannot hold is refused by the names of its tensors, the
       tensor("kv", "kv", 400),
       tensor("kv", "kv", 400),
     ], null),
-    "Cannot load x.gguf: the device binds at most 100 bytes in one piece, and kv takes 400, output.weight takes " +
-      "300. For kv: lower training.ctx, and with rollouts agent.concurrent_rollouts or " +
+    "Cannot load x.gguf: the device binds at most 100 B in one piece, and kv takes 400 B, output.weight takes " +
+      "300 B. For kv: lower training.ctx, and with rollouts agent.concurrent_rollouts or " +
       'agent.max_trajectory_tokens, or set model.kv = "f16". For weights: take a smaller model, or a file with ' +
       "smaller weights such as Q4_K",
   );
   const many = ["a", "b", "c", "d", "e"].map((name, i) => tensor(name, "weights", 105 - i));
   assert.match(
     refusal(many, null)!,
-    /a takes 105, b takes 104, c takes 103, 2 others more than that\. For weights/,
+    /a takes 105 B, b takes 104 B, c takes 103 B, 2 others more than that\. For weights/,
   );
 });

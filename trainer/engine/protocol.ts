@@ -37,7 +37,10 @@ export interface LoadRequest {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time in the loss. */
   loss_chunk_rows: number;
-  /** Room for this is made at loading; left out: as it is needed. */
+  /**
+   * Room for training is made at loading; left out: as it is needed. Adapters are opened later, and the arrays of a step's
+   * targets grow with the steps: seldom does one reach the most that it could.
+   */
   demand?: EngineDemand;
 }
 

@@ -3,13 +3,12 @@
 import type { Command } from "commander";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ServiceError } from "../core/errors.ts";
-import { jsonText } from "../core/text.ts";
+import { formatBytes, jsonText } from "../core/text.ts";
 import { VERSION } from "../core/version.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
-import { formatBytes } from "./progress.ts";
 import { printRows, type Row, styled } from "./terminal.ts";
 
 /** Programs of the machine, and what needs them. */

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { doing, ServiceError } from "../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../core/lora_targets.ts";
-import { jsonText } from "../core/text.ts";
+import { formatBytes, jsonText } from "../core/text.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
 import { isDecodedType } from "../trainer/formats/ggml_types.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
@@ -14,7 +14,6 @@ import { Renderer } from "../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
 import type { CliContext } from "./context.ts";
-import { formatBytes } from "./progress.ts";
 import { printRows, type Row } from "./terminal.ts";
 
 /** Rank at which an adapter's size is printed. */

@@ -11,6 +11,7 @@ import { addEvalCommand } from "./eval.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
+import { addPlanCommand } from "./plan.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
@@ -36,6 +37,7 @@ export function buildProgram(context: CliContext): Command {
     .showHelpAfterError("  (--help shows the arguments)");
   addTrainCommand(program, context);
   addEvalCommand(program, context);
+  addPlanCommand(program, context);
   addToolsCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);

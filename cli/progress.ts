@@ -1,7 +1,7 @@
 /** A run's events as a person reads them. */
 
 import type { Clock } from "../core/clock.ts";
-import { indented, inline, printable } from "../core/text.ts";
+import { formatBytes, indented, inline, printable } from "../core/text.ts";
 import type { Activity } from "../runs/record/activity.ts";
 import type {
   EndEvaluation,
@@ -31,13 +31,6 @@ export function formatDuration(seconds: number): string {
   const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   if (parts[0] === 0) parts.shift();
   return parts.map((part, i) => i === 0 ? String(part) : String(part).padStart(2, "0")).join(":");
-}
-
-/** `1.5 MiB`. */
-export function formatBytes(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
-  return unit === 0 ? `${bytes} B` : `${(bytes / 1024 ** unit).toFixed(1)} ${units[unit]}`;
 }
 
 /** What happens inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ManualClock } from "../core/clock.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { TEST_UPDATE } from "../runs/events_testing.ts";
-import { formatBytes, formatDuration, ProgressPrinter } from "./progress.ts";
+import { formatDuration, ProgressPrinter } from "./progress.ts";
 import { testTerminal } from "./context_fake.ts";
 
 function printer(options: Parameters<typeof testTerminal>[0] = {}) {
@@ -277,13 +277,6 @@ Deno.test("an evaluation's line says what failed", () => {
   );
 });
 
-Deno.test("durations and bytes", () => {
+Deno.test("durations", () => {
   assert.deepEqual([0, 59.6, 65, 3605].map(formatDuration), ["0:00", "1:00", "1:05", "1:00:05"]);
-  assert.deepEqual([0, 1023, 1024, 1_572_864, 2 ** 31].map(formatBytes), [
-    "0 B",
-    "1023 B",
-    "1.0 KiB",
-    "1.5 MiB",
-    "2.0 GiB",
-  ]);
 });

@@ -66,6 +66,11 @@ export const BATCH_SEQUENCES = 4;
 export const MIN_MICRO_BATCH_TOKENS = 2048;
 /** Sequences of full length that one micro-batch must hold: a pair is never parted. */
 const SEQUENCES_TOGETHER = { sft: 1, preference: 2, agent_grpo: 1 } as const;
+
+/** The fewest tokens of a micro-batch that hold what is never parted. */
+export function leastMicroBatchTokens(algorithm: RunConfig["run"]["algorithm"], ctx: number): number {
+  return SEQUENCES_TOGETHER[algorithm] * ctx;
+}
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
 /** Updates from one checkpoint to the next where `[checkpoint]` does not say. */
@@ -140,7 +145,7 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
       batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
     }),
     micro_batch_tokens: training.micro_batch_tokens ??
-      Math.max(SEQUENCES_TOGETHER[config.run.algorithm] * ctx, MIN_MICRO_BATCH_TOKENS),
+      Math.max(leastMicroBatchTokens(config.run.algorithm, ctx), MIN_MICRO_BATCH_TOKENS),
     loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(64, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,
   };

@@ -21,6 +21,7 @@ const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 const CONTAINER = "the container sandbox";
 const CATALOGUE = "the operator's catalogue";
 
+/** All that a configuration may say and this build has no part for. */
 export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "model.webgpu", value: "dawn", part: "the Dawn provider" },
   {

@@ -1,4 +1,4 @@
-/** Untrusted text (file names, keys, what a model wrote) on its way to a person. */
+/** Text on its way to a person: untrusted text (file names, keys, what a model wrote), and sizes. */
 
 /**
  * What steers a terminal or makes text look like other text: control characters but tab and line end (C0, DEL, C1),
@@ -22,6 +22,13 @@ export function inline(text: string): string {
 /** An entry of a listing that may have several lines: those after the first are set in. */
 export function indented(text: string): string {
   return text.replaceAll("\n", "\n  ");
+}
+
+/** `1.5 MiB`. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
+  return unit === 0 ? `${bytes} B` : `${(bytes / 1024 ** unit).toFixed(1)} ${units[unit]}`;
 }
 
 /** JSON of a value, with such characters escaped: the same value, and nothing that steers a terminal. */

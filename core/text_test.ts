@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { indented, inline, jsonText, printable } from "./text.ts";
+import { formatBytes, indented, inline, jsonText, printable } from "./text.ts";
 
 /** Escape, C1's CSI, DEL, right-to-left override, zero-width space, line separator, a tag. */
 const UNSAFE = [
@@ -37,4 +37,14 @@ Deno.test("JSON escapes what steers a terminal and stays the same value", () => 
     assert.deepEqual(JSON.parse(text), value);
   }
   assert.equal(jsonText("\u{e0041}\x9b"), '"\\udb40\\udc41\\u009b"');
+});
+
+Deno.test("bytes have the largest unit that leaves a whole number before the point", () => {
+  assert.deepEqual([0, 1023, 1024, 1_572_864, 2 ** 31].map(formatBytes), [
+    "0 B",
+    "1023 B",
+    "1.0 KiB",
+    "1.5 MiB",
+    "2.0 GiB",
+  ]);
 });

@@ -1,17 +1,28 @@
 /** The one place that reads from the device. It blocks the thread for at least 10 ms: call it once per step. */
 
 import { ServiceError } from "../core/errors.ts";
-import type { Tensor } from "./tensor.ts";
-import { tensorBytes } from "./tensor.ts";
+import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
+
+const MIN_BYTES = 1 << 16;
 
 /** A copy of tensors into one buffer that the host maps. */
 export class Staging {
+  readonly #allocator: Allocator;
+  #scope: Allocator | null = null;
   #buffer: GPUBuffer | null = null;
 
-  constructor(readonly device: GPUDevice) {}
+  constructor(allocator: Allocator) {
+    this.#allocator = allocator;
+  }
 
-  get bytes(): number {
-    return this.#buffer?.size ?? 0;
+  /** Makes room for reading these tensors at once. */
+  reserve(tensors: readonly Tensor[]): void {
+    const size = tensors.reduce((sum, { shape, dtype }) => sum + tensorBytes(shape, dtype), 0);
+    if (this.#buffer && this.#buffer.size >= size) return;
+    this.destroy();
+    this.#scope = this.#allocator.scope();
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    this.#buffer = this.#scope.createBuffer("staging", Math.max(size, MIN_BYTES), usage);
   }
 
   /** Appends the copies to an encoder and returns where each tensor's bytes will lie. */
@@ -22,11 +33,7 @@ export class Staging {
       size += tensorBytes(tensor.shape, tensor.dtype);
       return at;
     });
-    if (!this.#buffer || this.#buffer.size < size) {
-      this.#buffer?.destroy();
-      const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
-      this.#buffer = this.device.createBuffer({ label: "staging", size: Math.max(size, 1 << 16), usage });
-    }
+    this.reserve(tensors);
     tensors.forEach((tensor, i) => {
       const bytes = tensorBytes(tensor.shape, tensor.dtype);
       encoder.copyBufferToBuffer(tensor.buffer, tensor.offset_bytes, this.#buffer!, offsets[i]!, bytes);
@@ -53,7 +60,7 @@ export class Staging {
   }
 
   destroy(): void {
-    this.#buffer?.destroy();
-    this.#buffer = null;
+    this.#scope?.destroy();
+    this.#scope = this.#buffer = null;
   }
 }

@@ -12,7 +12,7 @@ import {
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
 import { roundUp } from "./shape.ts";
-import { type Tensor, tensorBytes } from "./tensor.ts";
+import { Allocator, type Tensor, tensorBytes } from "./tensor.ts";
 
 /** Workgroups along x, y and z; trailing ones may be left out. */
 export type Grid = readonly [number, number?, number?];
@@ -45,6 +45,7 @@ export class Recorder {
   readonly #bind_groups = new Map<string, GPUBindGroup>();
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
   readonly #align: number;
+  readonly #buffers: Allocator;
   readonly #staging: Staging;
   readonly #empty: GPUBuffer;
   #next_buffer_id = 1;
@@ -53,12 +54,15 @@ export class Recorder {
   #params_bytes = 0;
   #dispatches: Dispatch[] = [];
 
-  constructor(readonly gpu: Gpu) {
+  /** @param allocator Counts the recorder's own buffers; left out: nobody does. */
+  constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
     this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
-    this.#staging = new Staging(gpu.device);
-    this.#empty = gpu.device.createBuffer({ label: "empty", size: 64, usage: GPUBufferUsage.STORAGE });
+    this.#buffers = allocator.scope();
+    this.#staging = new Staging(this.#buffers);
+    this.#empty = this.#buffers.createBuffer("recorder", 64, GPUBufferUsage.STORAGE);
+    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    this.#params = this.#buffers.createBuffer("recorder", PARAMS_BYTES, usage);
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
-    this.#params = this.#createParams();
   }
 
   /** A tensor of zeros for an operand that a parameter switches off. */
@@ -66,8 +70,9 @@ export class Recorder {
     return { buffer: this.#empty, offset_bytes: 0, shape: [16], dtype: "f32" };
   }
 
-  get staging_bytes(): number {
-    return this.#staging.bytes;
+  /** Makes room for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing. */
+  reserveReadback(tensors: readonly Tensor[]): void {
+    this.#staging.reserve(tensors);
   }
 
   /** Records one dispatch; operands and parameters go by name. A grid with a zero records nothing. */
@@ -130,9 +135,7 @@ export class Recorder {
   }
 
   destroy(): void {
-    this.#staging.destroy();
-    this.#params.destroy();
-    this.#empty.destroy();
+    this.#buffers.destroy();
     this.#bind_groups.clear();
   }
 
@@ -189,13 +192,5 @@ export class Recorder {
     let id = this.#buffer_ids.get(buffer);
     if (id === undefined) this.#buffer_ids.set(buffer, id = this.#next_buffer_id++);
     return id;
-  }
-
-  #createParams(): GPUBuffer {
-    return this.gpu.device.createBuffer({
-      label: "params",
-      size: PARAMS_BYTES,
-      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
-    });
   }
 }

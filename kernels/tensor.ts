@@ -37,36 +37,79 @@ export function view(tensor: Tensor, shape: readonly number[], offset = 0): Tens
   return { ...tensor, shape, offset_bytes };
 }
 
+/** What an {@link Allocator} needs of a device: the device itself, or one that only counts (`counting_gpu.ts`). */
+export interface BufferDevice {
+  readonly limits: Pick<GPUSupportedLimits, "maxStorageBufferBindingSize" | "maxBufferSize">;
+  createBuffer(descriptor: GPUBufferDescriptor): GPUBuffer;
+  readonly queue: Pick<GPUQueue, "writeBuffer" | "submit">;
+}
+
+/** A tensor above what a device binds. */
+export interface UnbindableTensor {
+  name: string;
+  component: string;
+  size_bytes: number;
+  limit_bytes: number;
+}
+
+export interface AllocatorOptions {
+  /** Takes a tensor above what the device binds, which is then counted all the same; left out: an error is thrown. */
+  refuse?: (tensor: UnbindableTensor) => void;
+}
+
 /**
- * Creates tensors and counts their bytes by component ("weights", "kv", "activations", …).
+ * Makes every buffer of a device and counts the bytes by component ("weights", "kv", "activations", …).
  * A buffer holds one tensor: WebGPU cannot bind two parts of one buffer for reading and writing in one dispatch.
+ * What is made in a {@link scope} is freed with it.
  */
 export class Allocator {
+  /** By component, those of the scopes included. */
   readonly bytes: Record<string, number> = {};
-  readonly #live = new Map<GPUBuffer, { component: string; size: number }>();
+  /** The largest tensor that the device binds. */
+  readonly limit_bytes: number;
+  readonly #parent: Allocator | null;
+  readonly #scopes = new Set<Allocator>();
+  readonly #buffers: { buffer: GPUBuffer; component: string; size: number }[] = [];
 
-  constructor(readonly device: GPUDevice) {}
+  constructor(readonly device: BufferDevice, readonly options: AllocatorOptions = {}, parent?: Allocator) {
+    const { maxStorageBufferBindingSize, maxBufferSize } = device.limits;
+    this.limit_bytes = Math.min(maxStorageBufferBindingSize, maxBufferSize);
+    this.#parent = parent ?? null;
+  }
+
+  /** An allocator whose {@link destroy} frees what was made in it; its bytes count here too. */
+  scope(): Allocator {
+    const scope = new Allocator(this.device, this.options, this);
+    this.#scopes.add(scope);
+    return scope;
+  }
 
   /**
    * A tensor of zeros.
    *
+   * @param name What a refusal calls it.
    * @throws {ServiceError} `out_of_memory` when it is larger than the device binds.
    */
-  create(component: string, shape: readonly number[], dtype: DType = "f32"): Tensor {
-    const size = Math.max(4, tensorBytes(shape, dtype));
-    const limit = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
-    if (size > limit) {
-      throw new ServiceError(
-        "out_of_memory",
-        `Cannot allocate ${size} bytes for ${component}: the device binds at most ${limit}`,
-        { component, size_bytes: size, limit_bytes: limit },
-      );
+  create(component: string, shape: readonly number[], dtype: DType = "f32", name = component): Tensor {
+    const size = Math.max(4, tensorBytes(shape, dtype)), { limit_bytes } = this;
+    if (size > limit_bytes) {
+      const unbindable: UnbindableTensor = { name, component, size_bytes: size, limit_bytes };
+      if (!this.options.refuse) {
+        const message = `Cannot allocate ${size} bytes for ${name}: the device binds at most ${limit_bytes}`;
+        throw new ServiceError("out_of_memory", message, { ...unbindable });
+      }
+      this.options.refuse(unbindable);
     }
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+    return { buffer: this.createBuffer(component, size, usage), offset_bytes: 0, shape, dtype };
+  }
+
+  /** A buffer of another use than a tensor's. */
+  createBuffer(component: string, size: number, usage: GPUBufferUsageFlags): GPUBuffer {
     const buffer = this.device.createBuffer({ label: component, size, usage });
-    this.#live.set(buffer, { component, size });
-    this.bytes[component] = (this.bytes[component] ?? 0) + size;
-    return { buffer, offset_bytes: 0, shape, dtype };
+    this.#buffers.push({ buffer, component, size });
+    this.#count(component, size);
+    return buffer;
   }
 
   /** A tensor with these values, uploaded in pieces so that the driver's staging memory stays small. */
@@ -98,18 +141,18 @@ export class Allocator {
     }
   }
 
-  /** Frees a tensor's buffer. */
-  free(tensor: Tensor): void {
-    const live = this.#live.get(tensor.buffer);
-    assert(live !== undefined, "a tensor is freed once, by its allocator");
-    this.bytes[live.component]! -= live.size;
-    this.#live.delete(tensor.buffer);
-    tensor.buffer.destroy();
+  /** Frees everything that was made here and in the scopes. */
+  destroy(): void {
+    for (const scope of this.#scopes) scope.destroy();
+    for (const { buffer, component, size } of this.#buffers.splice(0)) {
+      buffer.destroy();
+      this.#count(component, -size);
+    }
+    if (this.#parent) this.#parent.#scopes.delete(this);
   }
 
-  /** Frees everything. */
-  destroy(): void {
-    for (const buffer of this.#live.keys()) buffer.destroy();
-    this.#live.clear();
+  #count(component: string, size: number): void {
+    this.bytes[component] = (this.bytes[component] ?? 0) + size;
+    if (this.#parent) this.#parent.#count(component, size);
   }
 }

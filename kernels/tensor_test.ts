@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import { countingGpu } from "./counting_gpu.ts";
 import { Staging } from "./readback.ts";
-import { Allocator, type DType, type Tensor, tensorBytes, view } from "./tensor.ts";
+import { Recorder } from "./recorder.ts";
+import { Allocator, type DType, type Tensor, tensorBytes, type UnbindableTensor, view } from "./tensor.ts";
 import { gpuTest } from "./gpu_testing.ts";
 
 const tensor = (shape: number[], dtype: DType = "f32", offset_bytes = 0) =>
@@ -31,36 +33,55 @@ Deno.test("a view reaches to its tensor's end and no further", () => {
   assert.throws(() => view(view(whole, [2, 6], 12), [2, 6], 1), beyond);
 });
 
-gpuTest("an allocator counts bytes by component, up and down", ({ device }) => {
-  const allocator = new Allocator(device);
-  const weights = allocator.create("weights", [3, 5]);
-  const pages = [allocator.create("kv", [8], "f16"), allocator.create("kv", [5], "i8")];
-  assert.deepEqual(allocator.bytes, { weights: 60, kv: 16 + 8 });
-  allocator.free(pages[0]!);
-  assert.deepEqual(allocator.bytes, { weights: 60, kv: 8 });
-  allocator.free(pages[1]!);
-  allocator.free(weights);
-  assert.deepEqual(allocator.bytes, { weights: 0, kv: 0 });
-  allocator.destroy();
-});
+gpuTest(
+  "an allocator counts bytes by component, and those of its scopes until they are freed",
+  ({ device }) => {
+    const allocator = new Allocator(device), pages = allocator.scope(), inner = pages.scope();
+    allocator.create("weights", [3, 5]);
+    pages.create("kv", [8], "f16");
+    inner.create("kv", [5], "i8");
+    pages.createBuffer("staging", 12, GPUBufferUsage.MAP_READ);
+    assert.deepEqual(allocator.bytes, { weights: 60, kv: 16 + 8, staging: 12 });
+    assert.deepEqual([pages.bytes, inner.bytes], [{ kv: 16 + 8, staging: 12 }, { kv: 8 }]);
+    inner.destroy();
+    assert.deepEqual(allocator.bytes, { weights: 60, kv: 16, staging: 12 });
+    pages.destroy();
+    pages.destroy();
+    assert.deepEqual(allocator.bytes, { weights: 60, kv: 0, staging: 0 }, "the second time counts nothing");
+    allocator.destroy();
+    assert.deepEqual(allocator.bytes, { weights: 0, kv: 0, staging: 0 });
+  },
+);
 
-gpuTest("a tensor is freed once, and by its allocator", ({ device }) => {
-  const allocator = new Allocator(device), other = new Allocator(device);
-  const x = allocator.create("weights", [4]);
-  assert.throws(() => other.free(x), /a tensor is freed once, by its allocator/);
-  allocator.free(x);
-  assert.throws(() => allocator.free(x), /a tensor is freed once, by its allocator/);
-  assert.equal(allocator.bytes.weights, 0, "the second time counts nothing");
+gpuTest("what a scope made can be used until it is freed, and no longer", async ({ device }) => {
+  const allocator = new Allocator(device), outer = allocator.scope(), inner = outer.scope();
+  const tensors = [allocator, outer, inner].map((from) => from.create("x", [4]));
+  const copies = async () => {
+    const found: boolean[] = [];
+    for (const { buffer } of tensors) {
+      device.pushErrorScope("validation");
+      const encoder = device.createCommandEncoder();
+      encoder.clearBuffer(buffer);
+      device.queue.submit([encoder.finish()]);
+      found.push(await device.popErrorScope() === null);
+    }
+    return found;
+  };
+  assert.deepEqual(await copies(), [true, true, true]);
+  outer.destroy();
+  assert.deepEqual(await copies(), [true, false, false], "a scope takes those inside it along");
+  allocator.destroy();
+  assert.deepEqual(await copies(), [false, false, false]);
 });
 
 gpuTest("a tensor above what the device binds is out of memory, with the numbers", ({ device }) => {
-  const allocator = new Allocator(device);
+  const allocator = new Allocator(device).scope();
   const limit_bytes = Math.min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize);
   const size_bytes = 4 * (Math.floor(limit_bytes / 4) + 1);
   assert.throws(() => allocator.create("kv", [size_bytes / 4]), (error: unknown) => {
     assert.ok(error instanceof ServiceError);
     assert.equal(error.code, "out_of_memory");
-    assert.deepEqual(error.details, { component: "kv", size_bytes, limit_bytes });
+    assert.deepEqual(error.details, { name: "kv", component: "kv", size_bytes, limit_bytes });
     assert.equal(
       error.message,
       `Cannot allocate ${size_bytes} bytes for kv: the device binds at most ${limit_bytes}`,
@@ -68,42 +89,89 @@ gpuTest("a tensor above what the device binds is out of memory, with the numbers
     return true;
   });
   assert.deepEqual(allocator.bytes, {}, "what was refused is not counted");
+  const named = new RegExp(`^Cannot allocate ${size_bytes} bytes for output\\.weight: `);
+  const create = () => allocator.create("weights", [size_bytes / 4], "f32", "output.weight");
+  assert.throws(create, { message: named });
+  assert.equal(allocator.limit_bytes, limit_bytes);
+});
+
+gpuTest(
+  "a counting device counts what the real one allocates, and lets what it could not bind be told",
+  (gpu) => {
+    const refused: UnbindableTensor[] = [];
+    const real = new Allocator(gpu.device), counting = countingGpu(gpu);
+    const counted = new Allocator(counting.device, { refuse: (tensor) => refused.push(tensor) });
+    for (const allocator of [real, counted]) {
+      new Recorder(allocator === real ? gpu : counting, allocator).reserveReadback([
+        allocator.scope().upload("a", [70_000], new Uint8Array(70_000)),
+      ]);
+      allocator.scope().create("b", [3], "f16");
+    }
+    assert.deepEqual(counted.bytes, real.bytes);
+    assert.deepEqual(real.bytes, { recorder: (1 << 20) + 64, staging: 70_000, a: 70_000, b: 8 });
+    assert.equal(refused.length, 0);
+    const above = counted.limit_bytes / 4 + 1;
+    counted.scope().create("kv", [above]);
+    assert.deepEqual(refused.map(({ size_bytes }) => size_bytes), [4 * above]);
+    assert.equal(counted.bytes.kv, 4 * above);
+    real.destroy();
+  },
+);
+
+Deno.test("buffers come from the allocator alone, but for the probe of a device", async () => {
+  const makers: string[] = [], root = new URL("..", import.meta.url);
+  const search = async (folder: URL) => {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      const path = new URL(isDirectory ? `${name}/` : name, folder);
+      if (isDirectory) await search(path);
+      else if (name.endsWith(".ts") && !name.endsWith("_test.ts")) {
+        if (/device\.createBuffer\b/.test(await Deno.readTextFile(path))) {
+          makers.push(path.pathname.slice(root.pathname.length));
+        }
+      }
+    }
+  };
+  for (const room of ["kernels/", "trainer/"]) await search(new URL(room, root));
+  assert.deepEqual(makers.sort(), ["kernels/device.ts", "kernels/tensor.ts"]);
 });
 
 /** The tensors' bytes by one readback. */
-async function readBack(staging: Staging, tensors: readonly Tensor[]): Promise<Uint8Array[]> {
-  const encoder = staging.device.createCommandEncoder();
+async function readBack(
+  { device, staging }: { device: GPUDevice; staging: Staging },
+  tensors: readonly Tensor[],
+): Promise<Uint8Array[]> {
+  const encoder = device.createCommandEncoder();
   const offsets = staging.encode(encoder, tensors);
-  staging.device.queue.submit([encoder.finish()]);
+  device.queue.submit([encoder.finish()]);
   return (await staging.read(tensors, offsets)).map((bytes) => new Uint8Array(bytes));
 }
 
 gpuTest("several tensors come back in order, then more of them than before", async ({ device }) => {
-  const allocator = new Allocator(device), staging = new Staging(device);
+  const allocator = new Allocator(device), staging = new Staging(allocator), reader = { device, staging };
   const a = allocator.upload("a", [5], Float32Array.of(1, 2, 3, 4, 5));
   const b = allocator.upload("b", [6], Uint8Array.of(9, 8, 7, 6, 5, 4));
   const tensors = [b, a, view(a, [2], 3)];
-  const [first, second, third] = await readBack(staging, tensors);
+  const [first, second, third] = await readBack(reader, tensors);
   assert.deepEqual([...first!], [9, 8, 7, 6, 5, 4, 0, 0]);
   assert.deepEqual([...new Float32Array(second!.buffer)], [1, 2, 3, 4, 5]);
   assert.deepEqual([...new Float32Array(third!.buffer)], [4, 5]);
-  assert.deepEqual(await readBack(staging, []), []);
-  const before = staging.bytes;
+  assert.deepEqual(await readBack(reader, []), []);
+  const before = allocator.bytes.staging!;
   const long = Uint32Array.from({ length: 50_000 }, (_, i) => i);
-  const [words, again] = await readBack(staging, [allocator.upload("c", [50_000], long), a]);
+  const [words, again] = await readBack(reader, [allocator.upload("c", [50_000], long), a]);
   assert.deepEqual(new Uint32Array(words!.buffer), long);
   assert.deepEqual(again, second);
-  assert.ok(before < 200_000 && staging.bytes >= 200_000 + 20, "staging has grown");
+  assert.ok(before < 200_000 && allocator.bytes.staging! >= 200_000 + 20, "staging has grown");
   staging.destroy();
-  assert.equal(staging.bytes, 0);
+  assert.equal(allocator.bytes.staging, 0);
   allocator.destroy();
 });
 
 gpuTest("values of more than a piece, and of no whole words, arrive", async ({ device }) => {
-  const allocator = new Allocator(device), staging = new Staging(device);
+  const allocator = new Allocator(device), staging = new Staging(allocator), reader = { device, staging };
   const count = (16 << 20) + 5;
   const values = Uint8Array.from({ length: count }, (_, i) => i % 251);
-  const [bytes] = await readBack(staging, [allocator.upload("weights", [count], values)]);
+  const [bytes] = await readBack(reader, [allocator.upload("weights", [count], values)]);
   assert.ok(bytes!.every((byte, i) => byte === (i < count ? i % 251 : 0)));
   staging.destroy();
   allocator.destroy();

@@ -51,16 +51,17 @@ export function weightOperands(weight: Weight): { values: Tensor; scales?: Tenso
 /**
  * A weight without values, which {@link writeWeight} fills.
  *
+ * @param name What a refusal calls it; left out: the component.
  * @throws {ServiceError} `out_of_memory` when a plane is larger than the device binds.
  */
 export function createWeight(
   allocator: Allocator,
   component: string,
-  { type, shape }: Pick<Weight, "type" | "shape">,
+  { type, shape, name }: Pick<Weight, "type" | "shape"> & { name?: string },
 ): Weight {
   const stored: WeightType = WEIGHT_TYPES[type];
   const tensors = stored.planes.map((plane) =>
-    [plane.name, allocator.create(component, planeShape(stored, plane, shape), plane.dtype)] as const
+    [plane.name, allocator.create(component, planeShape(stored, plane, shape), plane.dtype, name)] as const
   );
   return { type, shape, ...Object.fromEntries(tensors) as Pick<Weight, "values" | "scales"> };
 }

@@ -53,6 +53,14 @@ left out. A section that the file lacks begins with its first key (\`checkpoint.
 (\`[[agent.mcp_servers]]\`) cannot be overridden. An error in an override is printed with the override in place of file
 and line.
 
+## What a run takes
+
+\`svc plan\` runs the engine's own constructors on a device that only counts: what it prints is what a run allocates,
+component by component, at most. Data and tokenizer are read, values of the model are not. Where the size of the device's
+memory is known (WebGPU does not tell it: give it with \`--vram\`) or a tensor is larger than the device binds, a run that
+cannot fit ends the command with 1, and standard error says which keys save how much. With \`--vram\` on a machine without a
+GPU an ordinary one is assumed: half precision, and 2 GiB at most in one piece.
+
 ## Untrusted text and limits
 
 What files, models and tools say is shown with \`�\` for control characters, directional overrides and invisible characters,

@@ -4,7 +4,17 @@ import { commandReference } from "./generate_command_reference.ts";
 Deno.test("the page has every command with its arguments", () => {
   const page = commandReference();
   for (
-    const name of ["train", "eval", "tools list", "inspect", "doctor", "init", "config schema", "server"]
+    const name of [
+      "train",
+      "eval",
+      "plan",
+      "tools list",
+      "inspect",
+      "doctor",
+      "init",
+      "config schema",
+      "server",
+    ]
   ) {
     assert.ok(page.includes(`## svc ${name}\n`), name);
   }

@@ -16,6 +16,8 @@ const TRAINER_DOORS = [
   "trainer/formats/",
   "trainer/engine/client.ts",
   "trainer/engine/protocol.ts",
+  "trainer/engine/plan_memory.ts",
+  "trainer/engine/memory_advice.ts",
 ];
 
 /** Each room with the folders and files that it may import besides its own; `null`: everything but tests and ui. */

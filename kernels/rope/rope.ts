@@ -43,6 +43,12 @@ export interface RopeTable {
   shape: readonly [number, number];
 }
 
+/** The shape `[T, D/2]` of a table of T positions. @throws {ShapeError} When the head width D is odd. */
+export function ropeTableShape(head_width: number, positions: number): readonly [number, number] {
+  expectMultiple(head_width, 2, "head width");
+  return [positions, head_width / 2];
+}
+
 /**
  * The table of `cos` and `sin` of `position · base^(−2i/D) / factors[i]`, in f64 rounded once: an f32 angle is off by 2e-3 at
  * position 32,768, and a driver's sine by more.
@@ -57,8 +63,7 @@ export function ropeTable(
   { base, factors = null }: { base: number; factors?: ArrayLike<number> | null },
   positions: number,
 ): RopeTable {
-  expectMultiple(head_width, 2, "head width");
-  const half = head_width / 2;
+  const shape = ropeTableShape(head_width, positions), [, half] = shape;
   const cosines = new Float32Array(positions * half), sines = new Float32Array(positions * half);
   for (let i = 0; i < half; i++) {
     const frequency = base ** (-2 * i / head_width) / (factors?.[i] ?? 1);
@@ -67,7 +72,7 @@ export function ropeTable(
       sines[position * half + i] = Math.sin(position * frequency);
     }
   }
-  return { cosines, sines, shape: [positions, half] };
+  return { cosines, sines, shape };
 }
 
 /** What {@link rope} takes: x `[N, H, D] f32`, positions `[N] u32` below T, cosines and sines `[T, D/2] f32`. */

@@ -11,7 +11,7 @@ import totalWgsl from "./sum_total.wgsl" with { type: "text" };
 
 const THREADS = 64;
 /** The most partial sums: enough to fill a GPU, few enough for one workgroup to add. */
-const MAX_PARTIALS = 16_384;
+export const MAX_PARTIALS = 16_384;
 /** Items of a thread below which another thread is not worth its partial sum. */
 const MIN_ITEMS = 16;
 

@@ -6,7 +6,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import type { RunWarning } from "../record/warning.ts";
 import type { ModelParts } from "../session/model_parts.ts";
-import type { SequenceDemand, Session } from "../session/session.ts";
+import type { SequenceDemand, Session, TrainingDemand } from "../session/session.ts";
 import type { Algorithm } from "./algorithm.ts";
 
 /** One entry of the registry: a new way to learn is one of these, its section of the configuration, and a line. */
@@ -22,6 +22,8 @@ export interface AlgorithmDefinition {
   trainingData(config: ResolvedConfig): { key: string; path: string };
   /** What its rollouts have open at once; null where nothing is drawn. */
   sequences(config: ResolvedConfig): SequenceDemand | null;
+  /** What its updates train on at most, as far as the configuration tells. */
+  training(config: ResolvedConfig): TrainingDemand;
   /** Adapters beside the policy, by the engine's names. */
   adapters(
     config: ResolvedConfig,
@@ -35,9 +37,18 @@ export interface AlgorithmDefinition {
   readData(config: ResolvedConfig, parts: ModelParts): Promise<AlgorithmData>;
 }
 
+/** What a run's length is told in. */
+export interface RunSchedule {
+  updates: number;
+  /** Of an update: the mean, or the most where the data does not tell. */
+  tokens_per_update: number;
+}
+
 /** Data that was read and checked. */
 export interface AlgorithmData {
   warnings: RunWarning[];
+  /** How long a run on this data is. */
+  schedule(config: ResolvedConfig): RunSchedule;
   /** @param config The configuration with real paths. */
   createAlgorithm(config: ResolvedConfig, context: { session: Session; clock: Clock }): Algorithm;
 }

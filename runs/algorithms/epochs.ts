@@ -1,7 +1,14 @@
 /** The order in which rows are learned. */
 
-import { BATCH_SEQUENCES, type ResolvedTraining } from "../../config/derive.ts";
+import {
+  BATCH_SEQUENCES,
+  leastMicroBatchTokens,
+  type ResolvedConfig,
+  type ResolvedTraining,
+} from "../../config/derive.ts";
 import { Rng, rngKey } from "../../core/random.ts";
+import type { RunSchedule } from "./definition.ts";
+import { SCORED_TOKENS } from "./rendered_rows.ts";
 
 /**
  * The rows of every optimiser step: each epoch goes through all rows in an order of its own, and a step never
@@ -23,6 +30,20 @@ export function planSteps(
     steps.push(...fillRuns(order, (row) => costs[row]!, batch_tokens));
   }
   return steps.slice(0, updates);
+}
+
+/** The steps of a run, and the mean of their tokens. @param tokens Of each row. */
+export function scheduleOf(steps: readonly number[][], tokens: readonly number[]): RunSchedule {
+  const total = steps.flat().reduce((sum, row) => sum + tokens[row]!, 0);
+  return { updates: steps.length, tokens_per_update: Math.round(total / steps.length) };
+}
+
+/** The most tokens of a step, or of a request that scores held-out rows: a single row may be longer than either. */
+export function mostTargets(config: ResolvedConfig): number {
+  const { training, evaluation, run } = config;
+  const { batch_tokens = BATCH_SEQUENCES * training.ctx } = training;
+  const row = leastMicroBatchTokens(run.algorithm, training.ctx);
+  return Math.max(row, batch_tokens, evaluation ? SCORED_TOKENS : 0);
 }
 
 /** Cuts a list into runs whose costs fit, at least one item each. */

@@ -7,13 +7,14 @@ import { resolveLoaded } from "../../config/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
+import type { openGguf } from "../../trainer/formats/gguf.ts";
 import type { Algorithm } from "../algorithms/algorithm.ts";
-import type { AlgorithmDefinition } from "../algorithms/definition.ts";
+import type { AlgorithmData, AlgorithmDefinition } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import { type Identity, identityOf, inputFingerprints } from "../directory/config_identity.ts";
 import { withRealPaths } from "../directory/places.ts";
 import type { RunWarning } from "../record/warning.ts";
-import { loadModelParts } from "../session/model_parts.ts";
+import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
 import type { Session } from "../session/session.ts";
 import { heldoutWarnings } from "./heldout_warnings.ts";
 import { configWarnings } from "./warnings.ts";
@@ -27,13 +28,23 @@ export interface PreparedRun {
   createAlgorithm(session: Session, clock: Clock): Algorithm;
 }
 
+/** A configuration with what its files hold, before anything is done with it. */
+export interface ReadRun {
+  /** With paths as they were written. */
+  written: ResolvedConfig;
+  definition: AlgorithmDefinition;
+  parts: ModelParts;
+  data: AlgorithmData;
+}
+
 /**
- * Messages name the paths as they were written; the prepared configuration has real ones.
+ * Reads the model's header and the data.
  *
- * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
+ * @param open Opens the model file.
+ * @throws {ServiceError} As {@link prepareRun}.
  */
-export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
-  const parts = await loadModelParts(loaded.config);
+export async function readRun(loaded: LoadedConfig, open?: typeof openGguf): Promise<ReadRun> {
+  const parts = await loadModelParts(loaded.config, open);
   const { init_adapter } = loaded.config.lora;
   const written = resolveLoaded(loaded, {
     path: resolve(loaded.path),
@@ -41,7 +52,16 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
     ...(init_adapter !== undefined && { init_adapter: await adapterFacts(init_adapter) }),
   });
   const definition = algorithmOf(written);
-  const data = await definition.readData(written, parts);
+  return { written, definition, parts, data: await definition.readData(written, parts) };
+}
+
+/**
+ * Messages name the paths as they were written; the prepared configuration has real ones.
+ *
+ * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
+ */
+export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
+  const { written, definition, parts, data } = await readRun(loaded);
   const config = await withRealPaths(written);
   return {
     config,

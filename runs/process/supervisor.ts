@@ -2,7 +2,6 @@
 
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
@@ -12,7 +11,13 @@ import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, type RunState } from "../record/run.ts";
-import { COMMAND_SEQUENCES, loadRequest, type Session, softwareWarning } from "../session/session.ts";
+import {
+  COMMAND_SEQUENCES,
+  loadRequest,
+  loraShape,
+  type Session,
+  softwareWarning,
+} from "../session/session.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
 import { answerLiveRequest, requestedSequences } from "./live_requests.ts";
@@ -194,7 +199,8 @@ export class Supervisor {
     const { config, definition } = prepared;
     const session = this.#session = await openSession();
     try {
-      const facts = await session.engine.call("load", loadRequest(config, definition.sequences(config)));
+      const request = loadRequest(config, definition.sequences(config), definition.training(config));
+      const facts = await session.engine.call("load", request);
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
@@ -210,10 +216,9 @@ export class Supervisor {
   }
 
   #adapterSource(): AdapterSource {
-    const { lora } = this.#options.prepared.config;
-    if (lora.init_adapter !== undefined) return { type: "file", path: lora.init_adapter };
-    const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
-    return { type: "init", lora: { rank: lora.rank, alpha: lora.alpha, targets }, seed: lora.seed };
+    const { config } = this.#options.prepared, { init_adapter, seed } = config.lora;
+    if (init_adapter !== undefined) return { type: "file", path: init_adapter };
+    return { type: "init", lora: loraShape(config), seed };
   }
 
   /** A command that was accepted shows in the log at once, and in the state where it changes it. */

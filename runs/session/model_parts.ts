@@ -25,10 +25,15 @@ type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
   agent?: Pick<ResolvedAgent, "template_variables"> | undefined;
 };
 
-/** Reads the header of the model file, once. @throws {ServiceError} `format_invalid`, `template_failed`. */
-export async function loadModelParts(config: ModelConfig): Promise<ModelParts> {
+/**
+ * Reads the header of the model file, once.
+ *
+ * @param open Opens the model file.
+ * @throws {ServiceError} `format_invalid`, `template_failed`.
+ */
+export async function loadModelParts(config: ModelConfig, open = openGguf): Promise<ModelParts> {
   const override = await readTemplate(config.model.chat_template);
-  const file = await openGguf(config.model.path);
+  const file = await open(config.model.path);
   try {
     const tokenizer = readTokenizer(file);
     const template = withTemplateNamed(

@@ -3,8 +3,9 @@
 import { dirname } from "node:path";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { LoadRequest, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { EngineDemand, LoadRequest, LoraShape, ModelFacts } from "../../trainer/engine/protocol.ts";
 import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
@@ -29,12 +30,36 @@ export interface SequenceDemand {
   tokens: number;
 }
 
+/** What the updates of a run train on, at most. */
+export interface TrainingDemand {
+  /** Trained tokens of an optimiser step, or scored ones of a request. */
+  targets: number;
+  /** Whether divergences between policies are measured. */
+  divergence: boolean;
+  /** Adapters of the policy's shape that the updates keep beside it. */
+  adapters: number;
+}
+
+/** The one adapter beside those of the updates that a command, or the end of a run, opens. */
+const COMMAND_ADAPTERS = 1;
+
+/** The shape of a run's adapters. */
+export function loraShape({ lora }: ResolvedConfig): LoraShape {
+  const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
+  return { rank: lora.rank, alpha: lora.alpha, targets };
+}
+
 /**
  * How the engine is loaded so that rollouts, evaluations and commands always find room.
  *
  * @param rollouts Null where nothing is drawn but for commands.
+ * @param updates Left out where nothing is trained.
  */
-export function loadRequest(config: ResolvedConfig, rollouts: SequenceDemand | null): LoadRequest {
+export function loadRequest(
+  config: ResolvedConfig,
+  rollouts: SequenceDemand | null,
+  updates?: TrainingDemand,
+): LoadRequest {
   const { model, training } = config;
   // Every sequence shares its prompt's pages but one; one more prompt can be open without a member.
   const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / KV_PAGE) + 1);
@@ -50,7 +75,15 @@ export function loadRequest(config: ResolvedConfig, rollouts: SequenceDemand | n
     kv_tokens: pages * KV_PAGE,
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
+    ...(updates && { demand: engineDemand(config, updates) }),
   };
+}
+
+function engineDemand(
+  config: ResolvedConfig,
+  { targets, divergence, adapters }: TrainingDemand,
+): EngineDemand {
+  return { lora: loraShape(config), other_adapters: adapters + COMMAND_ADAPTERS, targets, divergence };
 }
 
 export interface WorkerSessionOptions {
@@ -117,7 +150,10 @@ export function runAsWorker(serveEngine: (port: MessagePort) => void): boolean {
 }
 
 /** Warns where `device = "auto"` found nothing better than a software adapter. */
-export function softwareWarning(config: ResolvedConfig, facts: ModelFacts): string | null {
+export function softwareWarning(
+  config: ResolvedConfig,
+  facts: Pick<ModelFacts, "device">,
+): string | null {
   if (!facts.device.software || config.model.device !== "auto") return null;
   return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
 }

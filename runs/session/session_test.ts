@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { ModelFacts } from "../../trainer/engine/protocol.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
@@ -14,6 +15,17 @@ Deno.test("the cache holds every rollout and question at its longest, and one pr
   const without = loadRequest(config, null);
   assert.equal(without.max_sequences, COMMAND_SEQUENCES);
   assert.equal(without.kv_tokens, (COMMAND_SEQUENCES + 1) * (8 + 1) * 32);
+});
+
+Deno.test("a run tells at loading what its updates will ask for, and one adapter more", () => {
+  const config = testConfig("/nowhere"), updates = { targets: 99, divergence: true, adapters: 2 };
+  assert.equal(loadRequest(config, null).demand, undefined);
+  assert.deepEqual(loadRequest(config, null, updates).demand, {
+    lora: { rank: config.lora.rank, alpha: config.lora.alpha, targets: [...LORA_TARGETS] },
+    ...{ other_adapters: 3, targets: 99, divergence: true },
+  });
+  config.lora.targets = ["q_proj"];
+  assert.deepEqual(loadRequest(config, null, updates).demand!.lora.targets, ["q_proj"]);
 });
 
 Deno.test('a software adapter is worth a warning where "auto" chose it', () => {

@@ -7,8 +7,7 @@ import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { decodeCase, layPages, type PagedCase, prefillCase } from "../../kernels/kv_pages/kv_pages_cases.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
-import type { Tensor } from "../../kernels/tensor.ts";
-import { type KernelBench, orSkip, randomTensor } from "./context.ts";
+import { inScope, type KernelBench, orSkip, randomTensor } from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
@@ -45,10 +44,18 @@ const PAGED: readonly PagedCase[] = [
 export async function benchAttention(bench: KernelBench, peaks: Peaks): Promise<void> {
   const { software, quick } = bench;
   for (const packing of quick ? QUICK_PACKINGS : software ? PACKINGS : GPU_PACKINGS) {
-    await orSkip(bench, ["attention", packing.name], () => benchPacked(bench, packing, peaks));
+    await orSkip(
+      bench,
+      ["attention", packing.name],
+      () => inScope(bench, (scoped) => benchPacked(scoped, packing, peaks)),
+    );
   }
   for (const batch of quick ? [prefillCase(32)] : PAGED) {
-    await orSkip(bench, ["attention", batch.name], () => benchPaged(bench, batch, peaks));
+    await orSkip(
+      bench,
+      ["attention", batch.name],
+      () => inScope(bench, (scoped) => benchPaged(scoped, batch, peaks)),
+    );
   }
 }
 
@@ -81,7 +88,6 @@ async function benchPacked(bench: KernelBench, { name, groups }: Packing, peaks:
     { name: `backward, ${name}`, flops: BACKWARD_FLOPS * operations, shape, peaks },
     () => attentionBackward(recorder, tensors, scale),
   );
-  free(bench, tensors);
 }
 
 async function benchPaged(bench: KernelBench, batch: PagedCase, peaks: Peaks): Promise<void> {
@@ -107,7 +113,6 @@ async function benchPaged(bench: KernelBench, batch: PagedCase, peaks: Peaks): P
     { name: `paged ${dtype}, ${batch.name}`, flops, shape, peaks },
     () => attentionPaged(recorder, tensors, 1 / Math.sqrt(D)),
   );
-  free(bench, tensors);
 }
 
 interface Pass {
@@ -131,9 +136,4 @@ async function measure(bench: KernelBench, pass: Pass, record: (recorder: Record
     ...shape,
     share_of_peak: round(gflops / peaks.gflops),
   });
-}
-
-function free({ allocator, recorder }: KernelBench, tensors: Record<string, Tensor>): void {
-  for (const tensor of Object.values(tensors)) allocator.free(tensor);
-  recorder.forgetAll();
 }

@@ -126,6 +126,17 @@ const PATTERNS: Readonly<Record<"f32" | "f16", Uint8Array>> = {
   f16: new Uint8Array(new Float16Array(PATTERN).buffer),
 };
 
+/** Runs something whose tensors are freed after it. */
+export async function inScope<T>(bench: KernelBench, body: (bench: KernelBench) => Promise<T>): Promise<T> {
+  const allocator = bench.allocator.scope();
+  try {
+    return await body({ ...bench, allocator });
+  } finally {
+    allocator.destroy();
+    bench.recorder.forgetAll();
+  }
+}
+
 /** A tensor of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
 export function randomTensor(
   allocator: Allocator,

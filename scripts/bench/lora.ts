@@ -9,7 +9,7 @@ import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
-import { type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
+import { inScope, type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
 import { type Matrix, modelMatrices } from "./matmul.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
@@ -48,7 +48,11 @@ export async function benchLora(bench: KernelBench, peaks: Peaks): Promise<void>
       for (const rows of new Set([...DECODE_ROWS, ...training_rows])) {
         const shape = { ...matrix, rank, rows }, name = `${matrix.name} rank ${rank}, ${rows} rows`;
         const trains = training_rows.includes(rows);
-        await orSkip(bench, ["lora", name], () => benchShape(bench, shape, { name, trains, peaks }));
+        await orSkip(
+          bench,
+          ["lora", name],
+          () => inScope(bench, (scoped) => benchShape(scoped, shape, { name, trains, peaks })),
+        );
       }
     }
   }
@@ -59,41 +63,31 @@ async function benchShape(
   shape: LoraShape,
   { name, trains, peaks }: { name: string; trains: boolean; peaks: Peaks },
 ): Promise<void> {
-  const { allocator, recorder, stopwatch, report } = bench, { rows, rank, in_width, out_width } = shape;
-  const tensors: Tensor[] = [];
-  try {
-    for (const work of loraWork(bench, shape, { tensors, trains })) {
-      const seconds = await stopwatch.seconds(work.record, work.dispatches);
-      const gflops = work.flops / seconds / 1e9;
-      report.add({
-        ...{ bench: "lora", name: `${work.name} of ${name}`, value: round(gflops), unit: "GFLOP/s" },
-        ...{ microseconds: round(1e6 * seconds), flops: work.flops, rows, rank, in_width, out_width },
-        ...{ compute: work.compute, share_of_peak: round(gflops / peaks.gflops) },
-      });
-    }
-  } finally {
-    for (const tensor of tensors) allocator.free(tensor);
-    recorder.forgetAll();
+  const { stopwatch, report } = bench, { rows, rank, in_width, out_width } = shape;
+  for (const work of loraWork(bench, shape, { trains })) {
+    const seconds = await stopwatch.seconds(work.record, work.dispatches);
+    const gflops = work.flops / seconds / 1e9;
+    report.add({
+      ...{ bench: "lora", name: `${work.name} of ${name}`, value: round(gflops), unit: "GFLOP/s" },
+      ...{ microseconds: round(1e6 * seconds), flops: work.flops, rows, rank, in_width, out_width },
+      ...{ compute: work.compute, share_of_peak: round(gflops / peaks.gflops) },
+    });
   }
 }
 
-/** The kernels of one linear layer, in a step's order. What they use is pushed onto `tensors`, which the caller frees. */
+/** The kernels of one linear layer, in a step's order. */
 function loraWork(
   { allocator, recorder, gpu }: KernelBench,
   { rows, rank, in_width, out_width }: LoraShape,
-  { tensors, trains }: { tensors: Tensor[]; trains: boolean },
+  { trains }: { trains: boolean },
 ): LoraWork[] {
-  const random = (...size: number[]) => {
-    tensors.push(randomTensor(allocator, size));
-    return tensors.at(-1)!;
-  };
+  const random = (...size: number[]) => randomTensor(allocator, size);
   const weightOf = (values: Tensor): Weight => ({
     type: "f32",
     values,
     shape: values.shape as readonly [number, number],
   });
   const frozen = randomWeight(allocator, "f16", [out_width, in_width]);
-  tensors.push(frozen.values);
   const a = random(rank, in_width), b = random(out_width, rank), u = random(rows, rank);
   const x = random(rows, in_width), y = random(rows, out_width);
   const product = 2 * rows * in_width * out_width, down = 2 * rows * rank * in_width;

@@ -2,12 +2,12 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
-import { type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 import { rowMultiple } from "../../kernels/weights/weight_type.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
-import { type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
+import { inScope, type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
@@ -48,13 +48,11 @@ export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<voi
   for (const matrix of matrices) {
     for (const type of WEIGHT_TYPE_NAMES) {
       if (matrix.in_width % rowMultiple(WEIGHT_TYPES[type]) !== 0) continue;
-      const weights: Weight[] = [];
-      await orSkip(bench, ["matmul", `${matrix.name} ${type}`], async () => {
-        createCopies(bench, weights, { matrix, type });
-        await benchWeights(bench, { name: matrix.name, weights, peaks });
-      });
-      for (const tensor of weights.flatMap(weightTensors)) bench.allocator.free(tensor);
-      bench.recorder.forgetAll();
+      await inScope(bench, (scoped) =>
+        orSkip(scoped, ["matmul", `${matrix.name} ${type}`], async () => {
+          const weights = createCopies(scoped, { matrix, type });
+          await benchWeights(scoped, { name: matrix.name, weights, peaks });
+        }));
     }
   }
 }
@@ -62,12 +60,13 @@ export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<voi
 /** As many copies as the model has layers, and as {@link COPIES_BYTES} hold. */
 function createCopies(
   { allocator }: KernelBench,
-  weights: Weight[],
   { matrix, type }: { matrix: Matrix; type: WeightTypeName },
-): void {
+): Weight[] {
+  const weights: Weight[] = [];
   do weights.push(randomWeight(allocator, type, [matrix.out_width, matrix.in_width])); while (
     weights.length < matrix.count && (weights.length + 1) * weightBytes(weights[0]!) <= COPIES_BYTES
   );
+  return weights;
 }
 
 function weightBytes(weight: Weight): number {
@@ -91,7 +90,7 @@ async function benchWeights(bench: KernelBench, copies: Copies): Promise<void> {
       await orSkip(
         bench,
         ["matmul", name],
-        () => benchProduct(bench, { ...copies, name, orientation, rows }),
+        () => inScope(bench, (scoped) => benchProduct(scoped, { ...copies, name, orientation, rows })),
       );
     }
   }
@@ -107,30 +106,22 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   const { name, orientation, rows, weights, peaks } = product;
   const [w_rows, w_columns] = weights[0]!.shape, type = weights[0]!.type;
   const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
-  const tensors: Tensor[] = [];
-  try {
-    const x = randomTensor(allocator, [rows, depth]);
-    tensors.push(x);
-    const y = allocator.create("bench", [rows, columns]);
-    tensors.push(y);
-    const compute = productCompute(gpu, orientation);
-    const seconds = await stopwatch.seconds((i) =>
-      matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
-    );
-    const gflops = 2 * rows * columns * depth / seconds / 1e9;
-    // The least that must move: the weight and both activations, each once.
-    const gigabytes_per_s = (weightBytes(weights[0]!) + 4 * rows * (depth + columns)) / seconds / 1e9;
-    report.add({
-      ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
-      ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
-      layout: layoutName(chooseLayout(gpu, rows)),
-      share_of_peak: round(gflops / peaks.gflops),
-      share_of_bandwidth: round(gigabytes_per_s / peaks.gigabytes_per_s),
-    });
-  } finally {
-    for (const tensor of tensors) allocator.free(tensor);
-    recorder.forgetAll();
-  }
+  const x = randomTensor(allocator, [rows, depth]);
+  const y = allocator.create("bench", [rows, columns]);
+  const compute = productCompute(gpu, orientation);
+  const seconds = await stopwatch.seconds((i) =>
+    matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
+  );
+  const gflops = 2 * rows * columns * depth / seconds / 1e9;
+  // The least that must move: the weight and both activations, each once.
+  const gigabytes_per_s = (weightBytes(weights[0]!) + 4 * rows * (depth + columns)) / seconds / 1e9;
+  report.add({
+    ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
+    ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
+    layout: layoutName(chooseLayout(gpu, rows)),
+    share_of_peak: round(gflops / peaks.gflops),
+    share_of_bandwidth: round(gigabytes_per_s / peaks.gigabytes_per_s),
+  });
 }
 
 function layoutName(layout: MatmulLayout): string {

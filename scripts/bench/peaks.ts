@@ -5,7 +5,7 @@ import { ceilDiv } from "../../kernels/shape.ts";
 import { unroll } from "../../kernels/unroll.ts";
 import { kernelFamily, wrappedGrid } from "../../kernels/variant.ts";
 import copyWgsl from "./copy.wgsl" with { type: "text" };
-import type { KernelBench } from "./context.ts";
+import { inScope, type KernelBench } from "./context.ts";
 import fmaChainsWgsl from "./fma_chains.wgsl" with { type: "text" };
 import { round } from "./report.ts";
 import touchWgsl from "./touch.wgsl" with { type: "text" };
@@ -55,8 +55,8 @@ const touchKernel = defineKernel({
 
 /** Measures the peaks and the costs of dispatch and fence. */
 export async function measurePeaks(bench: KernelBench): Promise<Peaks> {
-  const peaks = { gflops: await fmaPeak(bench), gigabytes_per_s: await copyPeak(bench) };
-  await dispatchCosts(bench);
+  const peaks = { gflops: await inScope(bench, fmaPeak), gigabytes_per_s: await inScope(bench, copyPeak) };
+  await inScope(bench, dispatchCosts);
   return peaks;
 }
 
@@ -70,8 +70,6 @@ async function fmaPeak({ recorder, allocator, stopwatch, report, software }: Ker
     );
     rates.set(chains, 2 * threads * rounds * UNROLL * chains / seconds / 1e9);
   }
-  allocator.free(y);
-  recorder.forgetAll();
   const gflops = Math.max(...rates.values());
   const by_chains = Object.fromEntries([...rates].map(([chains, rate]) => [chains, round(rate)]));
   report.add({ bench: "peak", name: "f32 fma", value: round(gflops), unit: "GFLOP/s", by_chains });
@@ -92,9 +90,6 @@ async function copyPeak(bench: KernelBench): Promise<number> {
     );
     best = Math.max(best, 2 * 16 * items / seconds / 1e9);
   }
-  allocator.free(x);
-  allocator.free(y);
-  recorder.forgetAll();
   report.add({ bench: "peak", name: "memory copy", value: round(best), unit: "GB/s", bytes: 16 * items });
   return best;
 }
@@ -116,6 +111,4 @@ async function dispatchCosts({ recorder, allocator, stopwatch, report, quick }: 
   report.add({ ...microseconds, name: "dispatch, host", value: round(1000 * host / HOST_DISPATCHES) });
   report.add({ ...microseconds, name: "dispatch behind another, device", value: round(1e6 * device) });
   report.add({ bench: "peak", name: "fence: empty submit to readback", value: round(fence), unit: "ms" });
-  allocator.free(y);
-  recorder.forgetAll();
 }

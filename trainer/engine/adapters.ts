@@ -65,7 +65,7 @@ export class Adapters {
   close(name: string): void {
     const adapter = this.get(name);
     this.#adapters.delete(name);
-    for (const tensor of adapter.tensors()) this.allocator.free(tensor);
+    adapter.free();
     this.model.recorder.forgetAll();
   }
 
@@ -97,9 +97,9 @@ export class Adapters {
 
   /** The adapter's file, and its moments as they lie on the device. */
   async saveCheckpoint(name: string, directory: string): Promise<void> {
-    const adapter = this.get(name), { m, v } = adapter.training, { elements } = adapter.layout;
+    const adapter = this.get(name), { elements } = adapter.layout;
     await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
-    const moments = await this.model.recorder.submitAndRead([m, v]);
+    const moments = await this.model.recorder.submitAndRead(adapter.moments);
     await writeSafetensors(`${directory}/${CHECKPOINT_OPTIMIZER}`, {
       metadata: new Map([["step", String(adapter.step)], ["version", String(adapter.version)]]),
       tensors: new Map(
@@ -120,8 +120,7 @@ export class Adapters {
     if (this.#adapters.has(name)) this.close(name);
     const adapter = new DeviceAdapter(this.allocator, layout);
     adapter.write(packAdapter(layout, tensors));
-    this.allocator.write(adapter.training.m, m!);
-    this.allocator.write(adapter.training.v, v!);
+    adapter.moments.forEach((moment, i) => this.allocator.write(moment, [m!, v!][i]!));
     adapter.step = step;
     adapter.version = version;
     return this.#register(name, adapter);

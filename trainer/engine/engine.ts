@@ -4,15 +4,15 @@ import { setImmediate } from "node:timers";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
-import { ceilDiv } from "../../kernels/shape.ts";
-import { Trainer } from "../learning/trainer.ts";
-import { type LoadedModel, loadModel } from "../model/load_model.ts";
+import { openGguf } from "../formats/gguf.ts";
+import type { Trainer } from "../learning/trainer.ts";
+import { type LoadedModel, loadModelFile } from "../model/load_model.ts";
 import { Batcher, type DrawnBlock } from "../sampler/batcher.ts";
-import { Sampler } from "../sampler/sampler.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
-import { outOfMemory, withAdvice } from "./memory_advice.ts";
+import { createParts, type EngineSizes } from "./engine_parts.ts";
+import { outOfMemory, refuseUnfit, withAdvice } from "./memory_advice.ts";
+import { planMemory } from "./plan_memory.ts";
 import type {
   EngineCounters,
   EngineMethod,
@@ -22,15 +22,8 @@ import type {
   ModelFacts,
 } from "./protocol.ts";
 
-/** Steps of a decode block: a readback costs at least 10 ms, and a row that ends early idles for the rest. */
-const BLOCK_STEPS = { software: 8, gpu: 16 };
-
-/** Sequences that may be open beside those that generate: prompts of groups, and members that wait. */
-const SPARE_SEQUENCES = 64;
-
 /** A loaded model with everything that runs on it. */
 interface Loaded extends LoadedModel {
-  request: LoadRequest;
   adapters: Adapters;
   trainer: Trainer;
   batcher: Batcher;
@@ -227,38 +220,35 @@ export class Engine {
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
-    const gpu = await this.#open(request.device);
-    const loaded = await loadModel(gpu, request.path, request);
-    const { allocator, model } = loaded, { max_sequences, max_context, kv_tokens } = request;
-    const kv = request.kv === "auto" ? model.compute : request.kv;
-    const slots = 2 * max_sequences + SPARE_SEQUENCES, slot_pages = ceilDiv(max_context, PAGE_TOKENS);
-    const block_steps = gpu.facts.software ? BLOCK_STEPS.software : BLOCK_STEPS.gpu;
-    const max_prefill = Math.min(request.micro_batch_tokens, 512);
-    const pages = ceilDiv(kv_tokens, PAGE_TOKENS);
-    const sizes = { max_sequences, max_prefill, slots, slot_pages, pages, kv, block_steps };
+    const gpu = await this.#open(request.device), what = `load ${request.path}`;
+    const sizes = loadSizes(request);
+    using file = await openGguf(request.path);
+    refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
+    const loaded = await loadModelFile(gpu, file, request);
+    const { allocator, model } = loaded, { max_context } = request;
     gpu.device.pushErrorScope("out-of-memory");
     let failed: GPUError | null = null;
     try {
+      const { trainer, sampler, kv } = createParts(allocator, model, sizes);
       const built = {
         ...loaded,
-        request,
         adapters: new Adapters(allocator, model, loaded.name),
-        trainer: new Trainer(allocator, model, { ...request, kv }),
-        batcher: new Batcher(new Sampler(allocator, model, sizes), { max_context }, {
+        trainer,
+        batcher: new Batcher(sampler, { max_context }, {
           drawn: (sequence, block) => this.#drawn(sequence, block),
           failed: (sequence, error) => this.#failed(sequence, error),
         }),
       };
       failed = await gpu.device.popErrorScope();
-      if (failed) throw outOfMemory(`load ${request.path}`, allocator.bytes);
+      if (failed) throw outOfMemory(what, allocator.bytes);
       this.#loaded = built;
+      return modelFacts(loaded, gpu.facts, kv);
     } catch (error) {
       if (!failed) await gpu.device.popErrorScope();
       model.recorder.destroy();
       allocator.destroy();
       throw error;
     }
-    return modelFacts(loaded, gpu.facts, kv);
   }
 
   #model(): Loaded {
@@ -319,7 +309,7 @@ export class Engine {
       ...batcher.counters,
       kv_pages_used: batcher.store.pages.used,
       kv_pages_total: batcher.store.pages.size,
-      bytes: { ...allocator.bytes, staging: model.recorder.staging_bytes },
+      bytes: { ...allocator.bytes },
     };
   }
 
@@ -335,6 +325,11 @@ export class Engine {
     this.#opening = null;
     return null;
   }
+}
+
+/** Arrays of a step grow with the steps: the most that one could take is seldom taken. */
+function loadSizes({ demand, ...sizes }: LoadRequest): EngineSizes {
+  return { ...sizes, ...(demand && { demand: { ...demand, targets: 0 } }) };
 }
 
 function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16"): ModelFacts {

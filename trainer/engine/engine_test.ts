@@ -70,6 +70,39 @@ gpuTest(
   },
 );
 
+gpuTest(
+  "room for what a run will ask for is made at loading, and nothing more by a step or a divergence",
+  async () => {
+    const { client, port1 } = newEngine(), lora = { rank: 8, alpha: 8, targets: ["q_proj" as const] };
+    const bytes = async () => (await client.call("counters", null)).bytes;
+    try {
+      const demand = { lora, other_adapters: 0, targets: 40, divergence: true };
+      await client.call("load", await tinyAgent({ micro_batch_tokens: 64, max_context: 64, demand }));
+      const loaded = await bytes();
+      await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+      const tokens = Uint32Array.from(someTokens(5, 41));
+      const sample: TrainingSample = {
+        ...{ tokens, prefix_group: 0, prefix_length: 0, trajectory: 0, advantages: null, old_logprobs: null },
+        ...{ loss_mask: Uint8Array.from(tokens, (_, i) => Number(i > 0)), weights: null },
+        reference_logprobs: null,
+      };
+      const betas = { beta1: 0.9, beta2: 0.9, eps: 1e-8, weight_decay: 0, max_grad_norm: 1 };
+      await client.call("train_step", {
+        ...{ adapter: "policy", samples: [sample], loss: { type: "sft", normalizer: 40 } },
+        optimizer: { learning_rate: 1e-3, ...betas },
+      });
+      await client.call("divergence", { adapter: "policy", from: null, samples: [sample] });
+      const { adapters, optimizer, ...used } = await bytes();
+      const { optimizer: before, ...room } = loaded;
+      assert.deepEqual(used, room);
+      assert.deepEqual([optimizer! - before!, "adapters" in room], [3 * adapters!, false]);
+    } finally {
+      await client.close();
+      port1.close();
+    }
+  },
+);
+
 testEngine("engine on the device", openEngine);
 
 gpuTest(

@@ -1,6 +1,9 @@
 /** What takes the device's memory, and which keys make it smaller. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { formatBytes } from "../../core/text.ts";
+import type { MemoryPlan } from "./plan_memory.ts";
+import type { DeviceFacts } from "./protocol.ts";
 
 const SEQUENCES =
   "lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens";
@@ -38,6 +41,43 @@ export function outOfMemory(what: string, bytes: Readonly<Record<string, number>
     }`,
     { bytes: { ...bytes } },
   );
+}
+
+/** Tensors that are named, the largest first. */
+const NAMED_TENSORS = 3;
+
+/**
+ * Refuses what a device cannot hold before any of it is loaded.
+ *
+ * @throws {ServiceError} `out_of_memory`, with the tensors that it cannot bind, or with the largest posts where the size
+ * of its memory is known.
+ */
+export function refuseUnfit(
+  what: string,
+  { bytes, unbindable }: Pick<MemoryPlan, "bytes" | "unbindable">,
+  { vram_bytes }: Pick<DeviceFacts, "vram_bytes">,
+): void {
+  const problem = unbindableProblem(unbindable);
+  if (problem !== null) {
+    throw new ServiceError("out_of_memory", `Cannot ${what}: ${problem}`, { unbindable });
+  }
+  const total = Object.values(bytes).reduce((sum, size) => sum + size, 0);
+  if (vram_bytes !== null && total > vram_bytes) throw outOfMemory(what, bytes);
+}
+
+/** The tensors above what a device binds, with what makes each smaller; null where there are none. */
+export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string | null {
+  if (unbindable.length === 0) return null;
+  const by_name = new Map(unbindable.map((tensor) => [tensor.name, tensor]));
+  const largest = [...by_name.values()].sort((a, b) => b.size_bytes - a.size_bytes);
+  const listed = largest.slice(0, NAMED_TENSORS).map(({ name, size_bytes }) =>
+    `${name} takes ${formatBytes(size_bytes)}`
+  );
+  if (largest.length > NAMED_TENSORS) listed.push(`${largest.length - NAMED_TENSORS} others more than that`);
+  const components = [...new Set(largest.map(({ component }) => component))];
+  const advice = components.map((name) => `. For ${name}: ${ADVICE[name]}`).join("");
+  const limit = formatBytes(largest[0]!.limit_bytes);
+  return `the device binds at most ${limit} in one piece, and ${listed.join(", ")}${advice}`;
 }
 
 /** An allocation that the device refused, with the keys that make it smaller; any other error as it is. */

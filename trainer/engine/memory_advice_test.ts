@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { outOfMemory, withAdvice } from "./memory_advice.ts";
+import { outOfMemory, refuseUnfit, withAdvice } from "./memory_advice.ts";
 
 Deno.test("a device without memory names its largest posts, and for each the keys that make it smaller", () => {
   const { code, message } = outOfMemory("go on", {
@@ -40,4 +40,45 @@ Deno.test("a refused allocation names the keys of its component, once", () => {
   for (const other of [refused("unknown"), new ServiceError("conflict", "Cannot"), new Error("x")]) {
     assert.equal(withAdvice(other), other);
   }
+});
+
+Deno.test("what a device cannot hold is refused by the names of its tensors, the largest first", () => {
+  const tensor = (name: string, component: string, size_bytes: number) => ({
+    name,
+    component,
+    size_bytes,
+    limit_bytes: 100,
+  });
+  const refusal = (
+    unbindable: Parameters<typeof refuseUnfit>[1]["unbindable"],
+    vram_bytes: number | null,
+  ) => {
+    try {
+      refuseUnfit("load x.gguf", { bytes: { weights: 2 ** 31, kv: 2 ** 30 }, unbindable }, { vram_bytes });
+    } catch (error) {
+      assert.ok(error instanceof ServiceError);
+      assert.equal(error.code, "out_of_memory");
+      return error.message;
+    }
+    return null;
+  };
+  assert.equal(refusal([], null), null);
+  assert.equal(refusal([], 3 * 2 ** 30), null);
+  assert.match(refusal([], 3 * 2 ** 30 - 1)!, /^Cannot load x\.gguf: .* \(weights 2\.00 GiB, kv 1\.00 GiB\)/);
+  assert.equal(
+    refusal([
+      tensor("output.weight", "weights", 300),
+      tensor("kv", "kv", 400),
+      tensor("kv", "kv", 400),
+    ], null),
+    "Cannot load x.gguf: the device binds at most 100 B in one piece, and kv takes 400 B, output.weight takes " +
+      "300 B. For kv: lower training.ctx, and with rollouts agent.concurrent_rollouts or " +
+      'agent.max_trajectory_tokens, or set model.kv = "f16". For weights: take a smaller model, or a file with ' +
+      "smaller weights such as Q4_K",
+  );
+  const many = ["a", "b", "c", "d", "e"].map((name, i) => tensor(name, "weights", 105 - i));
+  assert.match(
+    refusal(many, null)!,
+    /a takes 105 B, b takes 104 B, c takes 103 B, 2 others more than that\. For weights/,
+  );
 });

@@ -39,6 +39,23 @@ export interface LoadRequest {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time in the loss. */
   loss_chunk_rows: number;
+  /**
+   * Room for training is made at loading; left out: as it is needed. Adapters are opened later, and the arrays of a step's
+   * targets grow with the steps: seldom does one reach the most that it could.
+   */
+  demand?: EngineDemand;
+}
+
+/** What a run asks of the engine at most. */
+export interface EngineDemand {
+  /** Of every adapter. */
+  lora: LoraShape;
+  /** Adapters that are open at a time beside the one that learns; they are opened later. */
+  other_adapters: number;
+  /** Trained tokens of a step, or scored ones of a request. */
+  targets: number;
+  /** Whether divergences will be asked for. */
+  divergence: boolean;
 }
 
 /** What an engine tells of the model that it has loaded. */
@@ -56,6 +73,7 @@ export interface ModelFacts {
   device: DeviceFacts;
 }
 
+/** The shape of an adapter: ranks of its pairs, the factor alpha / rank, and the projections that have one. */
 export interface LoraShape {
   rank: number;
   alpha: number;
@@ -206,7 +224,7 @@ export interface EngineCounters {
   decode_rows: number;
   kv_pages_used: number;
   kv_pages_total: number;
-  /** Bytes on the device by component: weights, adapters, optimizer, kv, activations, loss, staging. */
+  /** Bytes on the device by component: weights, adapters, optimizer, kv, sampler, activations, loss, recorder, staging. */
   bytes: Record<string, number>;
 }
 

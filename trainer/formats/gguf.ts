@@ -173,11 +173,21 @@ export class GgufFile {
  *
  * @throws {ServiceError} `path_not_found`, or `format_invalid` that names the file and the byte or tensor at fault.
  */
-export async function openGguf(path: string): Promise<GgufFile> {
+export function openGguf(path: string): Promise<GgufFile> {
+  return open(path, { needs_data: true });
+}
+
+/** As {@link openGguf}, of a file that may end anywhere behind its header: its tensors must not be read. */
+export function openGgufHeader(path: string): Promise<GgufFile> {
+  return open(path, { needs_data: false });
+}
+
+async function open(path: string, { needs_data }: { needs_data: boolean }): Promise<GgufFile> {
   const file = await openRegularFile(path);
   try {
     const { size: size_bytes } = await file.stat();
-    return new GgufFile(path, file, readGgufHeader(new HeaderReader(path, size_bytes, file)));
+    const reader = new HeaderReader(path, size_bytes, file);
+    return new GgufFile(path, file, readGgufHeader(reader, needs_data ? size_bytes : Infinity));
   } catch (error) {
     file.close();
     throw error;

@@ -39,12 +39,18 @@ export interface GgufHeader {
   tensors: Map<string, GgufTensor>;
 }
 
-/** Reads the header from the start of a file. @throws {ServiceError} `format_invalid`. */
-export function readGgufHeader(reader: HeaderReader): GgufHeader {
+/**
+ * Reads the header from the start of a file.
+ *
+ * @param data_bytes Bytes of the file in which the tensors must lie; `Infinity` where they may be missing.
+ * @throws {ServiceError} `format_invalid`.
+ */
+export function readGgufHeader(reader: HeaderReader, data_bytes = reader.size_bytes): GgufHeader {
   const { version, tensors, entries } = readPreamble(reader);
   const metadata = readMetadata(reader, entries);
-  const listed = readTensorList(reader, tensors);
-  return { version, metadata, tensors: placeTensors(reader, listed, readAlignment(reader, metadata)) };
+  const listed = readTensorList(reader, tensors, data_bytes);
+  const alignment = readAlignment(reader, metadata);
+  return { version, metadata, tensors: placeTensors(reader, listed, { alignment, data_bytes }) };
 }
 
 function readPreamble(reader: HeaderReader) {
@@ -95,18 +101,18 @@ interface ListedTensor {
   bytes: number;
 }
 
-function readTensorList(reader: HeaderReader, count: number): ListedTensor[] {
+function readTensorList(reader: HeaderReader, count: number, data_bytes: number): ListedTensor[] {
   const names = new Set<string>();
   return Array.from({ length: count }, (_, i) => {
     const begin = reader.position;
     const name = reader.text(`the name of tensor ${i}`, MAX_TENSOR_NAME_BYTES);
     if (names.has(name)) reader.fail(`the tensor ${name} stands there twice`, begin);
     names.add(name);
-    return readTensorEntry(reader, name);
+    return readTensorEntry(reader, name, data_bytes);
   });
 }
 
-function readTensorEntry(reader: HeaderReader, name: string): ListedTensor {
+function readTensorEntry(reader: HeaderReader, name: string, data_bytes: number): ListedTensor {
   const begin = reader.position;
   const dimensions = reader.u32();
   if (dimensions < 1 || dimensions > MAX_DIMENSIONS) {
@@ -125,12 +131,12 @@ function readTensorEntry(reader: HeaderReader, name: string): ListedTensor {
     reader.fail(`the rows of the tensor ${name} have ${row} values, which are not whole ${blocks}`, begin);
   }
   const bytes = tensorBytes(type, shape);
-  if (!Number.isSafeInteger(bytes) || bytes > reader.size_bytes) {
+  if (!Number.isSafeInteger(bytes) || bytes > data_bytes) {
     reader.fail(`the tensor ${name} of shape [${shape}] is larger than the file`, begin);
   }
   const offset_at = reader.position;
   const offset = reader.u64(`the offset of the tensor ${name}`);
-  if (offset > reader.size_bytes) {
+  if (offset > data_bytes) {
     reader.fail(`the tensor ${name} begins behind the end of the file`, offset_at);
   }
   return { name, type, shape, offset, bytes };
@@ -140,7 +146,7 @@ function readTensorEntry(reader: HeaderReader, name: string): ListedTensor {
 function placeTensors(
   reader: HeaderReader,
   listed: ListedTensor[],
-  alignment: number,
+  { alignment, data_bytes }: { alignment: number; data_bytes: number },
 ): Map<string, GgufTensor> {
   const data = Math.ceil(reader.position / alignment) * alignment;
   let end = data, before = "";
@@ -155,8 +161,8 @@ function placeTensors(
     if (begin < end) fail(`overlaps the tensor ${before}`);
     end = begin + bytes;
     before = name;
-    if (end > reader.size_bytes) {
-      fail(`ends at byte ${end}, but the file has ${reader.size_bytes}: it is truncated`);
+    if (end > data_bytes) {
+      fail(`ends at byte ${end}, but the file has ${data_bytes}: it is truncated`);
     }
   }
   return new Map(listed.map(({ name, type, shape, offset, bytes }) => [

@@ -40,9 +40,17 @@ export async function writeGguf(
   await writeFileAtomic(path, encodeGguf(content), verify);
 }
 
+/** The bytes of a GGUF file up to where the values of its tensors begin. */
+export function encodeGgufHeader(
+  metadata: GgufMetadata,
+  tensors: readonly Omit<GgufTensorSource, "pieces">[],
+): Uint8Array {
+  return concatBytes([...encodeHeader(metadata, tensors, DEFAULT_ALIGNMENT)]);
+}
+
 /** The bytes of a GGUF file without tensors. */
 export function encodeGgufMetadata(metadata: GgufMetadata): Uint8Array {
-  return concatBytes([...encodeHeader(metadata, [], DEFAULT_ALIGNMENT)]);
+  return encodeGgufHeader(metadata, []);
 }
 
 /** The bytes of a GGUF file in pieces. */
@@ -67,7 +75,7 @@ export async function* encodeGguf({ metadata, tensors }: GgufContent): AsyncGene
 
 function* encodeHeader(
   metadata: GgufMetadata,
-  tensors: readonly GgufTensorSource[],
+  tensors: readonly Omit<GgufTensorSource, "pieces">[],
   alignment: number,
 ): Generator<Uint8Array, void> {
   yield new TextEncoder().encode("GGUF");

@@ -51,9 +51,7 @@ export function joinsTrajectories(loss: LossRequest, has_old_logprobs: boolean):
   return loss.type === "preference";
 }
 
-const maxBinding = ({ device: { limits } }: Allocator) =>
-  Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
-
+/** Buffers of the loss, freed with their allocator. */
 export class LossHead {
   readonly #hidden: Tensor;
   readonly #normed: Tensor;
@@ -75,7 +73,7 @@ export class LossHead {
   ) {
     const { rows } = options, { width, vocabulary } = model.shape;
     const create = (...shape: number[]) => allocator.create("loss", shape);
-    this.#chunk = chunkRows(rows, options.chunk_rows, Math.floor(maxBinding(allocator) / (4 * vocabulary)));
+    this.#chunk = chunkRows(rows, options.chunk_rows, Math.floor(allocator.limit_bytes / (4 * vocabulary)));
     this.#hidden = create(rows, width);
     this.#normed = create(rows, width);
     this.#d_normed = create(rows, width);
@@ -126,6 +124,11 @@ export class LossHead {
     }
   }
 
+  /** Makes room for {@link diverge}. */
+  reserveDivergence(): void {
+    this.#otherLogits();
+  }
+
   /** Room for a second policy's logits: made when it is first needed, for as few rows as can be. */
   #otherLogits(): Tensor {
     return this.#other_logits ??= this.allocator.create("loss", [CHUNK_STEP, this.model.shape.vocabulary]);
@@ -162,23 +165,6 @@ export class LossHead {
       accumulate: false,
     });
     scatterAddRows(recorder, { y: d_hidden, index: view(this.#index, [count]), x: d_hidden_states });
-  }
-
-  free(): void {
-    for (
-      const tensor of [
-        this.#hidden,
-        this.#normed,
-        this.#d_normed,
-        this.#d_hidden,
-        this.#rstd,
-        this.#logits,
-        this.#partials,
-        this.#index,
-        this.#ranges,
-      ]
-    ) this.allocator.free(tensor);
-    if (this.#other_logits) this.allocator.free(this.#other_logits);
   }
 
   /** The targets' rows, normalised `[R, C]`. */

@@ -2,6 +2,7 @@
 
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
+import { roundUp } from "../../kernels/shape.ts";
 import type { TrainingSample } from "../engine/protocol.ts";
 import type { MicroBatch } from "./packing.ts";
 
@@ -27,28 +28,20 @@ export type StepViews = Record<FloatName, Tensor> & {
   results: Tensor;
 };
 
+/** Steps take room for a multiple of so many targets, so that it seldom has to grow. */
+const CAPACITY_STEP = 1024;
+
 /** Buffers that grow with the largest step so far. */
 export class StepArrays {
-  #capacity = 0;
-  #tensors:
-    | { floats: Record<FloatName, Tensor>; targets: Tensor; logsumexp: Tensor; results: Tensor }
-    | null = null;
+  #scope: Allocator | null = null;
+  #tensors: StepViews | null = null;
 
   constructor(readonly allocator: Allocator, readonly recorder: Recorder) {}
 
   /** Uploads what the targets of the micro-batches, in order, need, and returns the views. */
   prepare(batches: readonly MicroBatch[], samples: readonly TrainingSample[]): StepViews {
     const targets = batches.flatMap((batch) => batch.targets);
-    const count = Math.max(1, targets.length);
-    this.#reserve(count);
-    const { floats, targets: ids, logsumexp, results } = this.#tensors!;
-    const views = Object.fromEntries(NAMES.map((name) => [name, view(floats[name], [count])]));
-    const out = {
-      ...views,
-      targets: view(ids, [count]),
-      logsumexp: view(logsumexp, [count, 2]),
-      results: view(results, [4, count]),
-    } as StepViews;
+    const out = this.reserve(targets.length);
     const column = (from: (sample: TrainingSample) => Float32Array | null, fallback: number) =>
       Float32Array.from(targets, ({ sample, position }) => from(samples[sample]!)?.[position] ?? fallback);
     this.allocator.write(
@@ -62,28 +55,32 @@ export class StepArrays {
     return out;
   }
 
-  #reserve(count: number): void {
-    if (count <= this.#capacity) return;
-    const capacity = Math.max(1024, 2 * this.#capacity, count);
-    this.free();
-    this.#capacity = capacity;
-    const create = (...shape: number[]) => this.allocator.create("loss", shape);
-    const floats = Object.fromEntries(NAMES.map((name) => [name, create(capacity)])) as Record<
-      FloatName,
-      Tensor
-    >;
-    const targets = this.allocator.create("loss", [capacity], "u32");
-    this.#tensors = { floats, targets, logsumexp: create(capacity, 2), results: create(4, capacity) };
-  }
-
-  free(): void {
-    if (!this.#tensors) return;
-    const { floats, ...rest } = this.#tensors;
-    for (const tensor of [...Object.values(floats), ...Object.values(rest)]) {
-      this.allocator.free(tensor);
+  /** Makes room for steps of up to so many targets, and returns the views of a step of as many. */
+  reserve(targets: number): StepViews {
+    const count = Math.max(1, targets);
+    if (!this.#tensors || this.#tensors.logprob.shape[0]! < count) {
+      this.#scope?.destroy();
+      this.#tensors = null;
+      this.recorder.forgetAll();
+      this.#scope = this.allocator.scope();
+      this.#tensors = createArrays(this.#scope, roundUp(count, CAPACITY_STEP));
     }
-    this.recorder.forgetAll();
-    this.#tensors = null;
-    this.#capacity = 0;
+    const { logsumexp, results, ...arrays } = this.#tensors;
+    const views = Object.entries(arrays).map(([name, tensor]) => [name, view(tensor, [count])]);
+    return {
+      ...Object.fromEntries(views),
+      logsumexp: view(logsumexp, [count, 2]),
+      results: view(results, [4, count]),
+    };
   }
+}
+
+function createArrays(allocator: Allocator, capacity: number): StepViews {
+  const create = (...shape: number[]) => allocator.create("loss", shape);
+  const floats = Object.fromEntries(NAMES.map((name) => [name, create(capacity)])) as Record<
+    FloatName,
+    Tensor
+  >;
+  const targets = allocator.create("loss", [capacity], "u32");
+  return { ...floats, targets, logsumexp: create(capacity, 2), results: create(4, capacity) };
 }

@@ -8,7 +8,7 @@ import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
 import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
-import { sumOfSquares, sumPartials } from "../../kernels/sum/sum.ts";
+import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type {
   LossRequest,
@@ -35,6 +35,16 @@ export interface TrainerOptions {
   kv?: "f32" | "f16";
 }
 
+/** What the largest call needs. */
+export interface TrainerDemand {
+  /** Of the adapters. */
+  padded_rank: number;
+  /** Trained tokens of a step, or scored ones of a call. */
+  targets: number;
+  /** Whether divergences are asked for. */
+  divergence: boolean;
+}
+
 /** Buffers of a pass, made at first use and again when an adapter has a larger rank. */
 interface Arena {
   padded_rank: number;
@@ -52,23 +62,34 @@ export class Trainer {
   readonly #arrays: StepArrays;
   readonly #norm_sq: Tensor;
   readonly #stats: Tensor;
-  #norm_partials: Tensor | null = null;
+  readonly #norm_partials: Tensor;
+  readonly allocator: Allocator;
   #arena: Arena | null = null;
+  #arena_scope: Allocator | null = null;
 
-  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: TrainerOptions) {
+  constructor(outer: Allocator, readonly model: Model, readonly options: TrainerOptions) {
+    const allocator = this.allocator = outer.scope();
     this.#alignment = attentionRowAlignment(model.recorder.gpu);
     // A prompt and its member each end on a multiple of the alignment: a sequence of full length fits all the same.
     this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment) + 2 * this.#alignment;
     this.#arrays = new StepArrays(allocator, model.recorder);
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");
+    this.#norm_partials = allocator.create("optimizer", [MAX_PARTIALS]);
+  }
+
+  /** Makes all the room that calls of this size take, so that none of them allocates. */
+  reserve({ padded_rank, targets, divergence }: TrainerDemand): void {
+    const { head } = this.#prepare(padded_rank);
+    if (divergence) head.reserveDivergence();
+    this.model.recorder.reserveReadback(this.#stepReads(this.#arrays.reserve(targets)));
   }
 
   /** Log-probabilities of the trained tokens, in the order of each sample's mask. */
   async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
     const batches = this.#pack(samples, false);
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
-    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
       const hidden_states = this.#forward(arena, adapter, batch);
@@ -91,7 +112,7 @@ export class Trainer {
   ): Promise<Float32Array[]> {
     const batches = this.#pack(samples, false);
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
-    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(p ?? q);
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(p ?? q);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
       arena.head.hold({ batch, hidden_states: this.#forward(arena, p, batch), arrays, first_target });
@@ -120,7 +141,7 @@ export class Trainer {
       throw new ServiceError("config_invalid", "Cannot take a step without a token to train");
     }
     const { recorder } = this.model;
-    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepare(adapter);
+    const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
     fill(recorder, adapter.training.gradient, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
@@ -129,13 +150,7 @@ export class Trainer {
       if (i < batches.length - 1) recorder.submit();
     }
     this.#optimize(adapter, optimizer);
-    const read = await recorder.submitAndRead([
-      this.#stats,
-      this.#norm_sq,
-      arrays.results,
-      arrays.logprob,
-      arrays.entropy,
-    ]);
+    const read = await recorder.submitAndRead(this.#stepReads(arrays));
     return this.#result(adapter, { batches, samples, read });
   }
 
@@ -146,11 +161,13 @@ export class Trainer {
   }
 
   free(): void {
-    this.#freeArena();
-    this.#arrays.free();
-    for (const tensor of [this.#norm_sq, this.#stats, this.#norm_partials]) {
-      if (tensor) this.allocator.free(tensor);
-    }
+    this.allocator.destroy();
+    this.model.recorder.forgetAll();
+  }
+
+  /** What is read back after a step, in the order in which {@link #result} takes it. */
+  #stepReads({ results, logprob, entropy }: StepViews): Tensor[] {
+    return [this.#stats, this.#norm_sq, results, logprob, entropy];
   }
 
   #pack(samples: readonly TrainingSample[], joins_fragments: boolean): MicroBatch[] {
@@ -222,11 +239,6 @@ export class Trainer {
 
   #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
     const { recorder } = this.model, { gradient, m, v } = adapter.training;
-    const needed = sumPartials(adapter.layout.elements);
-    if (!this.#norm_partials || this.#norm_partials.shape[0]! < needed) {
-      if (this.#norm_partials) this.allocator.free(this.#norm_partials);
-      this.#norm_partials = this.allocator.create("optimizer", [needed]);
-    }
     sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });
     const { learning_rate: lr, ...options } = request;
     const tensors = { p: adapter.params, g: gradient, m, v, norm_sq: this.#norm_sq, stats: this.#stats };
@@ -275,11 +287,17 @@ export class Trainer {
     };
   }
 
-  #prepare(adapter: DeviceAdapter | null): Arena {
-    const padded_rank = adapter?.layout.padded_rank ?? 4;
+  #prepareFor(adapter: DeviceAdapter | null): Arena {
+    return this.#prepare(adapter?.layout.padded_rank ?? 4);
+  }
+
+  #prepare(padded_rank: number): Arena {
     if (this.#arena && this.#arena.padded_rank >= padded_rank) return this.#arena;
-    this.#freeArena();
-    const { allocator, model } = this, rows = this.#capacity;
+    this.#arena_scope?.destroy();
+    this.model.recorder.forgetAll();
+    this.#arena = null;
+    const { model } = this, rows = this.#capacity;
+    const allocator = this.#arena_scope = this.allocator.scope();
     const component = "activations", variant = loraGradientVariant(model.recorder);
     return this.#arena = {
       padded_rank,
@@ -290,17 +308,6 @@ export class Trainer {
       positions: allocator.create(component, [rows], "u32"),
       packed_rows: allocator.create(component, [rows, 4], "u32"),
     };
-  }
-
-  #freeArena(): void {
-    if (!this.#arena) return;
-    const { activations, gradients, head, ids, positions, packed_rows } = this.#arena;
-    activations.free();
-    gradients.free();
-    head.free();
-    for (const tensor of [ids, positions, packed_rows]) this.allocator.free(tensor);
-    this.model.recorder.forgetAll();
-    this.#arena = null;
   }
 }
 

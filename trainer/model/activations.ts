@@ -32,12 +32,11 @@ export interface LayerActivations {
   lora_a: Tensor[];
 }
 
-/** Buffers for up to `rows` rows. `saved`: every layer keeps its own, for a backward pass. */
+/** Buffers for up to `rows` rows, freed with their allocator. `saved`: every layer keeps its own, for a backward pass. */
 export class Activations {
   readonly layers: LayerActivations[];
   /** The residual stream before each layer, and behind the last; two in turn where nothing is saved. */
   readonly hidden_states: Tensor[];
-  readonly #owned: Tensor[] = [];
 
   constructor(
     readonly allocator: Allocator,
@@ -63,19 +62,8 @@ export class Activations {
     return this.hidden_states[this.options.saved ? index : index % 2]!;
   }
 
-  free(): void {
-    for (const tensor of this.#owned) this.allocator.free(tensor);
-  }
-
-  /** Every tensor, for whoever must forget its bind groups. */
-  tensors(): readonly Tensor[] {
-    return this.#owned;
-  }
-
   #create(...shape: number[]): Tensor {
-    const tensor = this.allocator.create(this.options.component, shape);
-    this.#owned.push(tensor);
-    return tensor;
+    return this.allocator.create(this.options.component, shape);
   }
 
   #createLayer(qk_norm: boolean): LayerActivations {

@@ -75,8 +75,11 @@ export class DeviceAdapter {
   /** Optimiser steps so far. */
   step = 0;
 
-  constructor(readonly allocator: Allocator, readonly layout: AdapterLayout) {
-    this.params = allocator.create("adapters", [layout.elements]);
+  readonly allocator: Allocator;
+
+  constructor(allocator: Allocator, readonly layout: AdapterLayout) {
+    this.allocator = allocator.scope();
+    this.params = this.allocator.create("adapters", [layout.elements]);
   }
 
   /** alpha / rank */
@@ -93,13 +96,17 @@ export class DeviceAdapter {
     };
   }
 
+  /** Both moments, as a checkpoint reads them back. */
+  get moments(): [m: Tensor, v: Tensor] {
+    return [this.training.m, this.training.v];
+  }
+
   get isTrained(): boolean {
     return this.#training !== null;
   }
 
-  /** The tensors that this adapter holds, to be freed. */
-  tensors(): Tensor[] {
-    return [this.params, ...(this.#training ? Object.values(this.#training) : [])];
+  free(): void {
+    this.allocator.destroy();
   }
 
   write(values: Float32Array): void {

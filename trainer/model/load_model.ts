@@ -3,14 +3,14 @@
 import { ServiceError } from "../../core/errors.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
-import { ropeTable } from "../../kernels/rope/rope.ts";
+import { ropeTable, ropeTableShape } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { type GgufFile, openGguf } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
 import { readTrainableShape } from "./architectures/registry.ts";
-import type { ModelShape, Rotation } from "./model_shape.ts";
+import type { ModelShape } from "./model_shape.ts";
 import type { Model, RotationTable } from "./transformer.ts";
-import { loadWeights } from "./weights.ts";
+import { type CreatedWeights, createWeights, fillWeights } from "./weights.ts";
 
 export interface LoadedModel {
   allocator: Allocator;
@@ -22,65 +22,97 @@ export interface LoadedModel {
   tensor_types: string[];
 }
 
+export interface LoadOptions {
+  compute: "auto" | "f32" | "f16";
+  /** Positions for which rotations are prepared. */
+  max_context: number;
+}
+
 /**
  * Loads a GGUF file's weights.
  *
- * @param options max_context: positions for which rotations are prepared.
  * @throws {ServiceError} What is wrong with the file, or `out_of_memory`.
  */
-export async function loadModel(
-  gpu: Gpu,
-  path: string,
-  options: { compute: "auto" | "f32" | "f16"; max_context: number },
-): Promise<LoadedModel> {
+export async function loadModel(gpu: Gpu, path: string, options: LoadOptions): Promise<LoadedModel> {
   using file = await openGguf(path);
-  const shape = readTrainableShape(file);
+  return await loadModelFile(gpu, file, options);
+}
+
+/** As {@link loadModel}, of an open file. */
+export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
+  const { path } = file;
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");
-  const uploaded = await upload(allocator, file, { shape, positions: options.max_context }).catch((error) =>
-    error
-  );
+  const created = await createAndFill(gpu, allocator, { file, options }).catch((error) => error);
   const failed = await gpu.device.popErrorScope();
-  if (failed || uploaded instanceof Error) allocator.destroy();
+  if (failed || created instanceof Error) allocator.destroy();
   if (failed) {
     const reason = `the device has no more memory for its weights (${failed.message})`;
     throw new ServiceError("out_of_memory", `Cannot load ${path}: ${reason}`, { path, component: "weights" });
   }
-  if (uploaded instanceof Error) throw uploaded;
+  if (created instanceof Error) throw created;
   const tensors = [...file.tensors.values()];
   return {
     allocator,
-    model: { recorder: new Recorder(gpu), shape, ...uploaded, compute: chooseCompute(gpu, options.compute) },
+    model: created,
     name: modelName(file.metadata, path),
     parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
     tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
   };
 }
 
-async function upload(
+async function createAndFill(
+  gpu: Gpu,
+  allocator: Allocator,
+  { file, options }: { file: GgufFile; options: LoadOptions },
+): Promise<Model> {
+  const { model, created } = createModel(gpu, allocator, { file, options });
+  await fillWeights(allocator, file, created);
+  await fillRotations(allocator, file, model);
+  return model;
+}
+
+/** Everything that a model has on its device, without values. Of the file nothing but its header is used. */
+export function createModel(
+  gpu: Gpu,
+  allocator: Allocator,
+  { file, options }: { file: GgufFile; options: LoadOptions },
+): { model: Model; created: CreatedWeights } {
+  const shape = readTrainableShape(file), positions = options.max_context;
+  const created = createWeights(allocator, file, shape);
+  const rotations = createRotations(allocator, shape, positions);
+  const recorder = new Recorder(gpu, allocator), compute = chooseCompute(gpu, options.compute);
+  return { model: { recorder, shape, weights: created.weights, rotations, positions, compute }, created };
+}
+
+/** A table for each layer; layers that turn alike share one. */
+function createRotations(allocator: Allocator, shape: ModelShape, positions: number): Model["rotations"] {
+  const tables = new Map<string, RotationTable>();
+  const create = () => allocator.create("weights", ropeTableShape(shape.head_width, positions));
+  return shape.layers.map(({ rotation }) => {
+    if (!rotation) return null;
+    const key = JSON.stringify(rotation);
+    const table = tables.get(key) ?? { cosines: create(), sines: create(), pairing: rotation.pairing };
+    tables.set(key, table);
+    return table;
+  });
+}
+
+async function fillRotations(
   allocator: Allocator,
   file: GgufFile,
-  { shape, positions }: { shape: ModelShape; positions: number },
-): Promise<Pick<Model, "weights" | "rotations" | "positions">> {
-  const weights = await loadWeights(allocator, file, shape);
-  const tables = new Map<string, RotationTable>();
-  const tableOf = async (rotation: Rotation): Promise<RotationTable> => {
-    const { base, pairing, factors } = rotation;
-    const divisors = factors === null ? null : await file.readFloats(factors);
-    const table = ropeTable(shape.head_width, { base, factors: divisors }, positions);
-    return {
-      cosines: allocator.upload("weights", table.shape, table.cosines),
-      sines: allocator.upload("weights", table.shape, table.sines),
-      pairing,
-    };
-  };
-  const rotations: (RotationTable | null)[] = [];
-  for (const { rotation } of shape.layers) {
-    const key = JSON.stringify(rotation);
-    if (rotation && !tables.has(key)) tables.set(key, await tableOf(rotation));
-    rotations.push(tables.get(key) ?? null);
+  { shape, rotations, positions }: Model,
+): Promise<void> {
+  const filled = new Set<RotationTable | null>();
+  for (const [i, { rotation }] of shape.layers.entries()) {
+    const table = rotations[i]!;
+    if (!rotation || !table || filled.has(table)) continue;
+    filled.add(table);
+    const factors = rotation.factors === null ? null : await file.readFloats(rotation.factors);
+    const { cosines, sines } = ropeTable(shape.head_width, { base: rotation.base, factors }, positions);
+    allocator.write(table.cosines, cosines);
+    allocator.write(table.sines, sines);
   }
-  return { weights, rotations, positions };
 }
 
 /** `auto`: f32 on a software adapter, else f16 where the device has it. */

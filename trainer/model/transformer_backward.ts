@@ -28,14 +28,14 @@ export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "
   gradients: Gradients;
 }
 
-/** Buffers of the backward pass for up to `rows` rows, shared by all layers. */
+/** Buffers of the backward pass for up to `rows` rows, shared by all layers and freed with their allocator. */
 export class Gradients {
   readonly tensors: Record<GradientName, Tensor>;
   /** Partial sums of the gradients of skinny matrices. */
   readonly partials: Tensor;
 
   constructor(
-    readonly allocator: Allocator,
+    allocator: Allocator,
     shape: ModelShape,
     readonly options: { rows: number; padded_rank: number; variant: LoraGradientVariant },
   ) {
@@ -61,10 +61,6 @@ export class Gradients {
       Object.entries(widths).map(([name, size]) => [name, allocator.create("activations", [rows, size])]),
     ) as Record<GradientName, Tensor>;
     this.partials = allocator.create("activations", [Math.max(4, largestPartials(shape, options))]);
-  }
-
-  free(): void {
-    for (const tensor of [...Object.values(this.tensors), this.partials]) this.allocator.free(tensor);
   }
 }
 

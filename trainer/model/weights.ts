@@ -25,60 +25,71 @@ export interface ModelWeights {
   output: Weight;
 }
 
+/** Weights without values yet, and each tensor by its name in the file. */
+export interface CreatedWeights {
+  weights: ModelWeights;
+  by_name: ReadonlyMap<string, Weight | Tensor>;
+}
+
 const PIECE_BYTES = 16 << 20;
 
-/** Uploads every tensor that the shape names, at most `piece_bytes` (a multiple of 4) or a block at a time. */
-export async function loadWeights(
-  allocator: Allocator,
-  file: GgufFile,
-  shape: ModelShape,
-  piece_bytes = PIECE_BYTES,
-): Promise<ModelWeights> {
-  const matrix = (name: string) => loadWeight(allocator, file, name, piece_bytes);
-  const vector = async (name: string) => {
-    const values = await file.readFloats(name);
-    return allocator.upload("weights", [values.length], values);
+/** Room for every tensor that the shape names. Of the file nothing but its header is used. */
+export function createWeights(allocator: Allocator, file: GgufFile, shape: ModelShape): CreatedWeights {
+  const by_name = new Map<string, Weight | Tensor>();
+  const matrix = (name: string): Weight => {
+    const type = weightTypeName(file.tensorType(name));
+    const size = file.tensor(name).shape as readonly [number, number];
+    const weight = createWeight(allocator, "weights", { type, shape: size, name });
+    by_name.set(name, weight);
+    return weight;
   };
-  const embedding = await matrix("token_embd.weight");
+  const vector = (name: string): Tensor => {
+    const tensor = allocator.create("weights", file.tensor(name).shape, "f32", name);
+    by_name.set(name, tensor);
+    return tensor;
+  };
+  const embedding = matrix("token_embd.weight");
   const layers: LayerWeights[] = [];
   for (const [i, { qk_norm, biases }] of shape.layers.entries()) {
     const linears: Partial<Record<LoraTarget, Weight>> = {};
-    for (const target of LORA_TARGETS) {
-      linears[target] = await matrix(`blk.${i}.${GGUF_NAMES[target]}.weight`);
-    }
+    for (const target of LORA_TARGETS) linears[target] = matrix(`blk.${i}.${GGUF_NAMES[target]}.weight`);
     const added: LayerWeights["biases"] = {};
-    for (const target of biases) added[target] = await vector(`blk.${i}.${GGUF_NAMES[target]}.bias`);
+    for (const target of biases) added[target] = vector(`blk.${i}.${GGUF_NAMES[target]}.bias`);
     layers.push({
-      attn_norm: await vector(`blk.${i}.attn_norm.weight`),
-      q_norm: qk_norm ? await vector(`blk.${i}.attn_q_norm.weight`) : null,
-      k_norm: qk_norm ? await vector(`blk.${i}.attn_k_norm.weight`) : null,
-      ffn_norm: await vector(`blk.${i}.ffn_norm.weight`),
+      attn_norm: vector(`blk.${i}.attn_norm.weight`),
+      q_norm: qk_norm ? vector(`blk.${i}.attn_q_norm.weight`) : null,
+      k_norm: qk_norm ? vector(`blk.${i}.attn_k_norm.weight`) : null,
+      ffn_norm: vector(`blk.${i}.ffn_norm.weight`),
       biases: added,
       linears: linears as Record<LoraTarget, Weight>,
     });
   }
-  return {
+  const weights = {
     embedding,
     layers,
-    output_norm: await vector("output_norm.weight"),
-    output: shape.tied ? embedding : await matrix("output.weight"),
+    output_norm: vector("output_norm.weight"),
+    output: shape.tied ? embedding : matrix("output.weight"),
   };
+  return { weights, by_name };
 }
 
-/** A matrix in the type that it has in the file. */
-async function loadWeight(
+/** Fills created weights from the file, at most `piece_bytes` (a multiple of 4) or a block at a time. */
+export async function fillWeights(
   allocator: Allocator,
   file: GgufFile,
-  name: string,
-  piece_bytes: number,
-): Promise<Weight> {
-  const type = file.tensorType(name), { block_bytes } = ggmlType(type);
-  const shape = file.tensor(name).shape as readonly [number, number];
-  const weight = createWeight(allocator, "weights", { type: weightTypeName(type), shape });
-  let block = 0;
-  for await (const piece of file.readTensorPieces(name, piece_bytes)) {
-    writeWeight(allocator, weight, piece, block);
-    block += piece.length / block_bytes;
+  { by_name }: CreatedWeights,
+  piece_bytes = PIECE_BYTES,
+): Promise<void> {
+  for (const [name, made] of by_name) {
+    if ("buffer" in made) {
+      allocator.write(made, await file.readFloats(name));
+      continue;
+    }
+    const { block_bytes } = ggmlType(file.tensorType(name));
+    let block = 0;
+    for await (const piece of file.readTensorPieces(name, piece_bytes)) {
+      writeWeight(allocator, made, piece, block);
+      block += piece.length / block_bytes;
+    }
   }
-  return weight;
 }

@@ -12,7 +12,7 @@ import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { decodeTensor, encodeTensor } from "../formats/quantize.ts";
 import { tensorShapes } from "./model_shape.ts";
 import { testShape } from "./model_testing.ts";
-import { loadWeights } from "./weights.ts";
+import { createWeights, fillWeights } from "./weights.ts";
 
 const SHAPE = testShape(1, {
   ...{ width: 256, heads: 8, kv_heads: 1, head_width: 32, feed_forward: 32, vocabulary: 32, tied: true },
@@ -44,7 +44,9 @@ gpuTest(
       });
       await writeGguf(path, { metadata: new Map(), tensors });
       using file = await openGguf(path);
-      const weights = await loadWeights(allocator, file, SHAPE, 1000), [layer] = weights.layers;
+      const created = createWeights(allocator, file, SHAPE);
+      await fillWeights(allocator, file, created, 1000);
+      const { weights } = created, [layer] = weights.layers;
       const read = async (tensor: Tensor) => (await recorder.submitAndRead([tensor]))[0]!;
       const expect = async (name: string, weight: Weight) => {
         const type = TYPES[name] ?? "F32";

@@ -90,12 +90,6 @@ export class DecodeState {
     return this.#views(rows, { has_mask, has_cutoff: samplings.some((s) => s.top_k > 0 || s.top_p < 1) });
   }
 
-  free(): void {
-    for (const tensor of [...Object.values(this.#arrays), this.#rng_key, this.#stop_tokens, this.#mask]) {
-      this.allocator.free(tensor);
-    }
-  }
-
   /** Writes a list of equally long rows. */
   #block(
     tensor: Tensor,

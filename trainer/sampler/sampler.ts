@@ -66,9 +66,11 @@ export class Sampler {
   readonly #logits: Tensor;
   readonly #partials: Tensor;
   readonly #capacity: number;
+  readonly allocator: Allocator;
   #activations: Activations | null = null;
 
-  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: SamplerOptions) {
+  constructor(outer: Allocator, readonly model: Model, readonly options: SamplerOptions) {
+    const allocator = this.allocator = outer.scope();
     const { shape } = model, { slots, slot_pages, pages, kv, block_steps } = options;
     const batch = roundUp(options.max_sequences, ROW_STEP);
     const rows = this.#capacity = Math.max(batch, options.max_prefill);
@@ -153,25 +155,14 @@ export class Sampler {
     return batch.map((_, row) => drawnRow(bytes!, { row, rows, steps }));
   }
 
+  /** Makes room for adapters of this rank, and for reading a block. */
+  reserve(padded_rank: number): void {
+    this.#reserve(padded_rank);
+    this.model.recorder.reserveReadback([this.#out]);
+  }
+
   free(): void {
-    const owned = [
-      ...this.#k_pages,
-      ...this.#v_pages,
-      ...Object.values(this.#given),
-      this.#page_table,
-      this.#hidden,
-      this.#out,
-      this.#copies,
-      this.#attention_state,
-      this.#last,
-      this.#normed,
-      this.#rstd,
-      this.#logits,
-      this.#partials,
-    ];
-    for (const tensor of owned) this.allocator.free(tensor);
-    this.#state.free();
-    this.#activations?.free();
+    this.allocator.destroy();
     this.model.recorder.forgetAll();
   }
 
@@ -194,11 +185,11 @@ export class Sampler {
   #reserve(padded_rank: number): Activations {
     if (this.#activations && this.#activations.options.padded_rank >= padded_rank) return this.#activations;
     if (this.#activations) {
-      this.#activations.free();
+      this.#activations.allocator.destroy();
       this.model.recorder.forgetAll();
     }
     const options = { rows: this.#capacity, saved: false, padded_rank, component: "sampler" };
-    return this.#activations = new Activations(this.allocator, this.model.shape, options);
+    return this.#activations = new Activations(this.allocator.scope(), this.model.shape, options);
   }
 
   /** Sends changed rows of the page table, and copies pages that a sequence has taken over in part. */

@@ -15,6 +15,18 @@ export const agentGrpo: AlgorithmDefinition = {
   step_size_keys: ["training.lr", "agent.max_update_kl"],
   trainingData: ({ agent }) => ({ key: "agent.scenarios", path: agent!.scenarios }),
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
+  training(config) {
+    const { agent } = config, has_bound = agent!.max_update_kl > 0;
+    const { scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
+    const { max_turns, max_new_tokens_per_turn } = agent!;
+    const drawn = Math.min(max_trajectory_tokens, max_turns * max_new_tokens_per_turn);
+    return {
+      targets: scenarios_per_update * group_size * drawn,
+      divergence: has_bound,
+      // Before each update the bound keeps a copy of the policy.
+      adapters: agentGrpo.adapters(config, "updates").length + Number(has_bound),
+    };
+  },
   adapters({ agent, lora }, used_by) {
     if (used_by === "evaluations") return [];
     const { kl_coefficient, kl_reference } = agent!;
@@ -25,6 +37,10 @@ export const agentGrpo: AlgorithmDefinition = {
     const data = await readScenarioData(written, parts);
     return {
       warnings: [],
+      schedule: ({ agent }) => {
+        const { updates, scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
+        return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };
+      },
       createAlgorithm: (config, { session: { engine, agent }, clock }) => {
         const observe = observer(config, { clock, tokenizer: parts.renderer.tokenizer });
         const shared = { config, agent, engine, adapter: POLICY, clock };

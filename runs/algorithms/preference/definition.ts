@@ -3,10 +3,11 @@
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
+import { mostTargets, scheduleOf } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { hasReference } from "./pair_loss.ts";
-import { type PairData, readPairRows } from "./pair_rows.ts";
-import { OBJECTIVE, Preference, REFERENCE } from "./preference.ts";
+import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
+import { OBJECTIVE, Preference, REFERENCE, stepsOf } from "./preference.ts";
 
 export const preference: AlgorithmDefinition = {
   name: "preference",
@@ -15,6 +16,11 @@ export const preference: AlgorithmDefinition = {
   step_size_keys: ["training.lr"],
   trainingData: (config) => ({ key: "preference.data", path: config.preference!.data }),
   sequences: () => null,
+  training: (config) => ({
+    targets: mostTargets(config),
+    divergence: false,
+    adapters: preference.adapters(config, "updates").length,
+  }),
   adapters({ preference, lora: { init_adapter: path } }) {
     if (path === undefined || !hasReference(preference!)) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
@@ -27,6 +33,7 @@ export const preference: AlgorithmDefinition = {
       : null;
     return {
       warnings: [...dataWarnings(data, "[preference]"), ...dataWarnings(heldout, "[evaluation]")],
+      schedule: (config) => scheduleOf(stepsOf(config, data), data.pairs.map(pairTokens)),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Preference({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

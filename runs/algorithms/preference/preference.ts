@@ -36,6 +36,11 @@ export interface PreferenceOptions {
   clock: Clock;
 }
 
+/** The pairs of every update. */
+export function stepsOf({ run, training }: ResolvedConfig, { pairs }: PairData): number[][] {
+  return planSteps(pairs.map(pairTokens), run.seed, training);
+}
+
 export class Preference implements Algorithm {
   readonly updates: number;
   readonly steps_per_update = 1;
@@ -46,11 +51,11 @@ export class Preference implements Algorithm {
   readonly #plan: number[][];
 
   constructor(options: PreferenceOptions) {
-    const { config: { preference, run, training }, data, heldout } = options;
+    const { config, data, heldout } = options, { preference } = config;
     const { loss, beta, gamma, lambda } = preference!;
     this.#options = options;
     this.#loss = { loss, beta, gamma, lambda };
-    this.#plan = planSteps(data.pairs.map(pairTokens), run.seed, training);
+    this.#plan = stepsOf(config, data);
     this.updates = this.#plan.length;
     this.objective = heldout && OBJECTIVE;
   }

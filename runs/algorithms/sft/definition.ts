@@ -2,8 +2,9 @@
 
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
+import { mostTargets, scheduleOf } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
-import { OBJECTIVE, Sft } from "./sft.ts";
+import { OBJECTIVE, Sft, stepsOf } from "./sft.ts";
 import { readSftRows } from "./sft_rows.ts";
 
 export const sft: AlgorithmDefinition = {
@@ -13,6 +14,7 @@ export const sft: AlgorithmDefinition = {
   step_size_keys: ["training.lr"],
   trainingData: (config) => ({ key: "sft.data", path: config.sft!.data }),
   sequences: () => null,
+  training: (config) => ({ targets: mostTargets(config), divergence: false, adapters: 0 }),
   adapters: () => [],
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;
@@ -26,6 +28,8 @@ export const sft: AlgorithmDefinition = {
         ...truncationWarnings(data, "[sft]"),
         ...truncationWarnings(heldout, "[evaluation]"),
       ],
+      schedule: (config) =>
+        scheduleOf(stepsOf(config, data), data.sequences.map(({ tokens }) => tokens.length)),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Sft({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

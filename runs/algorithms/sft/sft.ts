@@ -32,6 +32,12 @@ export interface SftOptions {
   clock: Clock;
 }
 
+/** The rows of every update. Without packing a row counts as `ctx` tokens, whatever its length. */
+export function stepsOf({ run, sft, training }: ResolvedConfig, { sequences }: SftData): number[][] {
+  const costs = sequences.map(({ tokens }) => sft!.packing ? tokens.length : training.ctx);
+  return planSteps(costs, run.seed, training);
+}
+
 export class Sft implements Algorithm {
   readonly updates: number;
   readonly steps_per_update = 1;
@@ -43,9 +49,7 @@ export class Sft implements Algorithm {
   constructor(options: SftOptions) {
     const { config, data, heldout } = options;
     this.#options = options;
-    const { training, run } = config, { packing } = config.sft!;
-    const costs = data.sequences.map(({ tokens }) => packing ? tokens.length : training.ctx);
-    this.#plan = planSteps(costs, run.seed, training);
+    this.#plan = stepsOf(config, data);
     this.updates = this.#plan.length;
     this.objective = heldout && OBJECTIVE;
   }

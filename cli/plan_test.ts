@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { runCommand } from "./context_fake.ts";
+
+const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
+
+Deno.test("a plan is printed with its posts; one that does not fit ends with 1 and the reason", async () => {
+  const fits = await runCommand("plan", EXAMPLE, "--vram", "8GiB");
+  assert.deepEqual([fits.code, fits.err], [0, ""]);
+  assert.match(fits.out, /^run +tiny_agent_grpo, agent_grpo$/m);
+  assert.match(fits.out, /^device +.* with 8\.0 GiB$/m);
+  assert.match(fits.out, /^memory +[\d.]+ MiB at most, \d % of the device's$/m);
+  for (
+    const post of ["weights", "adapters", "optimizer", "kv", "sampler", "activations", "loss", "staging"]
+  ) {
+    assert.match(fits.out, new RegExp(`^  ${post} +[\\d.]+ [KM]iB$`, "m"));
+  }
+  const full = await runCommand("plan", EXAMPLE, "--vram", "64MiB", "--json");
+  assert.equal(full.code, 1);
+  assert.match(full.err, /^svc: Cannot fit the run on the device: it takes/);
+  const plan = JSON.parse(full.out);
+  assert.equal(plan.memory.vram_budget_bytes, 64 * 2 ** 20);
+  assert.equal(plan.schedule.updates, 6);
+});
+
+Deno.test("a size that is none, and a configuration that is wrong, are refused", async () => {
+  for (const size of ["12GB", "all", "0.5", "0"]) {
+    const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);
+    assert.equal(code, 2, size);
+    assert.match(err, /It must be a size such as "12GiB"/);
+  }
+  const { code, err } = await runCommand("plan", EXAMPLE, "training.ctx=8", "--vram", "8GiB");
+  assert.equal(code, 2);
+  assert.match(err, /training\.ctx/);
+});

@@ -1,0 +1,22 @@
+/** Where the value of each key of a resolved configuration comes from. */
+
+import type { ResolvedConfig } from "./derive.ts";
+import { describeKeys } from "./describe.ts";
+import { type ConfigSource, sourceTree } from "./load.ts";
+import { valueAt } from "./toml_tree.ts";
+
+/** `override`: the file or the command line; `derived`: a rule, or the adapter that training starts from. */
+export type ValueSource = "default" | "derived" | "override";
+
+/** By dotted key, of every key that has a value; entries of lists of tables are left out. */
+export function valueSources(source: ConfigSource, resolved: ResolvedConfig): Record<string, ValueSource> {
+  const toml = sourceTree(source), tree = "message" in toml ? {} : toml.tree;
+  const sources: Record<string, ValueSource> = {};
+  for (const { key, default: fallback } of describeKeys()) {
+    const path = key.split("."), value = valueAt(resolved, path);
+    if (value === undefined) continue;
+    if (valueAt(tree, path) !== undefined) sources[key] = "override";
+    else sources[key] = JSON.stringify(value) === JSON.stringify(fallback) ? "default" : "derived";
+  }
+  return sources;
+}

@@ -1,0 +1,181 @@
+/** The plan of a run: what its configuration resolves to, what it takes and how long it is. Nothing is created. */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import type { LoadedConfig } from "../../config/load.ts";
+import { type ValueSource, valueSources } from "../../config/sources.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { formatBytes } from "../../core/text.ts";
+import { type GgufFile, openGgufHeader } from "../../trainer/formats/gguf.ts";
+import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
+import { type GpuCard, type MemoryPlan, planMemory } from "../../trainer/engine/plan_memory.ts";
+import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
+import type { AlgorithmDefinition, RunSchedule } from "../algorithms/definition.ts";
+import { type PlanWarning, type RunWarning, WARNING_CODES } from "../record/warning.ts";
+import { loadRequest, softwareWarning } from "../session/session.ts";
+import {
+  applyLevers,
+  fitsBudget,
+  fittingContext,
+  type Levered,
+  type MeasureMemory,
+  MISSING_LEVERS,
+  peakBytes,
+} from "./levers.ts";
+import { readRun } from "./prepare.ts";
+import { configWarnings } from "./warnings.ts";
+
+/** What takes memory. */
+export interface MemoryPost {
+  post: string;
+  bytes: number;
+}
+
+/** The answer of `svc plan --json`. */
+export interface Plan {
+  config: ResolvedConfig;
+  sources: Record<string, ValueSource>;
+  memory: {
+    /** On the device, the largest first. */
+    posts: MemoryPost[];
+    peak_bytes: number;
+    /** Null where the size of the device's memory is not known. */
+    vram_budget_bytes: number | null;
+    ram_budget_bytes: number;
+  };
+  /** Empty: a whole configuration is planned as it is written. */
+  levers_applied: string[];
+  levers: { lever: string; saved_bytes: number; time_factor: number }[];
+  schedule: RunSchedule & { seconds_per_update: null; eta_seconds: null; calibrated: false };
+  template_probe: TemplateProbe;
+  warnings: PlanWarning[];
+}
+
+/** What a run is planned for. */
+export interface PlanTarget {
+  card: GpuCard;
+  /** Null where the size of the device's memory is not known. */
+  vram_bytes: number | null;
+  ram_bytes: number;
+}
+
+export interface PlannedRun {
+  plan: Plan;
+  /** Why the device cannot hold the run, `out_of_memory`; null: nothing is known against it. */
+  refusal: ServiceError | null;
+}
+
+/**
+ * Plans a run as its configuration is written. Of the model file nothing but the header is read.
+ *
+ * @throws {ServiceError} What is wrong with configuration, data or model.
+ */
+export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise<PlannedRun> {
+  const { written: config, definition, parts, data } = await readRun(loaded, openGgufHeader);
+  using file = await openGgufHeader(config.model.path);
+  const measure = memoryMeasure(file, definition, target.card), memory = measure(config);
+  const plan: Plan = {
+    config,
+    sources: valueSources(loaded, config),
+    memory: {
+      posts: memoryPosts(memory),
+      peak_bytes: peakBytes(memory),
+      vram_budget_bytes: target.vram_bytes,
+      ram_budget_bytes: target.ram_bytes,
+    },
+    levers_applied: [],
+    levers: [],
+    schedule: { ...data.schedule(config), seconds_per_update: null, eta_seconds: null, calibrated: false },
+    template_probe: parts.probe,
+    warnings: [
+      ...configWarnings(config, parts),
+      ...data.warnings.filter(isPlanWarning),
+      ...deviceWarnings(config, target),
+    ],
+  };
+  return { plan, refusal: memoryRefusal(config, { target, measure }) };
+}
+
+/** How a configuration's memory is measured on a device: by the constructors of the engine. */
+export function memoryMeasure(
+  file: GgufFile,
+  definition: Pick<AlgorithmDefinition, "sequences" | "training">,
+  card: GpuCard,
+): MeasureMemory {
+  return (config) =>
+    planMemory(file, loadRequest(config, definition.sequences(config), definition.training(config)), card);
+}
+
+/** The largest first. */
+export function memoryPosts({ bytes }: Pick<MemoryPlan, "bytes">): MemoryPost[] {
+  return Object.entries(bytes).map(([post, bytes]) => ({ post, bytes })).sort((a, b) => b.bytes - a.bytes);
+}
+
+function isPlanWarning(warning: RunWarning): warning is PlanWarning {
+  return (WARNING_CODES as readonly string[]).includes(warning.code);
+}
+
+function deviceWarnings(config: ResolvedConfig, { card: { facts }, vram_bytes }: PlanTarget): PlanWarning[] {
+  const warnings: PlanWarning[] = [];
+  const software = softwareWarning(config, { device: facts });
+  if (software !== null) {
+    warnings.push({ code: "software_device", field: "model.device", message: software });
+  }
+  if (vram_bytes === null) {
+    const message = "the driver does not tell the size of the device's memory: nothing is compared with it";
+    warnings.push({ code: "vram_unknown", message });
+  }
+  return warnings;
+}
+
+/** Posts that a refusal names. */
+const NAMED_POSTS = 3;
+
+/**
+ * Why a device cannot hold a run, with what would make it smaller; null where nothing is known against it.
+ *
+ * @returns `out_of_memory`, whose details are the contract's `meta` of `insufficient-memory`.
+ */
+export function memoryRefusal(
+  config: ResolvedConfig,
+  { target, measure }: { target: PlanTarget; measure: MeasureMemory },
+): ServiceError | null {
+  const { vram_bytes, ram_bytes } = target, memory = measure(config), peak_bytes = peakBytes(memory);
+  const budget_bytes = vram_bytes ?? Infinity;
+  if (fitsBudget(memory, budget_bytes)) return null;
+  const named = memoryPosts(memory).slice(0, NAMED_POSTS), overflow_bytes = peak_bytes - budget_bytes;
+  const reasons: string[] = [];
+  if (overflow_bytes > 0) {
+    const posts = named.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
+    reasons.push(
+      `it takes ${formatBytes(peak_bytes)} of the device's ${formatBytes(budget_bytes)}: ${posts}` +
+        leversText(applyLevers(config, { budget_bytes, measure }), budget_bytes) +
+        contextText(fittingContext(config, { budget_bytes, measure })),
+    );
+  }
+  const unbindable = unbindableProblem(memory.unbindable);
+  if (unbindable !== null) reasons.push(unbindable);
+  return new ServiceError("out_of_memory", `Cannot fit the run on the device: ${reasons.join(". Also ")}`, {
+    overflow_bytes: Math.max(0, overflow_bytes),
+    vram_budget_bytes: vram_bytes,
+    ram_budget_bytes: ram_bytes,
+    dominant_posts: named,
+    levers_applied: [],
+    unlocks: [],
+  });
+}
+
+function leversText({ levers, plan }: Levered, budget_bytes: number): string {
+  const settings = levers.map(({ setting: { key, value }, saved_bytes, time_factor }) => {
+    const price = time_factor > 1 ? ` and takes up to ${time_factor} times as long` : "";
+    return `${key} = ${JSON.stringify(value)} saves ${formatBytes(saved_bytes)}${price}`;
+  });
+  const peak = formatBytes(peakBytes(plan));
+  const sum = fitsBudget(plan, budget_bytes) ? `with that it takes ${peak}` : `that leaves ${peak}`;
+  const missing = MISSING_LEVERS.map(({ part }) => part).join(" and ");
+  return (settings.length > 0 ? `. ${settings.join(", ")}: ${sum}` : "") +
+    (missing === "" ? "" : `. Not in this build: ${missing}`);
+}
+
+function contextText(ctx: number | null): string {
+  return ctx === null ? "" : `. With training.ctx = ${ctx}, which cuts what is longer, it fits`;
+}

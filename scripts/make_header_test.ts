@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
+import { openGguf, openGgufHeader } from "../trainer/formats/gguf.ts";
+import { readTrainableShape } from "../trainer/model/architectures/registry.ts";
+import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
+import { makeHeader, SHAPE_8B } from "./make_header.ts";
+
+Deno.test("the header of 8B in Q4_K_M has its shape, its types and a vocabulary, and no values", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/8b.gguf`;
+    await makeHeader(path);
+    using file = await openGgufHeader(path);
+    assert.deepEqual(readTrainableShape(file), { ...SHAPE_8B, norm_eps: Math.fround(SHAPE_8B.norm_eps) });
+    assert.ok(readTokenizer(file).encode("hello", { special: false }).length > 0);
+    const count = (type: string) =>
+      [...file.tensors.values()].filter((tensor) => tensor.type === type).length;
+    // 16 layers of 32 have more bits in two matrices; llama.cpp's files of this kind have 33 and 193.
+    assert.deepEqual(["Q6_K", "Q4_K", "F32"].map(count), [33, 193, 65]);
+    const parameters = [...file.tensors.values()].reduce(
+      (sum, { shape }) => sum + shape.reduce((a, b) => a * b),
+      0,
+    );
+    assert.equal(parameters, 8_030_261_248);
+    assert.ok((await Deno.stat(path)).size < 8 << 20);
+    await assert.rejects(openGguf(path), { code: "format_invalid", message: /is larger than the file/ });
+  });
+});

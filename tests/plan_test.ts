@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { loadRunConfig } from "../config/load.ts";
+import { ServiceError } from "../core/errors.ts";
+import { assumedGpu } from "../kernels/assumed_gpu.ts";
+import { makeHeader, SHAPE_8B } from "../scripts/make_header.ts";
+import { withFolder } from "./folder.ts";
+import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
+
+const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+const RAM_BYTES = 2 ** 35;
+
+async function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
+  const target = { card: assumedGpu(), vram_bytes, ram_bytes: RAM_BYTES };
+  return await planRun(await loadRunConfig(EXAMPLE, { overrides }), target);
+}
+
+const post = ({ plan }: PlannedRun, name: string) =>
+  plan.memory.posts.find(({ post }) => post === name)!.bytes;
+
+Deno.test("a plan has the contract's members, its posts and their sum", async () => {
+  const { plan, refusal } = await planned(null, "training.ctx=512");
+  assert.equal(refusal, null);
+  const { posts, peak_bytes, vram_budget_bytes, ram_budget_bytes } = plan.memory;
+  assert.equal(posts.reduce((sum, { bytes }) => sum + bytes, 0), peak_bytes);
+  assert.deepEqual(posts, posts.toSorted((a, b) => b.bytes - a.bytes));
+  assert.deepEqual([vram_budget_bytes, ram_budget_bytes], [null, RAM_BYTES]);
+  assert.deepEqual([plan.levers_applied, plan.levers], [[], []], "a configuration is planned as written");
+  assert.deepEqual(
+    plan.warnings.map(({ code }) => code).sort(),
+    ["no_heldout", "rows_truncated", "vram_unknown"],
+  );
+  const { updates, tokens_per_update, ...rest } = plan.schedule;
+  assert.deepEqual(rest, { seconds_per_update: null, eta_seconds: null, calibrated: false });
+  assert.ok(updates > 1 && tokens_per_update > 0 && tokens_per_update <= 4096, JSON.stringify(plan.schedule));
+  assert.deepEqual(
+    ["training.ctx", "training.lr", "training.weight_decay", "training.loss_chunk_rows", "run.name"]
+      .map((key) => plan.sources[key]),
+    ["override", "override", "default", "derived", "derived"],
+  );
+  assert.equal(plan.template_probe.problems.length, 0);
+});
+
+Deno.test("a cache of halves is half as large, and a rank twice as high takes twice the adapter", async () => {
+  const [halves, floats] = [await planned(null, "model.kv=f16"), await planned(null, "model.kv=f32")];
+  assert.equal(post(floats, "kv"), 2 * post(halves, "kv"));
+  const [low, high] = [await planned(null, "lora.rank=8"), await planned(null, "lora.rank=16")];
+  assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
+});
+
+Deno.test("a run that a device cannot hold is refused with the contract's facts and with what makes it smaller", async () => {
+  const enough = (await planned(null)).plan.memory.peak_bytes;
+  assert.equal((await planned(enough)).refusal, null);
+  const { refusal } = await planned(enough - 1);
+  assert.ok(refusal instanceof ServiceError);
+  assert.equal(refusal.code, "out_of_memory");
+  const { dominant_posts, ...details } = refusal.details;
+  assert.deepEqual(details, {
+    ...{ overflow_bytes: 1, vram_budget_bytes: enough - 1, ram_budget_bytes: RAM_BYTES },
+    ...{ levers_applied: [], unlocks: [] },
+  });
+  assert.equal((dominant_posts as { post: string }[])[0]!.post, "activations");
+  assert.match(
+    refusal.message,
+    /^Cannot fit the run on the device: it takes [\d.]+ MiB of the device's [\d.]+ MiB/,
+  );
+  assert.match(refusal.message, /training\.micro_batch_tokens = 1024 saves [\d.]+ MiB: with that it takes/);
+  assert.match(refusal.message, /Not in this build: gradient checkpointing/);
+});
+
+Deno.test("a tensor that a device cannot bind is refused by name, from the header alone", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/8b.gguf`, card = assumedGpu();
+    await makeHeader(path);
+    card.facts.limits.maxStorageBufferBindingSize = 2 ** 28;
+    const loaded = await loadRunConfig(EXAMPLE, { overrides: [`model.path=${path}`] });
+    const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    // Q6_K: 192 bytes of a block's numbers. Of Q4_K are 128: the embedding's lie below the limit.
+    const output_bytes = SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192;
+    assert.match(
+      refusal!.message,
+      new RegExp(`at most 256\\.0 MiB .*output\\.weight takes ${(output_bytes / 2 ** 20).toFixed(1)} MiB`),
+    );
+    assert.doesNotMatch(refusal!.message, /token_embd/);
+  });
+});
+
+Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, and says what is in its way", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/8b.gguf`;
+    await makeHeader(path);
+    const overrides = [`model.path=${path}`, "training.ctx=4096", "lora.rank=16"];
+    const run = await planned(12 * 2 ** 30, ...overrides);
+    // Bytes of a block of 256 on the device: Q4_K 128 and 24 of scales, Q6_K 192 and 20; rotations and norms are f32.
+    const { width: C, feed_forward: F, vocabulary: V } = SHAPE_8B, K = 1024, layers = 32, q6_layers = 16;
+    const q6 = V * C + q6_layers * (K * C + F * C);
+    const all = 2 * V * C + layers * (2 * C * C + 2 * K * C + 3 * F * C);
+    const vectors = (2 * layers + 1) * C + 2 * 4096 * 64;
+    assert.equal(post(run, "weights"), ((all - q6) * 152 + q6 * 212) / 256 + 4 * vectors);
+    // Four sequences of commands and a prompt, of 4096 tokens and a page each, two bytes a number.
+    const pages = 5 * (4096 / 32 + 1);
+    assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
+    assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);
+    assert.match(run.refusal!.message, /Not in this build: gradient checkpointing/);
+  });
+});

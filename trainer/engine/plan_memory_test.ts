@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import type { Gpu } from "../../kernels/device.ts";
+import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { fixturePath } from "../../tests/fixture.ts";
+import { openGguf } from "../formats/gguf.ts";
+import { loadModel } from "../model/load_model.ts";
+import { Batcher } from "../sampler/batcher.ts";
+import { Adapters } from "./adapters.ts";
+import { createParts } from "./engine_parts.ts";
+import { type EngineSizes, planMemory } from "./plan_memory.ts";
+import type { EngineDemand, TrainingSample } from "./protocol.ts";
+
+/** Every architecture and every type of weights of the fixtures. */
+const MODELS = [
+  "stories260k",
+  "tinystories-656k-llama-f16",
+  "tinystories-656k-llama-q4_0",
+  "tinystories-656k-llama-q8_0",
+  "tinystories-656k-qwen2-f16",
+  "tinystories-656k-qwen2-q8_0",
+  "tiny-agent-f16",
+  "tiny-agent-q8_0",
+];
+
+const OPTIMIZER = {
+  learning_rate: 1e-3,
+  beta1: 0.9,
+  beta2: 0.99,
+  eps: 1e-8,
+  weight_decay: 0,
+  max_grad_norm: 1,
+};
+
+/** What a run may be set to, with samples of so many tokens each in its one step. */
+interface Case {
+  sizes: Omit<EngineSizes, "demand">;
+  lora: EngineDemand["lora"];
+  other_adapters: number;
+  samples: number[];
+  divergence: boolean;
+}
+
+const lora = (rank: number, targets: readonly LoraTarget[]) => ({ rank, alpha: 8, targets: [...targets] });
+
+const CASES: Readonly<Record<string, Case>> = {
+  "short context, steps of one micro-batch": {
+    sizes: {
+      ...{ compute: "f32", kv: "f32", max_context: 40, max_sequences: 3, kv_tokens: 300 },
+      ...{ micro_batch_tokens: 64, loss_chunk_rows: 64 },
+    },
+    ...{ lora: lora(3, ["q_proj", "down_proj"]), other_adapters: 0, samples: [40, 20], divergence: false },
+  },
+  "packed micro-batches, a cache of halves, a bounded update": {
+    sizes: {
+      ...{ compute: "f32", kv: "f16", max_context: 200, max_sequences: 9, kv_tokens: 1000 },
+      ...{ micro_batch_tokens: 200, loss_chunk_rows: 100 },
+    },
+    ...{ lora: lora(8, LORA_TARGETS), other_adapters: 1, samples: [110, 70, 90], divergence: true },
+  },
+  "long context, three adapters, steps above the first room for them": {
+    sizes: {
+      ...{ compute: "auto", kv: "auto", max_context: 500, max_sequences: 1, kv_tokens: 2000 },
+      ...{ micro_batch_tokens: 300, loss_chunk_rows: 1024 },
+    },
+    ...{ lora: lora(16, ["o_proj"]), other_adapters: 2, divergence: false },
+    samples: [260, 280, 280, 250],
+  },
+};
+
+/** Learns from every token but the first. */
+function sample(tokens: number, index: number): TrainingSample {
+  return {
+    tokens: Uint32Array.from({ length: tokens }, (_, i) => (7 * i + index) % 300),
+    ...{ prefix_group: index, prefix_length: 0, trajectory: index },
+    loss_mask: Uint8Array.from({ length: tokens }, (_, i) => Number(i > 0)),
+    ...{ advantages: null, old_logprobs: null, reference_logprobs: null, weights: null },
+  };
+}
+
+/** The bytes of a device on which all was done that the case plans for, nothing of it reserved. */
+async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Record<string, number>> {
+  const { sizes, other_adapters, divergence } = given, folder = await Deno.makeTempDir();
+  const { model, allocator, name } = await loadModel(gpu, path, sizes);
+  try {
+    const { trainer, sampler } = createParts(allocator, model, sizes);
+    const adapters = new Adapters(allocator, model, name);
+    await adapters.open("policy", { type: "init", lora: given.lora, seed: 1 });
+    for (let i = 0; i < other_adapters; i++) {
+      await adapters.open(`other ${i}`, { type: "copy", adapter: "policy" });
+    }
+    const policy = adapters.get("policy"), samples = given.samples.map(sample);
+    const batcher = new Batcher(sampler, sizes, { drawn: () => {}, failed: () => {} });
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, 2] as const, mask: null };
+    const sequence = batcher.open({ id: 1, adapter: policy, parent: null, tokens: [1, 2, 3] });
+    batcher.generate(sequence, { sequence: 1, max_tokens: 9, stop_tokens: [], sampling });
+    while (await batcher.step());
+    const loss = { type: "sft", normalizer: 1000 } as const;
+    await trainer.step(policy, samples, { loss, optimizer: OPTIMIZER });
+    if (divergence) await trainer.divergence({ p: adapters.get("other 0"), q: policy }, samples.slice(0, 1));
+    await adapters.saveCheckpoint("policy", folder);
+    return { ...allocator.bytes };
+  } finally {
+    model.recorder.destroy();
+    allocator.destroy();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+gpuTest("planned bytes are the allocated ones, to the byte, on 24 combinations", async (gpu) => {
+  let combinations = 0;
+  for (const model of MODELS) {
+    const path = await fixturePath(`models/${model}.gguf`);
+    using file = await openGguf(path);
+    for (const [name, given] of Object.entries(CASES)) {
+      const { sizes, samples, lora, other_adapters, divergence } = given;
+      const targets = samples.reduce((sum, tokens) => sum + tokens - 1, 0);
+      const demand = { lora, other_adapters, targets, divergence };
+      const { bytes, unbindable } = planMemory(file, { ...sizes, demand }, gpu);
+      assert.deepEqual(bytes, await allocatedBytes(gpu, path, given), `${model}: ${name}`);
+      assert.deepEqual(unbindable, []);
+      combinations++;
+    }
+  }
+  assert.equal(combinations, 24);
+});

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { adamw } from "./adamw/adamw.ts";
 import { attentionBackward, attentionForward, MAX_HEAD_WIDTH } from "./attention/attention.ts";
+import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
@@ -21,6 +22,7 @@ import { rope } from "./rope/rope.ts";
 import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
 import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
+import { softCap } from "./soft_cap/soft_cap.ts";
 import { sumOfSquares } from "./sum/sum.ts";
 import { swiglu, swigluBackward } from "./swiglu/swiglu.ts";
 import type { Allocator, DType, Tensor } from "./tensor.ts";
@@ -44,18 +46,18 @@ function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
   return createWeight(allocator as unknown as Allocator, "test", { type, shape: [rows, columns] });
 }
 
-function recordAttention(recorder: Recorder, width: number, heads: number): void {
+function recordAttention(recorder: Recorder, width: number, heads: number, rules: AttentionRules): void {
   const N = 3, q = f32(N, heads, width), k = f32(N, 1, width), sums = f32(N, heads);
   const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
   if (width <= 32 || width % 16 === 0) {
-    attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
-    attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
+    attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
+    attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
   }
   const places = { page_table: of("u32", 2, 2), slots: of("u32", N), positions: of("u32", N) };
   for (const dtype of ["f32", "f16"] as const) {
     const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
     const paged = { ...places, k_pages: pages, v_pages: pages };
-    attentionPaged(recorder, { ...paged, q, o: q, state: f32(N, heads, 2) }, 1);
+    attentionPaged(recorder, { ...paged, q, o: q, state: f32(N, heads, 2) }, rules);
     kvWrite(recorder, { ...paged, k, v: k });
     kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });
     kvRound(recorder, { k, v: k }, dtype);
@@ -97,6 +99,7 @@ function recordRows(recorder: Recorder, width: number): void {
   rope(recorder, turns, { inverse: false });
   rope(recorder, turns, { inverse: false, pairing: "adjacent" });
   addBias(recorder, { y: x, bias: f32(width) });
+  softCap(recorder, { x }, 30);
   const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };
   adamw(recorder, { p: v, g: v, m: v, v, norm_sq: f32(1), stats: of("u32", 4) }, options);
 }
@@ -138,7 +141,8 @@ function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
   } as unknown as Recorder;
   const step = software ? 64 : 4;
   for (let width = step; width <= MAX_HEAD_WIDTH; width += step) {
-    for (const heads of software ? [7] : [1, 2, 7, 16]) recordAttention(recorder, width, heads);
+    for (const heads of software ? [7] : [1, 2, 7, 16]) recordAttention(recorder, width, heads, { scale: 1 });
+    recordAttention(recorder, width, 7, { scale: 1, window: 9, soft_cap: 50 });
   }
   recordMatmul(recorder);
   for (const width of [3, 64, 2050, 4096]) recordRows(recorder, width);

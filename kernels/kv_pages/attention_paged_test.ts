@@ -45,7 +45,8 @@ function inputs(shape: PagedCase) {
     });
   const q = randomNormal(1, rows.length * heads * width);
   const scale = Math.fround(1 / Math.sqrt(width));
-  return { ...shape, ...places, q, scale, k_pages: blank(rounded(2)), v_pages: blank(rounded(3)) };
+  const rules = { scale, window: shape.window ?? null, soft_cap: shape.soft_cap ?? null };
+  return { ...shape, ...places, q, scale, rules, k_pages: blank(rounded(2)), v_pages: blank(rounded(3)) };
 }
 
 type Inputs = ReturnType<typeof inputs>;
@@ -63,7 +64,7 @@ async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
     positions: [given.positions, [N], "u32"],
     state: filled(NaN, N, H, 2),
     o: filled(NaN, N, H, D),
-  }, (recorder, t) => attentionPaged(recorder, t, given.scale, options));
+  }, (recorder, t) => attentionPaged(recorder, t, given.rules, options));
 }
 
 for (const options of VARIANTS) {
@@ -130,7 +131,7 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   }, (recorder, t) => {
     const good = { ...t, k_pages: t.pages, v_pages: t.pages, positions: t.slots, o: t.q };
     const refused = (changed: Partial<typeof good>, message: string) =>
-      assert.throws(() => attentionPaged(recorder, { ...good, ...changed }, 1), {
+      assert.throws(() => attentionPaged(recorder, { ...good, ...changed }, { scale: 1 }), {
         name: "ShapeError",
         message,
       });
@@ -158,13 +159,22 @@ function largestDifference(actual: Float64Array, expected: Float64Array): number
   );
 }
 
-for (const options of [{ variant: "lanes" }, { variant: "tiles" }] as const) {
-  gpuTest(`${title(options)} equals attention over packed rows with the same keys`, async (gpu) => {
+for (
+  const [options, window] of [
+    [{ variant: "lanes" }, undefined],
+    [{ variant: "lanes" }, 21],
+    [{ variant: "tiles" }, undefined],
+    [{ variant: "tiles" }, 21],
+  ] as const
+) {
+  const same = window ? "same keys in a window" : "same keys";
+  gpuTest(`${title(options)} equals attention over packed rows with the ${same}`, async (gpu) => {
     const heads = 14, kv_heads = 2, width = 16, prompt = 45, length = 70;
     const shape: PagedCase = {
       ...{ name: "", heads, kv_heads, width, dtype: "f32" },
       sequences: [{ tokens: length, shared_pages: 0 }],
       rows: Array.from({ length }, (_, position) => [0, position]),
+      ...(window ? { window } : {}),
     };
     const paged = inputs(shape);
     const { o } = await runPaged(gpu, paged, options);
@@ -191,7 +201,7 @@ for (const options of [{ variant: "lanes" }, { variant: "tiles" }] as const) {
       rows: [packed.rows, [N, 4], "u32"],
       o: filled(NaN, N, heads, width),
       lse: filled(NaN, N, heads),
-    }, (recorder, t) => attentionForward(recorder, t, paged.scale, options));
+    }, (recorder, t) => attentionForward(recorder, t, paged.rules, options));
     const size = heads * width;
     const gathered = Float64Array.from(
       rowOf.flatMap((row) => [...actual.o.subarray(row * size, (row + 1) * size)]),

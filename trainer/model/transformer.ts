@@ -1,6 +1,7 @@
 /** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
+import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
@@ -42,8 +43,7 @@ export interface AttentionTensors {
   o: Tensor;
   /** `[N, H]` */
   lse: Tensor;
-  /** The factor of q·k before the softmax. */
-  scale: number;
+  rules: AttentionRules;
 }
 
 /** One batch of rows. How rows attend to each other, or to a cache, is the caller's. */
@@ -101,10 +101,15 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
     v: firstRows(a.v, rows, kv_heads, head_width),
     o: firstRows(a.o, rows, heads, head_width),
     lse: a.lse,
-    scale: shape.attention_scale,
+    rules: attentionRules(shape, layer),
   });
   applyLoraA(pass, layer, 1, a.o);
   linear(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x });
+}
+
+/** How a layer makes scores of queries and keys, and which keys its rows see. */
+export function attentionRules(shape: ModelShape, _layer: number): AttentionRules {
+  return { scale: shape.attention_scale };
 }
 
 /** Turns every head by its row's position, or back; where positions count. */

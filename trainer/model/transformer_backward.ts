@@ -18,7 +18,7 @@ import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
+import { attentionRules, type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
 
 /** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
 export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
@@ -125,7 +125,7 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
   attentionBackward(recorder, {
     ...{ q: q(a.q), k: kv(a.k), v: kv(a.v), o: q(a.o), lse: a.lse, rows: pass.packed_rows },
     ...{ d_o: q(d.o), delta: d.delta, d_q: q(d.q), d_k: kv(d.k), d_v: kv(d.v) },
-  }, shape.attention_scale);
+  }, attentionRules(shape, layer));
   for (
     const [d_turned, d_raw, raw, gamma, rstd, count] of [
       [d.q, d.q_raw, a.q_raw, w.q_norm, a.q_rstd, heads],

@@ -6,6 +6,7 @@ import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
+import { gatedActivation, gatedActivationBackward } from "./gated_activation/gated_activation.ts";
 import { interpolate } from "./interpolate/interpolate.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
@@ -24,7 +25,6 @@ import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { softCap } from "./soft_cap/soft_cap.ts";
 import { sumOfSquares } from "./sum/sum.ts";
-import { swiglu, swigluBackward } from "./swiglu/swiglu.ts";
 import type { Allocator, DType, Tensor } from "./tensor.ts";
 import { createWeight, type Weight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
@@ -85,9 +85,12 @@ function recordMatmul(recorder: Recorder): void {
 function recordRows(recorder: Recorder, width: number): void {
   const x = f32(3, width), v = f32(width), r = f32(3), index = of("u32", 3);
   rmsNorm(recorder, { x, y: x, gamma: v, rstd: r }, 1e-6);
+  rmsNorm(recorder, { x, y: x, gamma: v, rstd: r, residual: x }, 1e-6);
   rmsNormBackward(recorder, { x, gamma: v, rstd: r, d_y: x, d_x: x }, { accumulate: true });
-  swiglu(recorder, { gate: x, up: x, h: x });
-  swigluBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x });
+  for (const activation of ["silu", "gelu_tanh"] as const) {
+    gatedActivation(recorder, { gate: x, up: x, h: x }, activation);
+    gatedActivationBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x }, activation);
+  }
   gatherRows(recorder, { x, y: x, index });
   scatterRows(recorder, { x, y: x, index });
   scatterAddRows(recorder, { x, y: x, index });
@@ -109,6 +112,7 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   const loss = { logits, targets: words, partials, logsumexp: f32(3, 2), g: r };
   tokenLogprobs(recorder, { ...loss, logprob: r, entropy: r }, 0);
   crossEntropyBackward(recorder, loss, 0);
+  crossEntropyBackward(recorder, loss, 0, 30);
   const logsumexps = { p_logsumexp: loss.logsumexp, q_logsumexp: loss.logsumexp };
   klDivergence(recorder, { ...logsumexps, p_logits: logits, q_logits: logits, partials, divergence: r }, 0);
   const range = { first_row: 0, rows: 3, normalizer: 1 }, weights = { logprob: r, weight: r, g: r };

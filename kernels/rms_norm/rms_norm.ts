@@ -3,6 +3,7 @@
 import { defineKernel, type Operands } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
 import {
   constantsPart,
   itemPart,
@@ -29,8 +30,8 @@ const forwardKernel = kernelFamily((variant: RowVariant, size: ItemSize, threads
       file: variant === "thread" ? "rms_norm_forward.wgsl" : "rms_norm_forward_workgroup.wgsl",
       text: variant === "thread" ? forwardWgsl : forwardWorkgroupWgsl,
     }],
-    params: { rows: "u32", items: "u32", width: "u32", eps: "f32" },
-    inputs: ["x", "gamma"],
+    params: { rows: "u32", items: "u32", width: "u32", eps: "f32", addend: "u32" },
+    inputs: ["x", "gamma", "residual"],
     outputs: ["y", "rstd"],
   })
 );
@@ -56,16 +57,17 @@ function layout(rows: number, width: number, variant: RowVariant) {
 }
 
 /**
- * Records `y = x · rstd · gamma` with `rstd = 1 / sqrt(mean(x²) + eps)` for every row; per head, a row is a head.
+ * Records `y = x · rstd · gamma`, plus the residual where there is one, with `rstd = 1 / sqrt(mean(x²) + eps)` for every row; per head, a row is a head.
  *
- * @param tensors x, y `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32`, which the backward pass needs.
+ * @param tensors x, y `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32`, which the backward pass needs; residual
+ * `[N, C] f32`, another buffer than y.
  * @param eps Added to the mean square, above 0.
  * @throws {ShapeError} When the shapes do not belong together; it names the tensor and both shapes.
  * @source Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
  */
 export function rmsNorm(
   recorder: Recorder,
-  tensors: Operands<ReturnType<typeof forwardKernel>>,
+  tensors: Omit<Operands<ReturnType<typeof forwardKernel>>, "residual"> & { residual?: Tensor | undefined },
   eps: number,
   variant: RowVariant = rowVariant(recorder),
 ): void {
@@ -73,8 +75,12 @@ export function rmsNorm(
   expectShape(tensors.y, "y", [rows, width]);
   expectShape(tensors.gamma, "gamma", [width]);
   expectShape(tensors.rstd, "rstd", [rows]);
+  const { residual } = tensors;
+  if (residual) expectShape(residual, "residual", [rows, width]);
   const { size, items, threads, grid } = layout(rows, width, variant);
-  recorder.dispatch(forwardKernel(variant, size, threads), { rows, items, width, eps }, tensors, grid);
+  const params = { rows, items, width, eps, addend: residual ? 1 : 0 };
+  const operands = { ...tensors, residual: residual ?? recorder.empty };
+  recorder.dispatch(forwardKernel(variant, size, threads), params, operands, grid);
 }
 
 /**

@@ -32,8 +32,10 @@ async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof in
     rstd: filled(NaN, rows),
     d_x: filled(NaN, rows, width),
     d_sum: filled(BEFORE, rows, width),
+    y_sum: filled(NaN, rows, width),
   }, (recorder, t) => {
     rmsNorm(recorder, t, eps, variant);
+    rmsNorm(recorder, { ...t, y: t.y_sum, residual: t.d_y }, eps, variant);
     rmsNormBackward(recorder, t, { accumulate: false }, variant);
     rmsNormBackward(recorder, { ...t, d_x: t.d_sum }, { accumulate: true }, variant);
   });
@@ -46,6 +48,9 @@ for (const variant of variants) {
       const actual = await runBoth(gpu, shape, given, variant);
       const expected = rmsNormReference({ ...shape, ...given });
       expectClose(actual.y, expected.y, tolerance, "y");
+      const sum = actual.y.map((y, i) => Math.fround(y + given.d_y[i]!));
+      // The product may be added before it is rounded.
+      expectClose(actual.y_sum, sum, { relative: 1e-6, absolute: 1e-6 * shape.scale }, "y with a residual");
       expectClose(actual.rstd, expected.rstd, tolerance, "rstd");
     });
   }

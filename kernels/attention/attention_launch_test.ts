@@ -89,15 +89,15 @@ gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
 Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () => {
   const gpu = (software: boolean, subgroup_size: number) =>
     ({ subgroup_size, facts: { software } }) as unknown as Gpu;
-  assert.deepEqual(attentionOptions(gpu(true, 8)), { variant: "lanes", lanes: 8 });
+  assert.deepEqual(attentionOptions(gpu(true, 8)), { form: "lanes", lanes: 8 });
   for (const size of [0, 2, 32]) {
     assert.deepEqual(
       attentionOptions(gpu(true, size)),
-      { variant: "lanes", lanes: 1 },
+      { form: "lanes", lanes: 1 },
       `a subgroup of ${size}`,
     );
   }
-  assert.equal(attentionOptions(gpu(false, 32)).variant, "tiles");
+  assert.equal(attentionOptions(gpu(false, 32)).form, "tiles");
   const alignments = [gpu(true, 8), gpu(true, 0), gpu(false, 32)].map((g) => attentionRowAlignment(g));
   assert.deepEqual(alignments, [8, 1, 32]);
 });

@@ -8,20 +8,20 @@ import { type AttentionCase, cases } from "./attention_cases.ts";
 import { attentionBackwardReference, attentionReference } from "./attention_reference.ts";
 import { packRows } from "./packed_rows.ts";
 
-const VARIANTS: readonly AttentionOptions[] = [
-  { variant: "lanes" },
-  { variant: "lanes", lanes: 1 },
-  { variant: "tiles" },
+const FORMS: readonly AttentionOptions[] = [
+  { form: "lanes" },
+  { form: "lanes", lanes: 1 },
+  { form: "tiles" },
 ];
 const OUTPUTS = ["o", "lse", "d_q", "d_k", "d_v"] as const;
 /**
- * Shapes that say nothing new of a variant and take seconds to compile: a lone lane runs the text of several with
+ * Shapes that say nothing new of a form and take seconds to compile: a lone lane runs the text of several with
  * another number, and 32 is to tiles what 64 and 128 are.
  */
-const says = ({ variant, lanes }: AttentionOptions, width: number) =>
-  variant === "tiles" ? width !== 32 : lanes !== 1 || width <= 16;
+const says = ({ form, lanes }: AttentionOptions, width: number) =>
+  form === "tiles" ? width !== 32 : lanes !== 1 || width <= 16;
 
-const title = ({ variant, lanes }: AttentionOptions) => `attention (${variant}${lanes ? ", alone" : ""})`;
+const title = ({ form, lanes }: AttentionOptions) => `attention (${form}${lanes ? ", alone" : ""})`;
 
 /** Rules that every score of a handful of rows feels. */
 const RULES = { window: 2, soft_cap: 1.5 };
@@ -102,7 +102,7 @@ async function expectBitsAnywhere(
   }
 }
 
-for (const options of VARIANTS) {
+for (const options of FORMS) {
   for (const shape of cases) {
     if (!says(options, shape.width)) continue;
     gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
@@ -163,7 +163,7 @@ for (const options of VARIANTS) {
 }
 
 gpuTest("a window that no row fills changes no bit", async (gpu) => {
-  for (const options of VARIANTS) {
+  for (const options of FORMS) {
     const shape = { ...cases[1]!, groups: [{ prompt: 13, members: [9, 34] }] };
     const given = inputs(shape, attentionRowAlignment(gpu, options));
     const [all, windowed] = [given, { ...given, window: 48 }].map((rules) => runBoth(gpu, rules, options));
@@ -174,7 +174,7 @@ gpuTest("a window that no row fills changes no bit", async (gpu) => {
 gpuTest("attention's gradients agree with central differences of the reference", async (gpu) => {
   const plain = { ...cases[0]!, groups: [{ prompt: 3, members: [2, 2] }], heads: 2 };
   for (
-    const [options, shape] of VARIANTS.flatMap((o) => [[o, plain], [o, { ...plain, ...RULES }]] as const)
+    const [options, shape] of FORMS.flatMap((o) => [[o, plain], [o, { ...plain, ...RULES }]] as const)
   ) {
     const given = inputs(shape, attentionRowAlignment(gpu, options));
     const actual = await runBoth(gpu, given, options);

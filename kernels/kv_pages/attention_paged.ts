@@ -125,8 +125,8 @@ export function attentionPaged(
   const { rows, heads, kv_heads, width, slot_pages } = shape;
   const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale }, visible = visibilityKey(rules);
   const { dtype } = tensors.k_pages, D4 = width / 4, group = heads / kv_heads;
-  const { variant, lanes } = { ...attentionOptions(recorder.gpu), ...options };
-  if (variant === "tiles") {
+  const { form, lanes } = { ...attentionOptions(recorder.gpu), ...options };
+  if (form === "tiles") {
     const chunks = ceilDiv(group, MAX_HEADS);
     const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }), ...visible);
     recorder.dispatch(kernel, values, tensors, [rows, kv_heads * chunks]);

@@ -9,16 +9,15 @@ import { PAGE_TOKENS } from "./kv_pages.ts";
 import { cases, layPages, type PagedCase } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
-const VARIANTS: readonly AttentionOptions[] = [
-  { variant: "lanes" },
-  { variant: "lanes", lanes: 1 },
-  { variant: "tiles" },
+const FORMS: readonly AttentionOptions[] = [
+  { form: "lanes" },
+  { form: "lanes", lanes: 1 },
+  { form: "tiles" },
 ];
 /** Heads that a lone lane is tried on: it runs the text of the wider ones with another number of lanes. */
 const LONE_WIDTH = 16;
 
-const title = ({ variant, lanes }: AttentionOptions) =>
-  `attentionPaged (${variant}${lanes ? ", alone" : ""})`;
+const title = ({ form, lanes }: AttentionOptions) => `attentionPaged (${form}${lanes ? ", alone" : ""})`;
 
 /** Keys and values lie where sequences have tokens; everywhere else the pages hold NaN, which must not be read. */
 function inputs(shape: PagedCase) {
@@ -67,7 +66,7 @@ async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
   }, (recorder, t) => attentionPaged(recorder, t, given.rules, options));
 }
 
-for (const options of VARIANTS) {
+for (const options of FORMS) {
   for (const shape of cases) {
     if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
     gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
@@ -103,7 +102,7 @@ gpuTest(
   async (gpu) => {
     const shape = cases.find((c) => c.name.startsWith("a row that ends"))!;
     const given = inputs(shape);
-    const { state } = await runPaged(gpu, given, { variant: "lanes" });
+    const { state } = await runPaged(gpu, given, { form: "lanes" });
     // The scratch of a finished row stays as it was. A lone lane's rows are always finished; with 16 lanes the rows of
     // slots 1 and 2 stand in one subgroup.
     const { lanes } = attentionOptions(gpu);
@@ -161,10 +160,10 @@ function largestDifference(actual: Float64Array, expected: Float64Array): number
 
 for (
   const [options, window] of [
-    [{ variant: "lanes" }, undefined],
-    [{ variant: "lanes" }, 21],
-    [{ variant: "tiles" }, undefined],
-    [{ variant: "tiles" }, 21],
+    [{ form: "lanes" }, undefined],
+    [{ form: "lanes" }, 21],
+    [{ form: "tiles" }, undefined],
+    [{ form: "tiles" }, 21],
   ] as const
 ) {
   const same = window ? "same keys in a window" : "same keys";
@@ -206,7 +205,7 @@ for (
     const gathered = Float64Array.from(
       rowOf.flatMap((row) => [...actual.o.subarray(row * size, (row + 1) * size)]),
     );
-    if (options.variant === "lanes") assert.deepEqual(o, gathered, "bit for bit, behind the prompt too");
+    if (options.form === "lanes") assert.deepEqual(o, gathered, "bit for bit, behind the prompt too");
     // Tiles of pages sum in another order than tiles of packed rows.
     const difference = largestDifference(o, gathered);
     assert.ok(difference <= 2e-6, `the largest difference is ${difference}`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { adamw } from "./adamw/adamw.ts";
-import { attentionBackward, attentionForward, MAX_HEAD_WIDTH } from "./attention/attention.ts";
+import { attentionBackward, attentionForward, headWidthStep, MAX_HEAD_WIDTH } from "./attention/attention.ts";
 import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { NEEDED_LIMITS } from "./device.ts";
@@ -49,7 +49,7 @@ function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
 function recordAttention(recorder: Recorder, width: number, heads: number, rules: AttentionRules): void {
   const N = 3, q = f32(N, heads, width), k = f32(N, 1, width), sums = f32(N, heads);
   const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
-  if (width <= 32 || width % 16 === 0) {
+  if (width % headWidthStep(width) === 0) {
     attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
     attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
   }

@@ -15,8 +15,13 @@ import forwardLanesWgsl from "./attention_forward_lanes.wgsl" with { type: "text
 import forwardTilesWgsl from "./attention_forward_tiles.wgsl" with { type: "text" };
 import { type AttentionRules, visibilityKey, visibilityParts } from "./visibility.ts";
 
-/** The widest head: beyond it the staged keys of a tile would not fit in 16 KB of workgroup memory. */
-export const MAX_HEAD_WIDTH = 128;
+/** The widest head: beyond it a row's head would take more threads than a workgroup has. */
+export const MAX_HEAD_WIDTH = 256;
+
+/** What a head's width is a multiple of: threads that share a head have equally many of its vectors, at most 8. */
+export function headWidthStep(width: number): number {
+  return width <= 32 ? 4 : width <= 128 ? 16 : 64;
+}
 
 const DELTA_THREADS = 64;
 
@@ -89,7 +94,7 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
   expectShape(k, "k", [rows, kv_heads, width]);
   expectShape(spans, "rows", [rows, 4]);
   expectMultiple(heads, kv_heads, "query heads");
-  expectMultiple(width, width <= 32 ? 4 : 16, "head width");
+  expectMultiple(width, headWidthStep(width), "head width");
   if (width > MAX_HEAD_WIDTH) {
     throw new ShapeError(`Cannot use head width ${width}: expected at most ${MAX_HEAD_WIDTH}`);
   }
@@ -104,7 +109,7 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
  *
  * @param tensors q, o `[N, H, D] f32`; k, v `[N, K, D] f32`; rows `[N, 4] u32`, see `packRows`; lse `[N, H] f32`, the
  * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up
- * to 32 and of 16 up to 128. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
+ * to 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
  * numbers, padding too.
  * @param rules The factor of scores; window and soft cap where there are some.
  * @throws {ShapeError} When the shapes do not belong together.

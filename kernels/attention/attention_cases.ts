@@ -33,6 +33,7 @@ export const cases: readonly AttentionCase[] = [
   { name: "heads of 32", groups: [{ prompt: 9, members: [7, 8] }], ...shape(2, 1, 32) },
   { name: "the tiny model's heads", groups: [{ prompt: 45, members: [17, 30] }], ...shape(8, 2, 64) },
   { name: "seven heads of 64 to one", groups: [{ prompt: 9, members: [4] }], ...shape(7, 1, 64) },
+  { name: "heads of 256", groups: [{ prompt: 3, members: [35, 6] }], ...shape(2, 1, 256) },
   { name: "heads of 128", groups: [{ prompt: 11, members: [21, 6] }], ...shape(4, 2, 128) },
   {
     name: "scores in the thousands",

@@ -57,7 +57,7 @@ gpuTest("the bytes of attention grow linearly with the length", async (gpu) => {
 gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
   const given = {
     q: filled(0, 2, 3, 8),
-    wide: filled(0, 2, 3, 144),
+    wide: filled(0, 2, 3, 320),
     odd: filled(0, 2, 3, 36),
     k: filled(0, 2, 1, 8),
     two: filled(0, 2, 2, 8),
@@ -80,7 +80,7 @@ gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
     refused({ rows: t.lse }, "Cannot use rows [2, 3]: expected [2, 4]");
     refused({ rows: t.floats }, "Cannot use rows of f32: expected u32");
     refused({ k: t.two }, "Cannot use query heads 3: expected a multiple of 2");
-    refused({ q: t.wide, k: t.wide }, "Cannot use head width 144: expected at most 128");
+    refused({ q: t.wide, k: t.wide }, "Cannot use head width 320: expected at most 256");
     refused({ q: t.odd, k: t.odd }, "Cannot use head width 36: expected a multiple of 16");
     assert.throws(() => attentionBackward(recorder, { ...good, d_k: t.q }, { scale: 1 }), ShapeError);
   });

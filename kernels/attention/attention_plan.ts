@@ -13,6 +13,8 @@ export interface AttentionOptions {
 
 /** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
 const TILE_ROWS = 32, TILE_KEYS = 8;
+/** Vectors of a head beyond which half as many are staged: 8 of them would not fit in 16 KB of workgroup memory. */
+const WIDE_HEAD = 32;
 /** Threads of a workgroup on GPUs: 128 parts of dot products for 8 keys fill 8 KB. */
 const TILE_THREADS = 128;
 /** Numbers that a lane holds under names. More of them spill further and compile longer than they save in loads. */
@@ -92,7 +94,7 @@ function planTile(width: number): { D4: number; PARTS: number; CHUNKS: number; R
   const D4 = width / 4;
   let PARTS = ceilDiv(D4, 8);
   while (D4 % PARTS !== 0) PARTS++;
-  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: TILE_KEYS };
+  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: D4 > WIDE_HEAD ? TILE_KEYS / 2 : TILE_KEYS };
 }
 
 export interface HeadsShape {

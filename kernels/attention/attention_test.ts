@@ -16,10 +16,10 @@ const FORMS: readonly AttentionOptions[] = [
 const OUTPUTS = ["o", "lse", "d_q", "d_k", "d_v"] as const;
 /**
  * Shapes that say nothing new of a form and take seconds to compile: a lone lane runs the text of several with
- * another number, and 32 is to tiles what 64 and 128 are.
+ * another number, 32 is to tiles what 64 and 128 are, and 256 is to lanes what 128 is.
  */
 const says = ({ form, lanes }: AttentionOptions, width: number) =>
-  form === "tiles" ? width !== 32 : lanes !== 1 || width <= 16;
+  form === "tiles" ? width !== 32 : width <= (lanes === 1 ? 16 : 128);
 
 const title = ({ form, lanes }: AttentionOptions) => `attention (${form}${lanes ? ", alone" : ""})`;
 

@@ -19,7 +19,7 @@ const THREADS = 128;
 /** Query heads of a workgroup on GPUs: 16 threads reduce the scores of each. */
 const MAX_HEADS = THREADS / 16;
 /** The widest head: a workgroup keeps 8 of them in workgroup memory. */
-const MAX_WIDTH = 128;
+const MAX_WIDTH = 256;
 
 const params = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
 const inputs = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
@@ -110,7 +110,7 @@ function expectPaged(tensors: PagedAttentionTensors): PagedShape {
  *
  * @param tensors q, o `[N, H, D] f32`; k_pages, v_pages `[·, K, 32, D]` f32 or f16; page_table `[S, P] u32`: page p of
  * slot s is `page_table[s, p]`; slots, positions `[N] u32`; state `[N, H, 2] f32`, scratch. H is a multiple of K; D a
- * multiple of 4 up to 128. The pages hold finite numbers.
+ * multiple of 4 up to 256. The pages hold finite numbers.
  * @param rules The factor of scores; window and soft cap where there are some.
  * @throws {ShapeError} When the shapes do not belong together.
  * @source Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).

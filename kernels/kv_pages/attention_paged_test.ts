@@ -118,12 +118,12 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   const N = given.slots.length;
   await run(gpu, {
     q: [given.q, [N, H, D]],
-    wide: filled(0, 1, H, 132),
+    wide: filled(0, 1, H, 260),
     pages: filled(0, pages, K, PAGE_TOKENS, D),
     half: [given.k_pages, [pages, K, PAGE_TOKENS, D], "f16"],
     small: filled(0, pages, K, 16, D),
     odd: filled(0, 1, 4, PAGE_TOKENS, D),
-    wide_pages: filled(0, 1, K, PAGE_TOKENS, 132),
+    wide_pages: filled(0, 1, K, PAGE_TOKENS, 260),
     page_table: [given.page_table, [sequences.length, slot_pages], "u32"],
     slots: [given.slots, [N], "u32"],
     state: filled(0, N, H, 2),
@@ -145,7 +145,7 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
     const wide = { q: t.wide, o: t.wide, k_pages: t.wide_pages, v_pages: t.wide_pages };
     refused(
       { ...wide, state: { ...t.state, shape: [1, H, 2] } },
-      "Cannot use head width 132: expected at most 128",
+      "Cannot use head width 260: expected at most 256",
     );
   });
 });

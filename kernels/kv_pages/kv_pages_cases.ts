@@ -68,6 +68,12 @@ export const cases: readonly PagedCase[] = [
     rows: [[null, 0], [0, 44], [null, 7]],
   },
   {
+    name: "heads of 256",
+    ...shape(3, 1, 256, "f16"),
+    sequences: group(1, 40, 50),
+    rows: [[0, 39], [1, 49]],
+  },
+  {
     name: "heads of 128",
     ...shape(4, 2, 128, "f16"),
     sequences: group(1, 40, 50, 70),

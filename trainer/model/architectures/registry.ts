@@ -2,7 +2,7 @@
 
 import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
+import { headWidthStep, MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
 import { type ModelShape, tensorShapes } from "../model_shape.ts";
 import type { Architecture } from "./architecture.ts";
@@ -59,7 +59,7 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
     refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
   }
   // Kernels read vectors of 4. Adapters' matrices that read one input are bound at 256 bytes: 4 ranks of 16 numbers.
-  const steps = { width: 16, feed_forward: 4, head_width: head_width > 32 ? 16 : 4, vocabulary: 4 };
+  const steps = { width: 16, feed_forward: 4, head_width: headWidthStep(head_width), vocabulary: 4 };
   const sizes = { width, feed_forward, head_width, vocabulary };
   for (const [name, size] of Object.entries(sizes) as [keyof typeof sizes, number][]) {
     const step = steps[name];

@@ -205,6 +205,9 @@ Deno.test({
     await bad(/feed_forward is 42, which is no multiple of 4/, { feed_forward: 42 });
     await bad(/vocabulary is 30, which is no multiple of 4/, { vocabulary: 30 });
     await bad(/head_width is 6, which is no multiple of 4/, { head_width: 6 });
+    await bad(/head_width is 240, which is no multiple of 64/, { head_width: 240 });
+    await bad(/heads of 320 are wider than 256/, { head_width: 320 });
+    equal((await shapeOf({ ...SMALL, head_width: 256, attention_scale: 1 / 16 })).head_width, 256);
     await bad(/the norm's epsilon is 0/, { norm_eps: 0 });
     const rotation = { base: -1, pairing: "half" as const, factors: null };
     await bad(/the base of rotations is -1/, { layers: [{ ...TEST_LAYER, rotation }] });

@@ -52,7 +52,7 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
   const cases: [change: (bytes: Uint8Array) => void, reason: RegExp][] = [
     [
       (bytes) => placesOf(bytes, "qwen3").forEach((at) => bytes.set(new TextEncoder().encode("mamba"), at)),
-      /the architecture mamba is not in this build, which has llama, qwen2, qwen3/,
+      /the architecture mamba is not in this build, which has llama, qwen2, qwen3, gemma2/,
     ],
     [
       // Behind the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.

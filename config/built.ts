@@ -5,7 +5,7 @@ import { isNotBuilt, notBuiltPart } from "./not_built.ts";
 import { ALGORITHMS } from "./run.ts";
 
 /** Architectures of models, as `general.architecture` of a GGUF file names them. */
-export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3"] as const;
+export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3", "gemma2"] as const;
 
 /** Types of tensors that a model file may hold: those of kernels/weights/table.ts, as GGUF names them. */
 export const BUILT_TENSOR_TYPES = ["F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K"] as const;

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { adamw } from "./adamw/adamw.ts";
-import { attentionBackward, attentionForward, MAX_HEAD_WIDTH } from "./attention/attention.ts";
+import { attentionBackward, attentionForward, headWidthStep, MAX_HEAD_WIDTH } from "./attention/attention.ts";
+import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 import { embedding } from "./embedding/embedding.ts";
+import { gatedActivation, gatedActivationBackward } from "./gated_activation/gated_activation.ts";
 import { interpolate } from "./interpolate/interpolate.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
@@ -21,8 +23,8 @@ import { rope } from "./rope/rope.ts";
 import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
 import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
+import { softCap } from "./soft_cap/soft_cap.ts";
 import { sumOfSquares } from "./sum/sum.ts";
-import { swiglu, swigluBackward } from "./swiglu/swiglu.ts";
 import type { Allocator, DType, Tensor } from "./tensor.ts";
 import { createWeight, type Weight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
@@ -44,18 +46,18 @@ function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
   return createWeight(allocator as unknown as Allocator, "test", { type, shape: [rows, columns] });
 }
 
-function recordAttention(recorder: Recorder, width: number, heads: number): void {
+function recordAttention(recorder: Recorder, width: number, heads: number, rules: AttentionRules): void {
   const N = 3, q = f32(N, heads, width), k = f32(N, 1, width), sums = f32(N, heads);
   const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
-  if (width <= 32 || width % 16 === 0) {
-    attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
-    attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, 1);
+  if (width % headWidthStep(width) === 0) {
+    attentionForward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
+    attentionBackward(recorder, { ...packed, rows: of("u32", N, 4) }, rules);
   }
   const places = { page_table: of("u32", 2, 2), slots: of("u32", N), positions: of("u32", N) };
   for (const dtype of ["f32", "f16"] as const) {
     const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
     const paged = { ...places, k_pages: pages, v_pages: pages };
-    attentionPaged(recorder, { ...paged, q, o: q, state: f32(N, heads, 2) }, 1);
+    attentionPaged(recorder, { ...paged, q, o: q, state: f32(N, heads, 2) }, rules);
     kvWrite(recorder, { ...paged, k, v: k });
     kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });
     kvRound(recorder, { k, v: k }, dtype);
@@ -83,9 +85,12 @@ function recordMatmul(recorder: Recorder): void {
 function recordRows(recorder: Recorder, width: number): void {
   const x = f32(3, width), v = f32(width), r = f32(3), index = of("u32", 3);
   rmsNorm(recorder, { x, y: x, gamma: v, rstd: r }, 1e-6);
+  rmsNorm(recorder, { x, y: x, gamma: v, rstd: r, residual: x }, 1e-6);
   rmsNormBackward(recorder, { x, gamma: v, rstd: r, d_y: x, d_x: x }, { accumulate: true });
-  swiglu(recorder, { gate: x, up: x, h: x });
-  swigluBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x });
+  for (const activation of ["silu", "gelu_tanh"] as const) {
+    gatedActivation(recorder, { gate: x, up: x, h: x }, activation);
+    gatedActivationBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x }, activation);
+  }
   gatherRows(recorder, { x, y: x, index });
   scatterRows(recorder, { x, y: x, index });
   scatterAddRows(recorder, { x, y: x, index });
@@ -97,6 +102,7 @@ function recordRows(recorder: Recorder, width: number): void {
   rope(recorder, turns, { inverse: false });
   rope(recorder, turns, { inverse: false, pairing: "adjacent" });
   addBias(recorder, { y: x, bias: f32(width) });
+  softCap(recorder, { x }, 30);
   const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };
   adamw(recorder, { p: v, g: v, m: v, v, norm_sq: f32(1), stats: of("u32", 4) }, options);
 }
@@ -106,6 +112,7 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   const loss = { logits, targets: words, partials, logsumexp: f32(3, 2), g: r };
   tokenLogprobs(recorder, { ...loss, logprob: r, entropy: r }, 0);
   crossEntropyBackward(recorder, loss, 0);
+  crossEntropyBackward(recorder, loss, 0, 30);
   const logsumexps = { p_logsumexp: loss.logsumexp, q_logsumexp: loss.logsumexp };
   klDivergence(recorder, { ...logsumexps, p_logits: logits, q_logits: logits, partials, divergence: r }, 0);
   const range = { first_row: 0, rows: 3, normalizer: 1 }, weights = { logprob: r, weight: r, g: r };
@@ -138,7 +145,8 @@ function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
   } as unknown as Recorder;
   const step = software ? 64 : 4;
   for (let width = step; width <= MAX_HEAD_WIDTH; width += step) {
-    for (const heads of software ? [7] : [1, 2, 7, 16]) recordAttention(recorder, width, heads);
+    for (const heads of software ? [7] : [1, 2, 7, 16]) recordAttention(recorder, width, heads, { scale: 1 });
+    recordAttention(recorder, width, 7, { scale: 1, window: 9, soft_cap: 50 });
   }
   recordMatmul(recorder);
   for (const width of [3, 64, 2050, 4096]) recordRows(recorder, width);

@@ -2,12 +2,13 @@
 
 import { assert } from "../core/errors.ts";
 
-/** Whole numbers that stand for `{NAME}` in a template. */
+/** Whole numbers that stand for their names in a template. */
 export type UnrollConstants = Readonly<Record<string, number>>;
 
 /**
  * Writes a template out. A line `#for d D4` repeats the lines up to its `#end` for d = 0 … D4 − 1; `{d}` and `{D4}`
- * stand for their values everywhere between. What else is in braces stays as it is.
+ * stand for their values everywhere between, and `{4*d+1}` for what comes of + * / % on whole numbers, without spaces
+ * and from left to right but for +, which comes last. What else is in braces stays as it is.
  *
  * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
  */
@@ -46,7 +47,22 @@ function unrollLines(lines: readonly string[], start: number, names: UnrollConst
 }
 
 function substitute(line: string, names: UnrollConstants): string {
-  return line.replace(/\{(\w+)\}/g, (whole, name) => String(names[name] ?? whole));
+  return line.replace(/\{([\w+*/%]+)\}/g, (whole, expression: string) => {
+    const sum = expression.split("+").reduce((total, product) => total + productOf(product, names), 0);
+    return Number.isInteger(sum) ? String(sum) : whole;
+  });
+}
+
+/** The value of names and whole numbers joined by * / %, from left to right; NaN where a name is not known. */
+function productOf(product: string, names: UnrollConstants): number {
+  const [first, ...rest] = product.split(/([*/%])/);
+  const value = (word: string | undefined) => names[word!] ?? (/^\d+$/.test(word!) ? Number(word) : NaN);
+  let result = value(first);
+  for (let i = 0; i < rest.length; i += 2) {
+    const right = value(rest[i + 1]);
+    result = rest[i] === "*" ? result * right : rest[i] === "/" ? Math.floor(result / right) : result % right;
+  }
+  return result;
 }
 
 /** The text for a subgroup of one: what a lane would get from another lane or from all is its own value. */

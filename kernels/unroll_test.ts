@@ -17,6 +17,11 @@ Deno.test("a template is written out in order, loops inside loops", () => {
   assert.equal(unroll(template, { D4: 2 }), expected.join("\n"));
 });
 
+Deno.test("names and whole numbers in braces are computed with", () => {
+  const template = "#for j 3\ns{4*j+1} w{j/2} {j%2}u {N*4/8+j*2}\n#end\n{j} {N+M} {3}";
+  assert.equal(unroll(template, { N: 6 }), "s1 w0 0u 3\ns5 w0 1u 5\ns9 w1 0u 7\n{j} {N+M} 3");
+});
+
 Deno.test("a template with a broken directive is refused by its line", () => {
   assert.throws(() => unroll("#for d D4\nx", { D4: 1 }), /an #end for the #for of line 1/);
   assert.throws(() => unroll("x\n#end", {}), /a #for before the #end of line 2/);

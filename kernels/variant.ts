@@ -4,20 +4,24 @@
  */
 
 import { type Kernel, type WgslPart } from "./kernel.ts";
-import type { Recorder } from "./recorder.ts";
+import type { Gpu } from "./device.ts";
 import { ceilDiv } from "./shape.ts";
 import scalarItemsWgsl from "./shared/scalar_items.wgsl" with { type: "text" };
 import vectorItemsWgsl from "./shared/vector_items.wgsl" with { type: "text" };
 
-/** Who reduces a row: one thread without barriers (software adapters), or a workgroup in shared memory (GPUs). */
-export type RowVariant = "thread" | "workgroup";
+/**
+ * The two forms that a kernel may have. `lanes` is for software adapters: no barriers, a lane works on rows of its own
+ * and shares loads by subgroup broadcasts at most. `tiles` is for GPUs: a workgroup shares a tile of rows, or one row,
+ * in workgroup memory.
+ */
+export type KernelForm = "lanes" | "tiles";
 
 /** Numbers that a kernel reads at once. */
 export type ItemSize = 1 | 4;
 
-/** The form for this device. */
-export function rowVariant(recorder: Recorder): RowVariant {
-  return recorder.gpu.facts.software ? "thread" : "workgroup";
+/** The form for a device. */
+export function deviceForm({ facts }: Pick<Gpu, "facts">): KernelForm {
+  return facts.software ? "lanes" : "tiles";
 }
 
 /** 4 where every width is a multiple of 4, else 1. */

@@ -18,11 +18,12 @@ const LAYERS = 32, HEAD_WIDTH = 128;
 export const SHAPE_8B: ModelShape = {
   ...{ architecture: "llama", width: 4096, heads: 32, kv_heads: 8, head_width: HEAD_WIDTH },
   ...{ feed_forward: 14_336, vocabulary: 128_256, norm_eps: 1e-5, context_length: 131_072, tied: false },
-  attention_scale: 1 / Math.sqrt(HEAD_WIDTH),
+  ...{ attention_scale: 1 / Math.sqrt(HEAD_WIDTH), embedding_scale: 1, logit_soft_cap: null },
   layers: Array.from({ length: LAYERS }, () => ({
     rotation: { base: 500_000, pairing: "adjacent" as const, factors: null },
     qk_norm: false,
     biases: [],
+    ...{ window: null, attention_soft_cap: null, activation: "silu" as const, norms_after: false },
   })),
 };
 

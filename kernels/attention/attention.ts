@@ -1,6 +1,6 @@
 /** Attention over packed rows, forward and backward, without a matrix of rows by rows. Formulas stand in the shaders. */
 
-import { defineKernel, type Operands } from "../kernel.ts";
+import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
@@ -13,33 +13,47 @@ import { type AttentionOptions, type HeadsShape, planHeads, planKeys } from "./a
 import deltaWgsl from "./attention_delta.wgsl" with { type: "text" };
 import forwardLanesWgsl from "./attention_forward_lanes.wgsl" with { type: "text" };
 import forwardTilesWgsl from "./attention_forward_tiles.wgsl" with { type: "text" };
+import { type AttentionRules, visibilityKey, visibilityParts } from "./visibility.ts";
 
-/** The widest head: beyond it the staged keys of a tile would not fit in 16 KB of workgroup memory. */
-export const MAX_HEAD_WIDTH = 128;
+/** The widest head: beyond it a row's head would take more threads than a workgroup has. */
+export const MAX_HEAD_WIDTH = 256;
+
+/** What a head's width is a multiple of: threads that share a head have equally many of its vectors, at most 8. */
+export function headWidthStep(width: number): number {
+  return width <= 32 ? 4 : width <= 128 ? 16 : 64;
+}
 
 const DELTA_THREADS = 64;
 
 const params = { rows: "u32", heads: "u32", kv_heads: "u32", scale: "f32" } as const;
 const backwardInputs = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
-const numbers = (key: string) => JSON.parse(key) as UnrollConstants;
 
-/** A template's text for these constants. */
-function text(lanesWgsl: string, tilesWgsl: string, key: string): string {
-  const constants = numbers(key);
-  if (constants.LANES === undefined) return unroll(tilesWgsl, constants);
-  const lanes = unroll(lanesWgsl, constants);
-  return constants.LANES === 1 ? withoutSubgroups(lanes) : lanes;
+/** What a kernel is made for: constants of its template in JSON; window and soft cap of scores, 0 for none. */
+type AttentionKey = [constants: string, window: number, soft_cap: number];
+
+/** The part that says what rows see, then a pass's text of the family that the constants are for. */
+function parts(
+  { name, lanes, tiles }: { name: string; lanes: string; tiles: string },
+  [key, ...visibility]: AttentionKey,
+): WgslPart[] {
+  const constants = JSON.parse(key) as UnrollConstants, { LANES } = constants;
+  const text = unroll(LANES === undefined ? tiles : lanes, constants);
+  return [...visibilityParts(...visibility), {
+    file: `${name}_${LANES === undefined ? "tiles" : "lanes"}.wgsl`,
+    text: LANES === 1 ? withoutSubgroups(text) : text,
+  }];
 }
 
-const forward = kernelFamily((key: string) =>
-  defineKernel({
-    name: "attention_forward",
-    wgsl: text(forwardLanesWgsl, forwardTilesWgsl, key),
+const forward = kernelFamily((...key: AttentionKey) => {
+  const name = "attention_forward";
+  return defineKernel({
+    name,
+    wgsl: parts({ name, lanes: forwardLanesWgsl, tiles: forwardTilesWgsl }, key),
     params,
     inputs: ["q", "k", "v", "rows"],
     outputs: ["o", "lse"],
-  })
-);
+  });
+});
 
 const delta = defineKernel({
   name: "attention_delta",
@@ -49,27 +63,29 @@ const delta = defineKernel({
   outputs: ["delta"],
 });
 
-const backwardQuery = kernelFamily((key: string) =>
-  defineKernel({
-    name: "attention_backward_query",
-    wgsl: text(backwardQueryLanesWgsl, backwardQueryTilesWgsl, key),
+const backwardQuery = kernelFamily((...key: AttentionKey) => {
+  const name = "attention_backward_query";
+  return defineKernel({
+    name,
+    wgsl: parts({ name, lanes: backwardQueryLanesWgsl, tiles: backwardQueryTilesWgsl }, key),
     params,
     inputs: backwardInputs,
     outputs: ["d_q"],
-  })
-);
+  });
+});
 
-const backwardKey = kernelFamily((key: string) =>
-  defineKernel({
-    name: "attention_backward_key",
-    wgsl: text(backwardKeyLanesWgsl, backwardKeyTilesWgsl, key),
+const backwardKey = kernelFamily((...key: AttentionKey) => {
+  const name = "attention_backward_key";
+  return defineKernel({
+    name,
+    wgsl: parts({ name, lanes: backwardKeyLanesWgsl, tiles: backwardKeyTilesWgsl }, key),
     params,
     inputs: backwardInputs,
     outputs: ["d_k", "d_v"],
-  })
-);
+  });
+});
 
-/** The families of kernels, by their constants in JSON, for tests that read their text. */
+/** The families of kernels, by what they are made for, for tests that read their text. */
 export const attentionKernels = { forward, backwardQuery, backwardKey } as const;
 
 function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, spans: typeof q): HeadsShape {
@@ -78,7 +94,7 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
   expectShape(k, "k", [rows, kv_heads, width]);
   expectShape(spans, "rows", [rows, 4]);
   expectMultiple(heads, kv_heads, "query heads");
-  expectMultiple(width, width <= 32 ? 4 : 16, "head width");
+  expectMultiple(width, headWidthStep(width), "head width");
   if (width > MAX_HEAD_WIDTH) {
     throw new ShapeError(`Cannot use head width ${width}: expected at most ${MAX_HEAD_WIDTH}`);
   }
@@ -87,21 +103,22 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
 }
 
 /**
- * Records `o = softmax(scale · q kᵀ) v` over the keys that each row may see: its prefix, then its own segment up to
- * itself. A row's bits depend on its keys only, not on where its segment lies nor on what lies beside it.
+ * Records `o = softmax(soft_cap(scale · q kᵀ)) v` over the keys that each row may see: its prefix, then its own segment
+ * up to itself, of these the last `window`. A row's bits depend on its keys only, not on where its segment lies nor on
+ * what lies beside it.
  *
  * @param tensors q, o `[N, H, D] f32`; k, v `[N, K, D] f32`; rows `[N, 4] u32`, see `packRows`; lse `[N, H] f32`, the
  * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up
- * to 32 and of 16 up to 128. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
+ * to 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
  * numbers, padding too.
- * @param scale Usually 1 / √D.
+ * @param rules The factor of scores; window and soft cap where there are some.
  * @throws {ShapeError} When the shapes do not belong together.
  * @source Dao, "FlashAttention-2" (2023), algorithm 1.
  */
 export function attentionForward(
   recorder: Recorder,
   tensors: Operands<ReturnType<typeof forward>>,
-  scale: number,
+  rules: AttentionRules,
   options: AttentionOptions = {},
 ): void {
   const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
@@ -110,9 +127,9 @@ export function attentionForward(
   expectShape(tensors.o, "o", [rows, heads, width]);
   expectShape(tensors.lse, "lse", [rows, heads]);
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
-  const kernel = forward(JSON.stringify(plan.constants));
+  const kernel = forward(JSON.stringify(plan.constants), ...visibilityKey(rules));
   const grid = [ceilDiv(rows, plan.rows), kv_heads * plan.chunks] as const;
-  recorder.dispatch(kernel, { rows, heads, kv_heads, scale }, tensors, grid);
+  recorder.dispatch(kernel, { rows, heads, kv_heads, scale: rules.scale }, tensors, grid);
 }
 
 /** The tensors of {@link attentionBackward}. */
@@ -132,7 +149,7 @@ export type AttentionGradients =
 export function attentionBackward(
   recorder: Recorder,
   tensors: AttentionGradients,
-  scale: number,
+  rules: AttentionRules,
   options: AttentionOptions = {},
 ): void {
   const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
@@ -142,12 +159,12 @@ export function attentionBackward(
   for (const name of ["lse", "delta"] as const) expectShape(tensors[name], name, [rows, heads]);
   const count = rows * heads;
   recorder.dispatch(delta, { count, width: width / 4 }, tensors, [ceilDiv(count, DELTA_THREADS)]);
-  const values = { rows, heads, kv_heads, scale };
+  const values = { rows, heads, kv_heads, scale: rules.scale }, visible = visibilityKey(rules);
   const query = planHeads(recorder.gpu, options, { ...shape, vectors: 4 });
   const queryGrid = [ceilDiv(rows, query.rows), kv_heads * query.chunks] as const;
-  recorder.dispatch(backwardQuery(JSON.stringify(query.constants)), values, tensors, queryGrid);
+  recorder.dispatch(backwardQuery(JSON.stringify(query.constants), ...visible), values, tensors, queryGrid);
   const key = planKeys(recorder.gpu, options, shape);
-  recorder.dispatch(backwardKey(JSON.stringify(key.constants)), values, tensors, [
+  recorder.dispatch(backwardKey(JSON.stringify(key.constants), ...visible), values, tensors, [
     ceilDiv(rows, key.rows),
     kv_heads,
   ]);

@@ -17,6 +17,7 @@
 //   d_v     [N, K, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / (THREADS · KEYS)) × K workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -57,15 +58,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   for (var base = first; base < end; base += {LANES}u) {
     let i = min(base + lane, last);
     let span = rows[i];
+    var any_seen = false;
     #for l LANES
     let i{l} = base + {l}u;
     let span{l} = subgroupBroadcast(span, {l}u);
     #for t KEYS
-    let own{t}_{l} = span{l}.z <= j{t} && j{t} <= i{l};
-    let prefix{t}_{l} = span{l}.x <= j{t} && j{t} < span{l}.x + span{l}.y;
-    let seen{t}_{l} = i{l} <= last && (own{t}_{l} || prefix{t}_{l});
+    let seen{t}_{l} = i{l} <= last && row_sees(span{l}, i{l}, j{t});
+    any_seen = any_seen || seen{t}_{l};
     #end
     #end
+    // Rows whose windows have passed these keys.
+    if window > 0u && subgroupMax(select(0u, 1u, any_seen)) == 0u { continue; }
     for (var h = 0u; h < group_heads; h++) {
       let at = i * params.heads + kv * group_heads + h;
       let lse_i = lse[at];
@@ -94,8 +97,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let lse_{l} = subgroupBroadcast(lse_i, {l}u);
       let delta_{l} = subgroupBroadcast(delta_i, {l}u);
       #for t KEYS
-      let p{t}_{l} = select(0.0, exp(s{t}_{l} - lse_{l}), seen{t}_{l});
-      let d_s{t}_{l} = p{t}_{l} * (d_p{t}_{l} - delta_{l});
+      let c{t}_{l} = soft_cap(s{t}_{l});
+      let p{t}_{l} = select(0.0, exp(c{t}_{l} - lse_{l}), seen{t}_{l});
+      let d_s{t}_{l} = soft_cap_gradient(p{t}_{l} * (d_p{t}_{l} - delta_{l}), c{t}_{l});
       #end
       #end
       #for d D4

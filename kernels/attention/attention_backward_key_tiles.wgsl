@@ -18,6 +18,7 @@
 //   d_v     [N, K, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / ROWS) × K workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -65,9 +66,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   for (var base = first; base < end; base += {KEYS}u) {
     #for l KEYS
     let span{l} = rows[min(base + {l}u, last)];
-    let own{l} = span{l}.z <= j && j <= base + {l}u;
-    let seen{l} = base + {l}u <= last && (own{l} || (span{l}.x <= j && j < span{l}.x + span{l}.y));
+    let seen{l} = base + {l}u <= last && row_sees(span{l}, base + {l}u, j);
     #end
+    // Rows whose windows have passed these keys. Neither a block of rows nor the workgroup's keys cross a segment.
+    if passed(span0, base, min(first + {ROWS}u - 1u, last)) { continue; }
     for (var h = 0u; h < group_heads; h++) {
       let head = kv * group_heads + h;
       workgroupBarrier();
@@ -97,8 +99,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         #for x PARTS
         s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
         #end
-        let p = select(0.0, exp(s.x - lse[at]), seen{l});
-        let d_s = p * (s.y - delta[at]);
+        let c = soft_cap(s.x);
+        let p = select(0.0, exp(c - lse[at]), seen{l});
+        let d_s = soft_cap_gradient(p * (s.y - delta[at]), c);
         #for c CHUNKS
         d_v{c} += p * d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
         d_k{c} += d_s * q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];

@@ -1,7 +1,8 @@
 // Packed attention, backward to q, for software adapters: the lanes of a subgroup are consecutive rows of one segment,
 // keys are loaded one to a lane and broadcast, as in attention_forward_lanes.wgsl.
 //
-//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])        d_s[i, h, j] = p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
+//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])
+//   d_s[i, h, j] = soft_cap'(s[i, h, j]) · p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
 //   d_q[i, h] = scale · Σ_j d_s[i, h, j] · k[j]
 //
 //   params  rows N, heads H, kv_heads K, scale
@@ -14,6 +15,7 @@
 //   d_q     [N, H, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -42,10 +44,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = subgroupBroadcast(span, 0u);
-  // Where the row stands among its keys. A row of padding sees itself only.
-  let place = tile.y + i - tile.z;
-  let begin = select(place, 0u, span.z == tile.z);
-  let end = tile.y + first - tile.z + {LANES}u;
+  // A row of padding sees itself only.
+  let place = place_of(tile, i);
+  let begin = select(place, first_seen(place), span.z == tile.z);
+  let end = place_of(tile, first) + {LANES}u;
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
@@ -58,9 +60,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var base = 0u; base < end; base += {LANES}u) {
+  for (var base = first_block(place_of(tile, first), {LANES}u); base < end; base += {LANES}u) {
     let j = base + lane;
-    let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+    let key_row = row_of_key(tile, j);
     let key = (min(key_row, last) * params.kv_heads + kv) * {D4}u;
 
     #for d D4
@@ -84,9 +86,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #end
     }
     #end
-    let seen{l} = begin <= base + {l}u && base + {l}u <= place;
+    let seen{l} = sees(begin, place, base + {l}u);
     #for h HEADS
-    let d_s{h}_{l} = select(0.0, exp(s{h}_{l} - lse{h}) * (d_p{h}_{l} - delta{h}), seen{l});
+    let c{h}_{l} = soft_cap(s{h}_{l});
+    let d_c{h}_{l} = exp(c{h}_{l} - lse{h}) * (d_p{h}_{l} - delta{h});
+    let d_s{h}_{l} = select(0.0, soft_cap_gradient(d_c{h}_{l}, c{h}_{l}), seen{l});
     #end
     #end
 

@@ -1,7 +1,8 @@
 // Packed attention, backward to q, for GPUs: rows, heads and threads are laid out as in attention_forward_tiles.wgsl;
 // a thread holds at most 8 vectors each of q, d_o and d_q.
 //
-//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])        d_s[i, h, j] = p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
+//   p[i, h, j] = exp(s[i, h, j] − lse[i, h])
+//   d_s[i, h, j] = soft_cap'(s[i, h, j]) · p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
 //   d_q[i, h] = scale · Σ_j d_s[i, h, j] · k[j]
 //
 //   params  rows N, heads H, kv_heads K, scale
@@ -14,6 +15,7 @@
 //   d_q     [N, H, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / ROWS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -51,10 +53,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = rows[first];
-  // Where the row stands among its keys: prefix and segment as one run. A row of padding sees itself only.
-  let place = tile.y + i - tile.z;
-  let begin = select(place, 0u, span.z == tile.z);
-  let end = tile.y + first - tile.z + {ROWS}u;
+  // A row of padding sees itself only.
+  let place = place_of(tile, i);
+  let begin = select(place, first_seen(place), span.z == tile.z);
+  let end = place_of(tile, first) + {ROWS}u;
 
   let lse_i = lse[at];
   let delta_i = delta[at];
@@ -64,11 +66,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var d_q{c} = vec4<f32>();
   #end
 
-  for (var base = 0u; base < end; base += {KEYS}u) {
+  for (var base = first_block(place_of(tile, first), {KEYS}u); base < end; base += {KEYS}u) {
     workgroupBarrier();
     for (var x = thread; x < TILE; x += {THREADS}u) {
       let j = base + x / {D4}u;
-      let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+      let key_row = row_of_key(tile, j);
       let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
       k_tile[x] = k[from_key];
       v_tile[x] = v[from_key];
@@ -89,12 +91,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
     #for l KEYS
     {
-      let seen = begin <= base + {l}u && base + {l}u <= place;
+      let seen = sees(begin, place, base + {l}u);
       var s = vec2<f32>();
       #for x PARTS
       s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
       #end
-      let d_s = select(0.0, exp(s.x - lse_i) * (s.y - delta_i), seen);
+      let c = soft_cap(s.x);
+      let d_s = select(0.0, soft_cap_gradient(exp(c - lse_i) * (s.y - delta_i), c), seen);
       #for c CHUNKS
       d_q{c} += d_s * k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
       #end

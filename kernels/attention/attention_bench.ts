@@ -59,8 +59,8 @@ async function main(): Promise<void> {
   };
   const scale = 1 / Math.sqrt(D), flag = tensors.lse;
   const passes = [
-    ["forward", FORWARD_FLOPS, () => attentionForward(recorder, tensors, scale)],
-    ["backward", BACKWARD_FLOPS, () => attentionBackward(recorder, tensors, scale)],
+    ["forward", FORWARD_FLOPS, () => attentionForward(recorder, tensors, { scale })],
+    ["backward", BACKWARD_FLOPS, () => attentionBackward(recorder, tensors, { scale })],
   ] as const;
   for (const [pass, flops, record] of passes) {
     const seconds = await fastest(recorder, record, { flag, repetitions });

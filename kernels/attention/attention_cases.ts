@@ -10,6 +10,8 @@ export interface AttentionCase {
   width: number;
   /** Queries are this many times as large as standard normal ones: scores far beyond what exp can hold. */
   size: number;
+  window?: number;
+  soft_cap?: number;
 }
 
 const shape = (heads: number, kv_heads: number, width: number) => ({ heads, kv_heads, width, size: 1 });
@@ -31,12 +33,51 @@ export const cases: readonly AttentionCase[] = [
   { name: "heads of 32", groups: [{ prompt: 9, members: [7, 8] }], ...shape(2, 1, 32) },
   { name: "the tiny model's heads", groups: [{ prompt: 45, members: [17, 30] }], ...shape(8, 2, 64) },
   { name: "seven heads of 64 to one", groups: [{ prompt: 9, members: [4] }], ...shape(7, 1, 64) },
+  { name: "heads of 256", groups: [{ prompt: 3, members: [35, 6] }], ...shape(2, 1, 256) },
   { name: "heads of 128", groups: [{ prompt: 11, members: [21, 6] }], ...shape(4, 2, 128) },
   {
     name: "scores in the thousands",
     groups: [{ prompt: 20, members: [10, 10] }],
     ...shape(4, 2, 16),
     size: 1000,
+  },
+  {
+    // Members see part of their prompt, or none of it; blocks and tiles lie before all windows.
+    name: "a window shorter than the prompt",
+    groups: [{ prompt: 45, members: [17, 70, 3] }, { prompt: 3, members: [40] }],
+    ...shape(2, 1, 8),
+    window: 20,
+  },
+  {
+    name: "a window of one",
+    groups: [{ prompt: 5, members: [3, 9] }, { prompt: 0, members: [40] }],
+    ...shape(2, 2, 8),
+    window: 1,
+  },
+  {
+    name: "a window longer than everything",
+    groups: [{ prompt: 13, members: [9, 34] }],
+    ...shape(2, 1, 8),
+    window: 1000,
+  },
+  {
+    name: "a small cap",
+    groups: [{ prompt: 9, members: [7, 8] }],
+    ...shape(4, 2, 16),
+    size: 10,
+    soft_cap: 0.5,
+  },
+  {
+    name: "a window and a cap that scores in the thousands meet",
+    groups: [{ prompt: 33, members: [70, 10] }],
+    ...shape(4, 2, 16),
+    ...{ size: 1000, window: 33, soft_cap: 50 },
+  },
+  {
+    name: "heads of 64 with window and cap",
+    groups: [{ prompt: 70, members: [9, 21] }],
+    ...shape(4, 2, 64),
+    ...{ window: 24, soft_cap: 50 },
   },
 ];
 

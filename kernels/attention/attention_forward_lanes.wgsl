@@ -2,7 +2,7 @@
 // lane owns all HEADS query heads of its row. Each lane loads one key of a block, and broadcasts share it: an element
 // of K and V is loaded once for LANES rows and HEADS heads. No barrier, no shared memory; all accumulators are named.
 //
-//   s[i, h, j] = scale · q[i, h] · k[j, kv(h)]        j in the row's prefix, then own_start … i
+//   s[i, h, j] = soft_cap(scale · q[i, h] · k[j, kv(h)])        j: the keys that row i sees
 //   o[i, h] = Σ_j exp(s[i, h, j] − lse[i, h]) · v[j, kv(h)]        lse[i, h] = log Σ_j exp s[i, h, j]
 //
 // The sums run over blocks of LANES keys counted from the first one, prefix and segment as one run, with the maximum so
@@ -17,7 +17,7 @@
 //   lse     [N, H]    f32   out, overwritten; the backward pass needs it
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts. With LANES = 1 a thread
-// is alone and needs no subgroup operations.
+// is alone and needs no subgroup operations. `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -47,10 +47,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = subgroupBroadcast(span, 0u);
-  // Where the row stands among its keys. A row of padding sees itself only.
-  let place = tile.y + i - tile.z;
-  let begin = select(place, 0u, span.z == tile.z);
-  let end = tile.y + first - tile.z + {LANES}u;
+  // A row of padding sees itself only.
+  let place = place_of(tile, i);
+  let begin = select(place, first_seen(place), span.z == tile.z);
+  let end = place_of(tile, first) + {LANES}u;
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
@@ -62,9 +62,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var base = 0u; base < end; base += {LANES}u) {
+  for (var base = first_block(place_of(tile, first), {LANES}u); base < end; base += {LANES}u) {
     let j = base + lane;
-    let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+    let key_row = row_of_key(tile, j);
     let key = (min(key_row, last) * params.kv_heads + kv) * {D4}u;
 
     #for d D4
@@ -74,7 +74,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var top{h} = m{h};
     #end
     #for l LANES
-    let seen{l} = begin <= base + {l}u && base + {l}u <= place;
+    let seen{l} = sees(begin, place, base + {l}u);
     #for h HEADS
     var s{h}_{l} = 0.0;
     #end
@@ -87,7 +87,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     #end
     #for h HEADS
-    s{h}_{l} = select(LOWEST, s{h}_{l}, seen{l});
+    s{h}_{l} = select(LOWEST, soft_cap(s{h}_{l}), seen{l});
     top{h} = max(top{h}, s{h}_{l});
     #end
     #end

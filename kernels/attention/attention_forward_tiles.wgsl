@@ -3,7 +3,7 @@
 // threads share a row's head: each holds every PARTS-th vector of q and o (at most 8 of each, so that two dozen
 // registers of state stay far from spilling at D = 128), and their parts of a dot product meet in workgroup memory.
 //
-//   s[i, h, j] = scale · q[i, h] · k[j, kv(h)]        j in the row's prefix, then own_start … i
+//   s[i, h, j] = soft_cap(scale · q[i, h] · k[j, kv(h)])        j: the keys that row i sees
 //   o[i, h] = Σ_j exp(s[i, h, j] − lse[i, h]) · v[j, kv(h)]        lse[i, h] = log Σ_j exp s[i, h, j]
 //
 //   params  rows N, heads H, kv_heads K, scale
@@ -14,6 +14,7 @@
 //   lse     [N, H]    f32   out, overwritten; the backward pass needs it
 //
 // Dispatch: ceil(N / ROWS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -49,10 +50,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = rows[first];
-  // Where the row stands among its keys: prefix and segment as one run. A row of padding sees itself only.
-  let place = tile.y + i - tile.z;
-  let begin = select(place, 0u, span.z == tile.z);
-  let end = tile.y + first - tile.z + {ROWS}u;
+  // A row of padding sees itself only.
+  let place = place_of(tile, i);
+  let begin = select(place, first_seen(place), span.z == tile.z);
+  let end = place_of(tile, first) + {ROWS}u;
 
   var m = LOWEST;
   var sum = 0.0;
@@ -61,11 +62,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var o{c} = vec4<f32>();
   #end
 
-  for (var base = 0u; base < end; base += {KEYS}u) {
+  for (var base = first_block(place_of(tile, first), {KEYS}u); base < end; base += {KEYS}u) {
     workgroupBarrier();
     for (var x = thread; x < TILE; x += {THREADS}u) {
       let j = base + x / {D4}u;
-      let key_row = select(tile.z + j - tile.y, tile.x + j, j < tile.y);
+      let key_row = row_of_key(tile, j);
       let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
       k_tile[x] = k[from_key];
       v_tile[x] = v[from_key];
@@ -85,12 +86,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
     var top = m;
     #for l KEYS
-    let seen{l} = begin <= base + {l}u && base + {l}u <= place;
+    let seen{l} = sees(begin, place, base + {l}u);
     var s{l} = 0.0;
     #for x PARTS
     s{l} += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
     #end
-    s{l} = select(LOWEST, s{l}, seen{l});
+    s{l} = select(LOWEST, soft_cap(s{l}), seen{l});
     top = max(top, s{l});
     #end
 

@@ -31,8 +31,8 @@ async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
     return own.call(gpu.device, descriptor);
   };
   try {
-    attentionForward(recorder, tensors, 0.5, options);
-    attentionBackward(recorder, tensors, 0.5, options);
+    attentionForward(recorder, tensors, { scale: 0.5 }, options);
+    attentionBackward(recorder, tensors, { scale: 0.5 }, options);
     recorder.submit();
   } finally {
     gpu.device.createBuffer = own;
@@ -57,7 +57,7 @@ gpuTest("the bytes of attention grow linearly with the length", async (gpu) => {
 gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
   const given = {
     q: filled(0, 2, 3, 8),
-    wide: filled(0, 2, 3, 144),
+    wide: filled(0, 2, 3, 320),
     odd: filled(0, 2, 3, 36),
     k: filled(0, 2, 1, 8),
     two: filled(0, 2, 2, 8),
@@ -70,8 +70,8 @@ gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
     const good = { ...t, v: t.k, o: t.q, d_o: t.q, d_q: t.q, d_k: t.k, d_v: t.k, delta: t.lse };
     const refused = (changed: Partial<typeof good>, message: string) => {
       const error = { name: "ShapeError", message };
-      assert.throws(() => attentionForward(recorder, { ...good, ...changed }, 1), error);
-      assert.throws(() => attentionBackward(recorder, { ...good, ...changed }, 1), error);
+      assert.throws(() => attentionForward(recorder, { ...good, ...changed }, { scale: 1 }), error);
+      assert.throws(() => attentionBackward(recorder, { ...good, ...changed }, { scale: 1 }), error);
     };
     refused({ k: t.short }, "Cannot use k [1, 1, 8]: expected [2, 1, 8]");
     refused({ v: t.two }, "Cannot use v [2, 2, 8]: expected [2, 1, 8]");
@@ -80,24 +80,24 @@ gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
     refused({ rows: t.lse }, "Cannot use rows [2, 3]: expected [2, 4]");
     refused({ rows: t.floats }, "Cannot use rows of f32: expected u32");
     refused({ k: t.two }, "Cannot use query heads 3: expected a multiple of 2");
-    refused({ q: t.wide, k: t.wide }, "Cannot use head width 144: expected at most 128");
+    refused({ q: t.wide, k: t.wide }, "Cannot use head width 320: expected at most 256");
     refused({ q: t.odd, k: t.odd }, "Cannot use head width 36: expected a multiple of 16");
-    assert.throws(() => attentionBackward(recorder, { ...good, d_k: t.q }, 1), ShapeError);
+    assert.throws(() => attentionBackward(recorder, { ...good, d_k: t.q }, { scale: 1 }), ShapeError);
   });
 });
 
 Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () => {
   const gpu = (software: boolean, subgroup_size: number) =>
     ({ subgroup_size, facts: { software } }) as unknown as Gpu;
-  assert.deepEqual(attentionOptions(gpu(true, 8)), { variant: "lanes", lanes: 8 });
+  assert.deepEqual(attentionOptions(gpu(true, 8)), { form: "lanes", lanes: 8 });
   for (const size of [0, 2, 32]) {
     assert.deepEqual(
       attentionOptions(gpu(true, size)),
-      { variant: "lanes", lanes: 1 },
+      { form: "lanes", lanes: 1 },
       `a subgroup of ${size}`,
     );
   }
-  assert.equal(attentionOptions(gpu(false, 32)).variant, "tiles");
+  assert.equal(attentionOptions(gpu(false, 32)).form, "tiles");
   const alignments = [gpu(true, 8), gpu(true, 0), gpu(false, 32)].map((g) => attentionRowAlignment(g));
   assert.deepEqual(alignments, [8, 1, 32]);
 });
@@ -124,7 +124,7 @@ Deno.test("rows of a group point at their prompt; padding points at itself", () 
 function counts(constants: Record<string, number>, pattern: RegExp): number[] {
   const { forward, backwardQuery, backwardKey } = attentionKernels;
   return [forward, backwardQuery, backwardKey].map((family) =>
-    kernelText(family(JSON.stringify(constants))).match(pattern)?.length ?? 0
+    kernelText(family(JSON.stringify(constants), 0, 0)).match(pattern)?.length ?? 0
   );
 }
 

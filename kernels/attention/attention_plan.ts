@@ -2,19 +2,19 @@
 
 import type { Gpu } from "../device.ts";
 import { ceilDiv } from "../shape.ts";
-
-/** `lanes`: subgroup broadcasts without barriers (software adapters); `tiles`: workgroup memory (GPUs). */
-export type AttentionVariant = "lanes" | "tiles";
+import { deviceForm, type KernelForm } from "../variant.ts";
 
 /** How the kernels run; the defaults follow from the device. */
 export interface AttentionOptions {
-  variant?: AttentionVariant;
+  form?: KernelForm;
   /** Lanes that broadcast to each other; 1: each thread is alone. */
   lanes?: number;
 }
 
 /** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
 const TILE_ROWS = 32, TILE_KEYS = 8;
+/** Vectors of a head beyond which half as many are staged: 8 of them would not fit in 16 KB of workgroup memory. */
+const WIDE_HEAD = 32;
 /** Threads of a workgroup on GPUs: 128 parts of dot products for 8 keys fill 8 KB. */
 const TILE_THREADS = 128;
 /** Numbers that a lane holds under names. More of them spill further and compile longer than they save in loads. */
@@ -26,9 +26,9 @@ const MIN_LANES = 4, MAX_LANES = 16;
 
 /** How attention runs on a device when nothing else is asked for. */
 export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
-  const { subgroup_size, facts } = gpu;
+  const { subgroup_size } = gpu;
   const fits = subgroup_size >= MIN_LANES && subgroup_size <= MAX_LANES;
-  return { variant: facts.software ? "lanes" : "tiles", lanes: fits ? subgroup_size : 1 };
+  return { form: deviceForm(gpu), lanes: fits ? subgroup_size : 1 };
 }
 
 /**
@@ -36,8 +36,8 @@ export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
  * to one segment.
  */
 export function attentionRowAlignment(gpu: Gpu, options: AttentionOptions = {}): number {
-  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
-  return variant === "tiles" ? TILE_ROWS : lanes;
+  const { form, lanes } = { ...attentionOptions(gpu), ...options };
+  return form === "tiles" ? TILE_ROWS : lanes;
 }
 
 /** Constants of a template, and how many workgroups share its rows. */
@@ -59,11 +59,11 @@ export function planHeads(
   options: AttentionOptions,
   shape: HeadsShape & { vectors: number },
 ): AttentionPlan {
-  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
+  const { form, lanes } = { ...attentionOptions(gpu), ...options };
   const { width, heads, kv_heads, vectors } = shape;
   const group = heads / kv_heads;
   const chunksOf = (most: number) => ceilDiv(group, Math.max(1, Math.floor(most)));
-  if (variant === "tiles") {
+  if (form === "tiles") {
     const tile = planTile(width);
     const chunks = chunksOf(TILE_THREADS / (TILE_ROWS * tile.PARTS));
     const HEADS = ceilDiv(group, chunks);
@@ -78,8 +78,8 @@ export function planHeads(
 
 /** The cut of the kernel whose threads own keys. */
 export function planKeys(gpu: Gpu, options: AttentionOptions, { width }: HeadsShape): AttentionPlan {
-  const { variant, lanes } = { ...attentionOptions(gpu), ...options };
-  if (variant === "tiles") {
+  const { form, lanes } = { ...attentionOptions(gpu), ...options };
+  if (form === "tiles") {
     const tile = planTile(width);
     return { constants: { ...tile, THREADS: TILE_ROWS * tile.PARTS }, rows: TILE_ROWS, chunks: 1 };
   }
@@ -94,7 +94,7 @@ function planTile(width: number): { D4: number; PARTS: number; CHUNKS: number; R
   const D4 = width / 4;
   let PARTS = ceilDiv(D4, 8);
   while (D4 % PARTS !== 0) PARTS++;
-  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: TILE_KEYS };
+  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: D4 > WIDE_HEAD ? TILE_KEYS / 2 : TILE_KEYS };
 }
 
 export interface HeadsShape {

@@ -5,6 +5,10 @@ export interface AttentionInput {
   kv_heads: number;
   width: number;
   scale: number;
+  /** A row sees the last so many of its keys; null or absent: all of them. */
+  window?: number | null;
+  /** A score s becomes `cap · tanh(s / cap)`; null or absent: it stays. */
+  soft_cap?: number | null;
   q: Float64Array;
   k: Float64Array;
   v: Float64Array;
@@ -15,30 +19,40 @@ export interface AttentionInput {
 const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, x, d) => sum + x * b[d]!, 0);
 
 /** The keys that row i may see, in order. */
-export function keysOf(rows: ArrayLike<number>, i: number): number[] {
+export function keysOf(rows: ArrayLike<number>, i: number, window: number | null = null): number[] {
   const [prefix_start, prefix_length, own_start] = [rows[4 * i]!, rows[4 * i + 1]!, rows[4 * i + 2]!];
   const keys: number[] = [];
   for (let j = prefix_start; j < prefix_start + prefix_length; j++) keys.push(j);
   for (let j = own_start; j <= i; j++) keys.push(j);
-  return keys;
+  return window === null ? keys : keys.slice(-window);
 }
 
-/** `visit` gets each row's head: its part of q, its place, and for every key the key's place and probability. */
+/** A key's place, its probability, and the derivative of its capped score by the score. */
+interface SeenKey {
+  key: number;
+  p: number;
+  slope: number;
+}
+
+/** `visit` gets each row's head: its part of q, its place, and the keys that it sees. */
 function eachHead(
-  { heads, kv_heads, width, scale, q, k, rows }: AttentionInput,
-  visit: (at: number, lse: number, seen: { key: number; p: number }[]) => void,
+  { heads, kv_heads, width, scale, window, soft_cap, q, k, rows }: AttentionInput,
+  visit: (at: number, lse: number, seen: SeenKey[]) => void,
 ): void {
   for (let i = 0; i < rows.length / 4; i++) {
     for (let h = 0; h < heads; h++) {
       const at = i * heads + h, kv = Math.floor(h * kv_heads / heads);
       const query = q.subarray(at * width, (at + 1) * width);
-      const seen = keysOf(rows, i).map((j) => {
+      const seen = keysOf(rows, i, window).map((j) => {
         const key = j * kv_heads + kv;
-        return { key, s: scale * dot(query, k.subarray(key * width, (key + 1) * width)) };
+        const score = scale * dot(query, k.subarray(key * width, (key + 1) * width));
+        if (!soft_cap) return { key, s: score, slope: 1 };
+        const t = Math.tanh(score / soft_cap);
+        return { key, s: soft_cap * t, slope: 1 - t ** 2 };
       });
       const top = Math.max(...seen.map(({ s }) => s));
       const lse = top + Math.log(seen.reduce((sum, { s }) => sum + Math.exp(s - top), 0));
-      visit(at, lse, seen.map(({ key, s }) => ({ key, p: Math.exp(s - lse) })));
+      visit(at, lse, seen.map(({ key, s, slope }) => ({ key, p: Math.exp(s - lse), slope })));
     }
   }
 }
@@ -65,8 +79,8 @@ export function attentionBackwardReference(
     const g = d_o.subarray(at * width, (at + 1) * width);
     const d_p = seen.map(({ key }) => dot(g, v.subarray(key * width, (key + 1) * width)));
     const delta = seen.reduce((sum, { p }, n) => sum + p * d_p[n]!, 0);
-    seen.forEach(({ key, p }, n) => {
-      const d_s = p * (d_p[n]! - delta) * scale;
+    seen.forEach(({ key, p, slope }, n) => {
+      const d_s = p * (d_p[n]! - delta) * slope * scale;
       for (let d = 0; d < width; d++) {
         d_v[key * width + d]! += p * g[d]!;
         d_q[at * width + d]! += d_s * k[key * width + d]!;

@@ -20,19 +20,23 @@ const embeddingKernel = kernelFamily((type: WeightTypeName): Kernel => {
       wgsl,
       { file: "embedding.wgsl", text: embeddingWgsl },
     ],
-    params: { rows: "u32", items: "u32" },
+    params: { rows: "u32", items: "u32", scale: "f32" },
     inputs: [...planes.map(({ name }) => name), "ids"],
     outputs: ["x"],
   }) as Kernel;
 });
 
 /**
- * Records `x[n] = table[ids[n]]`; a table of any type is widened to f32 on the way.
+ * Records `x[n] = scale · table[ids[n]]`; a table of any type is widened to f32 on the way.
  *
  * @param tensors ids `[N] u32`, each below V (the caller's promise); table `[V, C]`; x `[N, C] f32`, overwritten.
  * @throws {ShapeError} When the shapes do not belong together, or C is no multiple of 4.
  */
-export function embedding(recorder: Recorder, tensors: { ids: Tensor; table: Weight; x: Tensor }): void {
+export function embedding(
+  recorder: Recorder,
+  tensors: { ids: Tensor; table: Weight; x: Tensor },
+  scale = 1,
+): void {
   const { ids, table, x } = tensors;
   const [rows] = expectShape(ids, "ids", 1);
   const [, width] = expectWeight(table, "table");
@@ -41,7 +45,7 @@ export function embedding(recorder: Recorder, tensors: { ids: Tensor; table: Wei
   const items = width / 4;
   recorder.dispatch(
     embeddingKernel(table.type),
-    { rows, items },
+    { rows, items, scale },
     { ...weightOperands(table), ids, x },
     wrappedGrid(ceilDiv(rows * items, THREADS)),
   );

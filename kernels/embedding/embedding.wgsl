@@ -1,15 +1,15 @@
 // Embedding: a thread owns four neighbours of a row.
 //
-//   x[n, c] = table[ids[n], c]
+//   x[n, c] = scale · table[ids[n], c]
 //
-//   params  rows N, items of a row C/4
+//   params  rows N, items of a row C/4, scale
 //   table   [V, C]       in, `load_weight` and the planes that it reads are linked
 //   ids     [N] u32      in, below V
 //   x       [N, C] f32   out, overwritten
 //
 // Dispatch: ceil(N · C/4 / threads) workgroups, wrapped into y. `first` is the binding behind the table's planes.
 
-struct Params { rows: u32, items: u32 }
+struct Params { rows: u32, items: u32, scale: f32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(first) var<storage, read> ids: array<u32>;
@@ -20,5 +20,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let index = id.x + id.y * groups.x * threads;
   let n = index / params.items;
   if n >= params.rows { return; }
-  x[index] = load_weight(ids[n] * params.items + index % params.items);
+  x[index] = params.scale * load_weight(ids[n] * params.items + index % params.items);
 }

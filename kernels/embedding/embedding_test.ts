@@ -5,7 +5,7 @@ import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights
 import { rowMultiple } from "../weights/weight_type.ts";
 import { embedding } from "./embedding.ts";
 
-const ROWS = 7;
+const ROWS = 7, SCALE = Math.fround(Math.sqrt(48));
 
 /** Every type with its shortest row, and with three of them, so that rows do not start at powers of two. */
 const cases = WEIGHT_TYPE_NAMES.flatMap((type): [WeightTypeName, number, string][] => {
@@ -16,17 +16,24 @@ const cases = WEIGHT_TYPE_NAMES.flatMap((type): [WeightTypeName, number, string]
 for (const [type, width, name] of cases) {
   gpuTest(`embedding copies rows of ${type} exactly: ${name}`, async (gpu) => {
     const table = randomWeight(1, type, ROWS * width), ids = [6, 0, 3, 3, 1];
-    const { x } = await run(
+    const { x, scaled } = await run(
       gpu,
-      { ids: [ids, [ids.length], "u32"], x: filled(NaN, ids.length, width) },
+      {
+        ids: [ids, [ids.length], "u32"],
+        x: filled(NaN, ids.length, width),
+        scaled: filled(NaN, ids.length, width),
+      },
       (recorder, t, allocator) => {
         const weight = uploadWeight(allocator, { type, shape: [ROWS, width] }, table.bytes);
         embedding(recorder, { ids: t.ids, table: weight, x: t.x });
+        embedding(recorder, { ids: t.ids, table: weight, x: t.scaled }, SCALE);
       },
     );
     ids.forEach((id, n) => {
       const expected = table.values.slice(id * width, (id + 1) * width);
       assert.deepEqual(x.slice(n * width, (n + 1) * width), expected, `row ${n}`);
+      const times = expected.map((value) => Math.fround(SCALE * value));
+      assert.deepEqual(scaled.slice(n * width, (n + 1) * width), times, `row ${n}, scaled`);
     });
   });
 }

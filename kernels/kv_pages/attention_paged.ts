@@ -7,6 +7,7 @@ import type { DType } from "../tensor.ts";
 import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
 import { kernelFamily } from "../variant.ts";
 import { type AttentionOptions, attentionOptions, planHeads } from "../attention/attention_plan.ts";
+import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
 import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
@@ -18,15 +19,21 @@ const THREADS = 128;
 /** Query heads of a workgroup on GPUs: 16 threads reduce the scores of each. */
 const MAX_HEADS = THREADS / 16;
 /** The widest head: a workgroup keeps 8 of them in workgroup memory. */
-const MAX_WIDTH = 128;
+const MAX_WIDTH = 256;
 
 const params = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
 const inputs = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
 
-/** The parts of a kernel's text for its constants, in JSON. */
-function parts(dtype: DType, key: string, files: Readonly<Record<string, string>>): WgslPart[] {
+/** What a kernel is made for: constants of its template in JSON; window and soft cap of scores, 0 for none. */
+type PagedKey = [dtype: DType, constants: string, window: number, soft_cap: number];
+
+/** The parts of a kernel's text. */
+function parts(
+  files: Readonly<Record<string, string>>,
+  [dtype, key, ...visibility]: PagedKey,
+): WgslPart[] {
   const constants = JSON.parse(key) as UnrollConstants;
-  const out = [pagePart(dtype)];
+  const out = [pagePart(dtype), ...visibilityParts(...visibility)];
   for (const [file, template] of Object.entries(files)) {
     const text = unroll(template, constants);
     out.push({ file, text: constants.LANES === 1 ? withoutSubgroups(text) : text });
@@ -34,36 +41,36 @@ function parts(dtype: DType, key: string, files: Readonly<Record<string, string>
   return out;
 }
 
-const sharedLanes = kernelFamily((dtype: DType, key: string) =>
+const sharedLanes = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_shared_lanes",
-    wgsl: parts(dtype, key, {
+    wgsl: parts({
       "paged_rows.wgsl": pagedRowsWgsl,
       "attention_paged_shared_lanes.wgsl": sharedLanesWgsl,
-    }),
+    }, key),
     params,
     inputs,
     outputs: ["o", "state"],
   })
 );
 
-const ownLanes = kernelFamily((dtype: DType, key: string) =>
+const ownLanes = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_own_lanes",
-    wgsl: parts(dtype, key, {
+    wgsl: parts({
       "paged_rows.wgsl": pagedRowsWgsl,
       "attention_paged_own_lanes.wgsl": ownLanesWgsl,
-    }),
+    }, key),
     params,
     inputs,
     outputs: ["o", "state"],
   })
 );
 
-const tiles = kernelFamily((dtype: DType, key: string) =>
+const tiles = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_tiles",
-    wgsl: parts(dtype, key, { "attention_paged_tiles.wgsl": tilesWgsl }),
+    wgsl: parts({ "attention_paged_tiles.wgsl": tilesWgsl }, key),
     params,
     inputs,
     outputs: ["o"],
@@ -95,40 +102,41 @@ function expectPaged(tensors: PagedAttentionTensors): PagedShape {
 }
 
 /**
- * Records `o = softmax(scale · q kᵀ) v` of every row over the tokens 0 … positions[r] of its slot. A row's bits depend
+ * Records `o = softmax(scale · q kᵀ) v` of every row over the tokens 0 … positions[r] of its slot, of these the last
+ * `window`. A row's bits depend
  * on its slot's tokens only. Rows of slot `NO_SLOT` read nothing and get zeros. On software adapters rows run fastest
  * when those that share pages (a prefill's rows, a group's members) stand side by side: {@link attentionOptions}'s
  * `lanes` at a time, counted from row 0, load a shared page once.
  *
  * @param tensors q, o `[N, H, D] f32`; k_pages, v_pages `[·, K, 32, D]` f32 or f16; page_table `[S, P] u32`: page p of
  * slot s is `page_table[s, p]`; slots, positions `[N] u32`; state `[N, H, 2] f32`, scratch. H is a multiple of K; D a
- * multiple of 4 up to 128. The pages hold finite numbers.
- * @param scale Usually 1 / √D.
+ * multiple of 4 up to 256. The pages hold finite numbers.
+ * @param rules The factor of scores; window and soft cap where there are some.
  * @throws {ShapeError} When the shapes do not belong together.
  * @source Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
  */
 export function attentionPaged(
   recorder: Recorder,
   tensors: PagedAttentionTensors,
-  scale: number,
+  rules: AttentionRules,
   options: AttentionOptions = {},
 ): void {
   const shape = expectPaged(tensors);
   const { rows, heads, kv_heads, width, slot_pages } = shape;
-  const values = { rows, heads, kv_heads, slot_pages, scale };
+  const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale }, visible = visibilityKey(rules);
   const { dtype } = tensors.k_pages, D4 = width / 4, group = heads / kv_heads;
-  const { variant, lanes } = { ...attentionOptions(recorder.gpu), ...options };
-  if (variant === "tiles") {
+  const { form, lanes } = { ...attentionOptions(recorder.gpu), ...options };
+  if (form === "tiles") {
     const chunks = ceilDiv(group, MAX_HEADS);
-    const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }));
+    const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }), ...visible);
     recorder.dispatch(kernel, values, tensors, [rows, kv_heads * chunks]);
     return;
   }
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
   const y = kv_heads * plan.chunks;
-  const shared = sharedLanes(dtype, JSON.stringify(plan.constants));
+  const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
   recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
   if (lanes === 1) return; // Alone, a row shares all of its pages with itself.
-  const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }));
+  const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
   recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, lanes]);
 }

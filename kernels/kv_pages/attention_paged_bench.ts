@@ -43,7 +43,7 @@ async function main(): Promise<void> {
       state: allocator.create("paged", [N, H, 2]),
       o: allocator.create("paged", [N, H, D]),
     };
-    const record = () => attentionPaged(recorder, tensors, 1 / Math.sqrt(D));
+    const record = () => attentionPaged(recorder, tensors, { scale: 1 / Math.sqrt(D) });
     const seconds = await fastest(recorder, record, { flag: tensors.positions, repetitions });
     const tokens = positions.reduce((sum, position) => sum + position + 1, 0);
     const gflops = Number((4 * tokens * H * D / seconds / 1e9).toFixed(1));

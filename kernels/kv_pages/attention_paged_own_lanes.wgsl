@@ -15,6 +15,7 @@
 //   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens
 //
 // Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × LANES workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
@@ -34,6 +35,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let slot = slot_of(row);
   let tokens = tokens_of(row, slot);
   if tokens <= shared_end { return; }
+  let place = tokens - 1u;
+  let begin = first_seen(place);
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
@@ -48,8 +51,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var base = shared_end; base < tokens; base += {LANES}u) {
-    let key = token_at(slot, min(base + lane, tokens - 1u), kv);
+  for (var base = max(shared_end, first_block(place, {LANES}u)); base < tokens; base += {LANES}u) {
+    let key = token_at(slot, min(base + lane, place), kv);
     #for h HEADS
     var s{h} = 0.0;
     #end
@@ -62,7 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     #end
     #for h HEADS
-    s{h} = select(LOWEST, s{h}, base + lane < tokens);
+    s{h} = select(LOWEST, soft_cap(s{h}), sees(begin, place, base + lane));
     var top{h} = m{h};
     #for l LANES
     top{h} = max(top{h}, subgroupBroadcast(s{h}, {l}u));

@@ -2,7 +2,7 @@
 // Lanes are rows, as in attention_forward_lanes.wgsl: one key to a lane, broadcast, all HEADS heads of a row in a lane.
 // A row that has no other tokens is finished here; the others go on in attention_paged_own_lanes.wgsl.
 //
-//   s[r, h, t] = scale · q[r, h] · key t of slots[r]        t in 0 … positions[r]
+//   s[r, h, t] = soft_cap(scale · q[r, h] · key t of slots[r])        t in first_seen(positions[r]) … positions[r]
 //   o[r, h] = Σ_t exp(s[r, h, t] − top) · value t / Σ_t exp(s[r, h, t] − top)
 //
 // Both kernels take the same steps in the same order (blocks of LANES tokens from token 0), so that a row's bits do
@@ -19,6 +19,7 @@
 //   state       [N, H, 2]     f32   out, overwritten in rows that go on: top and Σ exp(s − top)
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
@@ -39,6 +40,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let tokens = tokens_of(r, slot);
   let shared_by = shared_tokens(slot, tokens);
   let shared_end = shared_by.x;
+  let place = tokens - 1u;
+  let begin = first_seen(place);
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
@@ -50,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var base = 0u; base < shared_end; base += {LANES}u) {
+  for (var base = subgroupMin(first_block(place, {LANES}u)); base < shared_end; base += {LANES}u) {
     let key = token_at(shared_by.y, min(base + lane, shared_end - 1u), kv);
     #for d D4
     let k{d} = unpack_four(k_pages[key + {d}u]);
@@ -70,8 +73,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #end
     }
     #end
+    let seen{l} = sees(begin, place, base + {l}u);
     #for h HEADS
-    s{h}_{l} = select(LOWEST, s{h}_{l}, base + {l}u < tokens);
+    s{h}_{l} = select(LOWEST, soft_cap(s{h}_{l}), seen{l});
     top{h} = max(top{h}, s{h}_{l});
     #end
     #end

@@ -9,16 +9,15 @@ import { PAGE_TOKENS } from "./kv_pages.ts";
 import { cases, layPages, type PagedCase } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
-const VARIANTS: readonly AttentionOptions[] = [
-  { variant: "lanes" },
-  { variant: "lanes", lanes: 1 },
-  { variant: "tiles" },
+const FORMS: readonly AttentionOptions[] = [
+  { form: "lanes" },
+  { form: "lanes", lanes: 1 },
+  { form: "tiles" },
 ];
 /** Heads that a lone lane is tried on: it runs the text of the wider ones with another number of lanes. */
 const LONE_WIDTH = 16;
 
-const title = ({ variant, lanes }: AttentionOptions) =>
-  `attentionPaged (${variant}${lanes ? ", alone" : ""})`;
+const title = ({ form, lanes }: AttentionOptions) => `attentionPaged (${form}${lanes ? ", alone" : ""})`;
 
 /** Keys and values lie where sequences have tokens; everywhere else the pages hold NaN, which must not be read. */
 function inputs(shape: PagedCase) {
@@ -45,7 +44,8 @@ function inputs(shape: PagedCase) {
     });
   const q = randomNormal(1, rows.length * heads * width);
   const scale = Math.fround(1 / Math.sqrt(width));
-  return { ...shape, ...places, q, scale, k_pages: blank(rounded(2)), v_pages: blank(rounded(3)) };
+  const rules = { scale, window: shape.window ?? null, soft_cap: shape.soft_cap ?? null };
+  return { ...shape, ...places, q, scale, rules, k_pages: blank(rounded(2)), v_pages: blank(rounded(3)) };
 }
 
 type Inputs = ReturnType<typeof inputs>;
@@ -63,10 +63,10 @@ async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
     positions: [given.positions, [N], "u32"],
     state: filled(NaN, N, H, 2),
     o: filled(NaN, N, H, D),
-  }, (recorder, t) => attentionPaged(recorder, t, given.scale, options));
+  }, (recorder, t) => attentionPaged(recorder, t, given.rules, options));
 }
 
-for (const options of VARIANTS) {
+for (const options of FORMS) {
   for (const shape of cases) {
     if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
     gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
@@ -102,7 +102,7 @@ gpuTest(
   async (gpu) => {
     const shape = cases.find((c) => c.name.startsWith("a row that ends"))!;
     const given = inputs(shape);
-    const { state } = await runPaged(gpu, given, { variant: "lanes" });
+    const { state } = await runPaged(gpu, given, { form: "lanes" });
     // The scratch of a finished row stays as it was. A lone lane's rows are always finished; with 16 lanes the rows of
     // slots 1 and 2 stand in one subgroup.
     const { lanes } = attentionOptions(gpu);
@@ -118,19 +118,19 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   const N = given.slots.length;
   await run(gpu, {
     q: [given.q, [N, H, D]],
-    wide: filled(0, 1, H, 132),
+    wide: filled(0, 1, H, 260),
     pages: filled(0, pages, K, PAGE_TOKENS, D),
     half: [given.k_pages, [pages, K, PAGE_TOKENS, D], "f16"],
     small: filled(0, pages, K, 16, D),
     odd: filled(0, 1, 4, PAGE_TOKENS, D),
-    wide_pages: filled(0, 1, K, PAGE_TOKENS, 132),
+    wide_pages: filled(0, 1, K, PAGE_TOKENS, 260),
     page_table: [given.page_table, [sequences.length, slot_pages], "u32"],
     slots: [given.slots, [N], "u32"],
     state: filled(0, N, H, 2),
   }, (recorder, t) => {
     const good = { ...t, k_pages: t.pages, v_pages: t.pages, positions: t.slots, o: t.q };
     const refused = (changed: Partial<typeof good>, message: string) =>
-      assert.throws(() => attentionPaged(recorder, { ...good, ...changed }, 1), {
+      assert.throws(() => attentionPaged(recorder, { ...good, ...changed }, { scale: 1 }), {
         name: "ShapeError",
         message,
       });
@@ -145,7 +145,7 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
     const wide = { q: t.wide, o: t.wide, k_pages: t.wide_pages, v_pages: t.wide_pages };
     refused(
       { ...wide, state: { ...t.state, shape: [1, H, 2] } },
-      "Cannot use head width 132: expected at most 128",
+      "Cannot use head width 260: expected at most 256",
     );
   });
 });
@@ -158,13 +158,22 @@ function largestDifference(actual: Float64Array, expected: Float64Array): number
   );
 }
 
-for (const options of [{ variant: "lanes" }, { variant: "tiles" }] as const) {
-  gpuTest(`${title(options)} equals attention over packed rows with the same keys`, async (gpu) => {
+for (
+  const [options, window] of [
+    [{ form: "lanes" }, undefined],
+    [{ form: "lanes" }, 21],
+    [{ form: "tiles" }, undefined],
+    [{ form: "tiles" }, 21],
+  ] as const
+) {
+  const same = window ? "same keys in a window" : "same keys";
+  gpuTest(`${title(options)} equals attention over packed rows with the ${same}`, async (gpu) => {
     const heads = 14, kv_heads = 2, width = 16, prompt = 45, length = 70;
     const shape: PagedCase = {
       ...{ name: "", heads, kv_heads, width, dtype: "f32" },
       sequences: [{ tokens: length, shared_pages: 0 }],
       rows: Array.from({ length }, (_, position) => [0, position]),
+      ...(window ? { window } : {}),
     };
     const paged = inputs(shape);
     const { o } = await runPaged(gpu, paged, options);
@@ -191,12 +200,12 @@ for (const options of [{ variant: "lanes" }, { variant: "tiles" }] as const) {
       rows: [packed.rows, [N, 4], "u32"],
       o: filled(NaN, N, heads, width),
       lse: filled(NaN, N, heads),
-    }, (recorder, t) => attentionForward(recorder, t, paged.scale, options));
+    }, (recorder, t) => attentionForward(recorder, t, paged.rules, options));
     const size = heads * width;
     const gathered = Float64Array.from(
       rowOf.flatMap((row) => [...actual.o.subarray(row * size, (row + 1) * size)]),
     );
-    if (options.variant === "lanes") assert.deepEqual(o, gathered, "bit for bit, behind the prompt too");
+    if (options.form === "lanes") assert.deepEqual(o, gathered, "bit for bit, behind the prompt too");
     // Tiles of pages sum in another order than tiles of packed rows.
     const difference = largestDifference(o, gathered);
     assert.ok(difference <= 2e-6, `the largest difference is ${difference}`);

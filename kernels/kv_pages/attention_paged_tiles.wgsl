@@ -3,7 +3,7 @@
 // shares of the tokens, so that neighbours read neighbours and a thread holds HEADS vectors of o only. The shares meet
 // in workgroup memory at the end.
 //
-//   s[r, h, t] = scale · q[r, h] · key t of slots[r]        t in 0 … positions[r]
+//   s[r, h, t] = soft_cap(scale · q[r, h] · key t of slots[r])        t in first_seen(positions[r]) … positions[r]
 //   o[r, h] = Σ_t exp(s[r, h, t] − top) · value t / Σ_t exp(s[r, h, t] − top)
 //
 //   params      rows N, heads H, kv_heads K, slot_pages P, scale
@@ -16,6 +16,7 @@
 //   o           [N, H, D]     f32   out, overwritten
 //
 // Dispatch: N × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f32 }
@@ -63,7 +64,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     return;
   }
-  let tokens = positions[row] + 1u;
+  let last = positions[row];
+  let tokens = last + 1u;
+  let begin = first_seen(last);
   #for h HEADS
   for (var d = thread; d < {D4}u; d += THREADS) { q_head[{h}u * {D4}u + d] = q[at{h} + d] * params.scale; }
   var m{h} = LOWEST;
@@ -71,9 +74,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var o{h} = vec4<f32>();
   #end
 
-  for (var base = 0u; base < tokens; base += THREADS) {
+  for (var base = first_block(last, THREADS); base < tokens; base += THREADS) {
     workgroupBarrier();
-    let token = min(base + thread, tokens - 1u);
+    let token = min(base + thread, last);
     let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
     let key = ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
     place[thread] = key;
@@ -87,7 +90,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #end
     }
     #for h HEADS
-    s{h} = select(LOWEST, s{h}, base + thread < tokens);
+    s{h} = select(LOWEST, soft_cap(s{h}), sees(begin, last, base + thread));
     p[{h}u * THREADS + thread] = s{h};
     #end
     workgroupBarrier();

@@ -13,6 +13,8 @@ export interface PagedCase {
   sequences: readonly { tokens: number; shared_pages: number }[];
   /** Rows: a slot (null: inactive) and a position. */
   rows: readonly (readonly [slot: number | null, position: number])[];
+  window?: number;
+  soft_cap?: number;
 }
 
 /** Sequences whose tokens are their own. */
@@ -66,6 +68,12 @@ export const cases: readonly PagedCase[] = [
     rows: [[null, 0], [0, 44], [null, 7]],
   },
   {
+    name: "heads of 256",
+    ...shape(3, 1, 256, "f16"),
+    sequences: group(1, 40, 50),
+    rows: [[0, 39], [1, 49]],
+  },
+  {
     name: "heads of 128",
     ...shape(4, 2, 128, "f16"),
     sequences: group(1, 40, 50, 70),
@@ -86,6 +94,28 @@ export const cases: readonly PagedCase[] = [
     ...shape(3, 1, 12, "f32"),
     sequences: own(20, 9),
     rows: [[1, 8], [0, 19], [1, 3]],
+  },
+  {
+    // Windows that lie in the shared pages, across their end and after it.
+    name: "a decode of a group on two pages with a window",
+    ...shape(14, 2, 16, "f32"),
+    sequences: smallGroup,
+    rows: lastTokens(smallGroup).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
+    window: 33,
+  },
+  {
+    name: "prefills with a window and a small cap",
+    ...shape(2, 2, 8, "f16"),
+    sequences: own(300, 40),
+    rows: [...chunk(0, 0, 20), ...chunk(0, 180, 211), [0, 299], ...chunk(1, 0, 40)],
+    ...{ window: 40, soft_cap: 0.5 },
+  },
+  {
+    name: "a window of one",
+    ...shape(2, 1, 8, "f32"),
+    sequences: group(1, 40, 150),
+    rows: [[0, 0], [0, 39], [1, 31], [1, 32], [1, 149]],
+    window: 1,
   },
 ];
 

@@ -16,6 +16,10 @@ export interface PagedPlaces {
 export interface PagedAttentionInput extends PagedPlaces {
   heads: number;
   scale: number;
+  /** A row sees the last so many tokens; null or absent: all up to its own. */
+  window?: number | null;
+  /** A score s becomes `cap · tanh(s / cap)`; null or absent: it stays. */
+  soft_cap?: number | null;
   q: Float64Array;
   k_pages: Float64Array;
   v_pages: Float64Array;
@@ -28,20 +32,24 @@ function tokenAt(places: PagedPlaces, slot: number, token: number, kv: number): 
 }
 
 export function attentionPagedReference(input: PagedAttentionInput): Float64Array {
-  const { heads, kv_heads, width, scale, q, k_pages, v_pages, slots, positions } = input;
+  const { heads, kv_heads, width, scale, q, k_pages, v_pages, slots, positions, window, soft_cap } = input;
   const o = new Float64Array(q.length);
   for (let row = 0; row < slots.length; row++) {
     if (slots[row] === NO_SLOT) continue;
     for (let h = 0; h < heads; h++) {
       const at = (row * heads + h) * width, kv = Math.floor(h * kv_heads / heads);
       const places: number[] = [];
-      for (let token = 0; token <= positions[row]!; token++) {
+      for (
+        let token = Math.max(0, positions[row]! + 1 - (window ?? Infinity));
+        token <= positions[row]!;
+        token++
+      ) {
         places.push(tokenAt(input, slots[row]!, token, kv));
       }
       const scores = places.map((place) => {
         let sum = 0;
         for (let d = 0; d < width; d++) sum += q[at + d]! * k_pages[place + d]!;
-        return scale * sum;
+        return soft_cap ? soft_cap * Math.tanh(scale * sum / soft_cap) : scale * sum;
       });
       const top = Math.max(...scores);
       const weights = scores.map((s) => Math.exp(s - top));

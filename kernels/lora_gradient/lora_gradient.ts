@@ -10,7 +10,7 @@ import { kernelFamily, wrappedGrid } from "../variant.ts";
 import lanesWgsl from "./lora_gradient_lanes.wgsl" with { type: "text" };
 import plainWgsl from "./lora_gradient_plain.wgsl" with { type: "text" };
 import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
-import tiledWgsl from "./lora_gradient_tiled.wgsl" with { type: "text" };
+import tilesWgsl from "./lora_gradient_tiles.wgsl" with { type: "text" };
 
 /** Columns, in vec4s, of a lane, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
 const LANE_TILES = 2;
@@ -22,7 +22,7 @@ const WANTED_GROUPS = 512;
 const MIN_PART_ROWS = 64;
 
 /** Software adapters with subgroups, software adapters without, GPUs. */
-export type LoraGradientVariant = "lanes" | "plain" | "tiled";
+export type LoraGradientVariant = "lanes" | "plain" | "tiles";
 
 const OUT_PARAMS = {
   rows: "u32",
@@ -58,9 +58,9 @@ const plainKernel = defineKernel({
   outputs: ["out"],
 });
 
-const tiledKernel = defineKernel({
-  name: "lora_gradient_tiled",
-  wgsl: unroll(tiledWgsl, {}),
+const tilesKernel = defineKernel({
+  name: "lora_gradient_tiles",
+  wgsl: unroll(tilesWgsl, {}),
   params: {
     rows: "u32",
     part_rows: "u32",
@@ -86,7 +86,7 @@ const reduceKernel = defineKernel({
 
 /** The form for this device. */
 export function loraGradientVariant(recorder: Recorder): LoraGradientVariant {
-  if (!recorder.gpu.facts.software) return "tiled";
+  if (!recorder.gpu.facts.software) return "tiles";
   return recorder.gpu.subgroup_size > 0 ? "lanes" : "plain";
 }
 
@@ -97,7 +97,7 @@ export function loraGradientPartials(
   { rows, columns, rank }: { rows: number; columns: number; rank: number },
   variant: LoraGradientVariant,
 ): number {
-  return variant === "tiled" ? split(rows, columns, rank).wanted * columns * rank : 0;
+  return variant === "tiles" ? split(rows, columns, rank).wanted * columns * rank : 0;
 }
 
 /** How the rows are cut: it follows from the shapes alone, so that the sum has the same bits on every run. */
@@ -160,14 +160,14 @@ export function loraGradient(
     ? { column_stride: rank, rank_stride: 1 }
     : { column_stride: 1, rank_stride: width };
   const params = { rows, columns, q_stride, q_offset, rank, ...strides };
-  if (variant === "tiled") {
+  if (variant === "tiles") {
     const { part_rows, parts } = split(rows, width, rank), count = width * rank;
     assert(
       elementCount(partials.shape) >= parts * count,
       `partials of lora_gradient hold ${parts * count} elements`,
     );
     const grid = [ceilDiv(width, 64), ceilDiv(rank, 16), parts] as const;
-    recorder.dispatch(tiledKernel, { ...params, part_rows, count }, { p, q, partials }, grid);
+    recorder.dispatch(tilesKernel, { ...params, part_rows, count }, { p, q, partials }, grid);
     recorder.dispatch(
       reduceKernel,
       { count, parts, alpha },

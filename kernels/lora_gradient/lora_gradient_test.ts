@@ -8,7 +8,7 @@ import { loraGradientReference } from "./lora_gradient_reference.ts";
 
 const BEFORE = 0.5;
 const ALPHA = 2;
-const variants: readonly LoraGradientVariant[] = ["lanes", "plain", "tiled"];
+const variants: readonly LoraGradientVariant[] = ["lanes", "plain", "tiles"];
 
 /** A sum of M products of normal numbers is about √M in size and rounds to about √M · √M · 6e-8. */
 const tolerance = (rows: number) => ({ relative: 1e-5, absolute: 1e-6 + rows * ALPHA * 6e-8 });

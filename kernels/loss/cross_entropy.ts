@@ -5,6 +5,7 @@ import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
+import { softCapParts } from "../soft_cap/soft_cap.ts";
 import { itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import backwardWgsl from "./cross_entropy_backward.wgsl" with { type: "text" };
 import statisticsWgsl from "./token_logprobs.wgsl" with { type: "text" };
@@ -33,10 +34,13 @@ const statisticsKernel = defineKernel({
   outputs: ["logprob", "entropy", "logsumexp"],
 });
 
-const backwardKernel = kernelFamily((size: ItemSize) =>
+const backwardKernel = kernelFamily((size: ItemSize, soft_cap: number) =>
   defineKernel({
     name: "cross_entropy_backward",
-    wgsl: [itemPart(size), { file: "cross_entropy_backward.wgsl", text: backwardWgsl }],
+    wgsl: [itemPart(size), ...softCapParts(soft_cap), {
+      file: "cross_entropy_backward.wgsl",
+      text: backwardWgsl,
+    }],
     params: { rows: "u32", items: "u32", first_row: "u32" },
     inputs: ["targets", "logsumexp", "g"],
     outputs: ["logits"],
@@ -101,12 +105,15 @@ export function tokenLogprobs(
  *
  * @param tensors logits `[rows, V] f32`, overwritten by their gradient; targets `[R] u32`, logsumexp `[R, 2] f32` of
  * {@link tokenLogprobs}, g `[R] f32`.
+ * @param soft_cap The cap that was put on the logits: their gradient is that before it; null: there was none. Capped
+ * logits are finite.
  * @throws {ShapeError} When the shapes do not belong together.
  */
 export function crossEntropyBackward(
   recorder: Recorder,
   tensors: Pick<VocabularyTensors, "logits" | "targets" | "logsumexp"> & { g: Tensor },
   first_row: number,
+  soft_cap: number | null = null,
 ): void {
   const [rows, vocabulary] = expectShape(tensors.logits, "logits", 2);
   const [total] = expectShape(tensors.targets, "targets", 1);
@@ -115,5 +122,5 @@ export function crossEntropyBackward(
   assert(first_row + rows <= total, `rows ${first_row} to ${first_row + rows} of ${total}`);
   const size = itemSize(vocabulary), items = vocabulary / size;
   const grid = wrappedGrid(ceilDiv(rows * items, THREADS));
-  recorder.dispatch(backwardKernel(size), { rows, items, first_row }, tensors, grid);
+  recorder.dispatch(backwardKernel(size, soft_cap ?? 0), { rows, items, first_row }, tensors, grid);
 }

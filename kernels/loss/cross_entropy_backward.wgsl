@@ -1,6 +1,6 @@
 // Gradient of weighted log-probabilities with respect to the logits, in their place: a thread owns an item.
 //
-//   logits[row, v] ← g[row] · (1[v = target] − exp(logits[row, v] − m − log_sum))
+//   logits[row, v] ← g[row] · (1[v = target] − exp(logits[row, v] − m − log_sum)) · soft_cap'
 //
 //   params      rows, items of a row, first row
 //   targets     [R] u32        in; entry first_row + row belongs to the row
@@ -8,7 +8,8 @@
 //   g           [R] f32        in: ∂loss/∂logprob
 //   logits      [rows, V] f32  in and out
 //
-// Dispatch: ceil(rows · items / 64) workgroups, wrapped into y. `item` is linked.
+// Dispatch: ceil(rows · items / 64) workgroups, wrapped into y. `item` and `soft_cap_gradient`, by which the
+// gradient is that of the logits before their soft cap, are linked.
 
 struct Params { rows: u32, items: u32, first_row: u32 }
 
@@ -32,7 +33,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let norm = logsumexp[at];
-  let probability = exp(max(logits[index] - norm.x, item(farthest)) - norm.y);
+  let logit = logits[index];
+  let probability = exp(max(logit - norm.x, item(farthest)) - norm.y);
   let first = (index % params.items) * item_size;
-  logits[index] = coefficient * (item_one_hot(targets[at] - first) - probability);
+  logits[index] = soft_cap_gradient(coefficient * (item_one_hot(targets[at] - first) - probability), logit);
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
+import { softCapReference } from "../soft_cap/soft_cap_reference.ts";
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { cases, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";
@@ -18,7 +19,12 @@ function inputs({ rows, vocabulary, scale, kept }: CrossEntropyCase) {
   return { logits, targets, g: randomNormal(2, rows) };
 }
 
-async function runBoth(gpu: Gpu, { rows, vocabulary }: CrossEntropyCase, given: ReturnType<typeof inputs>) {
+async function runBoth(
+  gpu: Gpu,
+  { rows, vocabulary }: CrossEntropyCase,
+  given: ReturnType<typeof inputs>,
+  soft_cap: number | null = null,
+) {
   const total = FIRST_ROW + rows;
   const pad = (values: ArrayLike<number>) => [...new Array(FIRST_ROW).fill(0), ...Array.from(values)];
   return await run(gpu, {
@@ -32,7 +38,7 @@ async function runBoth(gpu: Gpu, { rows, vocabulary }: CrossEntropyCase, given: 
     logsumexp: filled(NaN, total, 2),
   }, (recorder, t) => {
     tokenLogprobs(recorder, t, FIRST_ROW);
-    crossEntropyBackward(recorder, { ...t, logits: t.d_logits }, FIRST_ROW);
+    crossEntropyBackward(recorder, { ...t, logits: t.d_logits }, FIRST_ROW, soft_cap);
   });
 }
 
@@ -73,6 +79,24 @@ gpuTest(
         );
       const numeric = centralDifferences(given.logits, loss);
       expectClose(d_logits, numeric, { relative: 1e-4, absolute: 1e-6 }, "d_logits");
+    }
+  },
+);
+
+gpuTest(
+  "a soft cap's gradient is the central difference of log-probabilities of capped logits",
+  async (gpu) => {
+    const cap = 0.7;
+    for (const shape of cases.filter((c) => c.rows * c.vocabulary < 10)) {
+      const { logits, ...given } = inputs(shape);
+      const capped = Float64Array.from(softCapReference(logits, cap));
+      const { d_logits } = await runBoth(gpu, shape, { ...given, logits: capped }, cap);
+      const loss = (x: Float64Array) =>
+        crossEntropyReference({ ...shape, ...given, logits: softCapReference(x, cap) }).logprob.reduce(
+          (s, v, n) => s + v * given.g[n]!,
+          0,
+        );
+      expectClose(d_logits, centralDifferences(logits, loss), { relative: 1e-4, absolute: 1e-6 }, "d_logits");
     }
   },
 );

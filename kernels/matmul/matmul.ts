@@ -7,9 +7,13 @@ import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { expectWeight, type Weight, weightOperands } from "../weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
-import { groupColumns, type LanesLayout, matmulLanesText } from "./matmul_lanes.ts";
-import type { MatmulForm } from "./matmul_text.ts";
-import { matmulTiledText, type TiledLayout } from "./matmul_tiled.ts";
+import {
+  groupColumns,
+  type LanesLayout,
+  type MatmulForm,
+  matmulParts,
+  type TilesLayout,
+} from "./matmul_text.ts";
 
 /**
  * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
@@ -44,7 +48,7 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
-export type MatmulLayout = ({ type: "lanes" } & LanesLayout) | ({ type: "tiled" } & TiledLayout);
+export type MatmulLayout = LanesLayout | TilesLayout;
 
 const kernels = new Map<string, Kernel>();
 
@@ -56,7 +60,7 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
     const planes = WEIGHT_TYPES[form.weight].planes.map(({ name }) => name);
     kernel = defineKernel({
       name: `matmul_${form.orientation}_${form.weight}_${form.compute}_${layout.type}`,
-      wgsl: layout.type === "lanes" ? matmulLanesText(form, layout) : matmulTiledText(form, layout),
+      wgsl: matmulParts(form, layout),
       params: {
         rows: "u32",
         columns: "u32",
@@ -86,12 +90,12 @@ export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
     return { type: "lanes", lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
   }
   if (rows > 256) {
-    return { type: "tiled", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
+    return { type: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
   }
   if (rows > 32) {
-    return { type: "tiled", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
+    return { type: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
   }
-  return { type: "tiled", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
+  return { type: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
 }
 
 /**

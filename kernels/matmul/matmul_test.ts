@@ -20,10 +20,10 @@ import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.
 import { cases, type MatmulCase } from "./matmul_cases.ts";
 import { matmulReference } from "./matmul_reference.ts";
 
-const TILED: MatmulLayout[] = [
-  { type: "tiled", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
-  { type: "tiled", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
-  { type: "tiled", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
+const TILES: MatmulLayout[] = [
+  { type: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
+  { type: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
+  { type: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
 ];
 
 const SINGLE_LANE: MatmulLayout = { type: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
@@ -32,7 +32,7 @@ const SINGLE_LANE: MatmulLayout = { type: "lanes", lanes: 1, tile_rows: 8, tile_
 const layouts = (gpu: Gpu): MatmulLayout[] => [
   ...(gpu.facts.software ? [chooseLayout(gpu, 1), chooseLayout(gpu, 1000)] : []),
   SINGLE_LANE,
-  ...TILED,
+  ...TILES,
 ];
 
 /**
@@ -130,7 +130,7 @@ for (const compute of ["f32", "f16"] as const) {
         // Large register tiles take seconds to compile; in f16 their text differs from the others' as in f32.
         const [first, ...others] = compute === "f32"
           ? [...layouts(gpu), { ...SINGLE_LANE, tile_rows: 1 }]
-          : layouts(gpu).filter((layout) => layout !== SINGLE_LANE && layout !== TILED[0]);
+          : layouts(gpu).filter((layout) => layout !== SINGLE_LANE && layout !== TILES[0]);
         const all = await runCase(gpu, shape, { ...setting, layout: first! });
         for (const layout of others) {
           const { y } = await runCase(gpu, shape, { ...setting, layout });
@@ -159,8 +159,8 @@ gpuTest(
       for (const type of WEIGHT_TYPE_NAMES) {
         const setting = { type, orientation };
         const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape.rows) });
-        const tiled = await runCase(gpu, shape, { ...setting, layout: TILED[2]! });
-        expectClose(tiled.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
+        const tiles = await runCase(gpu, shape, { ...setting, layout: TILES[2]! });
+        expectClose(tiles.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
         const alone = { ...setting, layout: chooseLayout(gpu, 1) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
@@ -175,7 +175,7 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
   given.x.set([1e6, -1e6, 65_519, 65_520]); // What is beyond the largest f16 becomes that, not infinite.
   const clamped = given.x.map((v) => Math.max(-65_504, Math.min(65_504, v)));
   const rounded = { ...given, x: Float64Array.from(Float16Array.from(clamped)) };
-  for (const layout of [layouts(gpu)[0]!, TILED[2]!]) {
+  for (const layout of [layouts(gpu)[0]!, TILES[2]!]) {
     const setting = { type: "f16", orientation: "nt", layout } as const;
     const { y } = await runCase(gpu, shape, { ...setting, compute: "f16" }, given);
     const exact = await runCase(gpu, shape, setting, rounded);
@@ -219,9 +219,9 @@ Deno.test("the generated matmul multiplies each of its outputs once per step", (
     tile_rows: 4,
     tile_vectors: 4,
   });
-  const tiled = matmulKernel({ weight: "f16", orientation: "nn", compute: "f32" }, TILED[0]!);
+  const tiles = matmulKernel({ weight: "f16", orientation: "nn", compute: "f32" }, TILES[0]!);
   // One loop of 4 rows × 32 columns × 4 steps; and of 8 × 8 / 4 vectors × 16 steps.
   assert.equal(kernelText(lanes).split("fma(").length - 1, 4 * 32 * 4);
-  assert.equal(kernelText(tiled).split("fma(").length - 1, 16 * 16);
+  assert.equal(kernelText(tiles).split("fma(").length - 1, 16 * 16);
   assert.match(kernelText(lanes), /subgroupBroadcast\(w3, 7u\)/);
 });

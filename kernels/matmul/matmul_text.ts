@@ -1,7 +1,18 @@
-/** The parts that both forms of the matmul's text share. */
+/** The parts of a matmul's text: what all forms share, and the form's own. */
 
+import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
+import { unroll, withoutSubgroups } from "../unroll.ts";
+import { constantsPart } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
+import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
+import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
+import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
+import tilesWgsl from "./matmul_tiles.wgsl" with { type: "text" };
+import tilesNnWgsl from "./matmul_tiles_nn.wgsl" with { type: "text" };
+import tilesNtWgsl from "./matmul_tiles_nt.wgsl" with { type: "text" };
+import operandF16Wgsl from "./operand_f16.wgsl" with { type: "text" };
+import operandF32Wgsl from "./operand_f32.wgsl" with { type: "text" };
 
 /** What is decided when the text is made. */
 export interface MatmulForm {
@@ -12,50 +23,79 @@ export interface MatmulForm {
   compute: "f32" | "f16";
 }
 
-/** The largest finite f16: a larger operand would become infinite, and its product with 0 not a number. */
-const MAX_F16 = "65504.0";
-
-/** The weight's reader and bindings, then every other binding in the order of the kernel's operands. */
-export function matmulParts(form: MatmulForm): WgslPart[] {
-  const { planes, wgsl } = WEIGHT_TYPES[form.weight], first = 1 + planes.length;
-  const round = form.compute === "f16"
-    ? `quantizeToF16(clamp(v, vec4<f32>(-${MAX_F16}), vec4<f32>(${MAX_F16})))`
-    : "v";
-  return [wgsl, {
-    file: "matmul_text.ts",
-    text: `
-struct Params {
-  rows: u32, columns: u32, depth: u32,
-  rank: u32, u_stride: u32, u_column: u32, lora_scale: f32,
-  addend: u32, // 0: none, 1: residual, 2: y itself
+/** How the text of software adapters is laid out over a subgroup. */
+export interface LanesLayout {
+  type: "lanes";
+  /** Invocations that share loads; 1 where the device cannot broadcast. */
+  lanes: number;
+  /** Rows that a lane owns. */
+  tile_rows: number;
+  /** Vectors of the weight that a lane loads per step: the tile has 4 · lanes columns for 4, which `nn` wants. */
+  tile_vectors: number;
 }
 
-@group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(${first}) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(${first + 1}) var<storage, read> u: array<vec4<f32>>;
-@group(0) @binding(${first + 2}) var<storage, read> lora: array<vec4<f32>>;
-@group(0) @binding(${first + 3}) var<storage, read> residual: array<vec4<f32>>;
-@group(0) @binding(${first + 4}) var<storage, read_write> y: array<vec4<f32>>;
-
-fn operand(v: vec4<f32>) -> vec4<f32> { return ${round}; }
-
-fn load_x(row: u32, d: u32) -> vec4<f32> { return operand(x[row * (params.depth / 4u) + d]); }
-
-fn load_u(row: u32, d: u32) -> vec4<f32> {
-  return operand(params.lora_scale * u[(row * params.u_stride + params.u_column) / 4u + d]);
+/** The tile of a GPU's workgroup and a thread's part of it. All are multiples of 4. */
+export interface TilesLayout {
+  type: "tiles";
+  block_rows: number;
+  block_columns: number;
+  thread_rows: number;
+  thread_columns: number;
 }
 
-fn store(row: u32, column4: u32, sum: vec4<f32>) {
-  let columns4 = params.columns / 4u;
-  if row >= params.rows || column4 >= columns4 { return; }
-  let at = row * columns4 + column4;
-  if params.addend == 1u { y[at] = residual[at] + sum; }
-  else if params.addend == 2u { y[at] += sum; }
-  else { y[at] = sum; }
+/** Invocations of a workgroup whose lanes share nothing: each has a tile of its own. */
+const SINGLE_LANES = 32;
+
+const lanesThreads = ({ lanes }: LanesLayout) => lanes === 1 ? SINGLE_LANES : lanes;
+
+/** Columns of all tiles of a workgroup. */
+export function groupColumns(layout: LanesLayout): number {
+  return lanesThreads(layout) * layout.tile_vectors;
 }
-`,
+
+/** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
+export function matmulParts(form: MatmulForm, layout: LanesLayout | TilesLayout): WgslPart[] {
+  const { planes, wgsl } = WEIGHT_TYPES[form.weight];
+  return [
+    wgsl,
+    constantsPart({ first: 1 + planes.length }),
+    form.compute === "f16"
+      ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
+      : { file: "operand_f32.wgsl", text: operandF32Wgsl },
+    { file: "matmul_operands.wgsl", text: operandsWgsl },
+    ...layout.type === "lanes" ? lanesParts(form, layout) : tilesParts(form, layout),
+  ];
+}
+
+function lanesParts({ orientation }: MatmulForm, layout: LanesLayout): WgslPart[] {
+  const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
+  assert(orientation === "nt" || VECTORS === 4, "nn loads 4 rows of W per step");
+  const sizes = {
+    LANES: lanes,
+    ROWS,
+    VECTORS,
+    COLUMNS,
+    COLUMNS4: COLUMNS / 4,
+    THREADS: lanesThreads(layout),
+  };
+  const text = unroll(orientation === "nt" ? lanesNtWgsl : lanesNnWgsl, sizes);
+  return [{
+    file: `matmul_lanes_${orientation}.wgsl`,
+    text: lanes === 1 ? withoutSubgroups(text) : text,
   }];
 }
 
-/** Numbers 0 … count − 1, to write unrolled text. */
-export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+function tilesParts({ orientation }: MatmulForm, layout: TilesLayout): WgslPart[] {
+  const { block_rows, block_columns, thread_rows, thread_columns } = layout;
+  const sizes = {
+    ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns },
+    ...{ THREAD_ROWS: thread_rows, THREAD_ROWS4: thread_rows / 4 },
+    ...{ THREAD_COLUMNS: thread_columns, THREAD_COLUMNS4: thread_columns / 4 },
+    THREADS: block_rows / thread_rows * (block_columns / thread_columns),
+  };
+  const stage = orientation === "nt" ? tilesNtWgsl : tilesNnWgsl;
+  return [
+    { file: `matmul_tiles_${orientation}.wgsl`, text: unroll(stage, sizes) },
+    { file: "matmul_tiles.wgsl", text: unroll(tilesWgsl, sizes) },
+  ];
+}

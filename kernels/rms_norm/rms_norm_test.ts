@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import type { RowVariant } from "../variant.ts";
+import type { KernelForm } from "../variant.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm.ts";
 import { cases, type RmsNormCase } from "./rms_norm_cases.ts";
 import { rmsNormReference } from "./rms_norm_reference.ts";
 
 const BEFORE = 0.5;
-const variants: readonly RowVariant[] = ["thread", "workgroup"];
+const forms: readonly KernelForm[] = ["lanes", "tiles"];
 
 /** Sums of 4,096 squares round to about 1e-6 of their size. */
 const tolerance = { relative: 1e-5, absolute: 1e-6 };
@@ -22,7 +22,7 @@ function inputs({ rows, width, scale }: RmsNormCase) {
 }
 
 /** Forward and backward in one submission; `d_x` is overwritten, `d_sum` accumulated. */
-async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof inputs>, variant: RowVariant) {
+async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof inputs>, form: KernelForm) {
   const { rows, width, eps } = shape;
   return await run(gpu, {
     x: [given.x, [rows, width]],
@@ -32,28 +32,33 @@ async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof in
     rstd: filled(NaN, rows),
     d_x: filled(NaN, rows, width),
     d_sum: filled(BEFORE, rows, width),
+    y_sum: filled(NaN, rows, width),
   }, (recorder, t) => {
-    rmsNorm(recorder, t, eps, variant);
-    rmsNormBackward(recorder, t, { accumulate: false }, variant);
-    rmsNormBackward(recorder, { ...t, d_x: t.d_sum }, { accumulate: true }, variant);
+    rmsNorm(recorder, t, eps, form);
+    rmsNorm(recorder, { ...t, y: t.y_sum, residual: t.d_y }, eps, form);
+    rmsNormBackward(recorder, t, { accumulate: false }, form);
+    rmsNormBackward(recorder, { ...t, d_x: t.d_sum }, { accumulate: true }, form);
   });
 }
 
-for (const variant of variants) {
+for (const form of forms) {
   for (const shape of cases) {
-    gpuTest(`rms_norm (${variant}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
+    gpuTest(`rms_norm (${form}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
-      const actual = await runBoth(gpu, shape, given, variant);
+      const actual = await runBoth(gpu, shape, given, form);
       const expected = rmsNormReference({ ...shape, ...given });
       expectClose(actual.y, expected.y, tolerance, "y");
+      const sum = actual.y.map((y, i) => Math.fround(y + given.d_y[i]!));
+      // The product may be added before it is rounded.
+      expectClose(actual.y_sum, sum, { relative: 1e-6, absolute: 1e-6 * shape.scale }, "y with a residual");
       expectClose(actual.rstd, expected.rstd, tolerance, "rstd");
     });
   }
 
   for (const shape of cases.filter((c) => c.rows * c.width <= 4160)) {
-    gpuTest(`rms_norm (${variant}): gradients are central differences: ${shape.name}`, async (gpu) => {
+    gpuTest(`rms_norm (${form}): gradients are central differences: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
-      const actual = await runBoth(gpu, shape, given, variant);
+      const actual = await runBoth(gpu, shape, given, form);
       // One row's loss does not see the others: differences are taken row by row.
       const row = (n: number, of: Float64Array) => of.subarray(n * shape.width, (n + 1) * shape.width);
       for (let n = 0; n < Math.min(shape.rows, 4); n++) {
@@ -71,12 +76,12 @@ for (const variant of variants) {
     });
   }
 
-  gpuTest(`rms_norm (${variant}): rows do not depend on how many run beside them`, async (gpu) => {
+  gpuTest(`rms_norm (${form}): rows do not depend on how many run beside them`, async (gpu) => {
     const many = { name: "", rows: 65, width: 96, eps: 1e-5, scale: 1 };
     const given = inputs(many);
-    const all = await runBoth(gpu, many, given, variant);
+    const all = await runBoth(gpu, many, given, form);
     const last = { ...given, x: given.x.subarray(64 * 96), d_y: given.d_y.subarray(64 * 96) };
-    const alone = await runBoth(gpu, { ...many, rows: 1 }, last, variant);
+    const alone = await runBoth(gpu, { ...many, rows: 1 }, last, form);
     assert.deepEqual(alone.y, all.y.slice(64 * 96));
     assert.deepEqual(alone.d_x, all.d_x.slice(64 * 96));
   });

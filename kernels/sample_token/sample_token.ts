@@ -9,23 +9,23 @@ import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
 import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
 import type { Tensor } from "../tensor.ts";
 import {
+  deviceForm,
   itemPart,
   type ItemSize,
   itemSize,
   kernelFamily,
-  type RowVariant,
-  rowVariant,
+  type KernelForm,
   wrappedGrid,
 } from "../variant.ts";
 import maskedLogitsWgsl from "./masked_logits.wgsl" with { type: "text" };
-import rowThreadWgsl from "./row_thread.wgsl" with { type: "text" };
-import rowWorkgroupWgsl from "./row_workgroup.wgsl" with { type: "text" };
+import rowLanesWgsl from "./row_lanes.wgsl" with { type: "text" };
+import rowTilesWgsl from "./row_tiles.wgsl" with { type: "text" };
 import partialsWgsl from "./sample_partials.wgsl" with { type: "text" };
 import sampleWgsl from "./sample_token.wgsl" with { type: "text" };
 import cutoffWgsl from "./top_cutoff.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** Rows of a workgroup in which each thread owns a row; as row_thread.wgsl says. */
+/** Rows of a workgroup in which each thread owns a row; as row_lanes.wgsl says. */
 const ROWS_PER_GROUP = 32;
 
 const maskedLogits: WgslPart = { file: "masked_logits.wgsl", text: maskedLogitsWgsl };
@@ -54,15 +54,15 @@ const sampleKernel = defineKernel({
   outputs: ["token", "logprob"],
 });
 
-const cutoffKernel = kernelFamily((variant: RowVariant, size: ItemSize) =>
+const cutoffKernel = kernelFamily((form: KernelForm, size: ItemSize) =>
   defineKernel({
-    name: `top_cutoff_${variant}`,
+    name: `top_cutoff_${form}`,
     wgsl: [
       itemPart(size),
       maskedLogits,
-      variant === "thread"
-        ? { file: "row_thread.wgsl", text: rowThreadWgsl }
-        : { file: "row_workgroup.wgsl", text: rowWorkgroupWgsl },
+      form === "lanes"
+        ? { file: "row_lanes.wgsl", text: rowLanesWgsl }
+        : { file: "row_tiles.wgsl", text: rowTilesWgsl },
       { file: "top_cutoff.wgsl", text: cutoffWgsl },
     ],
     params: { rows: "u32", items: "u32", mask_words: "u32" },
@@ -147,7 +147,7 @@ export interface TopTensors extends Pick<SampleTensors, "logits" | "mask" | "tem
 export function topCutoff(
   recorder: Recorder,
   tensors: TopTensors,
-  variant: RowVariant = rowVariant(recorder),
+  form: KernelForm = deviceForm(recorder.gpu),
 ): void {
   const { rows, vocabulary, mask_words } = expectRows(tensors);
   for (const name of ["temperature", "top_k", "top_p", "cutoff"] as const) {
@@ -155,10 +155,10 @@ export function topCutoff(
   }
   const size = itemSize(vocabulary);
   recorder.dispatch(
-    cutoffKernel(variant, size),
+    cutoffKernel(form, size),
     { rows, items: vocabulary / size, mask_words },
     { ...tensors, mask: tensors.mask ?? recorder.empty },
-    [variant === "thread" ? ceilDiv(rows, ROWS_PER_GROUP) : rows],
+    [form === "lanes" ? ceilDiv(rows, ROWS_PER_GROUP) : rows],
   );
 }
 

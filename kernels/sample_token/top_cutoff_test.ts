@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import type { RowVariant } from "../variant.ts";
+import type { KernelForm } from "../variant.ts";
 import { topCutoff } from "./sample_token.ts";
 import { topCutoffReference } from "./sample_token_reference.ts";
 
@@ -12,7 +12,7 @@ interface Row {
   top_p: number;
 }
 
-async function cut(gpu: Gpu, rows: readonly Row[], variant: RowVariant, mask: Uint32Array | null = null) {
+async function cut(gpu: Gpu, rows: readonly Row[], form: KernelForm, mask: Uint32Array | null = null) {
   const count = rows.length, vocabulary = rows[0]!.logits.length;
   const { cutoff } = await run(gpu, {
     logits: [rows.flatMap((row) => [...row.logits]), [count, vocabulary]],
@@ -21,7 +21,7 @@ async function cut(gpu: Gpu, rows: readonly Row[], variant: RowVariant, mask: Ui
     top_k: [rows.map((row) => row.top_k), [count], "u32"],
     top_p: [rows.map((row) => row.top_p), [count]],
     cutoff: filled(NaN, count),
-  }, (recorder, t) => topCutoff(recorder, { ...t, mask: mask ? t.mask : null }, variant));
+  }, (recorder, t) => topCutoff(recorder, { ...t, mask: mask ? t.mask : null }, form));
   return cutoff;
 }
 
@@ -40,16 +40,16 @@ const settings: readonly Omit<Row, "logits">[] = [
   { temperature: 1, top_k: 0, top_p: 1e-6 },
 ];
 
-for (const variant of ["thread", "workgroup"] as const) {
+for (const form of ["lanes", "tiles"] as const) {
   for (const vocabulary of [3, 1024, 1027]) {
-    gpuTest(`topCutoff (${variant}) leaves of ${vocabulary} what sorting leaves`, async (gpu) => {
+    gpuTest(`topCutoff (${form}) leaves of ${vocabulary} what sorting leaves`, async (gpu) => {
       const rows = settings.flatMap((setting, n) => [
         { ...setting, logits: randomNormal(n, vocabulary) },
         // Rounded to halves there are ties; far from zero and of both signs the whole range of patterns is searched.
         { ...setting, logits: randomNormal(n + 50, vocabulary).map((v) => Math.round(2 * v) / 2) },
         { ...setting, logits: randomNormal(n + 90, vocabulary).map((v) => Math.fround(v * 1e3 - 1e4)) },
       ]);
-      const cutoff = await cut(gpu, rows, variant);
+      const cutoff = await cut(gpu, rows, form);
       rows.forEach(({ logits, temperature, top_k, top_p }, b) => {
         const expected = left(logits, topCutoffReference(logits, temperature, top_k, top_p));
         const told = `row ${b}: T ${temperature}, top_k ${top_k}, top_p ${top_p}`;
@@ -58,18 +58,18 @@ for (const variant of ["thread", "workgroup"] as const) {
     });
   }
 
-  gpuTest(`topCutoff (${variant}) sees the mask, and a row does not depend on the others`, async (gpu) => {
+  gpuTest(`topCutoff (${form}) sees the mask, and a row does not depend on the others`, async (gpu) => {
     const logits = randomNormal(1, 64);
     const rows = settings.map((setting) => ({ ...setting, logits }));
     // The upper half of the ids may not be drawn.
     const mask = Uint32Array.from({ length: 2 * rows.length }, (_, i) => i % 2 === 0 ? 0xffffffff : 0);
-    const all = await cut(gpu, rows, variant, mask);
+    const all = await cut(gpu, rows, form, mask);
     rows.forEach(({ temperature, top_k, top_p }, b) => {
       const allowed = logits.slice(0, 32);
       const expected = left(allowed, topCutoffReference(allowed, temperature, top_k, top_p));
       assert.equal(left(allowed, all[b]!), expected, `row ${b}`);
     });
-    const alone = await cut(gpu, rows.slice(6, 7), variant, mask.slice(0, 2));
+    const alone = await cut(gpu, rows.slice(6, 7), form, mask.slice(0, 2));
     assert.equal(alone[0], all[6]);
   });
 }

@@ -81,12 +81,12 @@ async function benchPacked(bench: KernelBench, { name, groups }: Packing, peaks:
   await measure(
     bench,
     { name: `forward, ${name}`, flops: FORWARD_FLOPS * operations, shape, peaks },
-    () => attentionForward(recorder, tensors, scale),
+    () => attentionForward(recorder, tensors, { scale }),
   );
   await measure(
     bench,
     { name: `backward, ${name}`, flops: BACKWARD_FLOPS * operations, shape, peaks },
-    () => attentionBackward(recorder, tensors, scale),
+    () => attentionBackward(recorder, tensors, { scale }),
   );
 }
 
@@ -111,7 +111,7 @@ async function benchPaged(bench: KernelBench, batch: PagedCase, peaks: Peaks): P
   await measure(
     bench,
     { name: `paged ${dtype}, ${batch.name}`, flops, shape, peaks },
-    () => attentionPaged(recorder, tensors, 1 / Math.sqrt(D)),
+    () => attentionPaged(recorder, tensors, { scale: 1 / Math.sqrt(D) }),
   );
 }
 

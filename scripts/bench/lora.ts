@@ -132,7 +132,7 @@ function gradients(
     const partials = random(Math.max(4, loraGradientPartials({ rows, columns, rank }, variant)));
     return {
       ...{ name: `gradient of ${name}`, flops: 2 * rows * rank * columns, compute: "f32" },
-      dispatches: variant === "tiled" ? 2 : 1,
+      dispatches: variant === "tiles" ? 2 : 1,
       record: () => loraGradient(recorder, { p, q: u, out, partials }, { layout, alpha: 1e-9 }, variant),
     };
   });

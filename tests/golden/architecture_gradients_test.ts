@@ -1,4 +1,4 @@
-/** Gradients through other architectures: biases, adjacent pairs, heads without norms. */
+/** Gradients through other architectures: biases, adjacent pairs, windows, soft caps, norms after blocks. */
 
 import { ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
@@ -8,6 +8,7 @@ import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { withFolder } from "../folder.ts";
 import { randomBiases, writeChanged } from "./changed_model.ts";
+import { writeGemma2 } from "./gemma2_model.ts";
 import { loadParts, sample } from "./golden.ts";
 
 const RANK = 4, RANDOM_DIRECTIONS = 3;
@@ -19,18 +20,40 @@ const STEP = 0.01, RANDOM_STEP = 0.1;
 /** How far a difference may be from the derivative, relative to the gradient's length: some five times what is seen. */
 const BOUND = { along: 2e-4, random: 1.2e-5 };
 
-const MODELS = [
-  ["tinystories-656k-llama-f16.gguf", () => Promise.resolve(new Map())],
-  ["tinystories-656k-qwen2-f16.gguf", (path: string) => randomBiases(path, 1)],
-] as const;
+interface Case {
+  name: string;
+  /** The fixture that the model is made from, or that has its vocabulary. */
+  from: string;
+  goldens: string;
+  /** Writes the model. */
+  write: (from: string, to: string) => Promise<void>;
+  /** The lengths of steps in those above: shorter where soft caps bend the loss. */
+  steps: number;
+}
 
-for (const [file, changes] of MODELS) {
+const TINYSTORIES = { goldens: "tinystories-656k-goldens.json", steps: 1 };
+const CASES: Case[] = [
+  { name: "llama", from: "tinystories-656k-llama-f16.gguf", ...TINYSTORIES, write: Deno.copyFile },
+  {
+    ...{ name: "qwen2 with biases", from: "tinystories-656k-qwen2-f16.gguf", ...TINYSTORIES },
+    write: async (from, to) => await writeChanged(from, to, await randomBiases(from, 1)),
+  },
+  {
+    name: "gemma2",
+    from: "stories260k.gguf",
+    goldens: "stories260k-goldens.json",
+    write: writeGemma2,
+    steps: 0.3,
+  },
+];
+
+for (const { name, from, goldens, write, steps } of CASES) {
   gpuTest(
-    `${file}: gradients are the central differences of the scored loss`,
+    `${name}: gradients are the central differences of the scored loss`,
     (gpu) =>
       withFolder(async (folder) => {
-        const path = await fixturePath(`models/${file}`), changed = `${folder}/model.gguf`;
-        await writeChanged(path, changed, await changes(path));
+        const path = await fixturePath(`models/${from}`), changed = `${folder}/model.gguf`;
+        await write(path, changed);
         const parts = await loadParts(gpu, changed, { micro_batch_tokens: 128 });
         try {
           const { trainer, allocator, model } = parts;
@@ -44,8 +67,8 @@ for (const [file, changes] of MODELS) {
             }
           }
           adapter.write(values);
-          const goldens = (await readFixtureJson("models/tinystories-656k-goldens.json"))[file];
-          const samples = [0, 1].map((i) => sample(goldens[i].greedy_ids, i));
+          const texts = (await readFixtureJson(`models/${goldens}`))[from];
+          const samples = [0, 1].map((i) => sample(texts[i].greedy_ids, i));
           const normalizer = samples.reduce((sum, { tokens }) => sum + tokens.length - 1, 0);
           const optimizer = {
             learning_rate: 0,
@@ -64,19 +87,19 @@ for (const [file, changes] of MODELS) {
           };
           const derivative = async (direction: ArrayLike<number>, step: number) =>
             (await loss(direction, step) - await loss(direction, -step)) / (2 * step);
-          const along = await derivative(gradient.map((g) => g / norm), STEP) / norm - 1;
+          const along = await derivative(gradient.map((g) => g / norm), steps * STEP) / norm - 1;
           ok(Math.abs(along) <= BOUND.along, `along the gradient the difference is ${along} off`);
           let worst = 0;
           for (let n = 0; n < RANDOM_DIRECTIONS; n++) {
             const random = Float64Array.from(gradient, () => rng.normal());
             const length = Math.hypot(...random), direction = random.map((x) => x / length);
             const expected = direction.reduce((sum, x, i) => sum + x * gradient[i]!, 0);
-            const error = (await derivative(direction, RANDOM_STEP) - expected) / norm;
+            const error = (await derivative(direction, steps * RANDOM_STEP) - expected) / norm;
             ok(Math.abs(error) <= BOUND.random, `in direction ${n} the difference is ${error} off`);
             worst = Math.max(worst, Math.abs(error));
           }
           console.log(
-            `${file}: off by ${along.toExponential(1)} along, ${worst.toExponential(1)} in random directions`,
+            `${name}: off by ${along.toExponential(1)} along, ${worst.toExponential(1)} in random directions`,
           );
         } finally {
           parts.close();

@@ -34,8 +34,8 @@ export async function promptLogits(
     }),
     ids: upload(ids, rows),
     positions: upload(positions, rows),
-    attend: (_, { scale, ...tensors }) =>
-      attentionForward(recorder, { ...tensors, rows: packed_rows }, scale),
+    attend: (_, { rules, ...tensors }) =>
+      attentionForward(recorder, { ...tensors, rows: packed_rows }, rules),
   });
   const normed = create(rows, width), logits = create(rows, vocabulary);
   normalizeOutput(model, { hidden, normed, rstd: create(rows) });

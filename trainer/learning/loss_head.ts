@@ -154,7 +154,8 @@ export class LossHead {
         ? view(this.#logits, [rows, this.model.shape.vocabulary])
         : this.#statistics(pass, normed, start, rows);
       this.#weights(pass, options, { start, rows });
-      crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start);
+      const { logit_soft_cap } = this.model.shape;
+      crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start, logit_soft_cap);
       const d_chunk = this.#rows(d_normed, start, rows);
       // Most entries are below the smallest f16, so they are never rounded to it.
       matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute: "f32" });

@@ -202,9 +202,9 @@ export class Trainer {
     this.allocator.write(positions, batch.positions);
     this.allocator.write(packed_rows, batch.rows);
     const { kv = "f32" } = this.options;
-    const attend = (_: number, { scale, ...tensors }: AttentionTensors) => {
+    const attend = (_: number, { rules, ...tensors }: AttentionTensors) => {
       kvRound(recorder, tensors, kv);
-      attentionForward(recorder, { ...tensors, rows: packed_rows }, scale);
+      attentionForward(recorder, { ...tensors, rows: packed_rows }, rules);
     };
     const { activations } = arena;
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

@@ -2,7 +2,7 @@
 
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import { INPUT_GROUPS } from "./device_adapter.ts";
-import type { ModelShape } from "./model_shape.ts";
+import type { LayerShape, ModelShape } from "./model_shape.ts";
 
 /** What one layer writes in a forward pass and the backward pass reads; the rows are the first axis. */
 export interface LayerActivations {
@@ -24,6 +24,11 @@ export interface LayerActivations {
   lse: Tensor;
   /** The residual stream between attention and feed-forward `[N, C]`. */
   middle: Tensor;
+  /** What attention and feed-forward put out `[N, C]`, and 1 / rms `[N]`; null where it is added as it is. */
+  attn_out: Tensor | null;
+  attn_out_rstd: Tensor | null;
+  ffn_out: Tensor | null;
+  ffn_out_rstd: Tensor | null;
   /** `[N, F]` */
   gate: Tensor;
   up: Tensor;
@@ -47,10 +52,11 @@ export class Activations {
     const count = saved ? shape.layers.length + 1 : 2;
     this.hidden_states = Array.from({ length: count }, () => this.#create(rows, shape.width));
     // Where nothing is saved all layers write into one, which has what any of them needs.
-    const any_norm = shape.layers.some(({ qk_norm }) => qk_norm);
-    this.layers = saved
-      ? shape.layers.map(({ qk_norm }) => this.#createLayer(qk_norm))
-      : [this.#createLayer(any_norm)];
+    const any = {
+      qk_norm: shape.layers.some(({ qk_norm }) => qk_norm),
+      norms_after: shape.layers.some(({ norms_after }) => norms_after),
+    };
+    this.layers = (saved ? shape.layers : [any]).map((norms) => this.#createLayer(norms));
   }
 
   layer(index: number): LayerActivations {
@@ -66,7 +72,7 @@ export class Activations {
     return this.allocator.create(this.options.component, shape);
   }
 
-  #createLayer(qk_norm: boolean): LayerActivations {
+  #createLayer({ qk_norm, norms_after }: Pick<LayerShape, "qk_norm" | "norms_after">): LayerActivations {
     const { rows, padded_rank } = this.options;
     const { width, heads, kv_heads, head_width, feed_forward } = this.shape;
     const query = heads * head_width, key = kv_heads * head_width;
@@ -86,6 +92,10 @@ export class Activations {
       o: this.#create(rows, query),
       lse: this.#create(rows, heads),
       middle: this.#create(rows, width),
+      attn_out: norms_after ? this.#create(rows, width) : null,
+      attn_out_rstd: norms_after ? this.#create(rows) : null,
+      ffn_out: norms_after ? this.#create(rows, width) : null,
+      ffn_out_rstd: norms_after ? this.#create(rows) : null,
       gate: this.#create(rows, feed_forward),
       up: this.#create(rows, feed_forward),
       h: this.#create(rows, feed_forward),

@@ -2,6 +2,7 @@
 
 import type { BUILT_ARCHITECTURES } from "../../config/built.ts";
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import type { Activation } from "../../kernels/gated_activation/gated_activation.ts";
 import type { RopePairing } from "../../kernels/rope/rope.ts";
 
 /** How queries and keys turn with their position. */
@@ -20,9 +21,17 @@ export interface LayerShape {
   qk_norm: boolean;
   /** Projections that add a bias. */
   biases: readonly LoraTarget[];
+  /** A row at position p sees the keys at positions above p − window; null: all up to its own. */
+  window: number | null;
+  /** A score s becomes `cap · tanh(s / cap)` before the softmax; null: it stays. */
+  attention_soft_cap: number | null;
+  /** The function of the gate in the feed-forward block. */
+  activation: Activation;
+  /** What attention and feed-forward put out is normalised before it is added to the residual stream. */
+  norms_after: boolean;
 }
 
-/** Sizes of a decoder with grouped-query attention and SwiGLU, in the axes' letters. */
+/** A decoder with grouped-query attention and a gated feed-forward block: sizes in the axes' letters. */
 export interface ModelShape {
   architecture: typeof BUILT_ARCHITECTURES[number];
   /** C */
@@ -40,6 +49,10 @@ export interface ModelShape {
   norm_eps: number;
   /** The factor of q·k before the softmax. */
   attention_scale: number;
+  /** The factor of a token's embedding. */
+  embedding_scale: number;
+  /** A logit z becomes `cap · tanh(z / cap)`; null: it stays. */
+  logit_soft_cap: number | null;
   context_length: number;
   /** The output matrix is the embedding. */
   tied: boolean;
@@ -54,10 +67,13 @@ export function tensorShapes(shape: ModelShape): Map<string, number[]> {
     ["output_norm.weight", [width]],
   ]);
   if (!shape.tied) out.set("output.weight", [vocabulary, width]);
-  for (const [i, { rotation, qk_norm, biases }] of shape.layers.entries()) {
+  for (const [i, { rotation, qk_norm, biases, norms_after }] of shape.layers.entries()) {
     const name = (part: string, kind = "weight") => `blk.${i}.${part}.${kind}`;
     for (const norm of ["attn_norm", "ffn_norm"]) out.set(name(norm), [width]);
     if (qk_norm) { for (const norm of ["attn_q_norm", "attn_k_norm"]) out.set(name(norm), [head_width]); }
+    if (norms_after) {
+      for (const norm of ["post_attention_norm", "post_ffw_norm"]) out.set(name(norm), [width]);
+    }
     for (const target of LORA_TARGETS) {
       const { out_width, in_width } = linearShape(shape, target);
       out.set(name(GGUF_NAMES[target]), [out_width, in_width]);

@@ -7,6 +7,10 @@ export const TEST_LAYER: LayerShape = {
   rotation: { base: 10_000, pairing: "half", factors: null },
   qk_norm: true,
   biases: [],
+  window: null,
+  attention_soft_cap: null,
+  activation: "silu",
+  norms_after: false,
 };
 
 /** A small qwen3 of so many layers, with other sizes where `sizes` has them. */
@@ -17,5 +21,8 @@ export function testShape(layers: number, sizes: Partial<ModelShape>): ModelShap
     layers: Array.from({ length: layers }, () => TEST_LAYER),
     ...sizes,
   };
-  return { attention_scale: 1 / Math.sqrt(shape.head_width), ...shape };
+  return {
+    ...{ attention_scale: 1 / Math.sqrt(shape.head_width), embedding_scale: 1, logit_soft_cap: null },
+    ...shape,
+  };
 }

@@ -2,6 +2,7 @@
 
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
+import { softCap } from "../../kernels/soft_cap/soft_cap.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Model } from "./transformer.ts";
 
@@ -13,10 +14,11 @@ export function normalizeOutput(
   rmsNorm(recorder, { x: hidden, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
 }
 
-/** Records logits `[N, V]` = normed `[N, C]` · output matrixᵀ. */
+/** Records logits `[N, V]` = normed `[N, C]` · output matrixᵀ, capped where the model caps them. */
 export function projectToLogits(
-  { recorder, weights, compute }: Model,
+  { recorder, weights, compute, shape: { logit_soft_cap } }: Model,
   { normed, logits }: { normed: Tensor; logits: Tensor },
 ): void {
   matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
+  if (logit_soft_cap !== null) softCap(recorder, { x: logits }, logit_soft_cap);
 }

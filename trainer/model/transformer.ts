@@ -1,13 +1,14 @@
 /** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
+import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
+import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
-import { swiglu } from "../../kernels/swiglu/swiglu.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
@@ -42,8 +43,7 @@ export interface AttentionTensors {
   o: Tensor;
   /** `[N, H]` */
   lse: Tensor;
-  /** The factor of q·k before the softmax. */
-  scale: number;
+  rules: AttentionRules;
 }
 
 /** One batch of rows. How rows attend to each other, or to a cache, is the caller's. */
@@ -61,9 +61,9 @@ export interface ForwardPass {
 /** Records the pass and returns the residual stream behind the last layer, `[N, C]`. */
 export function forward(pass: ForwardPass): Tensor {
   const { model, rows, activations, ids } = pass;
-  const { width } = model.shape, layers = model.shape.layers.length;
+  const { width, embedding_scale } = model.shape, layers = model.shape.layers.length;
   const x = firstRows(activations.before(0), rows, width);
-  embedding(model.recorder, { ids, table: model.weights.embedding, x });
+  embedding(model.recorder, { ids, table: model.weights.embedding, x }, embedding_scale);
   for (let layer = 0; layer < layers; layer++) {
     attentionBlock(pass, layer);
     feedForwardBlock(pass, layer);
@@ -71,7 +71,7 @@ export function forward(pass: ForwardPass): Tensor {
   return firstRows(activations.before(layers), rows, width);
 }
 
-/** middle = x + o_proj(attention(norm(x))) */
+/** middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) */
 function attentionBlock(pass: ForwardPass, layer: number): void {
   const { model: { recorder, shape, weights }, rows, activations } = pass;
   const { width, heads, kv_heads, head_width, norm_eps } = shape;
@@ -101,10 +101,17 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
     v: firstRows(a.v, rows, kv_heads, head_width),
     o: firstRows(a.o, rows, heads, head_width),
     lse: a.lse,
-    scale: shape.attention_scale,
+    rules: attentionRules(shape, layer),
   });
   applyLoraA(pass, layer, 1, a.o);
-  linear(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x });
+  const after = { gamma: w.attn_out_norm, out: a.attn_out, rstd: a.attn_out_rstd };
+  addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, ...after });
+}
+
+/** How a layer makes scores of queries and keys, and which keys its rows see. */
+export function attentionRules(shape: ModelShape, layer: number): AttentionRules {
+  const { window, attention_soft_cap: soft_cap } = shape.layers[layer]!;
+  return { scale: shape.attention_scale, window, soft_cap };
 }
 
 /** Turns every head by its row's position, or back; where positions count. */
@@ -119,7 +126,7 @@ export function turn(
   rope(recorder, { x, positions, cosines, sines }, { inverse, pairing });
 }
 
-/** x' = middle + down_proj(silu(gate_proj(n)) · up_proj(n)), n = norm(middle) */
+/** x' = middle + down_proj(activation(gate_proj(n)) · up_proj(n)), n = norm(middle), or middle + norm(down_proj(…)) */
 function feedForwardBlock(pass: ForwardPass, layer: number): void {
   const { model: { recorder, shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
@@ -127,10 +134,31 @@ function feedForwardBlock(pass: ForwardPass, layer: number): void {
   applyLoraA(pass, layer, 2, a.ffn_in);
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
-  swiglu(recorder, { gate: a.gate, up: a.up, h: a.h });
+  gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, shape.layers[layer]!.activation);
   applyLoraA(pass, layer, 3, a.h);
   const y = firstRows(activations.before(layer + 1), rows, shape.width);
-  linear(pass, layer, "down_proj", { x: a.h, y, residual: a.middle });
+  const after = { gamma: w.ffn_out_norm, out: a.ffn_out, rstd: a.ffn_out_rstd };
+  addOutput(pass, layer, "down_proj", { x: a.h, y, residual: a.middle, ...after });
+}
+
+/** y = residual + f(x), f the projection; residual + norm(f(x)) where there is a norm. */
+function addOutput(
+  pass: ForwardPass,
+  layer: number,
+  target: LoraTarget,
+  { x, y, residual, gamma, out, rstd }: {
+    x: Tensor;
+    y: Tensor;
+    residual: Tensor;
+    gamma: Tensor | null;
+    out: Tensor | null;
+    rstd: Tensor | null;
+  },
+): void {
+  if (!gamma) return linear(pass, layer, target, { x, y, residual });
+  const { recorder, shape } = pass.model;
+  linear(pass, layer, target, { x, y: out! });
+  rmsNorm(recorder, { x: out!, gamma, y, rstd: rstd!, residual }, shape.norm_eps);
 }
 
 /** u = x · Aᵀ for every target of an input group. */

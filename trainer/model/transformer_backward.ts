@@ -5,6 +5,7 @@
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { attentionBackward } from "../../kernels/attention/attention.ts";
+import { gatedActivationBackward } from "../../kernels/gated_activation/gated_activation.ts";
 import {
   loraGradient,
   loraGradientPartials,
@@ -12,13 +13,12 @@ import {
 } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
-import { swigluBackward } from "../../kernels/swiglu/swiglu.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
+import { attentionRules, type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
 
 /** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
 export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
@@ -100,28 +100,43 @@ export function backward(pass: BackwardPass): void {
 function feedForwardBackward(pass: BackwardPass, layer: number): void {
   const { recorder, weights, shape } = pass.model;
   const a = viewLayer(pass.activations, layer, pass.rows), d = cut(pass);
-  linearBackward(pass, layer, "down_proj", { x: a.h, d_y: d.hidden_states, d_x: d.h });
-  swigluBackward(recorder, { gate: a.gate, up: a.up, d_h: d.h, d_gate: d.gate, d_up: d.up });
+  const w = weights.layers[layer]!, gate = { gate: a.gate, up: a.up, d_h: d.h, d_gate: d.gate, d_up: d.up };
+  const d_y = outputBackward(pass, { out: a.ffn_out, gamma: w.ffn_out_norm, rstd: a.ffn_out_rstd });
+  linearBackward(pass, layer, "down_proj", { x: a.h, d_y, d_x: d.h });
+  gatedActivationBackward(recorder, gate, shape.layers[layer]!.activation);
   linearBackward(pass, layer, "gate_proj", { x: a.ffn_in, d_y: d.gate, d_x: d.normed });
   linearBackward(pass, layer, "up_proj", { x: a.ffn_in, d_y: d.up, d_x: d.normed, accumulate: true });
-  const gamma = weights.layers[layer]!.ffn_norm;
   const x = firstRows(a.middle, pass.rows, shape.width);
-  rmsNormBackward(recorder, { x, gamma, rstd: a.ffn_rstd, d_y: d.normed, d_x: d.hidden_states }, {
+  rmsNormBackward(recorder, { x, gamma: w.ffn_norm, rstd: a.ffn_rstd, d_y: d.normed, d_x: d.hidden_states }, {
     accumulate: true,
   });
+}
+
+/** The gradient of what a block puts out: that of the residual stream, back through the norm where there is one. */
+function outputBackward(
+  pass: BackwardPass,
+  { out, gamma, rstd }: { out: Tensor | null; gamma: Tensor | null; rstd: Tensor | null },
+): Tensor {
+  const { hidden_states, normed } = cut(pass);
+  if (!gamma) return hidden_states;
+  // `normed` is free until the block's first projections are reached.
+  const tensors = { x: out!, gamma, rstd: rstd!, d_y: hidden_states, d_x: normed };
+  rmsNormBackward(pass.model.recorder, tensors, { accumulate: false });
+  return normed;
 }
 
 function attentionBlockBackward(pass: BackwardPass, layer: number): void {
   const { model: { recorder, weights, shape }, rows } = pass;
   const { heads, kv_heads, head_width, width } = shape;
   const a = viewLayer(pass.activations, layer, rows), d = cut(pass), w = weights.layers[layer]!;
-  linearBackward(pass, layer, "o_proj", { x: a.o, d_y: d.hidden_states, d_x: d.o });
+  const d_y = outputBackward(pass, { out: a.attn_out, gamma: w.attn_out_norm, rstd: a.attn_out_rstd });
+  linearBackward(pass, layer, "o_proj", { x: a.o, d_y, d_x: d.o });
   const q = (tensor: Tensor) => firstRows(tensor, rows, heads, head_width);
   const kv = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
   attentionBackward(recorder, {
     ...{ q: q(a.q), k: kv(a.k), v: kv(a.v), o: q(a.o), lse: a.lse, rows: pass.packed_rows },
     ...{ d_o: q(d.o), delta: d.delta, d_q: q(d.q), d_k: kv(d.k), d_v: kv(d.v) },
-  }, shape.attention_scale);
+  }, attentionRules(shape, layer));
   for (
     const [d_turned, d_raw, raw, gamma, rstd, count] of [
       [d.q, d.q_raw, a.q_raw, w.q_norm, a.q_rstd, heads],

@@ -13,6 +13,9 @@ export interface LayerWeights {
   q_norm: Tensor | null;
   k_norm: Tensor | null;
   ffn_norm: Tensor;
+  /** Of what attention and feed-forward put out; null where it is not normalised. */
+  attn_out_norm: Tensor | null;
+  ffn_out_norm: Tensor | null;
   biases: Partial<Record<LoraTarget, Tensor>>;
   linears: Record<LoraTarget, Weight>;
 }
@@ -50,7 +53,7 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
   };
   const embedding = matrix("token_embd.weight");
   const layers: LayerWeights[] = [];
-  for (const [i, { qk_norm, biases }] of shape.layers.entries()) {
+  for (const [i, { qk_norm, norms_after, biases }] of shape.layers.entries()) {
     const linears: Partial<Record<LoraTarget, Weight>> = {};
     for (const target of LORA_TARGETS) linears[target] = matrix(`blk.${i}.${GGUF_NAMES[target]}.weight`);
     const added: LayerWeights["biases"] = {};
@@ -60,6 +63,8 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
       q_norm: qk_norm ? vector(`blk.${i}.attn_q_norm.weight`) : null,
       k_norm: qk_norm ? vector(`blk.${i}.attn_k_norm.weight`) : null,
       ffn_norm: vector(`blk.${i}.ffn_norm.weight`),
+      attn_out_norm: norms_after ? vector(`blk.${i}.post_attention_norm.weight`) : null,
+      ffn_out_norm: norms_after ? vector(`blk.${i}.post_ffw_norm.weight`) : null,
       biases: added,
       linears: linears as Record<LoraTarget, Weight>,
     });

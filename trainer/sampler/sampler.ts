@@ -173,10 +173,10 @@ export class Sampler {
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
-    const attend = (layer: number, { q, k, v, o, scale }: AttentionTensors) => {
+    const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
       const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, scale);
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? 4);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

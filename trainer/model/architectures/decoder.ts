@@ -21,7 +21,7 @@ export interface DecoderTraits {
 }
 
 /**
- * Reads a decoder with grouped-query attention and SwiGLU. Biases of projections are those that the file has.
+ * Reads a decoder with grouped-query attention over all keys and a feed-forward block gated by silu. Biases of projections are those that the file has.
  *
  * @throws {ServiceError} `not_built` for scaled or partial rotations and mixtures of experts; `format_invalid`.
  */
@@ -46,12 +46,18 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
     vocabulary: file.tensor("token_embd.weight").shape[0]!,
     norm_eps: file.getFloat(key("attention.layer_norm_rms_epsilon")),
     attention_scale: 1 / Math.sqrt(head_width),
+    embedding_scale: 1,
+    logit_soft_cap: null,
     context_length: file.getUint(key("context_length")),
     tied: !file.tensors.has("output.weight"),
     layers: Array.from({ length: layerCount(file, key("block_count")) }, (_, layer): LayerShape => ({
       rotation,
       qk_norm,
       biases: LORA_TARGETS.filter((target) => file.tensors.has(`blk.${layer}.${GGUF_NAMES[target]}.bias`)),
+      window: null,
+      attention_soft_cap: null,
+      activation: "silu",
+      norms_after: false,
     })),
   };
 }

@@ -2,10 +2,11 @@
 
 import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
+import { headWidthStep, MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
 import { type ModelShape, tensorShapes } from "../model_shape.ts";
 import type { Architecture } from "./architecture.ts";
+import { gemma2 } from "./gemma2.ts";
 import { llama } from "./llama.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
@@ -14,6 +15,7 @@ const ARCHITECTURES: Readonly<Record<typeof BUILT_ARCHITECTURES[number], Archite
   llama,
   qwen2,
   qwen3,
+  gemma2,
 };
 
 /**
@@ -46,14 +48,18 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
     throw new ServiceError("format_invalid", `Cannot load ${file.path}: ${reason}`, { path: file.path });
   };
   if (!(shape.norm_eps > 0)) refuse(`the norm's epsilon is ${shape.norm_eps}`);
-  for (const { rotation } of shape.layers) {
+  for (const { rotation, window, attention_soft_cap } of shape.layers) {
     if (rotation && !(rotation.base > 0)) refuse(`the base of rotations is ${rotation.base}`);
+    if (window !== null && !(window > 0 && window < 2 ** 31)) refuse(`the window of attention is ${window}`);
+    for (const cap of [attention_soft_cap, shape.logit_soft_cap]) {
+      if (cap !== null && !(cap > 0 && Number.isFinite(cap))) refuse(`a soft cap is ${cap}`);
+    }
   }
   if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
     refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
   }
   // Kernels read vectors of 4. Adapters' matrices that read one input are bound at 256 bytes: 4 ranks of 16 numbers.
-  const steps = { width: 16, feed_forward: 4, head_width: head_width > 32 ? 16 : 4, vocabulary: 4 };
+  const steps = { width: 16, feed_forward: 4, head_width: headWidthStep(head_width), vocabulary: 4 };
   const sizes = { width, feed_forward, head_width, vocabulary };
   for (const [name, size] of Object.entries(sizes) as [keyof typeof sizes, number][]) {
     const step = steps[name];

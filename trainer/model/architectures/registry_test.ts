@@ -108,7 +108,7 @@ Deno.test({
     await refused(
       other,
       "not_built",
-      /the architecture mamba is not in this build, which has llama, qwen2, qwen3$/,
+      /the architecture mamba is not in this build, which has llama, qwen2, qwen3, gemma2$/,
     );
     const scaled = (type: string) =>
       shapeOf(
@@ -142,9 +142,54 @@ Deno.test({
     });
     deepEqual(await shapeOf(qwen2), qwen2);
     const rotation = { base: 500_000, pairing: "adjacent", factors: "rope_freqs.weight" } as const;
-    const layer = { rotation, qk_norm: false, biases: [] };
+    const layer = { ...TEST_LAYER, rotation, qk_norm: false };
     const llama = testShape(2, { architecture: "llama", layers: [layer, layer] });
     deepEqual(await shapeOf(llama), llama);
+  },
+});
+
+/** A gemma2 of two layers with the values that its file says. */
+const GEMMA2 = testShape(2, {
+  ...{ architecture: "gemma2", tied: true, embedding_scale: Math.sqrt(32), logit_soft_cap: 10 },
+  layers: [7, null].map((window) => ({
+    ...{ ...TEST_LAYER, qk_norm: false, window, attention_soft_cap: 20 },
+    ...{ activation: "gelu_tanh" as const, norms_after: true },
+  })),
+});
+
+function gemma2Metadata(metadata: GgufMetadata): void {
+  metadata.set("gemma2.attention.sliding_window", uint(7));
+  metadata.set("gemma2.attn_logit_softcapping", float(20)).set("gemma2.final_logit_softcapping", float(10));
+}
+
+Deno.test({
+  name: "gemma2's windows alternate, its caps and its window have defaults, and the 27B scales otherwise",
+  ...STRICT,
+  async fn() {
+    deepEqual(await shapeOf(GEMMA2, gemma2Metadata), GEMMA2);
+    const silent = await shapeOf(GEMMA2);
+    deepEqual(silent.layers.map(({ window }) => window), [4096, null]);
+    deepEqual([silent.layers[1]!.attention_soft_cap, silent.logit_soft_cap], [50, 30]);
+    const large = { ...GEMMA2, width: 64, layers: Array.from({ length: 46 }, () => GEMMA2.layers[1]!) };
+    equal((await shapeOf(large, gemma2Metadata)).attention_scale, 1 / Math.sqrt(64 / 4));
+  },
+});
+
+Deno.test({
+  name: "a window or a soft cap that is none is refused",
+  ...STRICT,
+  async fn() {
+    const claims = (key: string, value: GgufValue, pattern: RegExp) =>
+      refused(
+        shapeOf(GEMMA2, (metadata) => void metadata.set(`gemma2.${key}`, value)),
+        "format_invalid",
+        pattern,
+      );
+    await claims("attention.sliding_window", uint(0), /the window of attention is 0$/);
+    await claims("attn_logit_softcapping", float(0), /a soft cap is 0$/);
+    await claims("final_logit_softcapping", float(-1), /a soft cap is -1$/);
+    const lacks = shapeOf(GEMMA2, (_, tensors) => void tensors.delete("blk.1.post_ffw_norm.weight"));
+    await rejects(lacks, /the tensor blk\.1\.post_ffw_norm\.weight is missing/);
   },
 });
 
@@ -160,6 +205,9 @@ Deno.test({
     await bad(/feed_forward is 42, which is no multiple of 4/, { feed_forward: 42 });
     await bad(/vocabulary is 30, which is no multiple of 4/, { vocabulary: 30 });
     await bad(/head_width is 6, which is no multiple of 4/, { head_width: 6 });
+    await bad(/head_width is 240, which is no multiple of 64/, { head_width: 240 });
+    await bad(/heads of 320 are wider than 256/, { head_width: 320 });
+    equal((await shapeOf({ ...SMALL, head_width: 256, attention_scale: 1 / 16 })).head_width, 256);
     await bad(/the norm's epsilon is 0/, { norm_eps: 0 });
     const rotation = { base: -1, pairing: "half" as const, factors: null };
     await bad(/the base of rotations is -1/, { layers: [{ ...TEST_LAYER, rotation }] });

@@ -1,6 +1,6 @@
-/** The shapes that swiglu is tested and timed on: test and bench share them. */
+/** The shapes that the gated activation is tested and timed on: test and bench share them. */
 
-export interface SwigluCase {
+export interface GatedActivationCase {
   name: string;
   rows: number;
   width: number;
@@ -8,7 +8,7 @@ export interface SwigluCase {
   scale: number;
 }
 
-export const cases: readonly SwigluCase[] = [
+export const cases: readonly GatedActivationCase[] = [
   { name: "one element", rows: 1, width: 1, scale: 1 },
   { name: "narrower than a vector", rows: 3, width: 3, scale: 1 },
   { name: "an item more than a workgroup", rows: 5, width: 52, scale: 1 },

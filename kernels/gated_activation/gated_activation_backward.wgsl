@@ -1,6 +1,6 @@
-// SwiGLU, backward: a thread owns an item.
+// A gated activation, backward: a thread owns an item.
 //
-//   s = 1 / (1 + exp(−gate))        d_up = d_h · gate · s        d_gate = d_h · up · s · (1 + gate · (1 − s))
+//   d_up = d_h · activate(gate)        d_gate = d_h · up · activate'(gate)
 //
 //   params  items of all rows
 //   gate    [N, F] f32   in
@@ -9,7 +9,7 @@
 //   d_gate  [N, F] f32   out, overwritten
 //   d_up    [N, F] f32   out, overwritten
 //
-// Dispatch: ceil(items / 64) workgroups, wrapped into y. `item` is linked.
+// Dispatch: ceil(items / 64) workgroups, wrapped into y. `item`, `times_activation` and `times_slope` are linked.
 
 struct Params { items: u32 }
 
@@ -26,7 +26,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if i >= params.items { return; }
   let g = gate[i];
   let d = d_h[i];
-  let s = 1.0 / (1.0 + exp(min(-g, item(88.0))));
-  d_up[i] = d * g * s;
-  d_gate[i] = d * up[i] * s * (1.0 + g * (1.0 - s));
+  d_up[i] = times_activation(d, g);
+  d_gate[i] = times_slope(d * up[i], g);
 }

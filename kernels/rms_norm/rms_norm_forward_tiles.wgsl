@@ -1,23 +1,25 @@
 // Root mean square normalisation, forward, for GPUs: a workgroup owns a row and sums it in shared memory.
 //
-//   rstd[n] = 1 / sqrt(1/C Σ_c x[n, c]² + eps)        y[n, c] = x[n, c] · rstd[n] · gamma[c]
+//   rstd[n] = 1 / sqrt(1/C Σ_c x[n, c]² + eps)        y[n, c] = x[n, c] · rstd[n] · gamma[c] (+ residual[n, c])
 //
-//   params  rows N, items of a row, width C, eps
-//   x       [N, C] f32   in
-//   gamma   [C]    f32   in
-//   y       [N, C] f32   out, overwritten
-//   rstd    [N]    f32   out, overwritten; kept for the backward pass
+//   params    rows N, items of a row, width C, eps, addend: 1 where there is a residual
+//   x         [N, C] f32   in
+//   gamma     [C]    f32   in
+//   residual  [N, C] f32   in, or unused
+//   y         [N, C] f32   out, overwritten
+//   rstd      [N]    f32   out, overwritten; kept for the backward pass
 //
 // Dispatch: N workgroups, wrapped into y. `item` and `threads`, a power of two that follows from C, are linked.
 // Source: Zhang, Sennrich (2019), equation 4.
 
-struct Params { rows: u32, items: u32, width: u32, eps: f32 }
+struct Params { rows: u32, items: u32, width: u32, eps: f32, addend: u32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> x: array<item>;
 @group(0) @binding(2) var<storage, read> gamma: array<item>;
-@group(0) @binding(3) var<storage, read_write> y: array<item>;
-@group(0) @binding(4) var<storage, read_write> rstd: array<f32>;
+@group(0) @binding(3) var<storage, read> residual: array<item>;
+@group(0) @binding(4) var<storage, read_write> y: array<item>;
+@group(0) @binding(5) var<storage, read_write> rstd: array<f32>;
 
 var<workgroup> partial: array<f32, threads>;
 
@@ -42,6 +44,10 @@ fn main(
   }
   workgroupBarrier();
   let scale = inverseSqrt(partial[0] / f32(params.width) + params.eps);
-  for (var i = thread; i < params.items; i += threads) { y[row + i] = x[row + i] * scale * gamma[i]; }
+  for (var i = thread; i < params.items; i += threads) {
+    var v = x[row + i] * scale * gamma[i];
+    if params.addend == 1u { v += residual[row + i]; }
+    y[row + i] = v;
+  }
   if thread == 0u { rstd[n] = scale; }
 }

@@ -1,0 +1,17 @@
+// The activation silu(z) = z · s with s = 1 / (1 + exp(−z)), and what its gradient takes. `item` is linked.
+//
+// Below −88 the exponential would leave f32; silu is 0 there to the last bit that counts.
+
+fn activate(z: item) -> item { return z / (1.0 + exp(min(-z, item(88.0)))); }
+
+// d · silu(z)
+fn times_activation(d: item, z: item) -> item {
+  let s = 1.0 / (1.0 + exp(min(-z, item(88.0))));
+  return d * z * s;
+}
+
+// d · silu'(z)
+fn times_slope(d: item, z: item) -> item {
+  let s = 1.0 / (1.0 + exp(min(-z, item(88.0))));
+  return d * s * (1.0 + z * (1.0 - s));
+}

@@ -1,0 +1,75 @@
+// y = x · Wᵀ for software adapters: a lane owns ROWS rows, the lanes of a subgroup share the weights. No barrier.
+//
+// A software adapter spends nearly all its time in loads, one scalar at a time and lane by lane, while arithmetic and
+// broadcasts are vector instructions. So every lane loads other elements of the weight, once, and subgroupBroadcast
+// hands them round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
+// depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
+//
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl, which is linked.
+// Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
+
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) index: u32) {
+  let lane = index % {LANES}u;
+  let first_row = group.x * {LANES*ROWS}u + lane;
+  let first_column = group.y * {THREADS*VECTORS}u + index / {LANES}u * {COLUMNS}u;
+  let last_row = params.rows - 1u;
+  #for i ROWS
+  let row{i} = min(first_row + {i*LANES}u, last_row);
+  #end
+  let last_column = params.columns - 1u;
+  #for q VECTORS
+  let column{q} = min(first_column + {q*LANES}u + lane, last_column);
+  #end
+  #for i ROWS
+  #for j COLUMNS
+  var sum{i}_{j} = 0.0;
+  #end
+  #end
+
+  // The low-rank term is the loop's tail: other operands, the same products.
+  let steps = params.depth / 4u;
+  let lora_steps = params.rank / 4u;
+  for (var s = 0u; s < steps + lora_steps; s++) {
+    #for i ROWS
+    var x{i}: vec4<f32>;
+    #end
+    #for q VECTORS
+    var w{q}: vec4<f32>;
+    #end
+    if s < steps {
+      #for i ROWS
+      x{i} = load_x(row{i}, s);
+      #end
+      #for q VECTORS
+      w{q} = operand(load_weight(column{q} * steps + s));
+      #end
+    } else {
+      let d = s - steps;
+      #for i ROWS
+      x{i} = load_u(row{i}, d);
+      #end
+      #for q VECTORS
+      w{q} = operand(load_lora(column{q} * lora_steps + d));
+      #end
+    }
+    #for j COLUMNS
+    let c{j} = subgroupBroadcast(w{j/LANES}, {j%LANES}u);
+    #for i ROWS
+    #for a 4
+    sum{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{i}_{j});
+    #end
+    #end
+    #end
+  }
+
+  #for i ROWS
+  #for j COLUMNS4
+  store(
+    first_row + {i*LANES}u,
+    first_column / 4u + {j}u,
+    vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3}),
+  );
+  #end
+  #end
+}

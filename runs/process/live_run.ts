@@ -100,16 +100,23 @@ export class LiveRun {
     this.emit({ kind: "warning", ...warning });
   }
 
-  /** Moves to another state: at once for this process, then in the log, then in the record. */
+  /**
+   * Moves to another state: at once for this process, then in the log, then in the record.
+   *
+   * @param events What follows the event of the state. The record comes after them, so that a record of an ended run
+   * never stands beside a log without its end.
+   */
   async transition(
     state: RunState,
     more: Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">> = {},
+    events: readonly EventData[] = [],
   ): Promise<void> {
     const from = this.runState;
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
     const { reason = null, detail = null, checkpoint = null } = more;
     this.#run_state = state;
     this.emit({ kind: "state", state, reason, detail, update: this.state.update, checkpoint });
+    for (const event of events) this.emit(event);
     await this.#options.log.flush();
     const now = timestamp(this.clock);
     const has_ended = TRANSITIONS[state].length === 0 || state === "failed" || state === "interrupted";

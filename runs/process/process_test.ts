@@ -6,6 +6,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import type { RunEvent } from "../record/event.ts";
+import { RunDirectory } from "../directory/run_directory.ts";
 import { readEvents } from "../record/event_log.ts";
 import {
   copyFolder,
@@ -70,6 +71,25 @@ Deno.test("a run trains to its end and leaves what it promised", strict, async (
         "run.json",
       ],
     );
+  });
+});
+
+Deno.test("the record of an ended run is written after its last event", strict, async () => {
+  await withFolder(async (root) => {
+    const { update } = RunDirectory.prototype;
+    const logged: Record<string, string[]> = {};
+    RunDirectory.prototype.update = async function (changes) {
+      const { path } = this;
+      const events = await Array.fromAsync(readEvents(`${path}/events.jsonl`));
+      if (changes.state) logged[changes.state] = events.map(({ kind }) => kind).slice(-2);
+      await update.call(this, changes);
+    };
+    try {
+      await (await startTestRun({ root })).ended;
+    } finally {
+      RunDirectory.prototype.update = update;
+    }
+    assert.deepEqual(logged.completed, ["state", "end"]);
   });
 });
 

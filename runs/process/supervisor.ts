@@ -8,7 +8,7 @@ import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
 import { refuseStrangeCsv } from "../directory/strangers.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
-import type { CommandEvent } from "../record/event.ts";
+import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, type RunState } from "../record/run.ts";
 import {
@@ -239,12 +239,9 @@ export class Supervisor {
     const detail = error?.message ?? null;
     const ended: RunState = end ?? "failed";
     try {
-      await run.transition(ended, { reason, detail });
-      const last = endEvent(run, ended, { reason, detail });
-      const fall = fallWarning(last, run.config);
-      if (fall) run.warn(fall);
-      run.emit(last);
-      await run.flush();
+      const last = endEvent(run, ended, { reason, detail }), fall = fallWarning(last, run.config);
+      const events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {
       // A full disk takes the log along: what failed first is told.
       throw failure instanceof ServiceError ? failure : unwritten;

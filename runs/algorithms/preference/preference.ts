@@ -4,7 +4,7 @@ import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { LossRequest, SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
 import type {
   Algorithm,
@@ -14,9 +14,10 @@ import type {
   UpdateResult,
 } from "../algorithm.ts";
 import { fillRuns, planSteps } from "../epochs.ts";
-import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
+import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
-import { atMask, type Metrics, stepMetrics } from "../step_metrics.ts";
+import { learnRows } from "../row_update.ts";
+import { atMask, type Metrics } from "../step_metrics.ts";
 import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
 import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
 
@@ -65,36 +66,17 @@ export class Preference implements Algorithm {
     activity?.show({ phase: "training", update, updates: this.updates });
     const pairs = this.#plan[update - 1]!.map((row) => data.pairs[row]!);
     const { samples: plain, rejected, pair_of } = pairSamples(pairs);
-    const started = clock.monotonic_ms();
-    const samples = await this.#withReference(plain);
-    const loss: LossRequest = { type: "preference", ...this.#loss, rejected, normalizer: pairs.length };
     const optimizer = optimizerRequest(config.training, learningRate(0));
-    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
-    const train_seconds = (clock.monotonic_ms() - started) / 1000;
-    refuseSkipped(result.skipped, update);
-    const { bytes } = await engine.call("counters", null);
-    const values = {
-      ...stepMetrics({ result, samples, loss, optimizer }),
-      ...scoreMetrics(result.samples, { rejected, pair_of }),
-    };
-    return {
-      steps: [{ step: result.step, values }],
-      values: {
-        "time/train_seconds": train_seconds,
-        ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
-        "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
-      },
-      groups: [],
-      attempts: 0,
-      lost: {},
-      failure: null,
-      reward_mean: null,
-      loss: result.loss,
-      tokens: result.computed_tokens,
-      examples_seen: examples_seen + pairs.length,
-      history: {},
-      deterministic: true,
-    };
+    return await learnRows({ engine, clock }, {
+      ...{ update, examples_seen, rows: pairs.length },
+      prepare: async () => ({
+        adapter,
+        samples: await this.#withReference(plain),
+        loss: { type: "preference", ...this.#loss, rejected, normalizer: pairs.length },
+        optimizer,
+      }),
+      measure: ({ samples }) => scoreMetrics(samples, { rejected, pair_of }),
+    });
   }
 
   /** Means over the held-out pairs: the loss, the margin between the scores, the share with a margin above 0. */

@@ -4,7 +4,6 @@ import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { LossRequest } from "../../../trainer/engine/protocol.ts";
 import { type Example, ratio } from "../../record/paired_comparison.ts";
 import type {
   Algorithm,
@@ -14,9 +13,9 @@ import type {
   UpdateResult,
 } from "../algorithm.ts";
 import { fillRuns, planSteps } from "../epochs.ts";
-import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
+import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS, trainingSample } from "../rendered_rows.ts";
-import { stepMetrics } from "../step_metrics.ts";
+import { learnRows } from "../row_update.ts";
 import type { SftData } from "./sft_rows.ts";
 
 /** How an evaluation of rows is judged. */
@@ -57,34 +56,18 @@ export class Sft implements Algorithm {
   async runUpdate({ update, examples_seen, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
-    const rows = this.#plan[update - 1]!;
-    const samples = rows.map((row, i) => trainingSample(data.sequences[row]!, i));
-    const normalizer = rows.reduce((sum, row) => sum + data.sequences[row]!.trained_tokens, 0);
-    const loss: LossRequest = { type: "sft", normalizer };
+    const rows = this.#plan[update - 1]!.map((row) => data.sequences[row]!);
+    const normalizer = rows.reduce((sum, { trained_tokens }) => sum + trained_tokens, 0);
     const optimizer = optimizerRequest(config.training, learningRate(0));
-    const started = clock.monotonic_ms();
-    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
-    const train_seconds = (clock.monotonic_ms() - started) / 1000;
-    refuseSkipped(result.skipped, update);
-    const { bytes } = await engine.call("counters", null);
-    return {
-      steps: [{ step: result.step, values: stepMetrics({ result, samples, loss, optimizer }) }],
-      values: {
-        "time/train_seconds": train_seconds,
-        ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
-        "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
-      },
-      groups: [],
-      attempts: 0,
-      lost: {},
-      failure: null,
-      reward_mean: null,
-      loss: result.loss,
-      tokens: result.computed_tokens,
-      examples_seen: examples_seen + rows.length,
-      history: {},
-      deterministic: true,
-    };
+    return await learnRows({ engine, clock }, {
+      ...{ update, examples_seen, rows: rows.length },
+      prepare: () => ({
+        adapter,
+        samples: rows.map(trainingSample),
+        loss: { type: "sft", normalizer },
+        optimizer,
+      }),
+    });
   }
 
   /** loss = Σ −log π / Σ mask over the held-out rows; perplexity = e^loss. */

@@ -1,0 +1,51 @@
+/** An update of an algorithm that learns from rows: one optimiser step. */
+
+import type { Clock } from "../../core/clock.ts";
+import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineMethods, TrainStepResult } from "../../trainer/engine/protocol.ts";
+import type { UpdateRequest, UpdateResult } from "./algorithm.ts";
+import { rate, refuseSkipped } from "./optimizer_step.ts";
+import { type Metrics, stepMetrics } from "./step_metrics.ts";
+
+type StepRequest = EngineMethods["train_step"]["request"];
+
+/** What an update learns from. */
+export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen"> {
+  /** Rows of the step. */
+  rows: number;
+  /** Its time counts as training. */
+  prepare(): StepRequest | Promise<StepRequest>;
+  /** What the step tells beside what every step does; left out: nothing. */
+  measure?(result: TrainStepResult): Metrics;
+}
+
+/** Takes the step. @throws {ServiceError} `loss_not_finite` when it was skipped. */
+export async function learnRows(
+  { engine, clock }: { engine: EngineClient; clock: Clock },
+  { update, examples_seen, rows, prepare, measure }: RowUpdate,
+): Promise<UpdateResult> {
+  const started = clock.monotonic_ms();
+  const request = await prepare();
+  const result = await engine.call("train_step", request);
+  const train_seconds = (clock.monotonic_ms() - started) / 1000;
+  refuseSkipped(result.skipped, update);
+  const { bytes } = await engine.call("counters", null);
+  return {
+    steps: [{ step: result.step, values: { ...stepMetrics({ result, ...request }), ...measure?.(result) } }],
+    values: {
+      "time/train_seconds": train_seconds,
+      ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
+      "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+    },
+    groups: [],
+    attempts: 0,
+    lost: {},
+    failure: null,
+    reward_mean: null,
+    loss: result.loss,
+    tokens: result.computed_tokens,
+    examples_seen: examples_seen + rows,
+    history: {},
+    deterministic: true,
+  };
+}

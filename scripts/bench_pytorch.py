@@ -3,8 +3,8 @@
 
     python3 scripts/bench_pytorch.py --bench docs/bench/<device>.jsonl [--out FILE] [--device cuda] [--types float32,...]
 
-Reads the lines of a bench, runs the same products, attention, prefill, decode and training steps in eager PyTorch on
-random numbers, and writes a JSON line for each with `ours` (the bench's value), `value` (PyTorch's) and `ratio` = ours /
+Reads the lines of a bench, runs the same products, low-rank products, attention, prefill, decode and training steps in
+eager PyTorch on random numbers, and writes a JSON line for each with `ours` (the bench's value), `value` (PyTorch's) and `ratio` = ours /
 PyTorch's: above 1 the service is faster. Without --bench it takes the file that --out names, less "_pytorch".
 
 PyTorch trains a group's members one behind the other: sharing their prompt is the service's own. Its decode is a plain
@@ -215,7 +215,7 @@ class Comparison:
     def run(self):
         only = self.args.only.split(",")
         for dtype in self.types:
-            for bench in ["peak", "matmul", "attention", "prefill", "decode", "train"]:
+            for bench in ["peak", "matmul", "lora", "attention", "prefill", "decode", "train"]:
                 if bench in only:
                     for line in self.of(bench):
                         getattr(self, bench)(line, dtype)
@@ -246,6 +246,31 @@ class Comparison:
             return self.products[key]
 
         self.attempt(line, dtype, measure)
+
+    def lora(self, line, dtype):
+        """One product of a low-rank term; with the frozen matrix where the service does both in one kernel. Gradients are
+        of parameters and stay in float32."""
+        rows, rank, inner, outer = (line[key] for key in ("rows", "rank", "in_width", "out_width"))
+        is_gradient = line["part"].startswith("gradient")
+        used = torch.float32 if is_gradient else dtype
+        random = lambda *shape: torch.randn(*shape, device=self.args.device).to(used)
+
+        @torch.no_grad()
+        def measure():
+            x, y, u = random(rows, inner), random(rows, outer), random(rows, rank)
+            a, b, w = random(rank, inner), random(outer, rank), random(outer, inner)
+            call = {
+                "x·Aᵀ": lambda: F.linear(x, a),
+                "x·Wᵀ + u·Bᵀ": lambda: F.linear(x, w) + F.linear(u, b),
+                "d_u = d_y·B": lambda: y @ b,
+                "d_x += d_y·W + d_u·A": lambda: x.add_(y @ w).add_(u @ a),
+                "gradient of A": lambda: u.T @ x,
+                "gradient of B": lambda: y.T @ u,
+            }[line["part"]]
+            return line["flops"] / self.timer.seconds(call) / 1e9
+
+        if not is_gradient or dtype == self.types[0]:
+            self.attempt(line, used, measure)
 
     def attention(self, line, dtype):
         """Sequences of one length without a shared prompt: what a causal mask can say."""
@@ -316,7 +341,7 @@ def parse_args():
     parser.add_argument("--out", help="where the comparison goes; printed only when left out")
     parser.add_argument("--device", default="cuda" if cuda else "cpu", choices=["cuda", "cpu"])
     parser.add_argument("--types", default="float32,float16,bfloat16" if cuda else "float32")
-    parser.add_argument("--only", default="peak,matmul,attention,prefill,decode,train")
+    parser.add_argument("--only", default="peak,matmul,lora,attention,prefill,decode,train")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     args.bench = args.bench or (args.out and args.out.replace("_pytorch", ""))

@@ -20,19 +20,22 @@ import type { CliContext } from "./context.ts";
 /** Values that a beginner must set or sees set, because nothing stands in for them. */
 function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   const common = { "run.algorithm": algorithm, "model.path": "model.gguf" };
-  if (algorithm === "sft") return { ...common, "sft.data": "traces.jsonl" };
-  if (algorithm === "preference") return { ...common, "preference.data": "pairs.jsonl" };
+  const heldout = { "evaluation.data": "heldout.jsonl", "evaluation.every_updates": 5 };
+  if (algorithm === "sft") return { ...common, ...heldout, "sft.data": "traces.jsonl" };
+  if (algorithm === "preference") return { ...common, ...heldout, "preference.data": "pairs.jsonl" };
   return {
     ...common,
+    ...heldout,
     "agent.scenarios": "scenarios.jsonl",
     "agent.updates": 20,
     "agent.environment.type": "local",
     "agent.environment.allow_unsandboxed": true,
     "agent.environment.scenario_toolsets": ["files"],
-    "evaluation.data": "heldout.jsonl",
-    "evaluation.every_updates": 5,
   };
 }
+
+/** Keys of evaluations that draw. */
+const SAMPLING = ["evaluation.samples_per_scenario", "evaluation.temperature", "evaluation.seed"];
 
 /** Sections and keys that other algorithms alone use. */
 const OTHERS: Record<AlgorithmName, string[]> = {
@@ -44,8 +47,8 @@ const OTHERS: Record<AlgorithmName, string[]> = {
     "training.max_minutes",
     "training.batch_tokens",
   ],
-  sft: ["preference", "agent", "evaluation", "observe"],
-  preference: ["sft", "agent", "evaluation", "observe"],
+  sft: ["preference", "agent", "observe", ...SAMPLING],
+  preference: ["sft", "agent", "observe", ...SAMPLING],
 };
 
 /** Values that fit keys whose own value is found by a rule. */
@@ -61,7 +64,7 @@ const EXAMPLES: Record<string, unknown> = {
   "training.updates": 1000,
   "training.max_minutes": 60,
   "training.batch_tokens": 4 * DEFAULT_CTX_CAP,
-  "training.micro_batch_tokens": DEFAULT_CTX_CAP,
+  "training.micro_batch_tokens": 2 * DEFAULT_CTX_CAP,
   "training.loss_chunk_rows": 512,
   "training.gradient_checkpointing": false,
   "preference.beta": 0.1,

@@ -35,7 +35,8 @@ async function planTarget(
     if (vram_bytes === null) throw error;
   }
   gpu?.device.destroy();
-  const is_assumed = vram_bytes !== null && (gpu === null || gpu.facts.software);
+  const is_assumed = vram_bytes !== null && device.device !== "software" &&
+    (gpu === null || gpu.facts.software);
   const card = is_assumed || gpu === null ? assumedGpu() : gpu;
   return { card, vram_bytes: vram_bytes ?? card.facts.vram_bytes, ram_bytes };
 }

@@ -1,6 +1,7 @@
 /** Values of the keys that nobody set and that have no fixed default. */
 
 import { basename, dirname, extname, join } from "node:path";
+import { ALGORITHM_SECTIONS } from "./run.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "./schema.ts";
 
 /** What the rules need beside the configuration. */
@@ -114,7 +115,8 @@ export function observeEvery(updates: number, target_updates = OBSERVE_TARGET_UP
 /** Fills in every derived key by the rule that `describeConfig` prints for it. */
 export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedConfig {
   const training = resolveTraining(config, facts);
-  const { lora, agent, evaluation, preference, observe, ...rest } = resolvePaths(config, facts.path);
+  const own = withOwnSection(config);
+  const { lora, agent, evaluation, preference, observe, ...rest } = resolvePaths(own, facts.path);
   return {
     ...rest,
     lora: { ...lora, ...facts.init_adapter, seed: lora.seed ?? config.run.seed },
@@ -131,6 +133,15 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
       },
     }),
   };
+}
+
+/** A configuration without the sections of other algorithms: nothing of a run depends on them. */
+function withOwnSection(config: RunConfig): RunConfig {
+  const own = { ...config };
+  for (const [algorithm, section] of Object.entries(ALGORITHM_SECTIONS)) {
+    if (algorithm !== config.run.algorithm) delete own[section];
+  }
+  return own;
 }
 
 function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTraining {

@@ -118,3 +118,9 @@ Deno.test("a resolved configuration is one that can be loaded and stays as it is
     assert.deepEqual(resolveConfig(config, { ...FACTS, path: "/elsewhere/x.toml" }), resolved);
   }
 });
+
+Deno.test("nothing of a run depends on the sections of other algorithms", () => {
+  const alone = resolve("sft"), beside = resolve("sft", AGENT);
+  assert.deepEqual(beside, alone);
+  assert.equal(resolve("agent_grpo", 'sft.data = "t.jsonl"').sft, undefined);
+});

@@ -5,7 +5,8 @@ import { integer, number, text } from "./fields.ts";
 
 export const evaluationSchema = z.strictObject({
   data: text().meta({
-    description: "Held-out data: scenarios for agent_grpo (each must be verifiable), traces for sft.",
+    description:
+      "Held-out data: scenarios for agent_grpo (each must be verifiable), traces for sft, pairs for preference.",
     path: "input",
   }),
   every_updates: integer("evaluation.every_updates").optional().meta({

@@ -193,6 +193,14 @@ Deno.test("rules across keys", () => {
     "training.micro_batch_tokens",
   ]);
   assert.deepEqual(keys("training", "ctx = 512\nmicro_batch_tokens = 512"), []);
+  const pairs = (tokens: number) =>
+    checkRunConfig(
+      `run.algorithm = "preference"\nmodel.path = "m.gguf"\npreference.data = "p.jsonl"\n` +
+        `training = { ctx = 512, micro_batch_tokens = ${tokens} }\n`,
+      { path: "c.toml" },
+    ).problems.map(({ message }) => message);
+  assert.match(pairs(1023)[0]!, /must be at least what both sequences of a pair take, .* \(1024\)/);
+  assert.deepEqual(pairs(1024), []);
   const longer = withLine(GRPO, "agent", "max_trajectory_tokens = 513");
   assert.deepEqual(keys("training", "ctx = 512", longer), ["agent.max_trajectory_tokens"]);
   assert.deepEqual(keys("training", "ctx = 513", longer), []);

@@ -1,5 +1,6 @@
 /** Rules that one key alone cannot break. */
 
+import { leastMicroBatchTokens } from "./derive.ts";
 import { BUILTIN_TOOLSETS } from "./environment.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "./nearest.ts";
@@ -67,10 +68,14 @@ const RULES: readonly Rule[] = [
         ),
   },
   {
-    keys: ["training.ctx", "training.micro_batch_tokens"],
-    check: ({ training: { ctx, micro_batch_tokens } }) =>
-      ctx !== undefined && micro_batch_tokens !== undefined && micro_batch_tokens < ctx &&
-      { key: "training.micro_batch_tokens", message: `must be at least training.ctx (${ctx})` },
+    keys: ["run.algorithm", "training.ctx", "training.micro_batch_tokens"],
+    check: ({ run, training: { ctx, micro_batch_tokens } }) => {
+      if (ctx === undefined || micro_batch_tokens === undefined) return null;
+      const least = leastMicroBatchTokens(run.algorithm, ctx);
+      const what = least === ctx ? "training.ctx" : "what both sequences of a pair take, twice training.ctx";
+      return micro_batch_tokens < least &&
+        { key: "training.micro_batch_tokens", message: `must be at least ${what} (${least})` };
+    },
   },
   {
     keys: ["training.ctx", "agent.max_trajectory_tokens"],

@@ -10,7 +10,7 @@ import { type JsonLine, parseObject } from "./jsonl.ts";
 const rowSchema = z.union([
   z.looseObject({ prompt: z.string(), chosen: z.string(), rejected: z.string() }),
   z.looseObject({ prompt: messagesField, chosen: messagesField, rejected: messagesField }),
-  z.looseObject({ prompt: z.undefined().optional(), chosen: messagesField, rejected: messagesField }),
+  z.looseObject({ prompt: z.null().optional(), chosen: messagesField, rejected: messagesField }),
 ], {
   error: "expected {prompt, chosen, rejected}, all texts or all messages, or {chosen, rejected} of messages",
 });
@@ -41,11 +41,11 @@ export function parsePair(path: string, line: JsonLine): Pair {
   };
   if (issue) return refuse(describeIssue(issue, value));
   const row = parsed.data!;
-  const content = row.prompt === undefined
+  const content = row.prompt === undefined || row.prompt === null
     ? withoutCommonPrompt(row as { chosen: ChatMessage[]; rejected: ChatMessage[] })
     : row as PairContent;
-  if (content.chosen.length === 0 || content.rejected.length === 0) {
-    refuse("chosen or rejected has nothing after the messages that both begin with");
+  for (const side of ["chosen", "rejected"] as const) {
+    if (content[side].length === 0) refuse(`${side}: has nothing after the prompt`);
   }
   return { content, tools: listed.tools! };
 }

@@ -31,6 +31,7 @@ Deno.test("without a prompt it is what both completions begin with", () => {
     chosen: [yes],
     rejected: [no, user, yes],
   });
+  deepEqual(parse({ prompt: null, chosen: [user, yes], rejected: [user, no] }).content.chosen, [yes]);
 });
 
 Deno.test("what is no pair is refused with its line and its field", () => {
@@ -39,6 +40,7 @@ Deno.test("what is no pair is refused with its line and its field", () => {
   refused({ prompt: [user], chosen: [], rejected: [no] }, /chosen/);
   refused({ prompt: [user], chosen: [{ role: "robot" }], rejected: [no] }, /chosen\.0\.role/);
   refused({ prompt: [user], chosen: [yes], rejected: [no], tools: [{}] }, /tools\.0/);
-  refused({ chosen: [user, yes], rejected: [user] }, /nothing after the messages/);
+  refused({ chosen: [user, yes], rejected: [user] }, /rejected: has nothing after the prompt$/);
+  refused({ prompt: "a", chosen: "", rejected: "c" }, /chosen: has nothing after the prompt$/);
   refused([1], /not a JSON object/);
 });

@@ -34,16 +34,26 @@ export async function readRows<T>(
   read: (line: JsonLine) => T,
 ): Promise<T[]> {
   const rows: T[] = [], problems: LineProblem[] = [];
-  for await (const line of readLines(path)) {
-    const seen = rows.length + problems.length;
-    if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
-    if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
-    try {
-      rows.push(read(line));
-    } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
-      problems.push({ line: line.line, message: error.message });
+  const collect = (error: unknown) => {
+    if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
+    problems.push({ line: Number(error.details.line ?? 0), message: error.message });
+  };
+  try {
+    for await (const line of readLines(path)) {
+      const seen = rows.length + problems.length;
+      if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
+      if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
+      try {
+        rows.push(read(line));
+      } catch (error) {
+        collect(error);
+      }
     }
+  } catch (error) {
+    collect(error);
+  }
+  if (problems.length === 0 && rows.length === 0) {
+    problems.push({ line: 1, message: `Cannot read ${path}: the file is empty` });
   }
   if (problems.length > 0) throw linesInvalid(path, problems);
   return rows;

@@ -1,17 +1,15 @@
 /** Every way to learn that this build has. */
 
+import type { AlgorithmName } from "../../config/run.ts";
 import type { RunConfig } from "../../config/schema.ts";
-import { assert } from "../../core/errors.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";
 import type { AlgorithmDefinition } from "./definition.ts";
 import { preference } from "./preference/definition.ts";
 import { sft } from "./sft/definition.ts";
 
-const ALGORITHMS: readonly AlgorithmDefinition[] = [agentGrpo, sft, preference];
+const ALGORITHMS: Record<AlgorithmName, AlgorithmDefinition> = { agent_grpo: agentGrpo, sft, preference };
 
 /** The entry of `[run] algorithm`. The check of the configuration has refused what is not built. */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {
-  const found = ALGORITHMS.find(({ name }) => name === run.algorithm);
-  assert(found, `algorithm ${run.algorithm} is in this build`);
-  return found;
+  return ALGORITHMS[run.algorithm];
 }

@@ -10,7 +10,7 @@ import { type Metrics, stepMetrics } from "./step_metrics.ts";
 type StepRequest = EngineMethods["train_step"]["request"];
 
 /** What an update learns from. */
-export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen"> {
+export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen" | "signal"> {
   /** Rows of the step. */
   rows: number;
   /** Its time counts as training. */
@@ -22,10 +22,11 @@ export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen
 /** Takes the step. @throws {ServiceError} `loss_not_finite` when it was skipped. */
 export async function learnRows(
   { engine, clock }: { engine: EngineClient; clock: Clock },
-  { update, examples_seen, rows, prepare, measure }: RowUpdate,
+  { update, examples_seen, rows, signal, prepare, measure }: RowUpdate,
 ): Promise<UpdateResult> {
   const started = clock.monotonic_ms();
   const request = await prepare();
+  signal.throwIfAborted();
   const result = await engine.call("train_step", request);
   const train_seconds = (clock.monotonic_ms() - started) / 1000;
   refuseSkipped(result.skipped, update);

@@ -18,6 +18,7 @@ const PATHS: Record<string, string> = {
   "lora.init_adapter": "in/start.gguf",
   "sft.data": "in/rows.jsonl",
   "agent.scenarios": "in/scenarios.jsonl",
+  "preference.data": "in/pairs.jsonl",
   "evaluation.data": "in/heldout.jsonl",
   "output.path": "out/adapter.gguf",
   "output.peft_dir": "out/peft",

@@ -144,6 +144,9 @@ function pull(
   return { config, plan, levers: [...from.levers, applied] };
 }
 
+/** What a configuration with a shorter context has to say. */
+export type ShorterContext = Pick<ResolvedConfig["training"], "ctx" | "micro_batch_tokens">;
+
 /** Shorter contexts than this are not proposed. */
 const LEAST_CONTEXT = 256;
 
@@ -154,9 +157,10 @@ const LEAST_CONTEXT = 256;
 export function fittingContext(
   config: ResolvedConfig,
   { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
-): number | null {
+): ShorterContext | null {
   for (let ctx = Math.floor(config.training.ctx / 2); ctx >= LEAST_CONTEXT; ctx = Math.floor(ctx / 2)) {
-    if (fitsBudget(measure(withContext(config, ctx)), budget_bytes)) return ctx;
+    const shorter = withContext(config, ctx), { micro_batch_tokens } = shorter.training;
+    if (fitsBudget(measure(shorter), budget_bytes)) return { ctx, micro_batch_tokens };
   }
   return null;
 }

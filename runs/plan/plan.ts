@@ -20,6 +20,7 @@ import {
   type MeasureMemory,
   MISSING_LEVERS,
   peakBytes,
+  type ShorterContext,
 } from "./levers.ts";
 import { readRun } from "./prepare.ts";
 import { configWarnings } from "./warnings.ts";
@@ -176,6 +177,9 @@ function leversText({ levers, plan }: Levered, budget_bytes: number): string {
     (missing === "" ? "" : `. Not in this build: ${missing}`);
 }
 
-function contextText(ctx: number | null): string {
-  return ctx === null ? "" : `. With training.ctx = ${ctx}, which cuts what is longer, it fits`;
+function contextText(shorter: ShorterContext | null): string {
+  if (shorter === null) return "";
+  const { ctx, micro_batch_tokens } = shorter;
+  return `. With training.ctx = ${ctx}, which cuts what is longer, and training.micro_batch_tokens = ` +
+    `${micro_batch_tokens} it fits`;
 }

@@ -5,7 +5,13 @@ import type { ResolvedConfig } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { EngineDemand, LoadRequest, LoraShape, ModelFacts } from "../../trainer/engine/protocol.ts";
+import {
+  type EngineDemand,
+  type LoadRequest,
+  type LoraShape,
+  type ModelFacts,
+  PAGE_TOKENS,
+} from "../../trainer/engine/protocol.ts";
 import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
@@ -20,9 +26,6 @@ export interface Session {
 
 /** Decode rows and cache beside those of the rollouts, for what is asked while a run is live: nothing asked takes more. */
 export const COMMAND_SEQUENCES = 4;
-
-/** Tokens of a page of the cache; a sequence can copy one page of its parent. */
-const KV_PAGE = 32;
 
 /** Sequences that rollouts have open at once, and the most tokens of each. */
 export interface SequenceDemand {
@@ -62,7 +65,7 @@ export function loadRequest(
 ): LoadRequest {
   const { model, training } = config;
   // Every sequence shares its prompt's pages but one; one more prompt can be open without a member.
-  const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / KV_PAGE) + 1);
+  const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / PAGE_TOKENS) + 1);
   const pages = (rollouts ? pagesOf(rollouts.count, rollouts.tokens) : 0) +
     pagesOf(COMMAND_SEQUENCES, Math.max(training.ctx, rollouts?.tokens ?? 0));
   return {
@@ -72,7 +75,7 @@ export function loadRequest(
     kv: model.kv,
     max_context: training.ctx,
     max_sequences: (rollouts?.count ?? 0) + COMMAND_SEQUENCES,
-    kv_tokens: pages * KV_PAGE,
+    kv_tokens: pages * PAGE_TOKENS,
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
     ...(updates && { demand: engineDemand(config, updates) }),

@@ -68,7 +68,13 @@ async function benchShape(
     const seconds = await stopwatch.seconds(work.record, work.dispatches);
     const gflops = work.flops / seconds / 1e9;
     report.add({
-      ...{ bench: "lora", name: `${work.name} of ${name}`, part: work.name, value: round(gflops), unit: "GFLOP/s" },
+      ...{
+        bench: "lora",
+        name: `${work.name} of ${name}`,
+        part: work.name,
+        value: round(gflops),
+        unit: "GFLOP/s",
+      },
       ...{ microseconds: round(1e6 * seconds), flops: work.flops, rows, rank, in_width, out_width },
       ...{ compute: work.compute, share_of_peak: round(gflops / peaks.gflops) },
     });

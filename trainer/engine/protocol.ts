@@ -15,6 +15,7 @@ import type { RngKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
 
+export { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
 /** A checkpoint's file of the adapter, in the form of `adapter_save`. */

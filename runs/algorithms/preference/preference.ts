@@ -61,14 +61,16 @@ export class Preference implements Algorithm {
     this.objective = heldout && OBJECTIVE;
   }
 
-  async runUpdate({ update, examples_seen, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
+  async runUpdate(
+    { update, examples_seen, learningRate, signal, activity }: UpdateRequest,
+  ): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
     const pairs = this.#plan[update - 1]!.map((row) => data.pairs[row]!);
     const { samples: plain, rejected, pair_of } = pairSamples(pairs);
     const optimizer = optimizerRequest(config.training, learningRate(0));
     return await learnRows({ engine, clock }, {
-      ...{ update, examples_seen, rows: pairs.length },
+      ...{ update, examples_seen, signal, rows: pairs.length },
       prepare: async () => ({
         adapter,
         samples: await this.#withReference(plain),

@@ -53,14 +53,16 @@ export class Sft implements Algorithm {
     this.objective = heldout && OBJECTIVE;
   }
 
-  async runUpdate({ update, examples_seen, learningRate, activity }: UpdateRequest): Promise<UpdateResult> {
+  async runUpdate(
+    { update, examples_seen, learningRate, signal, activity }: UpdateRequest,
+  ): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
     const rows = this.#plan[update - 1]!.map((row) => data.sequences[row]!);
     const normalizer = rows.reduce((sum, { trained_tokens }) => sum + trained_tokens, 0);
     const optimizer = optimizerRequest(config.training, learningRate(0));
     return await learnRows({ engine, clock }, {
-      ...{ update, examples_seen, rows: rows.length },
+      ...{ update, examples_seen, signal, rows: rows.length },
       prepare: () => ({
         adapter,
         samples: rows.map(trainingSample),
@@ -76,7 +78,8 @@ export class Sft implements Algorithm {
     assert(heldout, "an evaluation without held-out rows");
     let done = 0;
     const by_line: Record<number, Example> = {};
-    const sequences = heldout.sequences.slice(0, limit);
+    const lines = new Set([...new Set(heldout.sequences.map(({ line }) => line))].slice(0, limit));
+    const sequences = heldout.sequences.filter(({ line }) => lines.has(line));
     for (const batch of fillRuns(sequences, ({ tokens }) => tokens.length, SCORED_TOKENS)) {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done, total: sequences.length });

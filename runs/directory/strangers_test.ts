@@ -41,7 +41,7 @@ Deno.test(
       assert.equal(await refusedAt(root), null);
       const lora = await readAdapter(await fixturePath(`${GOLDEN}golden-lora.gguf`));
       await writeAdapter(`${root}/a.gguf`, lora);
-      await writePeft(`${root}/peft`, lora, "tiny-agent");
+      await writePeft(`${root}/peft`, lora, { base_model: "tiny-agent" });
       const run = `${root}/runs/test`;
       const written: Record<string, string> = {
         "m.csv": `${METRICS_CSV_HEADER}1,2026-01-01T00:00:00Z,1,1,reward/mean,0.5\n`,

@@ -7,7 +7,7 @@ import { interpolate } from "../../kernels/interpolate/interpolate.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
 import type { LoraTensors } from "../formats/lora.ts";
-import { writePeft } from "../formats/peft.ts";
+import { type PermutedHeads, writePeft } from "../formats/peft.ts";
 import { floatsOf, floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
 import {
   type AdapterLayout,
@@ -17,7 +17,7 @@ import {
   packAdapter,
   unpackAdapter,
 } from "../model/device_adapter.ts";
-import { linearShape } from "../model/model_shape.ts";
+import { linearShape, type ModelShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
 import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraShape } from "./protocol.ts";
 
@@ -91,7 +91,10 @@ export class Adapters {
   ): Promise<{ bytes: number; sha256: string }> {
     const tensors = await this.#tensors(this.get(name));
     await writeAdapter(path, tensors);
-    if (peft_dir !== null) await writePeft(peft_dir, tensors, this.base_model);
+    if (peft_dir !== null) {
+      const { base_model } = this;
+      await writePeft(peft_dir, tensors, { base_model, permuted: permutedHeads(this.model.shape) });
+    }
     return { bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
   }
 
@@ -177,4 +180,10 @@ function wholeNumber(path: string, metadata: Map<string, string>, key: string): 
     `Cannot read ${path}: its metadata ${key} is ${metadata.get(key)}`,
     { path },
   );
+}
+
+/** @source llama.cpp's converter permutes q and k of the models whose rotation it runs on adjacent numbers. */
+function permutedHeads({ layers, heads, kv_heads }: ModelShape): PermutedHeads {
+  const is_adjacent = layers.some(({ rotation }) => rotation?.pairing === "adjacent");
+  return is_adjacent ? { q_proj: heads, k_proj: kv_heads } : {};
 }

@@ -4,7 +4,8 @@ import { GGUF_NAMES, LORA_TARGETS, peftModule, targetOfGgufName } from "../../co
 import { fixturePath } from "../../tests/fixture.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
 import { loraDifference, loraKey, type LoraTensors } from "./lora.ts";
-import { isWrittenPeft, readPeft, writePeft } from "./peft.ts";
+import { openGguf } from "./gguf.ts";
+import { isWrittenPeft, permuteRows, readPeft, writePeft } from "./peft.ts";
 
 const GOLDEN = "models/tiny-agent/golden-lora";
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
@@ -81,7 +82,7 @@ Deno.test({
       for (const lora of [golden, subset]) {
         await writeAdapter(`${directory}/a.gguf`, lora);
         assert.equal(loraDifference(lora, await readAdapter(`${directory}/a.gguf`)), null);
-        await writePeft(`${directory}/peft`, lora, "tiny-agent");
+        await writePeft(`${directory}/peft`, lora, { base_model: "tiny-agent" });
         assert.equal(loraDifference(lora, await readPeft(`${directory}/peft`, "qwen3")), null);
         assert.deepEqual(await namesIn(directory), ["a.gguf", "peft"]);
         assert.deepEqual(await namesIn(`${directory}/peft`), [
@@ -101,7 +102,7 @@ Deno.test({
       await writeAdapter(`${directory}/a.gguf`, lora, "tiny-agent-golden-lora");
       const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
       assert.ok(Buffer.from(golden).equals(await Deno.readFile(`${directory}/a.gguf`)));
-      await writePeft(`${directory}/peft`, lora, "tiny-agent");
+      await writePeft(`${directory}/peft`, lora, { base_model: "tiny-agent" });
       const config = async (folder: string) =>
         JSON.parse(await Deno.readTextFile(`${folder}/adapter_config.json`));
       assert.deepEqual(await config(`${directory}/peft`), await config(await goldenFolder()));
@@ -141,7 +142,9 @@ Deno.test({
         await Deno.mkdir(path.slice(0, path.lastIndexOf("/")));
         await Deno.writeTextFile(path, "mine");
       }
-      for (const adapter of [lora, changed(lora)]) await writePeft(folder, adapter, "tiny-agent");
+      for (const adapter of [lora, changed(lora)]) {
+        await writePeft(folder, adapter, { base_model: "tiny-agent" });
+      }
       for (const path of mine) assert.equal(await Deno.readTextFile(path), "mine");
     }),
 });
@@ -152,20 +155,17 @@ Deno.test({
   fn: () =>
     inDirectory(async (directory) => {
       const lora = await goldenAdapter(), folder = `${directory}/peft`;
-      await writePeft(folder, lora, "tiny-agent");
+      await writePeft(folder, lora, { base_model: "tiny-agent" });
       assert.ok(await isWrittenPeft(folder));
       assert.ok(!await isWrittenPeft(directory));
       // A name that is too long once the partial suffix of a file stands behind it.
       const deep = `${directory}/${"x".repeat(250)}`;
-      await assert.rejects(writePeft(deep, lora, "tiny-agent"));
-      const broken = { ...lora, architecture: "llama" };
-      await assert.rejects(writePeft(folder, broken, "tiny-agent"), {
-        code: "not_built",
-        message: /permuted/,
-      });
+      await assert.rejects(writePeft(deep, lora, { base_model: "tiny-agent" }));
+      const wrong = { base_model: "tiny-agent", permuted: { q_proj: 7 } };
+      await assert.rejects(writePeft(folder, lora, wrong), /are of 7 heads of even width/);
       assert.deepEqual(await namesIn(directory), ["peft"]);
       assert.equal(loraDifference(lora, await readPeft(folder, "qwen3")), null);
-      await writePeft(folder, changed(lora), "tiny-agent");
+      await writePeft(folder, changed(lora), { base_model: "tiny-agent" });
       assert.equal(loraDifference(changed(lora), await readPeft(folder, "qwen3")), null);
     }),
 });
@@ -201,4 +201,45 @@ Deno.test({
       await assert.rejects(rename(name, "blk.01.attn_k.weigh.lora_a"), refused(/weigh.lora_a/));
       await assert.rejects(rename("general.type\x08", "general.tipe\x08"), refused(/not a LoRA adapter/));
     }),
+});
+
+Deno.test("rows of q and k of a llama model become those of the same model as Hugging Face has them", async () => {
+  const [llama, qwen2] = await Promise.all(
+    ["llama", "qwen2"].map(async (name) =>
+      await openGguf(await fixturePath(`models/tinystories-656k-${name}-f16.gguf`))
+    ),
+  );
+  try {
+    // The same weights in both files: qwen2's rows are in Hugging Face's order.
+    for (const [part, count] of [["attn_q", "head_count"], ["attn_k", "head_count_kv"]] as const) {
+      const name = `blk.1.${part}.weight`, heads = llama!.getUint(`llama.attention.${count}`);
+      const [values, expected] = [await llama!.readFloats(name), await qwen2!.readFloats(name)];
+      const options = { rows: llama!.tensor(name).shape[0]!, heads };
+      assert.notDeepEqual(values, expected);
+      assert.deepEqual(permuteRows(values, { ...options, to: "peft" }), expected);
+      assert.deepEqual(permuteRows(expected, { ...options, to: "gguf" }), values);
+    }
+  } finally {
+    llama!.close();
+    qwen2!.close();
+  }
+});
+
+Deno.test({
+  name: "a PEFT folder of permuted heads has the rows of B in Hugging Face's order, and A as it is",
+  ...STRICT,
+  async fn() {
+    const lora = await goldenAdapter(), permuted = { q_proj: 8, k_proj: 2 };
+    await inDirectory(async (directory) => {
+      await writePeft(`${directory}/peft`, lora, { base_model: "tiny-agent", permuted });
+      assert.equal(loraDifference(lora, await readPeft(`${directory}/peft`, "qwen3", permuted)), null);
+      const plain = await readPeft(`${directory}/peft`, "qwen3");
+      for (const [key, pair] of plain.tensors) {
+        const { a, b, out: rows } = lora.tensors.get(key)!;
+        const heads = key.endsWith("q_proj") ? 8 : key.endsWith("k_proj") ? 2 : null;
+        assert.deepEqual(pair.a, a);
+        assert.deepEqual(pair.b, heads === null ? b : permuteRows(b, { rows, heads, to: "peft" }), key);
+      }
+    });
+  },
 });

@@ -1,9 +1,9 @@
 /** Adapters as PEFT folders: `adapter_config.json` and `adapter_model.safetensors`. */
 
 import { basename, dirname, join } from "node:path";
-import { ServiceError } from "../../core/errors.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
 import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
-import { LORA_TARGETS, peftModule } from "../../core/lora_targets.ts";
+import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targets.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
   assembleLora,
@@ -27,8 +27,11 @@ const WEIGHTS = "adapter_model.safetensors";
 const PREFIX = "base_model.model.model.layers";
 const TENSOR_NAME = /^base_model\.model\.model\.layers\.(\d{1,5})\.([a-z_]+\.[a-z_]+)\.lora_([AB])\.weight$/;
 
-/** Architectures whose rows of q and k stand in another order in GGUF than in Hugging Face files. */
-const PERMUTED = ["llama"];
+/**
+ * Projections whose rows have another order in GGUF than in Hugging Face files, with their numbers of heads: q and k of
+ * models that rotate adjacent numbers.
+ */
+export type PermutedHeads = Partial<Record<LoraTarget, number>>;
 
 /** Where a PEFT folder lies until it is whole, and where the one that it replaces lies until then. */
 export function besidePeft(directory: string): [partial: string, replaced: string] {
@@ -40,17 +43,20 @@ export function besidePeft(directory: string): [partial: string, replaced: strin
  * Writes an adapter as a PEFT folder. The folder is made whole beside its final place, read back and compared, and
  * then takes the place of what stood there.
  *
- * @param base_model See `modelName`; PEFT loads the base from there where its user names none.
- * @throws {ServiceError} `not_built` for an architecture whose weights are permuted in GGUF.
+ * @param options base_model: see `modelName`; PEFT loads the base from there where its user names none. permuted: none when
+ * it is left out.
  */
-export async function writePeft(directory: string, lora: LoraTensors, base_model: string): Promise<void> {
+export async function writePeft(
+  directory: string,
+  lora: LoraTensors,
+  { base_model, permuted = {} }: { base_model: string; permuted?: PermutedHeads },
+): Promise<void> {
   assertWholeAdapter(lora);
-  refusePermuted(lora.architecture);
   const [partial, replaced] = besidePeft(directory);
   try {
     await removeTree(partial);
-    await writePeftFiles(partial, lora, base_model);
-    assertReadBack(directory, loraDifference(lora, await readPeft(partial, lora.architecture)));
+    await writePeftFiles(partial, lora, { base_model, permuted });
+    assertReadBack(directory, loraDifference(lora, await readPeft(partial, lora.architecture, permuted)));
     await removeTree(replaced);
     const had = await renameIfThere(directory, replaced);
     try {
@@ -72,8 +78,11 @@ export async function writePeft(directory: string, lora: LoraTensors, base_model
  * @param architecture Of the base model; the folder does not name it.
  * @throws {ServiceError} `path_not_found` or `format_invalid`; `not_built` for rsLoRA, DoRA and pattern-wise ranks.
  */
-export async function readPeft(directory: string, architecture: string): Promise<LoraTensors> {
-  refusePermuted(architecture);
+export async function readPeft(
+  directory: string,
+  architecture: string,
+  permuted: PermutedHeads = {},
+): Promise<LoraTensors> {
   const config_path = `${directory}/${CONFIG}`, path = `${directory}/${WEIGHTS}`;
   const { rank, alpha } = await readConfig(config_path);
   const content = await readSafetensors(path);
@@ -83,12 +92,12 @@ export async function readPeft(directory: string, architecture: string): Promise
     if (!target) {
       throw formatError(path, `the tensor ${name} is not one of a supported adapter`, { tensor: name });
     }
+    const shape = content.tensors.get(name)!.shape, values = floatsOf(path, content, { name });
+    const half = match[3] === "A" ? "a" : "b", heads = permuted[target];
+    const is_permuted = half === "b" && heads !== undefined;
     return {
-      layer: Number(match[1]),
-      target,
-      half: match[3] === "A" ? "a" : "b",
-      shape: content.tensors.get(name)!.shape,
-      values: floatsOf(path, content, { name }),
+      ...{ layer: Number(match[1]), target, half, shape },
+      values: is_permuted ? permuteRows(values, { rows: shape[0]!, heads, to: "gguf" }) : values,
     };
   });
   const lora = assembleLora({ architecture, alpha }, halves, (reason) => {
@@ -100,17 +109,52 @@ export async function readPeft(directory: string, architecture: string): Promise
   return lora;
 }
 
-async function writePeftFiles(directory: string, lora: LoraTensors, base_model: string): Promise<void> {
+async function writePeftFiles(
+  directory: string,
+  lora: LoraTensors,
+  { base_model, permuted }: { base_model: string; permuted: PermutedHeads },
+): Promise<void> {
   const tensors = new Map<string, SafetensorsTensor>();
   for (const { layer, target, key } of loraOrder(lora.layers, lora.targets)) {
     const { a, b, in: width, out } = lora.tensors.get(key)!,
-      base = `${PREFIX}.${layer}.${peftModule(target)}`;
+      base = `${PREFIX}.${layer}.${peftModule(target)}`,
+      heads = permuted[target];
     tensors.set(`${base}.lora_A.weight`, floatTensor([lora.rank, width], a));
-    tensors.set(`${base}.lora_B.weight`, floatTensor([out, lora.rank], b));
+    tensors.set(
+      `${base}.lora_B.weight`,
+      floatTensor(
+        [out, lora.rank],
+        heads === undefined ? b : permuteRows(b, { rows: out, heads, to: "peft" }),
+      ),
+    );
   }
   await writeSafetensors(`${directory}/${WEIGHTS}`, { metadata: new Map([["format", "pt"]]), tensors });
   const config = peftConfig(lora, base_model);
   await writeFileAtomic(`${directory}/${CONFIG}`, JSON.stringify(config, null, 2) + "\n");
+}
+
+/**
+ * Rows of a matrix in the order of the other kind of file. Within a head of D rows GGUF has row 2i + j where Hugging Face
+ * has row j · D/2 + i, for i below D/2 and j of 0 and 1.
+ *
+ * @source llama.cpp's convert_hf_to_gguf.py, `LlamaModel.permute`.
+ */
+export function permuteRows(
+  values: Float32Array,
+  { rows, heads, to }: { rows: number; heads: number; to: "gguf" | "peft" },
+): Float32Array {
+  const width = values.length / rows, head = rows / heads, half = head / 2;
+  assert(
+    Number.isInteger(half) && Number.isInteger(width),
+    `${rows} rows are of ${heads} heads of even width`,
+  );
+  const out = new Float32Array(values.length);
+  for (let gguf = 0; gguf < rows; gguf++) {
+    const place = gguf % head, peft = gguf - place + (place % 2) * half + Math.floor(place / 2);
+    const [from, into] = to === "peft" ? [gguf, peft] : [peft, gguf];
+    out.set(values.subarray(from * width, (from + 1) * width), into * width);
+  }
+  return out;
 }
 
 function peftConfig(lora: Pick<LoraTensors, "rank" | "alpha" | "targets">, base_model: string) {
@@ -166,13 +210,6 @@ async function readConfig(path: string): Promise<{ rank: number; alpha: number }
     throw formatError(path, "r and lora_alpha must be numbers");
   }
   return { rank, alpha };
-}
-
-function refusePermuted(architecture: string): void {
-  if (!PERMUTED.includes(architecture)) return;
-  const message =
-    `Cannot use a PEFT adapter of ${architecture}: the rows of its q and k are permuted in GGUF`;
-  throw new ServiceError("not_built", message, { architecture });
 }
 
 async function removeTree(path: string): Promise<void> {

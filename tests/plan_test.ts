@@ -64,7 +64,7 @@ Deno.test("a run that a device cannot hold is refused with the contract's facts 
     /^Cannot fit the run on the device: it takes [\d.]+ MiB of the device's [\d.]+ MiB/,
   );
   assert.match(refusal.message, /training\.micro_batch_tokens = 1024 saves [\d.]+ MiB: with that it takes/);
-  assert.match(refusal.message, /Not in this build: gradient checkpointing/);
+  assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
 Deno.test("a tensor that a device cannot bind is refused by name, from the header alone", async () => {
@@ -100,6 +100,12 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, an
     const pages = 5 * (4096 / 32 + 1);
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);
-    assert.match(run.refusal!.message, /Not in this build: gradient checkpointing/);
+    assert.match(run.refusal!.message, /training\.gradient_checkpointing = true saves 31\.\d GiB and takes/);
+    assert.match(run.refusal!.message, /Not in this build: the optimiser in the host's memory/);
+    // The activations of every layer but one: of 4096 rows and room to begin two tiles of 32 anew.
+    const computed = await planned(12 * 2 ** 30, ...overrides, "training.gradient_checkpointing=true");
+    const rows = 4096 + 2 * 32, heads = 32;
+    const layer = 4 * (3 * C + 2 + heads + 2 * C + 2 * K + 3 * F + 7 * 16);
+    assert.equal(post(run, "activations") - post(computed, "activations"), (layers - 1) * layer * rows);
   });
 });

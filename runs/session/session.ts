@@ -75,6 +75,7 @@ export function loadRequest(
     kv_tokens: pages * KV_PAGE,
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
+    gradient_checkpointing: training.gradient_checkpointing,
     ...(updates && { demand: engineDemand(config, updates) }),
   };
 }

@@ -70,13 +70,14 @@ for (let i = 0; i < pairs; i++) {
   ratios.push(times[1]![i]! / times[0]![i]!);
 }
 const sorted = (list: readonly number[]) => [...list].sort((a, b) => a - b);
-const median = (list: readonly number[]) => sorted(list)[Math.floor(list.length / 2)]!.toFixed(3);
-const [least, ...rest] = sorted(ratios);
+const quantile = (list: readonly number[], share: number) =>
+  sorted(list)[Math.floor(share * (list.length - 1))]!.toFixed(2);
 const activations = trainers.map(({ allocator }) => (allocator.bytes.activations! / 2 ** 20).toFixed(1));
 console.log(`${gpu.facts.name}: ${model.shape.layers.length} layers, ${tokens} tokens, ${pairs} pairs`);
 console.log(`activations: ${activations[0]} MiB kept, ${activations[1]} MiB computed a second time`);
-console.log(`a step takes ${median(times[0]!)} s and ${median(times[1]!)} s (medians)`);
-console.log(`ratio: median ${median(ratios)}, from ${least!.toFixed(3)} to ${rest.at(-1)!.toFixed(3)}`);
+console.log(`a step takes ${quantile(times[0]!, 0.5)} s and ${quantile(times[1]!, 0.5)} s (medians)`);
+const [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(ratios, share));
+console.log(`ratio: median ${middle}, half of the pairs from ${low} to ${high}`);
 model.recorder.destroy();
 allocator.destroy();
 gpu.device.destroy();

@@ -30,7 +30,6 @@ export const NOT_BUILT: readonly NotBuilt[] = [
     when: (value, algorithm) => algorithm !== "agent_grpo" && isAboveZero(value),
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
-  { key: "training.gradient_checkpointing", value: true, part: "gradient checkpointing" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
   { key: "agent.reward", part: CATALOGUE },
   { key: "agent.judge", part: "the judge" },

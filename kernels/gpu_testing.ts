@@ -103,6 +103,15 @@ export function randomNormal(seed: number, count: number, offset = 0): Float64Ar
   return Float64Array.from({ length: count }, () => Math.fround(rng.normal() + offset));
 }
 
+/** An allocator of a device as if it bound no more than so many bytes. */
+export function limitedAllocator({ device }: Gpu, limit_bytes: number): Allocator {
+  return new Allocator({
+    limits: { maxStorageBufferBindingSize: limit_bytes, maxBufferSize: limit_bytes },
+    createBuffer: (descriptor) => device.createBuffer(descriptor),
+    queue: device.queue,
+  });
+}
+
 /** A weight of seeded normal values: whole blocks as a file holds them, and the values that they stand for. */
 export function randomWeight(seed: number, type: WeightTypeName, count: number) {
   const { encode, decode } = WEIGHT_TYPES[type], bytes = encode(Float32Array.from(randomNormal(seed, count)));

@@ -42,7 +42,8 @@ const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype }) as unknown a
 
 /** A weight of any type. */
 function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
-  const allocator = { create: (_: string, shape: number[], dtype: DType) => of(dtype, ...shape) };
+  const create = (_: string, shape: number[], dtype: DType) => of(dtype, ...shape);
+  const allocator = { create, limit_bytes: Infinity };
   return createWeight(allocator as unknown as Allocator, "test", { type, shape: [rows, columns] });
 }
 

@@ -1,17 +1,44 @@
 /** A frozen matrix on the device, in the type in which its file holds it. */
 
 import { expectMultiple, expectShape, ShapeError } from "./shape.ts";
-import type { Allocator, Tensor } from "./tensor.ts";
+import { type Allocator, bytesOf, type Tensor } from "./tensor.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 import { planeShape, rowMultiple, type WeightType } from "./weights/weight_type.ts";
 
 /** A matrix `[rows, columns]`: a tensor for each plane of its type. */
-export interface Weight {
+export interface WholeWeight {
   readonly type: WeightTypeName;
   readonly shape: readonly [number, number];
   readonly values: Tensor;
   /** Of the types that have such a plane. */
   readonly scales?: Tensor;
+}
+
+/** A matrix with a plane above what the device binds: its rows lie in several weights, one after the other. */
+export interface SplitWeight {
+  readonly type: WeightTypeName;
+  readonly shape: readonly [number, number];
+  /** All but the last have a multiple of {@link PART_ROWS} rows. */
+  readonly parts: readonly WholeWeight[];
+}
+
+/** A frozen matrix, in one piece or in parts. */
+export type Weight = WholeWeight | SplitWeight;
+
+/**
+ * Parts start at multiples of this many rows: views of what belongs to them can be bound, and a kernel that walks
+ * along the rows ends a part with a whole step.
+ */
+export const PART_ROWS = 64;
+
+/** The weights that a matrix is made of, in order: itself where it is whole. */
+export function weightParts(weight: Weight): { first_row: number; part: WholeWeight }[] {
+  let first_row = 0;
+  return ("parts" in weight ? weight.parts : [weight]).map((part) => {
+    const placed = { first_row, part };
+    first_row += part.shape[0];
+    return placed;
+  });
 }
 
 /**
@@ -20,6 +47,20 @@ export interface Weight {
  * @throws {ShapeError} Also when rows are not made of whole blocks and whole words.
  */
 export function expectWeight(weight: Weight, name: string): readonly [number, number] {
+  const parts = weightParts(weight), [rows, columns] = weight.shape;
+  for (const { first_row, part } of parts) {
+    expectWholeWeight(part, name);
+    expectMultiple(first_row, PART_ROWS, `first row of a part of ${name}`);
+    if (part.type !== weight.type || part.shape[1] !== columns) {
+      throw new ShapeError(`Cannot use ${name}: a part is another type or width than the whole`);
+    }
+  }
+  const sum = parts.reduce((sum, { part }) => sum + part.shape[0], 0);
+  if (sum !== rows) throw new ShapeError(`Cannot use ${name}: its parts have ${sum} rows of ${rows}`);
+  return weight.shape;
+}
+
+function expectWholeWeight(weight: WholeWeight, name: string): void {
   const type: WeightType = WEIGHT_TYPES[weight.type];
   expectMultiple(weight.shape[1], rowMultiple(type), `columns of ${name}`);
   for (const plane of type.planes) {
@@ -32,16 +73,16 @@ export function expectWeight(weight: Weight, name: string): readonly [number, nu
       );
     }
   }
-  return weight.shape;
 }
 
-/** A weight's tensors in the order of its type's planes. */
+/** A weight's tensors, part by part in the order of its type's planes. */
 export function weightTensors(weight: Weight): Tensor[] {
-  return WEIGHT_TYPES[weight.type].planes.map(({ name }) => weight[name]!);
+  const { planes } = WEIGHT_TYPES[weight.type];
+  return weightParts(weight).flatMap(({ part }) => planes.map(({ name }) => part[name]!));
 }
 
 /** A weight's tensors under the names of the kernels' operands. */
-export function weightOperands(weight: Weight): { values: Tensor; scales?: Tensor } {
+export function weightOperands(weight: WholeWeight): { values: Tensor; scales?: Tensor } {
   return Object.fromEntries(WEIGHT_TYPES[weight.type].planes.map(({ name }) => [name, weight[name]!])) as {
     values: Tensor;
     scales?: Tensor;
@@ -49,25 +90,47 @@ export function weightOperands(weight: Weight): { values: Tensor; scales?: Tenso
 }
 
 /**
- * A weight without values, which {@link writeWeight} fills.
+ * A weight without values, which {@link writeWeight} fills; split by rows where the device does not bind it whole.
  *
  * @param name What a refusal calls it; left out: the component.
- * @throws {ServiceError} `out_of_memory` when a plane is larger than the device binds.
+ * @throws {ServiceError} `out_of_memory` when {@link PART_ROWS} rows of a plane are more than the device binds.
  */
 export function createWeight(
   allocator: Allocator,
   component: string,
   { type, shape, name }: Pick<Weight, "type" | "shape"> & { name?: string },
 ): Weight {
-  const stored: WeightType = WEIGHT_TYPES[type];
-  const tensors = stored.planes.map((plane) =>
-    [plane.name, allocator.create(component, planeShape(stored, plane, shape), plane.dtype, name)] as const
-  );
-  return { type, shape, ...Object.fromEntries(tensors) as Pick<Weight, "values" | "scales"> };
+  const stored: WeightType = WEIGHT_TYPES[type], [rows, columns] = shape;
+  const create = (part_rows: number): WholeWeight => {
+    const size = [part_rows, columns] as const;
+    const tensors = stored.planes.map((plane) =>
+      [plane.name, allocator.create(component, planeShape(stored, plane, size), plane.dtype, name)] as const
+    );
+    return { type, shape: size, ...Object.fromEntries(tensors) as Pick<WholeWeight, "values" | "scales"> };
+  };
+  const row_bytes = stored.planes.map((plane) => planeShape(stored, plane, shape)[1] * bytesOf(plane.dtype));
+  const bindable = Math.floor(allocator.limit_bytes / Math.max(...row_bytes));
+  const most = Math.floor(bindable / PART_ROWS) * PART_ROWS;
+  if (rows <= bindable || most === 0) return create(rows);
+  const parts: WholeWeight[] = [];
+  for (let first = 0; first < rows; first += most) parts.push(create(Math.min(most, rows - first)));
+  return { type, shape, parts };
 }
 
 /** Writes whole blocks as they lie in a file; `block` is the first one's number in the matrix. */
 export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Array, block = 0): void {
+  const { block_bytes, block_values }: WeightType = WEIGHT_TYPES[weight.type];
+  const row_blocks = weight.shape[1] / block_values, end = block + bytes.length / block_bytes;
+  for (const { first_row, part } of weightParts(weight)) {
+    const part_start = first_row * row_blocks, part_end = part_start + part.shape[0] * row_blocks;
+    const from = Math.max(block, part_start), to = Math.min(end, part_end);
+    if (from >= to) continue;
+    const piece = bytes.subarray((from - block) * block_bytes, (to - block) * block_bytes);
+    writeWholeWeight(allocator, part, piece, from - part_start);
+  }
+}
+
+function writeWholeWeight(allocator: Allocator, weight: WholeWeight, bytes: Uint8Array, block: number): void {
   const type: WeightType = WEIGHT_TYPES[weight.type], tensors = weightTensors(weight);
   const blocks = bytes.length / type.block_bytes;
   type.repack(bytes).forEach((plane, i) =>

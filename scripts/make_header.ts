@@ -1,8 +1,9 @@
 /**
- * Writes the header of a `llama` model of 8 billion parameters in `Q4_K_M`, without the values of its tensors: enough
- * for `svc plan`. The vocabulary is that of the tiny agent, filled up with unused tokens.
+ * Writes the header of a model without the values of its tensors, which is enough for `svc plan`: a `llama` of 8 billion
+ * parameters in `Q4_K_M`, or a `qwen2` of half a billion in `F16`. The vocabulary is that of the tiny agent, filled up
+ * with unused tokens.
  *
- *   deno run -A scripts/make_header.ts 8b.gguf
+ *   deno run -A scripts/make_header.ts 8b.gguf [8b|0.5b]
  */
 
 import { fixturePath } from "../tests/fixture.ts";
@@ -27,6 +28,26 @@ export const SHAPE_8B: ModelShape = {
   })),
 };
 
+/** Sizes of Qwen2.5 0.5B. */
+export const SHAPE_05B: ModelShape = {
+  ...{ architecture: "qwen2", width: 896, heads: 14, kv_heads: 2, head_width: 64, feed_forward: 4864 },
+  ...{ vocabulary: 151_936, norm_eps: 1e-6, context_length: 32_768, tied: true },
+  ...{ attention_scale: 1 / Math.sqrt(64), embedding_scale: 1, logit_soft_cap: null },
+  layers: Array.from({ length: 24 }, () => ({
+    rotation: { base: 1_000_000, pairing: "half" as const, factors: null },
+    qk_norm: false,
+    biases: ["q_proj", "k_proj", "v_proj"] as const,
+    ...{ window: null, attention_soft_cap: null, activation: "silu" as const, norms_after: false },
+  })),
+};
+
+/** A model's shape, and the type of a tensor with its number in `general.file_type`. */
+interface HeaderModel {
+  shape: ModelShape;
+  file_type: number;
+  typeOf(name: string, shape: readonly number[]): DecodedType;
+}
+
 /** In `tokenizer.ggml.token_type`. */
 const UNUSED_TOKEN = 5;
 
@@ -44,22 +65,29 @@ export function typeInQ4KM(name: string, shape: readonly number[]): DecodedType 
   return layer < eighth || layer >= 7 * eighth || (layer - eighth) % 3 === 2 ? "Q6_K" : "Q4_K";
 }
 
-function metadataOf({ width, heads, kv_heads, feed_forward }: ModelShape): GgufMetadata {
+/** By the name on the command line. */
+const MODELS: Readonly<Record<string, HeaderModel>> = {
+  "8b": { shape: SHAPE_8B, file_type: 15, typeOf: typeInQ4KM },
+  "0.5b": { shape: SHAPE_05B, file_type: 1, typeOf: (_, shape) => shape.length === 1 ? "F32" : "F16" },
+};
+
+function metadataOf(name: string, { shape, file_type }: HeaderModel): GgufMetadata {
+  const { architecture, width, heads, kv_heads, feed_forward, context_length, norm_eps, layers } = shape;
   const uint = (value: number) => ({ type: "uint32", value }) as const;
   const float = (value: number) => ({ type: "float32", value }) as const;
   const string = (value: string) => ({ type: "string", value }) as const;
   return new Map(Object.entries({
-    "general.architecture": string("llama"),
-    "general.name": string("header-8b-q4_k_m"),
-    "general.file_type": uint(15),
-    "llama.block_count": uint(LAYERS),
-    "llama.context_length": uint(SHAPE_8B.context_length),
-    "llama.embedding_length": uint(width),
-    "llama.feed_forward_length": uint(feed_forward),
-    "llama.attention.head_count": uint(heads),
-    "llama.attention.head_count_kv": uint(kv_heads),
-    "llama.attention.layer_norm_rms_epsilon": float(SHAPE_8B.norm_eps),
-    "llama.rope.freq_base": float(500_000),
+    "general.architecture": string(architecture),
+    "general.name": string(`header-${name}`),
+    "general.file_type": uint(file_type),
+    [`${architecture}.block_count`]: uint(layers.length),
+    [`${architecture}.context_length`]: uint(context_length),
+    [`${architecture}.embedding_length`]: uint(width),
+    [`${architecture}.feed_forward_length`]: uint(feed_forward),
+    [`${architecture}.attention.head_count`]: uint(heads),
+    [`${architecture}.attention.head_count_kv`]: uint(kv_heads),
+    [`${architecture}.attention.layer_norm_rms_epsilon`]: float(norm_eps),
+    [`${architecture}.rope.freq_base`]: float(layers[0]!.rotation!.base),
   }));
 }
 
@@ -78,24 +106,25 @@ function fillVocabulary(from: GgufMetadata, count: number): GgufMetadata {
   return tokenizer;
 }
 
-/** Writes the header. */
-export async function makeHeader(path: string): Promise<void> {
+/** Writes the header of one of the models. */
+export async function makeHeader(path: string, name: "8b" | "0.5b" = "8b"): Promise<void> {
+  const model = MODELS[name]!, { shape: sizes, typeOf } = model;
   using vocabulary = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  const tokenizer = fillVocabulary(vocabulary.metadata, SHAPE_8B.vocabulary);
-  const tensors = [...tensorShapes(SHAPE_8B)].map(([name, shape]) => ({
+  const tokenizer = fillVocabulary(vocabulary.metadata, sizes.vocabulary);
+  const tensors = [...tensorShapes(sizes)].map(([name, shape]) => ({
     name,
-    type: typeInQ4KM(name, shape),
+    type: typeOf(name, shape),
     shape,
   }));
-  const metadata: GgufMetadata = new Map([...metadataOf(SHAPE_8B), ...tokenizer]);
+  const metadata: GgufMetadata = new Map([...metadataOf(name, model), ...tokenizer]);
   await Deno.writeFile(path, encodeGgufHeader(metadata, tensors));
 }
 
 if (import.meta.main) {
-  const [path] = Deno.args;
-  if (path === undefined) {
-    console.error("Usage: deno run -A scripts/make_header.ts <file>");
+  const [path, name = "8b"] = Deno.args;
+  if (path === undefined || (name !== "8b" && name !== "0.5b")) {
+    console.error("Usage: deno run -A scripts/make_header.ts <file> [8b|0.5b]");
     Deno.exit(2);
   }
-  await makeHeader(path);
+  await makeHeader(path, name);
 }

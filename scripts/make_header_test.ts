@@ -3,7 +3,7 @@ import { withFolder } from "../tests/folder.ts";
 import { openGguf, openGgufHeader } from "../trainer/formats/gguf.ts";
 import { readTrainableShape } from "../trainer/model/architectures/registry.ts";
 import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
-import { makeHeader, SHAPE_8B } from "./make_header.ts";
+import { makeHeader, SHAPE_05B, SHAPE_8B } from "./make_header.ts";
 
 Deno.test("the header of 8B in Q4_K_M has its shape, its types and a vocabulary, and no values", async () => {
   await withFolder(async (folder) => {
@@ -23,5 +23,20 @@ Deno.test("the header of 8B in Q4_K_M has its shape, its types and a vocabulary,
     assert.equal(parameters, 8_030_261_248);
     assert.ok((await Deno.stat(path)).size < 8 << 20);
     await assert.rejects(openGguf(path), { code: "format_invalid", message: /is larger than the file/ });
+  });
+});
+
+Deno.test("the header of 0.5B in F16 has its shape and one matrix for both ends", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/05b.gguf`;
+    await makeHeader(path, "0.5b");
+    using file = await openGgufHeader(path);
+    assert.deepEqual(readTrainableShape(file), { ...SHAPE_05B, norm_eps: Math.fround(SHAPE_05B.norm_eps) });
+    const parameters = [...file.tensors.values()].reduce(
+      (sum, { shape }) => sum + shape.reduce((a, b) => a * b),
+      0,
+    );
+    // As its authors count them.
+    assert.equal(parameters, 494_032_768);
   });
 });

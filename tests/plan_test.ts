@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
-import { makeHeader, SHAPE_8B } from "../scripts/make_header.ts";
+import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";
 import { withFolder } from "./folder.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 
@@ -64,23 +64,39 @@ Deno.test("a run that a device cannot hold is refused with the contract's facts 
     /^Cannot fit the run on the device: it takes [\d.]+ MiB of the device's [\d.]+ MiB/,
   );
   assert.match(refusal.message, /training\.micro_batch_tokens = 1024 saves [\d.]+ MiB: with that it takes/);
-  assert.match(refusal.message, /Not in this build: gradient checkpointing/);
+  assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
-Deno.test("a tensor that a device cannot bind is refused by name, from the header alone", async () => {
+Deno.test("weights that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
   await withFolder(async (folder) => {
-    const path = `${folder}/8b.gguf`, card = assumedGpu();
+    const path = `${folder}/8b.gguf`, card = assumedGpu(), limit_bytes = 2 ** 27;
     await makeHeader(path);
-    card.facts.limits.maxStorageBufferBindingSize = 2 ** 28;
-    const loaded = await loadRunConfig(EXAMPLE, { overrides: [`model.path=${path}`] });
+    card.facts.limits.maxStorageBufferBindingSize = limit_bytes;
+    const overrides = [`model.path=${path}`, "training.ctx=4096"];
+    const loaded = await loadRunConfig(EXAMPLE, { overrides });
     const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
-    // Q6_K: 192 bytes of a block's numbers. Of Q4_K are 128: the embedding's lie below the limit.
-    const output_bytes = SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192;
-    assert.match(
-      refusal!.message,
-      new RegExp(`at most 256\\.0 MiB .*output\\.weight takes ${(output_bytes / 2 ** 20).toFixed(1)} MiB`),
-    );
-    assert.doesNotMatch(refusal!.message, /token_embd/);
+    // Q6_K: 192 bytes of a block's numbers. The feed-forward block has one of 4 bytes for every row.
+    assert.ok(SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192 > limit_bytes);
+    assert.match(refusal!.message, /binds at most 128\.0 MiB .*activations takes 227\.5 MiB/);
+    assert.doesNotMatch(refusal!.message, /weight/);
+  });
+});
+
+Deno.test("0.5B in F16 is planned on a device that binds 128 MiB, with no more weights than on any other", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/05b.gguf`;
+    await makeHeader(path, "0.5b");
+    const overrides = [`model.path=${path}`, "training.ctx=1024", "training.micro_batch_tokens=1024"];
+    const loaded = await loadRunConfig(EXAMPLE, { overrides });
+    const run = async (limit_bytes: number) => {
+      const card = assumedGpu();
+      Object.assign(card.facts.limits, { maxStorageBufferBindingSize: limit_bytes });
+      return await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    };
+    const { vocabulary: V, width: C } = SHAPE_05B, [small, large] = [await run(2 ** 27), await run(2 ** 31)];
+    assert.ok(2 * V * C > 2 ** 27, "the embedding is above the limit");
+    assert.equal(small.refusal, null);
+    assert.equal(post(small, "weights"), post(large, "weights"));
   });
 });
 
@@ -100,6 +116,12 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, an
     const pages = 5 * (4096 / 32 + 1);
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);
-    assert.match(run.refusal!.message, /Not in this build: gradient checkpointing/);
+    assert.match(run.refusal!.message, /training\.gradient_checkpointing = true saves 31\.\d GiB and takes/);
+    assert.match(run.refusal!.message, /Not in this build: the optimiser in the host's memory/);
+    // The activations of every layer but one: of 4096 rows and room to begin two tiles of 32 anew.
+    const computed = await planned(12 * 2 ** 30, ...overrides, "training.gradient_checkpointing=true");
+    const rows = 4096 + 2 * 32, heads = 32;
+    const layer = 4 * (3 * C + 2 + heads + 2 * C + 2 * K + 3 * F + 7 * 16);
+    assert.equal(post(run, "activations") - post(computed, "activations"), (layers - 1) * layer * rows);
   });
 });

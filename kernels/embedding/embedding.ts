@@ -5,7 +5,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { constantsPart, kernelFamily, wrappedGrid } from "../variant.ts";
-import { expectWeight, type Weight, weightOperands } from "../weight.ts";
+import { expectWeight, type Weight, weightOperands, weightParts } from "../weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import embeddingWgsl from "./embedding.wgsl" with { type: "text" };
 
@@ -20,14 +20,14 @@ const embeddingKernel = kernelFamily((type: WeightTypeName): Kernel => {
       wgsl,
       { file: "embedding.wgsl", text: embeddingWgsl },
     ],
-    params: { rows: "u32", items: "u32", scale: "f32" },
+    params: { rows: "u32", items: "u32", first: "u32", count: "u32", scale: "f32" },
     inputs: [...planes.map(({ name }) => name), "ids"],
     outputs: ["x"],
   }) as Kernel;
 });
 
 /**
- * Records `x[n] = scale · table[ids[n]]`; a table of any type is widened to f32 on the way.
+ * Records `x[n] = scale · table[ids[n]]`; a table of any type is widened to f32 on the way. A dispatch for each part.
  *
  * @param tensors ids `[N] u32`, each below V (the caller's promise); table `[V, C]`; x `[N, C] f32`, overwritten.
  * @throws {ShapeError} When the shapes do not belong together, or C is no multiple of 4.
@@ -43,10 +43,12 @@ export function embedding(
   expectShape(x, "x", [rows, width]);
   expectMultiple(width, 4, "columns of table");
   const items = width / 4;
-  recorder.dispatch(
-    embeddingKernel(table.type),
-    { rows, items, scale },
-    { ...weightOperands(table), ids, x },
-    wrappedGrid(ceilDiv(rows * items, THREADS)),
-  );
+  for (const { first_row, part } of weightParts(table)) {
+    recorder.dispatch(
+      embeddingKernel(table.type),
+      { rows, items, first: first_row, count: part.shape[0], scale },
+      { ...weightOperands(part), ids, x },
+      wrappedGrid(ceilDiv(rows * items, THREADS)),
+    );
+  }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
-import { filled, gpuTest, randomWeight, run, uploadWeight } from "../gpu_testing.ts";
+import { filled, gpuTest, limitedAllocator, randomWeight, run, uploadWeight } from "../gpu_testing.ts";
+import { PART_ROWS, weightParts } from "../weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { embedding } from "./embedding.ts";
@@ -37,6 +38,24 @@ for (const [type, width, name] of cases) {
     });
   });
 }
+
+gpuTest("a split table gives the rows of each of its parts, and of no other", async (gpu) => {
+  const rows = 2 * PART_ROWS + 5, width = 32, last = rows - 1;
+  const table = randomWeight(2, "q8_0", rows * width);
+  const ids = [PART_ROWS, PART_ROWS - 1, 0, last, 2 * PART_ROWS, 2 * PART_ROWS - 1, 3];
+  const limited = limitedAllocator(gpu, PART_ROWS * width);
+  const given = { ids: [ids, [ids.length], "u32"], x: filled(NaN, ids.length, width) } as const;
+  const { x } = await run(gpu, given, (recorder, t) => {
+    const weight = uploadWeight(limited, { type: "q8_0", shape: [rows, width] }, table.bytes);
+    assert.deepEqual(weightParts(weight).map(({ first_row }) => first_row), [0, PART_ROWS, 2 * PART_ROWS]);
+    embedding(recorder, { ids: t.ids, table: weight, x: t.x });
+  });
+  limited.destroy();
+  ids.forEach((id, n) => {
+    const expected = table.values.slice(id * width, (id + 1) * width);
+    assert.deepEqual(x.slice(n * width, (n + 1) * width), expected, `row ${n}, of token ${id}`);
+  });
+});
 
 gpuTest("embedding names the tensor whose shape is wrong", async (gpu) => {
   const given = { ids: [[0], [1], "u32"], values: filled(0, 4, 6), x: filled(0, 1, 4) } as const;

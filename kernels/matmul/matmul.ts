@@ -4,8 +4,8 @@ import type { Gpu } from "../device.ts";
 import { defineKernel, type Kernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
-import type { Tensor } from "../tensor.ts";
-import { expectWeight, type Weight, weightOperands } from "../weight.ts";
+import { type Tensor, view } from "../tensor.ts";
+import { expectWeight, type Weight, weightOperands, weightParts } from "../weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
 import {
   groupColumns,
@@ -70,6 +70,11 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
         u_column: "u32",
         lora_scale: "f32",
         addend: "u32",
+        x_stride: "u32",
+        x_column: "u32",
+        y_stride: "u32",
+        y_column: "u32",
+        continued: "u32",
       },
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
@@ -100,7 +105,9 @@ export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
 
 /**
  * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
- * Every output sums along the depth in order, in f32.
+ * Every output sums along the depth in order, in f32. A split weight takes a dispatch for each of its parts and gives
+ * the bits of a whole one. With `accumulate` in `nn` the last bits may differ: the first part is added to y before the
+ * others.
  *
  * @throws {ShapeError} When shapes do not belong together, or the depth or the columns are no multiple of 4.
  */
@@ -122,29 +129,42 @@ export function matmul(
   const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
   const layout = options.layout ?? chooseLayout(recorder.gpu, rows);
   const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
-  recorder.dispatch(
-    kernel,
-    {
-      rows,
-      columns,
-      depth,
-      rank,
-      u_stride: lora?.u.shape[1] ?? 0,
-      u_column: lora?.column ?? 0,
-      lora_scale: lora?.scale ?? 0,
-      addend: residual ? 1 : options.accumulate ? 2 : 0,
-    },
-    {
-      ...weightOperands(weight),
-      x,
-      u: lora?.u ?? recorder.empty,
-      lora: lora?.matrix ?? recorder.empty,
-      residual: residual ?? recorder.empty,
-      y,
-    },
-    grid(layout, rows, columns),
-  );
+  const addend = residual ? Addend.RESIDUAL : options.accumulate ? Addend.Y : Addend.NONE;
+  const parts = weightParts(weight);
+  for (const [i, { first_row, part }] of parts.entries()) {
+    const is_first = i === 0, is_last = i === parts.length - 1, part_rows = part.shape[0];
+    // In nt a part has columns of y to itself. In nn it has a stretch of the depth, and sums go on from part to part.
+    const own = orientation === "nt"
+      ? { columns: part_rows, depth, rank, x_column: 0, y_column: first_row, continued: 0, addend }
+      : {
+        ...{ columns, depth: part_rows, rank: is_last ? rank : 0, x_column: first_row, y_column: 0 },
+        continued: is_first ? 0 : 1,
+        addend: (addend === Addend.RESIDUAL ? is_last : is_first) ? addend : Addend.NONE,
+      };
+    const matrix = !lora || parts.length === 1 || orientation === "nn"
+      ? lora?.matrix
+      : view(lora.matrix, [part_rows, rank], first_row * rank);
+    recorder.dispatch(
+      kernel,
+      {
+        ...{ rows, ...own, x_stride: depth, y_stride: columns },
+        ...{ u_stride: lora?.u.shape[1] ?? 0, u_column: lora?.column ?? 0, lora_scale: lora?.scale ?? 0 },
+      },
+      {
+        ...weightOperands(part),
+        x,
+        u: lora?.u ?? recorder.empty,
+        lora: matrix ?? recorder.empty,
+        residual: residual ?? recorder.empty,
+        y,
+      },
+      grid(layout, rows, own.columns),
+    );
+  }
 }
+
+/** What is added to a product when it is stored. */
+const Addend = { NONE: 0, RESIDUAL: 1, Y: 2 } as const;
 
 function expectLora(
   lora: LoraTerm,

@@ -19,6 +19,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var sum{i}_{l} = vec4<f32>();
   #end
   #end
+  if params.continued == 1u {
+    #for i ROWS
+    #for l LANES
+    sum{i}_{l} = load_sum(row{i}, first_column / 4u + {l}u);
+    #end
+    #end
+  }
 
   // The low-rank term is the loop's tail: other operands, the same products.
   let steps = params.depth / 4u;

@@ -1,14 +1,15 @@
 // What all forms of the matmul share: operands, and how they are read and the product is stored.
 //
-//   y = x · W' + lora_scale · u' · lora' (+ residual or y)        W' is Wᵀ in nt and W in nn, lora' likewise
+//   y' = x' · W' + lora_scale · u' · lora' (+ residual' or y')    W' is Wᵀ in nt and W in nn, lora' likewise
 //
-//   params    rows N, columns, depth, rank R, u_stride, u_column, lora_scale, addend: 0 none, 1 residual, 2 y itself
+//   params    rows N, columns, depth, rank R, u_stride, u_column, lora_scale, addend: 0 none, 1 residual, 2 y itself;
+//             x_stride, x_column, y_stride, y_column; continued: 1 where sums start from y' instead of 0
 //   weight    [columns, depth] in nt, [depth, columns] in nn   in, read by `load_weight`
-//   x         [N, depth]    f32   in
+//   x         [N, x_stride] f32   in, x' is its columns from x_column on
 //   u         [N, u_stride] f32   in, u' is its columns from u_column on
 //   lora      [columns, R] in nt, [R, columns] in nn   f32   in
-//   residual  [N, columns]  f32   in
-//   y         [N, columns]  f32   out, overwritten, or added to
+//   residual  [N, y_stride] f32   in, read as y is
+//   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //
 // `load_weight` and its planes, `first`, the binding after them, and `operand` are linked.
 
@@ -16,6 +17,7 @@ struct Params {
   rows: u32, columns: u32, depth: u32,
   rank: u32, u_stride: u32, u_column: u32, lora_scale: f32,
   addend: u32,
+  x_stride: u32, x_column: u32, y_stride: u32, y_column: u32, continued: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -25,7 +27,9 @@ struct Params {
 @group(0) @binding(first + 3u) var<storage, read> residual: array<vec4<f32>>;
 @group(0) @binding(first + 4u) var<storage, read_write> y: array<vec4<f32>>;
 
-fn load_x(row: u32, d: u32) -> vec4<f32> { return operand(x[row * (params.depth / 4u) + d]); }
+fn load_x(row: u32, d: u32) -> vec4<f32> {
+  return operand(x[(row * params.x_stride + params.x_column) / 4u + d]);
+}
 
 fn load_u(row: u32, d: u32) -> vec4<f32> {
   return operand(params.lora_scale * u[(row * params.u_stride + params.u_column) / 4u + d]);
@@ -33,10 +37,16 @@ fn load_u(row: u32, d: u32) -> vec4<f32> {
 
 fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
 
+fn output_index(row: u32, column4: u32) -> u32 {
+  return (row * params.y_stride + params.y_column) / 4u + column4;
+}
+
+// The sum that an earlier part of the weight left. What lies outside of y' is never stored.
+fn load_sum(row: u32, column4: u32) -> vec4<f32> { return y[output_index(row, column4)]; }
+
 fn store(row: u32, column4: u32, sum: vec4<f32>) {
-  let columns4 = params.columns / 4u;
-  if row >= params.rows || column4 >= columns4 { return; }
-  let at = row * columns4 + column4;
+  if row >= params.rows || column4 >= params.columns / 4u { return; }
+  let at = output_index(row, column4);
   if params.addend == 1u { y[at] = residual[at] + sum; }
   else if params.addend == 2u { y[at] += sum; }
   else { y[at] = sum; }

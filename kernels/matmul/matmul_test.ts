@@ -8,12 +8,13 @@ import {
   expectClose,
   filled,
   gpuTest,
+  limitedAllocator,
   randomNormal,
   randomWeight,
   run,
   uploadWeight,
 } from "../gpu_testing.ts";
-import type { Weight } from "../weight.ts";
+import { PART_ROWS, type Weight, weightParts } from "../weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";
@@ -66,14 +67,17 @@ interface Setting {
   orientation: "nt" | "nn";
   layout: MatmulLayout;
   compute?: "f32" | "f16";
+  /** How many parts the weight is split into. */
+  parts?: number;
 }
 
 async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = inputs(shape)) {
   const { rows, depth, columns } = shape;
-  const { orientation, type, layout, compute = "f32" } = setting;
+  const { orientation, type, layout, compute = "f32", parts = 1 } = setting;
   const weightShape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
   const w = randomWeight(2, type, columns * depth);
-  const { lora } = given;
+  const row_values = type === "f32" ? 4 * weightShape[1] : weightShape[1];
+  const limited = limitedAllocator(gpu, PART_ROWS * row_values), { lora } = given;
   const matrixShape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
   const out = await run(gpu, {
     x: [given.x, [rows, depth]],
@@ -82,11 +86,14 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = in
     residual: [given.residual, [rows, columns]],
     y: filled(NaN, rows, columns),
   }, (recorder, t, allocator) => {
-    const weight = uploadWeight(allocator, { type, shape: weightShape }, w.bytes);
+    const owner = parts === 1 ? allocator : limited;
+    const weight = uploadWeight(owner, { type, shape: weightShape }, w.bytes);
+    assert.equal(weightParts(weight).length, parts);
     const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
     const residual = shape.residual ? t.residual : undefined;
     matmul(recorder, orientation, { x: t.x, weight, y: t.y, lora: term, residual }, { compute, layout });
   });
+  limited.destroy();
   const expected = matmulReference({
     ...shape,
     orientation,
@@ -181,6 +188,50 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
     const exact = await runCase(gpu, shape, setting, rounded);
     expectClose(y, exact.y, EXACT, JSON.stringify(layout));
   }
+});
+
+gpuTest(
+  "a weight in three parts gives the bits of a whole one, with the low-rank term and the residual",
+  async (gpu) => {
+    const long = 2 * PART_ROWS + 32, sizes = { rows: 33, rank: 8, residual: true, name: "" };
+    for (const orientation of ["nt", "nn"] as const) {
+      const shape = orientation === "nt"
+        ? { ...sizes, columns: long, depth: 64 }
+        : { ...sizes, columns: 64, depth: long };
+      for (const layout of [chooseLayout(gpu, 1000), chooseLayout(gpu, 1), TILES[2]!]) {
+        const type = layout === TILES[2] ? "f32" as const : "q8_0" as const;
+        const setting = { type, orientation, layout }, name = `${orientation} ${JSON.stringify(layout)}`;
+        const whole = await runCase(gpu, shape, setting);
+        const split = await runCase(gpu, shape, { ...setting, parts: 3 });
+        expectClose(split.y, whole.y, EXACT, name);
+        expectClose(split.y, split.expected, TOLERANCE, `${name} and its reference`);
+      }
+    }
+  },
+);
+
+gpuTest("a weight in parts is added to what y holds once", async (gpu) => {
+  const rows = 3, long = PART_ROWS + 4, limited = limitedAllocator(gpu, 4 * 4 * PART_ROWS);
+  const w = randomWeight(3, "f32", long * 4), x = randomNormal(8, rows * long);
+  const given = {
+    x: [x, [rows, long]],
+    narrow: [x.subarray(0, rows * 4), [rows, 4]],
+    y: filled(2, rows, 4),
+    wide: filled(2, rows, long),
+  } as const;
+  const { y, wide } = await run(gpu, given, (recorder, t) => {
+    const weight = uploadWeight(limited, { type: "f32", shape: [long, 4] }, w.bytes);
+    assert.equal(weightParts(weight).length, 2);
+    const options = { compute: "f32", accumulate: true } as const;
+    matmul(recorder, "nn", { x: t.x, weight, y: t.y }, options);
+    matmul(recorder, "nt", { x: t.narrow, weight, y: t.wide }, options);
+  });
+  limited.destroy();
+  const shape = { rows, w: w.values };
+  const nn = matmulReference({ ...shape, depth: long, columns: 4, orientation: "nn", x });
+  const nt = matmulReference({ ...shape, depth: 4, columns: long, orientation: "nt", x });
+  expectClose(y, nn.map((value) => value + 2), TOLERANCE, "nn");
+  expectClose(wide, nt.map((value) => value + 2), TOLERANCE, "nt");
 });
 
 gpuTest("matmul adds to what y holds when asked", async (gpu) => {

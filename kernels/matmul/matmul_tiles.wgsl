@@ -43,6 +43,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var sum{i}_{j} = vec4<f32>();
   #end
   #end
+  if params.continued == 1u {
+    #for i THREAD_ROWS
+    #for j THREAD_COLUMNS4
+    sum{i}_{j} = load_sum(first_row + thread_row + {i}u, (first_column + thread_column) / 4u + {j}u);
+    #end
+    #end
+  }
   // The low-rank term is the loop's tail: other operands, the same products.
   let steps = params.depth / 4u;
   let lora_steps = params.rank / 4u;

@@ -10,7 +10,7 @@ function measure({ training, agent, model }: ResolvedConfig): MemoryPlan {
   return {
     bytes: {
       weights: 1000,
-      activations: 2 * training.micro_batch_tokens,
+      activations: (training.gradient_checkpointing ? 1 : 2) * training.micro_batch_tokens,
       loss: training.loss_chunk_rows,
       kv: number_bytes * agent!.concurrent_rollouts * 100 + training.ctx,
     },
@@ -47,23 +47,32 @@ Deno.test("levers are applied in the contract's order, each as far as it is need
   const micro_batch = ["micro_batch", 488, 1, "training.micro_batch_tokens", 256] as const;
   assert.deepEqual(brief(5711), [micro_batch]);
   assert.deepEqual(brief(5712 - 488), [micro_batch]);
+  const checkpointing = [
+    "gradient_checkpointing",
+    256,
+    1.5,
+    "training.gradient_checkpointing",
+    true,
+  ] as const;
+  assert.deepEqual(brief(5712 - 489), [micro_batch, checkpointing]);
+  assert.deepEqual(brief(5712 - 744), [micro_batch, checkpointing]);
   const chunks = (rows: number) =>
     ["chunked_cross_entropy", 256 - rows, 1, "training.loss_chunk_rows", rows] as const;
-  assert.deepEqual(brief(5712 - 489), [micro_batch, chunks(128)]);
+  assert.deepEqual(brief(5712 - 745), [micro_batch, checkpointing, chunks(128)]);
   const halves = ["kv_f16", 1600, 1, "model.kv", "f16"] as const;
-  assert.deepEqual(brief(4000), [micro_batch, chunks(64), halves]);
+  assert.deepEqual(brief(4000), [micro_batch, checkpointing, chunks(64), halves]);
   const fewer = ["fewer_concurrent_rollouts", 1200, 4, "agent.concurrent_rollouts", 2] as const;
-  assert.deepEqual(brief(2500), [micro_batch, chunks(64), halves, fewer]);
+  assert.deepEqual(brief(2500 - 256), [micro_batch, checkpointing, chunks(64), halves, fewer]);
 });
 
 Deno.test("where nothing helps all was tried, down to one rollout", () => {
   const { config: reached, plan } = applied(10);
   assert.equal(reached.agent!.concurrent_rollouts, 1);
-  assert.equal(peakBytes(plan), 1000 + 512 + 64 + 200 + 256);
+  assert.equal(peakBytes(plan), 1000 + 256 + 64 + 200 + 256);
 });
 
 Deno.test("a lever whose part is not in this build is left out, by its name", () => {
-  assert.deepEqual(MISSING_LEVERS.map(({ lever }) => lever), ["gradient_checkpointing", "offload_optimizer"]);
+  assert.deepEqual(MISSING_LEVERS.map(({ lever }) => lever), ["offload_optimizer"]);
 });
 
 Deno.test("a tensor that the device cannot bind does not fit whatever the budget", () => {
@@ -73,7 +82,9 @@ Deno.test("a tensor that the device cannot bind does not fit whatever the budget
     return plan.bytes.kv! > 2000 ? { ...plan, unbindable } : plan;
   };
   const { levers } = applyLevers(config(), { budget_bytes: Infinity, measure: bound });
-  assert.deepEqual(levers.map(({ lever }) => lever), ["micro_batch", "chunked_cross_entropy", "kv_f16"]);
+  assert.deepEqual(levers.map(({ lever }) => lever), [
+    ...["micro_batch", "gradient_checkpointing", "chunked_cross_entropy", "kv_f16"],
+  ]);
 });
 
 Deno.test("a shorter context is the longest half that fits, with what depends on it", () => {

@@ -78,6 +78,7 @@ export function loadRequest(
     kv_tokens: pages * PAGE_TOKENS,
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
+    gradient_checkpointing: training.gradient_checkpointing,
     ...(updates && { demand: engineDemand(config, updates) }),
   };
 }

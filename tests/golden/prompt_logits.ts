@@ -30,7 +30,7 @@ export async function promptLogits(
   const hidden = forward({
     ...{ model, adapter, rows },
     activations: new Activations(allocator, shape, {
-      ...{ rows, saved: false, padded_rank: adapter?.layout.padded_rank ?? 4, component: "test" },
+      ...{ rows, kept: "nothing", padded_rank: adapter?.layout.padded_rank ?? 4, component: "test" },
     }),
     ids: upload(ids, rows),
     positions: upload(positions, rows),

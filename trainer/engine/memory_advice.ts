@@ -14,7 +14,9 @@ const ADVICE: Readonly<Record<string, string>> = {
   weights: "take a smaller model, or a file with smaller weights such as Q4_K",
   kv: `${SEQUENCES}, or set model.kv = "f16"`,
   sampler: SEQUENCES,
-  activations: "lower training.micro_batch_tokens, and training.ctx, which bounds it from below",
+  activations:
+    "set training.gradient_checkpointing, or lower training.micro_batch_tokens, and training.ctx, " +
+    "which bounds it from below",
   loss: "lower training.loss_chunk_rows",
   adapters: ADAPTER,
   optimizer: ADAPTER,

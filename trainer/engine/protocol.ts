@@ -40,6 +40,8 @@ export interface LoadRequest {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time in the loss. */
   loss_chunk_rows: number;
+  /** Training computes each layer's activations a second time instead of keeping them; left out: it keeps them. */
+  gradient_checkpointing?: boolean;
   /**
    * Room for training is made at loading; left out: as it is needed. Adapters are opened later, and the arrays of a step's
    * targets grow with the steps: seldom does one reach the most that it could.

@@ -19,7 +19,7 @@ import type {
 } from "../engine/protocol.ts";
 import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
-import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
+import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { joinsTrajectories, LossHead } from "./loss_head.ts";
 import { type MicroBatch, packSamples } from "./packing.ts";
@@ -31,6 +31,8 @@ export interface TrainerOptions {
   micro_batch_tokens: number;
   /** Rows that go through the vocabulary at a time. */
   loss_chunk_rows: number;
+  /** Keeps the hidden states between layers alone, and computes a layer's activations again for its gradients; false by default. */
+  gradient_checkpointing?: boolean;
   /** Type of the sampler's cache, to which keys and values are rounded here too; f32 by default. */
   kv?: "f32" | "f16";
 }
@@ -195,6 +197,15 @@ export class Trainer {
   }
 
   #forward(arena: Arena, adapter: DeviceAdapter | null, batch: MicroBatch): Tensor {
+    return forward(this.#pass(arena, adapter, batch));
+  }
+
+  /** The pass of a micro-batch, whose rows are uploaded. */
+  #pass<A extends DeviceAdapter | null>(
+    arena: Arena,
+    adapter: A,
+    batch: MicroBatch,
+  ): ForwardPass & { adapter: A; packed_rows: Tensor } {
     const rows = batch.ids.length, { recorder } = this.model;
     const ids = view(arena.ids, [rows]), positions = view(arena.positions, [rows]);
     const packed_rows = view(arena.packed_rows, [rows, 4]);
@@ -207,7 +218,7 @@ export class Trainer {
       attentionForward(recorder, { ...tensors, rows: packed_rows }, rules);
     };
     const { activations } = arena;
-    return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
+    return { model: this.model, adapter, rows, ids, positions, packed_rows, activations, attend };
   }
 
   #learn(
@@ -222,19 +233,11 @@ export class Trainer {
       has_reference: boolean;
     },
   ): void {
-    const hidden_states = this.#forward(arena, adapter, batch), rows = batch.ids.length;
+    const pass = this.#pass(arena, adapter, batch), hidden_states = forward(pass), { gradients } = arena;
     const { arrays, first_target, ...options } = step;
-    const d_hidden_states = view(arena.gradients.tensors.hidden_states, [rows, this.model.shape.width]);
+    const d_hidden_states = view(gradients.tensors.hidden_states, [pass.rows, this.model.shape.width]);
     arena.head.learn({ batch, hidden_states, arrays, first_target }, { ...options, d_hidden_states });
-    backward({
-      model: this.model,
-      adapter,
-      rows,
-      positions: view(arena.positions, [rows]),
-      packed_rows: view(arena.packed_rows, [rows, 4]),
-      activations: arena.activations,
-      gradients: arena.gradients,
-    });
+    backward({ ...pass, gradients });
   }
 
   #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
@@ -299,9 +302,10 @@ export class Trainer {
     const { model } = this, rows = this.#capacity;
     const allocator = this.#arena_scope = this.allocator.scope();
     const component = "activations", variant = loraGradientVariant(model.recorder);
+    const kept = this.options.gradient_checkpointing ? "hidden_states" : "activations";
     return this.#arena = {
       padded_rank,
-      activations: new Activations(allocator, model.shape, { rows, saved: true, padded_rank, component }),
+      activations: new Activations(allocator, model.shape, { rows, kept, padded_rank, component }),
       gradients: new Gradients(allocator, model.shape, { rows, padded_rank, variant }),
       head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
       ids: allocator.create(component, [rows], "u32"),

@@ -37,35 +37,41 @@ export interface LayerActivations {
   lora_a: Tensor[];
 }
 
-/** Buffers for up to `rows` rows, freed with their allocator. `saved`: every layer keeps its own, for a backward pass. */
+/**
+ * What a pass leaves for a backward pass: the activations of every layer; the hidden states between layers and the
+ * activations of the last layer; or nothing.
+ */
+export type Kept = "activations" | "hidden_states" | "nothing";
+
+/** Buffers for up to `rows` rows, freed with their allocator. */
 export class Activations {
   readonly layers: LayerActivations[];
-  /** The residual stream before each layer, and behind the last; two in turn where nothing is saved. */
+  /** The hidden states before each layer, and after the last; two in turn where nothing is kept. */
   readonly hidden_states: Tensor[];
 
   constructor(
     readonly allocator: Allocator,
     readonly shape: ModelShape,
-    readonly options: { rows: number; saved: boolean; padded_rank: number; component: string },
+    readonly options: { rows: number; kept: Kept; padded_rank: number; component: string },
   ) {
-    const { rows, saved } = options;
-    const count = saved ? shape.layers.length + 1 : 2;
+    const { rows, kept } = options;
+    const count = kept === "nothing" ? 2 : shape.layers.length + 1;
     this.hidden_states = Array.from({ length: count }, () => this.#create(rows, shape.width));
-    // Where nothing is saved all layers write into one, which has what any of them needs.
+    // Layers that share one set of buffers find in it what any of them needs.
     const any = {
       qk_norm: shape.layers.some(({ qk_norm }) => qk_norm),
       norms_after: shape.layers.some(({ norms_after }) => norms_after),
     };
-    this.layers = (saved ? shape.layers : [any]).map((norms) => this.#createLayer(norms));
+    this.layers = (kept === "activations" ? shape.layers : [any]).map((norms) => this.#createLayer(norms));
   }
 
   layer(index: number): LayerActivations {
-    return this.layers[this.options.saved ? index : 0]!;
+    return this.layers[this.options.kept === "activations" ? index : 0]!;
   }
 
-  /** The residual stream before layer `index`. */
+  /** The hidden states before layer `index`. */
   before(index: number): Tensor {
-    return this.hidden_states[this.options.saved ? index : index % 2]!;
+    return this.hidden_states[this.options.kept === "nothing" ? index % 2 : index]!;
   }
 
   #create(...shape: number[]): Tensor {

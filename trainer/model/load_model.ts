@@ -43,7 +43,7 @@ export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptio
   const { path } = file;
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");
-  const created = await createAndFill(gpu, allocator, { file, options }).catch((error) => error);
+  const created = await fillModel(gpu, allocator, { file, options }).catch((error) => error);
   const failed = await gpu.device.popErrorScope();
   if (failed || created instanceof Error) allocator.destroy();
   if (failed) {
@@ -61,7 +61,8 @@ export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptio
   };
 }
 
-async function createAndFill(
+/** As {@link createModel}, with the values of the file. */
+export async function fillModel(
   gpu: Gpu,
   allocator: Allocator,
   { file, options }: { file: GgufFile; options: LoadOptions },

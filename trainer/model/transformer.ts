@@ -66,9 +66,21 @@ export function forward(pass: ForwardPass): Tensor {
   embedding(model.recorder, { ids, table: model.weights.embedding, x }, embedding_scale);
   for (let layer = 0; layer < layers; layer++) {
     attentionBlock(pass, layer);
-    feedForwardBlock(pass, layer);
+    feedForwardInner(pass, layer);
+    feedForwardOutput(pass, layer);
   }
   return firstRows(activations.before(layers), rows, width);
+}
+
+/**
+ * Records a layer's activations once more from the hidden states before it: the kernels of the forward pass in its
+ * order, so the same bits.
+ */
+export function recomputeLayer(pass: ForwardPass, layer: number): void {
+  attentionBlock(pass, layer);
+  feedForwardInner(pass, layer);
+  // Without a norm behind it, the block's output is in the hidden states alone, and those were kept.
+  if (pass.model.weights.layers[layer]!.ffn_out_norm) feedForwardOutput(pass, layer);
 }
 
 /** middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) */
@@ -126,16 +138,22 @@ export function turn(
   rope(recorder, { x, positions, cosines, sines }, { inverse, pairing });
 }
 
-/** x' = middle + down_proj(activation(gate_proj(n)) · up_proj(n)), n = norm(middle), or middle + norm(down_proj(…)) */
-function feedForwardBlock(pass: ForwardPass, layer: number): void {
-  const { model: { recorder, shape, weights }, rows, activations } = pass;
-  const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
+/** h = activation(gate_proj(n)) · up_proj(n), n = norm(middle) */
+function feedForwardInner(pass: ForwardPass, layer: number): void {
+  const { model: { recorder, shape, weights } } = pass;
+  const w = weights.layers[layer]!, a = viewLayer(pass.activations, layer, pass.rows);
   rmsNorm(recorder, { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd }, shape.norm_eps);
   applyLoraA(pass, layer, 2, a.ffn_in);
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
   gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, shape.layers[layer]!.activation);
   applyLoraA(pass, layer, 3, a.h);
+}
+
+/** x' = middle + down_proj(h), or middle + norm(down_proj(h)) */
+function feedForwardOutput(pass: ForwardPass, layer: number): void {
+  const { model: { shape, weights }, rows, activations } = pass;
+  const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
   const y = firstRows(activations.before(layer + 1), rows, shape.width);
   const after = { gamma: w.ffn_out_norm, out: a.ffn_out, rstd: a.ffn_out_rstd };
   addOutput(pass, layer, "down_proj", { x: a.h, y, residual: a.middle, ...after });

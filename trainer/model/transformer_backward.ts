@@ -18,10 +18,18 @@ import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import { attentionRules, type ForwardPass, groupOf, loraAOutput, turn, viewLayer } from "./transformer.ts";
+import {
+  attentionRules,
+  type ForwardPass,
+  groupOf,
+  loraAOutput,
+  recomputeLayer,
+  turn,
+  viewLayer,
+} from "./transformer.ts";
 
-/** What a forward pass over packed rows left, and the gradient of the loss behind its last layer. */
-export interface BackwardPass extends Omit<ForwardPass, "attend" | "adapter" | "ids"> {
+/** A forward pass over packed rows that has been recorded, and the gradient of the loss after its last layer. */
+export interface BackwardPass extends ForwardPass {
   adapter: DeviceAdapter;
   /** `[N, 4] u32`, see packRows. */
   packed_rows: Tensor;
@@ -89,9 +97,12 @@ type GradientName =
   | "k_raw"
   | "d_u";
 
-/** Records the pass: `gradients.hidden_states` holds ∂L/∂x behind the last layer; the adapter's gradient is accumulated. */
+/** Records the pass: `gradients.hidden_states` holds ∂L/∂x after the last layer; the adapter's gradient is accumulated. */
 export function backward(pass: BackwardPass): void {
-  for (let layer = pass.model.shape.layers.length - 1; layer >= 0; layer--) {
+  const last = pass.model.shape.layers.length - 1, { kept } = pass.activations.options;
+  for (let layer = last; layer >= 0; layer--) {
+    // The last layer's activations are still there from the forward pass.
+    if (kept === "hidden_states" && layer < last) recomputeLayer(pass, layer);
     feedForwardBackward(pass, layer);
     attentionBlockBackward(pass, layer);
   }

@@ -188,7 +188,7 @@ export class Sampler {
       this.#activations.allocator.destroy();
       this.model.recorder.forgetAll();
     }
-    const options = { rows: this.#capacity, saved: false, padded_rank, component: "sampler" };
+    const options = { rows: this.#capacity, kept: "nothing" as const, padded_rank, component: "sampler" };
     return this.#activations = new Activations(this.allocator.scope(), this.model.shape, options);
   }
 

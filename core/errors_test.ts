@@ -33,7 +33,7 @@ Deno.test("what the operating system refuses is told by place, reason and fix, w
         "internal",
       ], ["EIO", "internal"]]
     ) {
-      // Modes do not hold root back, and disks do not break on demand.
+      // Root ignores file modes, and a test cannot break a disk.
       const refused = Object.assign(new Error("words of the system"), { code: name });
       const error = systemError("write the place", refused) as ServiceError;
       assert.equal(error.code, code);

@@ -14,7 +14,7 @@ const methods = {
       if (signal.aborted) end();
       signal.addEventListener("abort", end);
     }),
-  /** Counts up to the request, then fails where that is negative, and ends with its aborts. */
+  /** Counts up to the request and fails for a negative one. Returns how often it was aborted. */
   count: async function* (n: number, signal: AbortSignal): AsyncGenerator<number, string, void> {
     for (let i = 1; i <= Math.abs(n); i++) yield i;
     if (n < 0) throw new ServiceError("data_invalid", "Cannot count on");

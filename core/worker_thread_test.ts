@@ -3,7 +3,7 @@ import { startThread, threadGone } from "./worker_thread.ts";
 
 const LINUX = Deno.build.os === "linux";
 
-/** Answers every message with what it was sent, and closes at `close`. */
+/** Echoes every message, and closes at `close`. */
 const ECHO = `data:text/javascript,${
   encodeURIComponent(
     `self.onmessage = ({ data }) => data === "close" ? self.close() : self.postMessage(data);`,

@@ -92,7 +92,7 @@ Deno.test("a broken line is named with its file", async () => {
         line("b", { metadata: { env: { verify: { command: "ls" } } } }),
         /metadata\.env\.verify\.command: must be a list, not "ls"$/,
       ],
-      // What success does not pay can never be passed.
+      // A task that pays 0 for success can never be passed.
       ...[0, -1].map((reward_on_success) =>
         [
           line("b", { metadata: { env: { verify: { command: ["ls"], reward_on_success } } } }),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BUILT_ALGORITHMS, ENVIRONMENT_PARTS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
 
-/** Whether a configuration of one line is refused for a part that is not built. */
+/** Whether a one-line configuration is refused because of a part that is not built. */
 function isRefused(line: string): boolean {
   const { problems } = checkRunConfig(`${line}\n`, { path: "c.toml" });
   return problems.some(({ code }) => code === "not_built");

@@ -28,7 +28,7 @@ scenario_toolsets = ["files"]
 const problemsOf = (text: string) => checkRunConfig(text, { path: "/tmp/c.toml" }).problems;
 const brief = (problems: ConfigProblem[]) => problems.map(({ line, key, code }) => `${line} ${key} ${code}`);
 
-/** The text with a line in a section that it has, or that is put at its end. */
+/** Inserts a line into an existing section of the text, or appends the section. */
 function withLine(text: string, section: string, line: string): string {
   const header = `[${section}]\n`;
   return text.includes(header) ? text.replace(header, `${header}${line}\n`) : `${text}${header}${line}\n`;

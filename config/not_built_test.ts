@@ -12,7 +12,7 @@ const AGENT = `agent.scenarios = "s.jsonl"
 agent.updates = 1
 `;
 
-/** A whole configuration: of sft, or of agent_grpo where the lines are about the agent. */
+/** A complete configuration: of sft, or of agent_grpo for lines about the agent. */
 const around = (lines: string) =>
   lines.startsWith(AGENT)
     ? `run.algorithm = "agent_grpo"

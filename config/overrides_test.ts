@@ -31,7 +31,7 @@ async function load(overrides: string[], text = TEXT): Promise<LoadedConfig> {
   }
 }
 
-/** The lines of the error, without its first. */
+/** The lines of the error, except the first. */
 async function problems(overrides: string[], text?: string): Promise<string[]> {
   try {
     await load(overrides, text);

@@ -104,7 +104,7 @@ Deno.test("budgets are everything, a share, bytes, or text with a unit", () => {
   for (const wrong of [0, -1, 1.5, "8GB", "0GiB", "half", null]) assert.equal(parseBudget(wrong), null);
 });
 
-Deno.test("numbers are taken up to their bounds and refused behind them", () => {
+Deno.test("numbers are accepted up to their bounds and refused beyond them", () => {
   for (const [key, { min, max }] of Object.entries(SERVER_LIMITS)) {
     const section = key === "idle_seconds" ? "[serving]\n" : "";
     const at = (value: number) => problems(`${section}${key} = ${value}`).length;

@@ -7,7 +7,7 @@ const dotted = (parts: number) => Array(parts).fill("a").join(".");
 const lists = (depth: number) => `x = ${"[".repeat(depth)}${"]".repeat(depth)}`;
 const tables = (depth: number) => `x = ${"{ a = ".repeat(depth)}1${" }".repeat(depth)}`;
 
-/** The place of a refusal; null where the text is taken. */
+/** The position of the error; null when the text is accepted. */
 function refusal(text: string): [line: number, message: string] | null {
   const parsed = parseToml(text);
   return "message" in parsed ? [parsed.line, parsed.message] : null;
@@ -15,7 +15,7 @@ function refusal(text: string): [line: number, message: string] | null {
 
 Deno.test("values may lie in each other up to a limit, however they are written", () => {
   const message = `is nested more than ${MAX_TOML_DEPTH} levels deep`;
-  // The file is the first table, and the last of these a number or an empty list.
+  // The outermost table is the file; the innermost value is a number or an empty list.
   const written = [
     (depth: number) => lists(depth - 1),
     (depth: number) => `${dotted(depth - 1)} = 1`,
@@ -41,7 +41,7 @@ Deno.test("text that nests as deep as a file can be long is refused, not followe
 });
 
 Deno.test("a file has at most so many values", () => {
-  // The table of the file and the list are two of them.
+  // The table of the file and the list are two of the values.
   const list = (values: number) => `x = [${"1,".repeat(values - 2)}]`;
   assert.equal(refusal(list(MAX_TOML_VALUES)), null);
   assert.match(refusal(list(MAX_TOML_VALUES + 1))![1], /the file has more than 10000 values/);

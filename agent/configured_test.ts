@@ -3,7 +3,7 @@ import type { ResolvedAgent } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
 import { configuredWorld } from "./configured.ts";
 
-/** The world of an `[agent.environment]` of this type. */
+/** Builds the environment of an `[agent.environment]` of this type. */
 function worldOf(type: string) {
   const environment = {
     ...{ type, allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },

@@ -46,7 +46,7 @@ Deno.test("a scenario gets the toolset it names, else the default", async () => 
   const with_default = localEnvironments(options({ tools: { default: "files" } }));
   equal((await with_default.catalog(none)).name, "files");
   const other = scenarioWith({ toolset: "python" });
-  // Advice to offer it would lead to the next refusal.
+  // Advice to set this value would lead to the next refusal.
   await rejects(offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
   const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
   await rejects(unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);

@@ -16,7 +16,7 @@ import {
   turnTokens,
 } from "./rollout_fake.ts";
 
-/** Runs one episode whose turns are given as texts, and checks that nothing stays open. */
+/** Runs an episode with the given turns, and checks that nothing stays open. */
 async function episode(turns: string[], more: TestRollout = {}): Promise<Trajectory> {
   const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn] ?? "nothing left") });
   const environment = testEnvironments();
@@ -176,7 +176,7 @@ Deno.test("parallel calls are executed in their order and answered by index", as
   const environment = testEnvironments({ log: (event) => executed.push(event) });
   const turn = [say, "{broken", callText("reward", { value: 0.5 }), callText("end"), say].join("\n");
   const trajectory = await episode([turn], { environment });
-  deepEqual(executed, ["s say", "s reward", "s end"], "nothing behind the call that says done");
+  deepEqual(executed, ["s say", "s reward", "s end"], "nothing after the call that says done");
   const { calls, reward } = trajectory.turns[0]!;
   deepEqual(calls.map(({ index, id, result, malformed, done }) => [index, id, result, malformed, done]), [
     [0, "call_0_0", "ok", false, false],

@@ -15,7 +15,7 @@ import {
 } from "./rollout_fake.ts";
 import { rewardedGroup, testGroup } from "./group_testing.ts";
 
-/** One attempt that says these turns. */
+/** One attempt with these turns. */
 async function attempt(turns: string[], more: TestRollout = {}) {
   const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn] ?? "b") });
   const groups = await Array.fromAsync(rolloutGroups(testRollout(engine.client, more)));

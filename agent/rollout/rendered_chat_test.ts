@@ -65,7 +65,7 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
   const [member] = group!.members;
   equal(member!.stop_reason, "submitted");
   deepEqual(group!.prompt_tokens, ids.slice(0, prompt_length));
-  deepEqual(member!.fragments[0]!.tokens, ids.slice(0, -1), "all but the line end behind the last turn");
+  deepEqual(member!.fragments[0]!.tokens, ids.slice(0, -1), "all but the line end after the last turn");
   equal(member!.fragments[0]!.sampled.turns.length, turns.flat().length);
   const written = member!.messages.map(({ role, content }) => ({ role, content }));
   deepEqual(written, messages.map(({ role, content }) => ({ role, content })));
@@ -104,7 +104,7 @@ Deno.test({
     const scenarios = all.filter(({ id }) => id === "heldout-copy-0001");
     const options = testRollout(engine.client, { chat, environment, scenarios, group_size: 2 });
     const [group] = await Array.fromAsync(rolloutGroups(options));
-    // Whose environment is ready first draws first, and that is either of the two.
+    // The first environment to be ready samples first, and that may be either.
     const ended = (reason: string) => group!.members.filter(({ stop_reason }) => stop_reason === reason);
     deepEqual(ended("submitted").map(({ total_reward }) => total_reward), [1]);
     deepEqual(ended("no_tool_call").map(({ total_reward }) => total_reward), [0]);

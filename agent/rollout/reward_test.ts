@@ -121,7 +121,7 @@ Deno.test("the advice names the key that binds, and nothing that would change no
     const group = testGroup([{ terminal: 1 }, { stop_reason: "max_trajectory_tokens" }, {
       stop_reason: "environment_failed",
     }]);
-    // What is truncated stays with min_reward; without the third there is one member too few.
+    // min_reward keeps the truncated member; without the third there is one member too few.
     const groups = truncation === "drop" ? [group] : [testGroup([
       { stop_reason: "max_trajectory_tokens" },
       { stop_reason: "environment_failed" },

@@ -15,10 +15,10 @@ import {
 
 const END_TURN = turnTokens(callText("end"));
 
-/** Turns of the event loop in which nothing is drawn before nothing more is expected to happen. */
+/** After this many turns of the event loop without sampling, nothing more is expected to happen. */
 const QUIET_TURNS = 20;
 
-/** Lets everything happen that needs no time, however long the engine draws. */
+/** Lets everything run that needs no time, however long the engine samples. */
 async function settle({ client }: ScriptedEngine): Promise<void> {
   let steps = -1;
   for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
@@ -149,7 +149,7 @@ Deno.test("episodes are counted as they end, whichever group they are of", async
   deepEqual(rest.map((item) => "ended" in item ? item.ended : item.group.scenario), [4, "a", "b"]);
 });
 
-/** Runs one member whose first turn is drawn by `script`, and lets `seconds` pass when nothing else happens. */
+/** Runs one member whose first turn is sampled by `script`, and advances by `seconds` when nothing else happens. */
 async function timed(
   script: (
     turn: ScriptedTurn,

@@ -1,4 +1,4 @@
-/** Every way to learn that this build has. */
+/** All algorithms of this build. */
 
 import type { RunConfig } from "../../config/schema.ts";
 import { assert } from "../../core/errors.ts";
@@ -9,7 +9,7 @@ import { sft } from "./sft/definition.ts";
 
 const ALGORITHMS: readonly AlgorithmDefinition[] = [agentGrpo, sft, preference];
 
-/** The entry of `[run] algorithm`. The check of the configuration has refused what is not built. */
+/** The entry of `[run] algorithm`. The configuration check has already refused algorithms that are not built. */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {
   const found = ALGORITHMS.find(({ name }) => name === run.algorithm);
   assert(found, `algorithm ${run.algorithm} is in this build`);

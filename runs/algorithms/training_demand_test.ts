@@ -8,7 +8,7 @@ Deno.test("an update of groups trains at most what all members may draw, and kee
   const config = testConfig("/nowhere"), agent = config.agent!;
   const of = (changes: Partial<typeof agent>) =>
     agentGrpo.training({ ...config, agent: { ...agent, ...changes } });
-  // 2 scenarios, 4 members, 64 tokens a turn, 256 in all.
+  // 2 scenarios, 4 members, 64 tokens in each turn, at most 256 in total.
   assert.deepEqual(of({ max_turns: 3, max_update_kl: 0 }), {
     ...{ targets: 2 * 4 * 3 * 64, divergence: false, adapters: 0 },
   });

@@ -39,7 +39,7 @@ function record(update: number): Omit<CheckpointRecord, "format_version" | "file
   };
 }
 
-/** Writes what an engine would: `content` tells one save from another. */
+/** Writes files as an engine would; `content` distinguishes the checkpoints. */
 const writer = (content: string) => async (directory: string) => {
   await Deno.writeTextFile(`${directory}/adapter.gguf`, `adapter ${content}`);
   await Deno.writeTextFile(`${directory}/optimizer.safetensors`, `moments ${content}`);
@@ -53,7 +53,7 @@ const save = (root: string, update: number, more: { content?: string; files?: Fi
     ...(more.files && { files: more.files }),
   });
 
-/** The n-th operation fails, and every one behind it: as when the process dies there. */
+/** The n-th operation and all later ones fail, as when the process dies there. */
 function failingFiles(n: number): FileOperations {
   let count = 0;
   const guard = <A extends unknown[]>(operation: (...args: A) => Promise<void>) => (...args: A) =>

@@ -14,7 +14,7 @@ const strict = { sanitizeOps: true, sanitizeResources: true };
 const start = (options: Omit<TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
-/** A run of three updates with a checkpoint of each; a command changes its learning rate at the end of the first. */
+/** A run of three updates, each with a checkpoint. A command changes its learning rate at the end of the first. */
 async function parent(root: string, update = 2): Promise<string> {
   const pipe = testPipe();
   let steps = 0;
@@ -170,7 +170,7 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
   for (const [key, value] of [["every_updates", 3], ["patience", 4], ["min_delta", 0.1]] as const) {
     const { state, ...rest } = forked({ [`evaluation.${key}`]: value });
     const { state: parent, ...same } = from.record;
-    // Patience alone is the fork's own: its parent may have ended for the lack of it.
+    // Only patience is the fork's own: its parent may have ended because of it.
     assert.deepEqual([state, rest], [{ ...parent, evaluations_since_gain: 0 }, same], key);
   }
   const anew = [

@@ -37,7 +37,7 @@ Deno.test("the adapter that was not chosen lies beside the chosen one", () => {
   }
 });
 
-/** After update 1 the run falls. */
+/** After update 1 the pass rate falls. */
 const FALLING = [1, 3, 2, 0, 0];
 
 const EVERY = MORE.replace("every_updates = 2", "every_updates = 1");

@@ -10,7 +10,7 @@ import { findCollisions, type Place, refuseCollisions, withRealPaths } from "./p
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-/** Every path that this build takes, with a value that collides with no other. */
+/** All path keys of this build, with values that do not collide. */
 const PATHS: Record<string, string> = {
   "run.directory": "run",
   "model.path": "in/model.gguf",
@@ -29,7 +29,7 @@ const CONFIGURATION = "test.toml";
 const INPUTS = Object.keys(PATHS).filter((key) => PATHS[key]!.startsWith("in/"));
 const OUTPUTS = Object.keys(PATHS).filter((key) => !INPUTS.includes(key));
 
-/** The configuration in `root`, with some paths changed, as loading leaves it. */
+/** The loaded configuration in `root`, with some paths changed. */
 function loaded(root: string, changes: Record<string, string> = {}) {
   const path = `${root}/${CONFIGURATION}`;
   const lines = Object.entries({ ...PATHS, ...changes }).map(([key, value]) => {
@@ -43,7 +43,7 @@ ${lines.join("\n")}`;
   return parseRunConfig(text, { path });
 }
 
-/** Makes every input, each with a content of its own. */
+/** Creates all inputs with different contents. */
 async function makeInputs(root: string): Promise<void> {
   await Deno.mkdir(`${root}/in`);
   await Deno.writeTextFile(`${root}/${CONFIGURATION}`, "");
@@ -264,7 +264,7 @@ ${lines}`;
       assert.deepEqual(await refusal('run.directory = "runs/test"\n[checkpoint]'), [
         run.replace(":2:", ":5:"),
       ]);
-      // Whoever set both has two keys to change.
+      // A user who set both keys has two keys to change.
       assert.deepEqual(await refusal('checkpoint.directory = "runs/test/checkpoints"'), [
         `${run} or run.name`,
         message(5, "checkpoint.directory", "/runs/test/checkpoints"),

@@ -63,10 +63,10 @@ Deno.test("what was made for a run that never began goes, and what was there sta
     await discarded.discard();
     discarded.close();
     assert.deepEqual(await names(root), []);
-    // A folder of somebody, in which a run is refused at once, keeps what it has and gets nothing.
+    // A user's folder in which a run is refused at once keeps its contents and gets nothing new.
     await Deno.mkdir(`${directory}/checkpoints/mine`, { recursive: true });
     const refused = (message: RegExp) => assert.rejects(open(root), { code: "already_exists", message });
-    // Nothing there could go on.
+    // There is nothing to resume.
     await refused(/exists; name another path in run\.directory, or replace it with --force/);
     assert.deepEqual(await names(directory), ["checkpoints"]);
     await Deno.remove(`${directory}/checkpoints`, { recursive: true });
@@ -83,7 +83,7 @@ Deno.test("a lock that was removed while it was opened is not taken for one", st
   await withDirectory(async (root) => {
     const { tryLock } = Deno.FsFile.prototype;
     let removed = 0;
-    // Between the opening and the lock, whoever held it before removes it.
+    // Between opening and locking, the previous holder removes the file.
     Deno.FsFile.prototype.tryLock = async function (exclusive) {
       if (removed++ === 0) await Deno.remove(`${testConfig(root).run.directory}/lock`);
       return await tryLock.call(this, exclusive);
@@ -239,7 +239,7 @@ Deno.test("only a regular file is ever replaced by the adapter", strict, async (
     await assert.rejects(open(root, { config, force: true }), /no regular file/);
     assert.equal(await Deno.readTextFile(`${home}/letter.txt`), "mine");
     await Deno.remove(config.output.path);
-    // What takes the place between the look and the removal stays, too.
+    // A file that appears between the check and the removal stays, too.
     const forced = await open(root, { config, force: true });
     await Deno.mkdir(config.output.path);
     await Deno.writeTextFile(`${config.output.path}/late.txt`, "mine");

@@ -24,7 +24,7 @@ async function write(path: string, content: string | Uint8Array): Promise<void> 
   await Deno.writeFile(path, typeof content === "string" ? new TextEncoder().encode(content) : content);
 }
 
-/** The key at which a configuration in `root` is refused; null where it is not. */
+/** The key at which a configuration in `root` is refused; null when it is accepted. */
 async function refusedAt(root: string): Promise<string | null> {
   return await refuseStrangers(testConfig(root, MORE), "new").then(() => null, (error: ServiceError) => {
     assert.equal(error.code, "already_exists");

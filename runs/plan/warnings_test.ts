@@ -71,7 +71,7 @@ Deno.test("a run without [checkpoint] is told what an interruption costs, and wh
     );
   // A tenth of the run, at least one update and at most the default.
   assert.deepEqual([1, 6, 10, 11, 100, 101].map((updates) => every(updates)), [1, 1, 1, 2, 10, 10]);
-  // Of sft the section [training] says how many, or nobody does.
+  // For sft, [training] sets the number of updates, or nothing does.
   assert.deepEqual([every(undefined, 20), every()], [2, 10]);
 });
 

@@ -16,7 +16,7 @@ const broken = (): never => {
 
 Deno.test("an update tells what it lost and why, and the first failure once", strict, async () => {
   await withFolder(async (root) => {
-    // How many said nothing in each update: that cannot be graded.
+    // The number of attempts in each update that said nothing, which cannot be graded.
     const ungraded = [0];
     const verify = (_: string, said: string[]) => {
       const text = said.join("");

@@ -77,7 +77,7 @@ Deno.test("wherever a run is killed, it goes on to the same adapter", strict, as
   await withFolder(async (root) => {
     const copies: string[] = [];
     const copyAt = (method: string) => {
-      // What the disk holds when the engine is asked for something is what a kill would leave.
+      // A kill would leave the disk as it is at each engine request.
       if (!["train_step", "checkpoint_save", "adapter_save", "counters"].includes(method)) return;
       copies.push(`${root}/copy_${copies.length}_${method}`);
       copyFolder(`${root}/runs`, `${copies.at(-1)}/runs`);
@@ -270,7 +270,7 @@ Deno.test(
       const rates = ofKind(events, "metrics").flatMap(({ values }) =>
         values["optimizer/learning_rate"] ?? []
       );
-      // Update 3 twice, and each update after it whose groups teach something.
+      // Update 3 twice, and each later update in which some group has advantages.
       assert.deepEqual(rates.slice(0, 2), [0.01, 0.5]);
       assert.ok(rates.length > 2 && rates.slice(2).every((rate) => rate === 0.5), rates.join());
       const states = ofKind(events, "state").map(({ state, checkpoint }) => [state, checkpoint]);

@@ -13,7 +13,7 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
 const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
 const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 
-/** Starts a run that gets `commands` while its n-th update is trained. */
+/** Starts a run that gets `commands` during the training of its n-th update. */
 async function commanded(
   root: string,
   { commands, update = 2, more = MORE }: { commands: object[]; update?: number; more?: string },
@@ -120,7 +120,7 @@ Deno.test("cancel now throws the rollouts under way away", strict, async () => {
       start: { control: pipe.port },
       verify: (_, said) => {
         if (++verified === 10) pipe.send({ id: 1, command: "cancel", at: "now", checkpoint: true });
-        // The second update's third episode never ends by itself.
+        // The third episode of the second update does not end by itself.
         return verified > 10 ? new Promise(() => {}) : vowels(said);
       },
     });

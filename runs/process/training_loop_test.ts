@@ -15,19 +15,19 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
 
 interface Given {
   updates: number;
-  /** One for each time that an evaluation is asked for; none: there is nothing held out. */
+  /** One for each evaluation; empty: no held-out data. */
   values?: readonly number[];
   metric?: "eval/pass_rate" | "eval/loss";
   duringUpdate?: () => Promise<void>;
 }
 
-/** An algorithm whose evaluations are given. */
+/** An algorithm with given evaluations. */
 class GivenAlgorithm implements Algorithm {
   readonly updates: number;
   readonly steps_per_update = 2;
   readonly objective: Algorithm["objective"];
   readonly rates: number[] = [];
-  /** What each update was told: its number, and what had been drawn before it. */
+  /** The requests of the updates: number, and examples seen before. */
   readonly told: { update: number; examples_seen: number }[] = [];
   evaluated = 0;
 
@@ -103,7 +103,7 @@ Deno.test("patience ends the run after so many evaluations without a better one"
     );
     assert.deepEqual(kept.toSorted(), ["update_000004", "update_000007"]);
     const marked = ofKind(events, "checkpoint").map(({ name, best }) => [name, best]);
-    // Of equals the later one is the best.
+    // Among equals the later one is the best.
     const best = ["update_000001", "update_000003", "update_000004"].map((name) => [name, true]);
     assert.deepEqual(marked, [...best, ["update_000007", false]]);
   });
@@ -195,7 +195,8 @@ Deno.test("every update is told what those before it drew, in a resumed run too"
 
 Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
   await withFolder(async (root) => {
-    // Whatever scores or draws names its adapter. Supervised runs draw nothing, and agents' runs score nothing here.
+    // Every request that scores or samples names its adapter. SFT runs sample nothing, and agent runs score nothing
+    // here.
     for (const [method, change] of [["score", superviseInstead], ["sequence_open", undefined]] as const) {
       const asked: unknown[] = [];
       const run = await start({

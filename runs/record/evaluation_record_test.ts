@@ -26,7 +26,7 @@ function evaluated(update: number, rates: number[], metric: EvaluationRecord["me
   return record;
 }
 
-/** Forty examples, of which the first `count` have `one` and the rest `other`. */
+/** Forty examples: the first `count` have `one` and the others `other`. */
 const forty = (count: number, one = 1, other = 0) =>
   Array.from({ length: 40 }, (_, i) => i < count ? one : other);
 
@@ -40,7 +40,7 @@ Deno.test("a difference is over the examples that both have, in pairs", () => {
   assert.equal(evaluationDifference(earlier, { ...later, by_example: {} }, { seed: 1 }), null);
 });
 
-/** Rows of held-out data: how many tokens each has, and their mean loss. */
+/** Rows of held-out data: the number of tokens of each, and their mean loss. */
 function scored(update: number, rows: readonly (readonly [tokens: number, mean: number])[]) {
   const by_example = Object.fromEntries(
     rows.map(([weight, mean], i) => [i + 1, { sum: weight * mean, weight }]),
@@ -66,7 +66,8 @@ Deno.test("a fall is told from chance, and from having chosen the best of many",
   assert.equal(fell(forty(15)), true);
   assert.equal(fell(forty(30)), false);
   assert.equal(fell(forty(32)), false);
-  // Six of forty lost: significant alone (one-sided sign test: p = 1/64), not as the worst of a hundred comparisons.
+  // Six of forty lost: significant alone (one-sided sign test: p = 1/64), but not as the worst of a hundred
+  // comparisons.
   assert.equal(fell(forty(24), 2), true);
   assert.equal(fell(forty(24), 101), false);
   assert.equal(isWorseBeyondChance(best, best, { seed: 1, evaluations: 3 }), false);

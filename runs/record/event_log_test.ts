@@ -100,7 +100,7 @@ Deno.test("a batch is written after 50 ms, in one piece and before it is reporte
   });
 });
 
-Deno.test("a write that fails ends the log: nothing is accepted behind a hole", async () => {
+Deno.test("a write that fails ends the log: nothing is accepted after a gap", async () => {
   const clock = new ManualClock();
   await withDirectory(async (path) => {
     const events = await EventLog.open(path, { run: "r", clock });

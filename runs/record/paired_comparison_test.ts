@@ -12,7 +12,7 @@ function near(actual: number | null, expected: number, tolerance: number) {
   assert.ok(actual !== null && Math.abs(actual - expected) <= tolerance, `${actual} is not ${expected}`);
 }
 
-/** Pairs of examples that weigh the same. */
+/** Pairs of examples with weight 1. */
 const pairs = (before: number[], after: number[]) =>
   [before.map(evenExample), after.map(evenExample)] as const;
 /** Pairs whose first side is 0. */
@@ -107,7 +107,7 @@ Deno.test("equal differences that nothing bounds have no interval", () => {
   assert.deepEqual([low, high], [null, null]);
 });
 
-/** Every way of n pairs to lose, tie or win, with its probability. */
+/** All ways in which n pairs can lose, tie or win, with their probabilities. */
 function* outcomes(n: number, [lose, tie, win]: readonly [number, number, number]) {
   const factorial = (k: number): number => k < 2 ? 1 : k * factorial(k - 1);
   for (let losses = 0; losses <= n; losses++) {
@@ -130,11 +130,11 @@ Deno.test("the interval holds the true difference about as often as it says, by 
     };
     for (
       const [lose, tie, win, least] of [
-        // Plain percentiles hold it in as few as 84 %.
+        // Plain percentiles cover it in as few as 84 %.
         [0.3, 0.4, 0.3, 0.94],
         [0.1, 0.5, 0.4, 0.93],
         [0.05, 0.15, 0.8, 0.94],
-        // Most pairs are equal: those that are seen to differ can all do so in the rarer direction.
+        // Most pairs are equal: all pairs that differ can do so in the rarer direction.
         [0.2, 0.7, 0.1, 0.84],
       ] as const
     ) {
@@ -152,25 +152,25 @@ Deno.test("the interval holds the true difference about as often as it says, by 
 
 Deno.test("the exchange test counts the exchanges that do as much, by hand", () => {
   const p = (differences: number[]) => exchangeTest(...differing(differences), { seed: 1, level: 0.025 });
-  // One way of 2^n to have every difference on one side; two of eight where one of three is 0.
+  // One way of 2^n to have every difference on one side; two of eight when one of three is 0.
   assert.deepEqual([p([1]), p([1, 2]), p([0.25, 0.3, 0.5]), p([1, 1, 0])], [1 / 2, 1 / 4, 1 / 8, 2 / 8]);
   // −1, 2, 3 add up to 4: so do 2 + 3 − 1 and, more, 1 + 2 + 3.
   assert.equal(p([-1, 2, 3]), 2 / 8);
   assert.equal(p(Array(8).fill(0)), 1);
   assert.equal(p(Array(13).fill(1)), 2 ** -13);
-  // The lower side is the higher one here.
+  // The side called lower is higher here.
   assert.equal(p([-1, -2, -3]), 1);
 });
 
 Deno.test("exchanged rows take their tokens with them", () => {
   const lower = [{ sum: 1, weight: 1 }, { sum: 0, weight: 9 }];
   const higher = [{ sum: 5, weight: 9 }, { sum: 3, weight: 1 }];
-  // 8/10 − 1/10 as they are; 4/2 − 5/18 with the first exchanged, 5/18 − 4/2 with the second, 1/10 − 8/10 with both.
+  // 8/10 − 1/10 as given; 4/2 − 5/18 with the first exchanged, 5/18 − 4/2 with the second, 1/10 − 8/10 with both.
   assert.equal(exchangeTest(lower, higher, { seed: 1, level: 0.025 }), 2 / 4);
 });
 
 Deno.test("random exchanges of many pairs agree with the binomial tail, and are as many as the level needs", () => {
-  // Ten of forty pairs differ, nine of them one way: as likely as nine or ten heads of ten.
+  // Ten of forty pairs differ, nine of them in one direction: as likely as nine or ten heads in ten tosses.
   const p = exchangeTest(...differing(Array.from({ length: 40 }, (_, i) => i < 9 ? 1 : i < 10 ? -1 : 0)), {
     seed: 3,
     level: 0.025,

@@ -60,7 +60,7 @@ Deno.test("where all or none pass, each scenario counts as one attempt", () => {
 Deno.test("one attempt a scenario gives Wilson's interval, and equal rates that of all attempts", () => {
   assert.deepEqual(clusteredInterval([1, 0, 0, 1, 1], 5), wilsonInterval(3, 5));
   assert.deepEqual(clusteredInterval(Array(6).fill(0.5), 24), wilsonInterval(12, 24));
-  // Each scenario all or nothing: four attempts tell no more than one.
+  // Each scenario passes always or never: four attempts say no more than one.
   assert.deepEqual(clusteredInterval([1, 0, 0, 1, 1], 20), wilsonInterval(3, 5));
 });
 
@@ -73,7 +73,9 @@ Deno.test("attempts at one scenario count by the variance between scenarios, wit
   near(high, 0.5 + half, 5e-4);
 });
 
-/** C(m, k) B(a + k, b + m − k) / B(a, b): k passes in m attempts whose chance is Beta(a, b), or p where they are unlike. */
+/**
+ * C(m, k) B(a + k, b + m − k) / B(a, b): k passes in m attempts with probability Beta(a, b), or p without correlation.
+ */
 function betaBinomial(m: number, p: number, icc: number): number[] {
   const spread = icc === 0 ? 0 : icc / (1 - icc);
   const rising = (chance: number, n: number) =>
@@ -85,7 +87,7 @@ function betaBinomial(m: number, p: number, icc: number): number[] {
   });
 }
 
-/** Every way of n scenarios to have 0, …, m passes, with its probability. */
+/** All ways in which n scenarios can have 0, …, m passes, with their probabilities. */
 function* outcomes(
   n: number,
   chances: readonly number[],
@@ -118,7 +120,7 @@ Deno.test("the interval holds the true rate about as often as it says, by enumer
           if (low <= p && p <= high) covered += probability;
         }
         near(total, 1, 1e-9);
-        // A percentile bootstrap of the same rates holds it in as few as 0.4 of all cases.
+        // A percentile bootstrap of the same rates covers it in as few as 0.4 of all cases.
         assert.ok(covered > 0.91, `n ${n}, m ${m}, p ${p}, icc ${icc}: ${covered}`);
       }
     }

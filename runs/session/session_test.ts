@@ -9,7 +9,7 @@ Deno.test("the cache holds every rollout and question at its longest, and one pr
   const config = testConfig("/nowhere");
   const request = loadRequest(config, { count: 6, tokens: 100 });
   assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
-  // 100 tokens lie in 4 pages of 32, 256 in 8; a sequence can copy one page of its parent.
+  // 100 tokens take 4 pages of 32, 256 take 8; a sequence can copy one page of its parent.
   assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (COMMAND_SEQUENCES + 1) * (8 + 1)) * 32);
   assert.equal(request.max_context, 256);
   const without = loadRequest(config, null);
@@ -42,7 +42,7 @@ Deno.test("an engine that dies ends the rollouts that wait for it", async () => 
   const root = await Deno.makeTempDir();
   try {
     const entry_url = new URL("./worker_fake.ts", import.meta.url).href;
-    // This entry's engine breaks at its first port, and its agent's rollouts never end by themselves.
+    // This entry's engine fails at its first port, and its rollouts do not end by themselves.
     const session = openWorkerSession({
       config: testConfig(root),
       entry_url,

@@ -15,11 +15,11 @@ const grpo = (
   rolled_out: (groups: Group[]) => void = () => {},
 ) => testGrpo({ newEngine: (refuse) => new ScriptedEngine({ refuse }).client, change, verify, rolled_out });
 
-/** A reward that tells what was said from anything else that was said. */
+/** A reward that differs for different texts. */
 const unlike = (_: string, said: string[]) =>
   Array.from(said.join(""), (char) => char.charCodeAt(0)).reduce((sum, code) => (31 * sum + code) % 9973, 7);
 
-/** Both lists are the same within a tolerance, and not empty. */
+/** Both lists are equal within a tolerance, and not empty. */
 function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
   assert.ok(expected.length > 0 && actual.length === expected.length);
   Array.from(expected).forEach((value, i) =>
@@ -49,7 +49,7 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
     normalizer: kept.length * budget,
   });
   assert.equal(request!.optimizer.learning_rate, 0.1);
-  // Every token drawn, and every row of the step: a group's prompt once.
+  // All sampled tokens, and all rows of the step: a group's prompt counts once.
   const prompts = new Map(request!.samples.map((sample) => [sample.prefix_group, sample.prefix_length]));
   const rows = request!.samples.map(({ tokens, prefix_length }) => tokens.length - prefix_length);
   const drawn = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
@@ -144,7 +144,7 @@ Deno.test("several steps: groups are split whole, rescored before the first step
   assert.equal(result.loss, result.steps[3]!.values["loss/policy"]);
   const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
-  // Every trained token is measured by the policy that sampled it, those of the second part too.
+  // Every trained token has old log-probabilities of the policy that sampled it, also in the second part.
   const fragments = observed[0]!.groups.flatMap(({ members }) =>
     members.map(({ fragments }) => fragments[0]!)
   );
@@ -199,7 +199,7 @@ for (const [what, change] of [["alone", {}], ["beside a KL term", { kl_coefficie
       ...{ scenarios_per_update: 4, optimizer_steps_per_update: 2, epochs_per_update: 2 },
       ...change,
     });
-    // After the first update policy and reference differ, so that one cannot pass for the other.
+    // After the first update policy and reference differ, so the test can tell them apart.
     await run(1);
     const first = trained().length;
     await run(2);
@@ -288,7 +288,7 @@ Deno.test("an update goes no farther than max_update_kl, measured on its own sam
   assert.ok(values["optimizer/step_scale"]! < 1 && values["kl/update_whole"] === whole["kl/update_whole"]);
   assert.ok(values["kl/update"]! <= max_update_kl && values["kl/update"]! > max_update_kl / 4);
   assert.deepEqual(diverged()[0]!.samples.map(name), trained()[0]!.samples.map(name));
-  // What the next update begins with is the shortened policy: before the update it was the base model.
+  // The next update starts from the shortened policy. Before this update the policy was the base model.
   const { divergences } = await engine.call("divergence", { ...diverged()[0]!, from: null });
   const all = divergences.flatMap((row) => [...row]);
   const mean = all.reduce((sum, kl) => sum + kl, 0) / all.length;
@@ -336,7 +336,7 @@ Deno.test("an update is a function of its number and of what was drawn before", 
 Deno.test("what is drawn depends on the run's seed and on the update", async () => {
   const streams: string[][] = [];
   for (const [seed, update] of [[7, 1], [7, 1], [8, 1], [7, 2]] as const) {
-    // Every scenario is tried, whatever the seed and the update.
+    // All scenarios are used, whatever the seed and the update.
     const { run, drawn, config } = await grpo({ scenarios_per_update: 5 });
     config.run.seed = seed;
     await run(update);

@@ -32,7 +32,7 @@ const optimizer = {
   max_grad_norm: 0,
 };
 
-/** An engine whose policy takes one large step under a bound; `lie` stands in for what it measures. */
+/** An engine whose policy takes one large step under a bound; `lie` replaces its measurements. */
 async function bounded(max_update_kl: number, lie?: number) {
   const calls: EngineMethod[] = [];
   const { client } = new ScriptedEngine({ refuse: (method) => void calls.push(method) });
@@ -46,7 +46,7 @@ async function bounded(max_update_kl: number, lie?: number) {
     },
   });
   const bound = new UpdateBound({ engine, adapter: "policy", max_update_kl });
-  /** The mean over all places of KL(from‖policy), in f64 from the answer's values. */
+  /** The mean over all positions of KL(from‖policy), in f64 from the answer's values. */
   const klFrom = async (from: string) => {
     const { divergences } = await client.call("divergence", { adapter: "policy", from, samples });
     const all = divergences.flatMap((row) => [...row]);

@@ -11,7 +11,7 @@ import { Preference, REFERENCE } from "./preference.ts";
 
 const PROMPT = [3, 14, 15, 9];
 
-/** A pair of completions of the prompt, by their tokens. */
+/** A preference pair, given by tokens. */
 function pair(line: number, chosen: number[], rejected: number[]): TokenPair {
   const completion = (tokens: number[]) => [{
     tokens: Uint32Array.from([...PROMPT, ...tokens]),
@@ -29,7 +29,7 @@ const dataOf = (...pairs: TokenPair[]): PairData => ({
 });
 
 const TRAINING = dataOf(pair(1, [20, 21], [30, 31, 32]), pair(2, [20, 22], [31, 33]));
-/** The tokens that tell them apart are those of training. */
+/** The tokens in which they differ are those of the training pairs. */
 const HELDOUT = dataOf(pair(1, [20, 40], [30, 41]), pair(2, [20], [31]));
 const signal = new AbortController().signal;
 
@@ -77,7 +77,7 @@ for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
 Deno.test("a first update of dpo begins at log 2, and its metrics are those of the pairs", async () => {
   const { update, asked, preference } = await preferenceOn("dpo");
   const { loss, steps, examples_seen } = await update(1);
-  // The reference's log-probabilities are f32, as every answer of an engine; the scripted one computes in f64.
+  // The reference's log-probabilities are f32, as in every answer of an engine; the scripted engine computes in f64.
   assert.ok(Math.abs(loss! - Math.log(2)) < 1e-6);
   assert.equal(examples_seen, 2);
   const { values } = steps[0]!;

@@ -42,7 +42,7 @@ const signal = new AbortController().signal;
 Deno.test("without packing a row counts as ctx, whatever its length", async () => {
   const data = dataOf(...Array.from({ length: 7 }, () => sequence(10, 1)));
   const updates = async (packing: boolean) => (await sftOn(data, null, packing)).sft.updates;
-  // A step of 40 tokens holds four rows of 10; a row of ctx tokens is alone in it.
+  // A step of 40 tokens holds four rows of 10; a row of ctx tokens gets its own step.
   assert.deepEqual([await updates(true), await updates(false)], [2, 7]);
 });
 
@@ -63,7 +63,7 @@ Deno.test("the normaliser is the mask's sum over the whole step, and the loss th
 
 Deno.test("an evaluation says of how many rows it is, and how many of these were cut", async () => {
   const data = { ...dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 9, 3)), truncated: [2, 3] };
-  // The third row has two sequences, as where a template changes earlier turns.
+  // The third row has two sequences, as when a template changes earlier turns.
   data.sequences.push(sequence(20, 4, 3));
   const { sft } = await sftOn(data, data);
   const { by_example, loss } = await sft.evaluate({ adapter: "policy", signal });
@@ -132,7 +132,7 @@ Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows a
   const { sft } = await sftOn(data, data);
   const evaluate = () => sft.evaluate({ adapter: "policy", signal });
   const before = await evaluate();
-  // One step whose rate is nothing has the mean over all trained tokens as its loss.
+  // One step with a learning rate of zero has the mean over all trained tokens as its loss.
   const { loss } = await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0, signal });
   assert.ok(Math.abs(before.loss! - loss!) < 1e-6);
   assert.ok(Math.abs(before.perplexity! - Math.exp(before.loss!)) < 1e-12);

@@ -187,7 +187,7 @@ Deno.test("a report replaces a report, and nothing that the evaluation reads or 
       assert.deepEqual([code, asked], [2, null], name);
       assert.match(err, reason, name);
     }
-    // What a run of this configuration would write can be tried, and an earlier report replaced.
+    // The outputs of this configuration's run can be evaluated, and an earlier report replaced.
     for (const adapter of [`${folder}/adapter.gguf`, `${folder}/runs/run/adapter.gguf`]) {
       assert.equal((await evaluate(config, "--out", out, "--adapter", adapter)).code, 0);
     }
@@ -254,7 +254,7 @@ end: max_turns; verification exited with 1: no such� file
 
 `,
   );
-  // Wherever it stands, its value is not taken from the arguments.
+  // The value is not parsed as an argument, wherever the option is.
   assert.equal((await evaluate("--show", "5", GRPO)).asked!.transcripts, 5);
   assert.equal((await evaluate(GRPO)).asked!.transcripts, 0);
   const json = await evaluate(GRPO, "--show", "1", "--json");

@@ -1,4 +1,4 @@
-/** `svc init`: a configuration to begin with, every key commented. */
+/** `svc init`: writes a starter configuration with a comment for every key. */
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
@@ -17,7 +17,7 @@ import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 
-/** Values that a beginner must set or sees set, because nothing stands in for them. */
+/** Values that a beginner must set, because they have no default. */
 function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   const common = { "run.algorithm": algorithm, "model.path": "model.gguf" };
   if (algorithm === "sft") return { ...common, "sft.data": "traces.jsonl" };
@@ -34,7 +34,7 @@ function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   };
 }
 
-/** Sections and keys that other algorithms alone use. */
+/** Sections and keys that only other algorithms use. */
 const OTHERS: Record<AlgorithmName, string[]> = {
   agent_grpo: [
     "sft",
@@ -48,7 +48,7 @@ const OTHERS: Record<AlgorithmName, string[]> = {
   preference: ["sft", "agent", "evaluation", "observe"],
 };
 
-/** Values that fit keys whose own value is found by a rule. */
+/** Example values for keys that are otherwise derived by a rule. */
 const EXAMPLES: Record<string, unknown> = {
   "run.name": "my_run",
   "run.directory": "runs/my_run",
@@ -113,7 +113,7 @@ function sectionText({ section, description, keys: all }: ConfigSection, algorit
   return [`# ${description}`, `[${section}]`, ...keys.flatMap((key) => keyLines(key, algorithm))].join("\n");
 }
 
-/** A configuration that loads as soon as the files that it names are there. */
+/** A configuration that loads as soon as its files exist. */
 export function starterConfig(algorithm: AlgorithmName): string {
   const sections = describeConfig().map((section) => sectionText(section, algorithm));
   const introduction = `# A run of svc: svc train <this file>

@@ -42,7 +42,7 @@ async function withChanged(change: (bytes: Uint8Array) => void, body: (path: str
   }
 }
 
-/** Where a text stands in the header; every place of it. */
+/** All positions of a text in the header. */
 function placesOf(bytes: Uint8Array, text: string): number[] {
   const header = new TextDecoder("latin1").decode(bytes.subarray(0, 1 << 16));
   return [...header.matchAll(RegExp(text.replaceAll(".", "\\."), "g"))].map(({ index }) => index);
@@ -55,7 +55,7 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
       /the architecture mamba is not in this build, which has llama, qwen2, qwen3, gemma2/,
     ],
     [
-      // Behind the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
+      // After the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
       (bytes) =>
         bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 6,
       /blk\.1\.ffn_up\.weight is of type Q5_0; only .* can be read. Convert the model/,

@@ -1,4 +1,4 @@
-/** `svc plan`: what a run takes of a device, before anything is loaded. */
+/** `svc plan`: the device memory of a run, before anything is loaded. */
 
 import { type Command, InvalidArgumentError } from "commander";
 import { loadRunConfig } from "../config/load.ts";
@@ -22,7 +22,7 @@ function memorySize(text: string): number {
   throw new InvalidArgumentError('It must be a size such as "12GiB".');
 }
 
-/** This machine's GPU; with a size of memory any GPU will do, and without one an ordinary one is assumed. */
+/** This machine's GPU. With a given memory size any GPU will do; without a GPU, typical limits are assumed. */
 async function planTarget(
   device: Parameters<typeof openGpu>[0],
   vram_bytes: number | null,

@@ -3,7 +3,7 @@ import { runCommand } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
-Deno.test("a plan is printed with its posts; one that does not fit ends with 1 and the reason", async () => {
+Deno.test("a plan is printed with its components; one that does not fit exits with status 1 and the reason", async () => {
   const fits = await runCommand("plan", EXAMPLE, "--vram", "8GiB");
   assert.deepEqual([fits.code, fits.err], [0, ""]);
   assert.match(fits.out, /^run +tiny_agent_grpo, agent_grpo$/m);

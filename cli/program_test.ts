@@ -11,7 +11,7 @@ import { runCommand, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
-Deno.test("what is asked for goes to standard output and ends with 0", async () => {
+Deno.test("requested output goes to standard output with exit status 0", async () => {
   assert.deepEqual(await runCommand("--version"), { code: 0, out: `${VERSION}\n`, err: "" });
   const help = await runCommand("tools", "list", "--help");
   assert.equal(help.code, 0);
@@ -25,7 +25,7 @@ Deno.test("what is asked for goes to standard output and ends with 0", async () 
   assert.deepEqual(served, ["s.toml", null]);
 });
 
-Deno.test("a wrong command line goes to standard error and ends with 2", async () => {
+Deno.test("a usage error goes to standard error with exit status 2", async () => {
   for (
     const [args, message] of [
       [["trian"], /unknown command 'trian'/],

@@ -64,7 +64,7 @@ Deno.test("the line says what happens inside an update, and what the last one ca
   await clock.advance(5000);
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
   assert.equal(shown(), "update 4/8 · rollouts 12/32 for 0:05");
-  // The event of the update before may come later than what follows it.
+  // The event of the previous update may come after the next activity.
   handle(TEST_UPDATE);
   const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
   assert.equal(shown(), `update 4/8 · rollouts 12/32 for 0:00 · ${facts}`);
@@ -235,7 +235,7 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
       "2 of 4 groups equal\n" +
       "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20, 4 of 4 groups equal, nothing learned\n",
   );
-  // On a terminal that line stays, and the one that is written over keeps its room for the time that is left.
+  // On a terminal that line stays, and the status line keeps its room for the remaining time.
   const watched = printer({ interactive: true });
   watched.handle({ ...TEST_UPDATE, lost, groups });
   watched.handle({ ...TEST_UPDATE, update: 4 });

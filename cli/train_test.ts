@@ -24,7 +24,7 @@ const END: EndEvent = {
 
 const LOG: EventData = { kind: "log", level: "info", message: "hello" };
 
-/** A run whose events a test writes; `interrupt` is the reader's Ctrl-C. */
+/** A run whose events come from the test; `interrupt` is the user's Ctrl-C. */
 class ScriptedRun {
   stops = 0;
   exits: number[] = [];
@@ -68,7 +68,7 @@ async function* completing(): AsyncGenerator<EventData> {
   yield END;
 }
 
-Deno.test("a run that completes ends with 0, a failed one with 1", async () => {
+Deno.test("a completed run has exit status 0, a failed one 1", async () => {
   const run = new ScriptedRun(completing);
   assert.equal(await run.train(EXAMPLE), 0);
   assert.equal(run.terminal.out, "hello\nrun completed after update 1\n");
@@ -202,7 +202,7 @@ const CHECKPOINT: EventData = {
   best: false,
 };
 
-/** The run goes on from a checkpoint: of its own, or, of a fork, of its parent. */
+/** The run can continue from a checkpoint: its own, or its parent's. */
 const RUNNING: EventData = {
   kind: "state",
   state: "running",
@@ -212,7 +212,7 @@ const RUNNING: EventData = {
   checkpoint: "update_000001",
 };
 
-/** What an interrupted run says last, with or without a checkpoint written. */
+/** The last output of an interrupted run, with or without a checkpoint. */
 async function interrupted(args: string[], events: EventData[], at_once = false): Promise<string> {
   const run = new ScriptedRun(async function* (run) {
     run.interrupt();
@@ -222,7 +222,7 @@ async function interrupted(args: string[], events: EventData[], at_once = false)
   });
   assert.equal(await run.train(...args), 130);
   const said = run.terminal.err.split("\n").slice(1);
-  // The double of `exit` comes back; the real one does not.
+  // The fake `exit` returns; the real one does not.
   return (at_once ? said.slice(0, said.length / 2) : said).join("\n").trimEnd();
 }
 

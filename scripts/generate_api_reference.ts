@@ -1,6 +1,6 @@
 /**
- * Writes docs/reference/api.md from the table of routes. With `--check` it writes nothing and ends with 1 when the
- * committed page differs.
+ * Writes docs/reference/api.md from the table of routes. With `--check` it writes nothing and exits with status 1 when
+ * the committed page differs.
  */
 
 import { fileURLToPath } from "node:url";
@@ -25,7 +25,7 @@ build. Each answer that is a problem lists its types and codes under \`x-problem
 - Paths are matched as they are sent. The values in a path are decoded, its fixed words are not: \`/v1/he%61lth\` is no
   route. A value that is empty, \`.\` or \`..\` is none, in escapes neither. Malformed percent-encoding is \`not-found\`.
 - \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
-- A parameter behind the path that the route does not have is refused with \`unknown_field\` at \`/query/<name>\`, one that
+- A query parameter that the route does not have is refused with \`unknown_field\` at \`/query/<name>\`, one that
   stands twice with \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on every other route.
 - A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may begin with
   a byte order mark. Duplicate keys, halves of surrogate pairs and numbers that would lose digits are \`invalid_value\`. It

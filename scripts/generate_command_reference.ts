@@ -1,6 +1,6 @@
 /**
- * Writes docs/reference/command_line.md from the commands of cli/. With `--check` it writes nothing and ends with 1 when
- * the committed page differs.
+ * Writes docs/reference/command_line.md from the commands of cli/. With `--check` it writes nothing and exits with
+ * status 1 when the committed page differs.
  */
 
 import type { Argument, Command, Option } from "commander";
@@ -42,11 +42,11 @@ of the configuration prevent that. SIGTERM and SIGHUP, which comes when a termin
 \`SVC_COMMAND\`: \`./dev svc\` and \`deno task train\` set it to what they were started as.
 
 A run whose standard output is full or closed goes on: standard error says so once, and the log is in the run's folder.
-Any other command whose output could not be written ends with 1.
+Any other command whose output could not be written exits with status 1.
 
 ## Overrides
 
-Commands that load a run configuration take \`key=value\` behind it: \`svc train run.toml training.lr=1e-4\`. The value
+Commands that load a run configuration take \`key=value\` after it: \`svc train run.toml training.lr=1e-4\`. The value
 takes the place of the file's, and is part of the resolved configuration (\`config.toml\` in the run's folder) and of what
 a resumed run is held to: resume with the same overrides. It is a TOML value; where the key is a string, quotes may be
 left out. A section that the file lacks begins with its first key (\`checkpoint.every_updates=1\`). Keys in lists of tables
@@ -71,7 +71,7 @@ A configuration has at most 1 MiB and 10,000 values, nested up to 64 levels; JSO
 levels, and a line of data has at most 16 MiB. A message lists up to 200 problems.
 `;
 
-/** The commands that do something, with their full names. */
+/** The commands with an action, by their full names. */
 function* leaves(command: Command, path: string): Generator<[string, Command]> {
   if (command.commands.length === 0) yield [path, command];
   for (const inner of command.commands) yield* leaves(inner, `${path} ${inner.name()}`);
@@ -97,7 +97,7 @@ function commandText([path, command]: [string, Command]): string {
 
 /** The page's text. */
 export function commandReference(): string {
-  // Building the commands calls nothing of the context.
+  // Building the commands does not use the context.
   const program = buildProgram({ terminal: {} } as CliContext);
   return [INTRODUCTION, ...[...leaves(program, "svc")].map(commandText)].join("\n");
 }

@@ -5,7 +5,7 @@ import { PROBLEM_TYPES, type ProblemType } from "./problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
-/** A problem document with every required field, and of the type that the status stands for. */
+/** Checks a problem document: all required fields, and the type of its status. */
 function assertProblem(answer: Sent, type: ProblemType): void {
   const { json } = answer;
   assert.equal(answer.headers["content-type"], "application/problem+json");

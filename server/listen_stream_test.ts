@@ -1,4 +1,4 @@
-/** Bodies on real sockets: both ways at the pace of the reader, and the end of the work when a client leaves. */
+/** Bodies on real sockets: both directions at the reader's pace, and the end of the work when a client leaves. */
 
 import assert from "node:assert/strict";
 import { z } from "zod";
@@ -56,7 +56,7 @@ function head(address: string, lines: string): Uint8Array {
   );
 }
 
-/** A stream of so many chunks, counting those that were asked for. */
+/** A stream with this many chunks that counts the reads. */
 function chunks(count: number) {
   const state = { pulled: 0, cancelled: Promise.withResolvers<void>() };
   const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -75,7 +75,7 @@ Deno.test({
   name: "a body goes in and an answer goes out as streams, at once",
   ...sanitize,
   async fn() {
-    // The answer begins before the body has ended: neither is held as a whole.
+    // The answer starts before the body has ended: neither is buffered completely.
     const echo = bytesRoute("/x", (_, body) => body);
     await withRoutes([echo], async (address, logged) => {
       using connection = await connect(address);
@@ -113,7 +113,7 @@ Deno.test({
     await withRoutes([big], async (address, logged) => {
       const connection = await connect(address);
       await connection.write(head(address, "Content-Length: 0\r\n"));
-      // What the client has read bounds what can have been asked for, with what the sockets hold.
+      // The reads are limited by what the client has read plus the buffers of the sockets.
       await connection.read(new Uint8Array(65_536));
       connection.close();
       await Promise.all([state.cancelled.promise, left.promise]);

@@ -15,7 +15,7 @@ async function withServer(toml: string, body: (address: string) => Promise<void>
   }
 }
 
-/** Sends bytes as they are and returns all that comes back until the server closes the connection. */
+/** Sends raw bytes and returns everything until the server closes the connection. */
 async function sendRaw(address: string, text: string): Promise<string> {
   const [hostname, port] = address.split(":");
   using connection = await Deno.connect({ hostname: hostname!, port: Number(port) });

@@ -10,7 +10,7 @@ import { testApp } from "./app_testing.ts";
 // deno-lint-ignore no-explicit-any -- a document of many forms
 type Json = any;
 
-/** Every object in a document, with its place. */
+/** All objects in a document, with their places. */
 function* objectsOf(value: Json, place = "#"): Generator<[string, Record<string, Json>]> {
   if (typeof value !== "object" || value === null) return;
   if (!Array.isArray(value)) yield [place, value];
@@ -40,7 +40,7 @@ function operationsOf(document: Json): Operation[] {
   );
 }
 
-/** What any valid document of ours has. */
+/** Checks properties of any valid document of this API. */
 function assertSound(document: Json): void {
   assert.match(document.openapi, /^3\.1\.\d+$/);
   for (const [place, object] of objectsOf(document)) {
@@ -107,7 +107,7 @@ Deno.test("the codes of problems are those that some route declares, each under 
   const document: Json = openApiDocument(ROUTES);
   const listed: string[] = document.components.schemas.ProblemError.properties.code.enum;
   const declared = new Set(ROUTES.flatMap((entry) => Object.values(problemsOf(entry)).flat()));
-  // Of an unknown path, which is no operation's.
+  // The 404 of an unknown path, which belongs to no operation.
   declared.add("not_found");
   assert.deepEqual([...listed].sort(), [...declared].sort());
   for (const { name, operation } of operationsOf(document)) {

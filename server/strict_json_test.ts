@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { MAX_JSON_DEPTH } from "../core/json.ts";
 import { parseStrictJson } from "./strict_json.ts";
 
-/** The pointers of what is wrong. */
+/** The pointers of all errors. */
 function wrong(text: string): string[] {
   const { errors } = parseStrictJson(text);
   assert.ok(errors.every(({ code }) => code === "invalid_value"));

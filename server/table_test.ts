@@ -1,4 +1,4 @@
-/** What the frame does for every route, with a table of its own. */
+/** The framework's behaviour for all routes, with a table of its own. */
 
 import assert from "node:assert/strict";
 import { z } from "zod";
@@ -49,7 +49,7 @@ const makeThing = route({
   },
 });
 
-/** A route that does what its entry does not say. */
+/** A route that does not do what its entry declares. */
 function liar(path: string, handler: Route["handler"]): Route {
   const content = { [JSON_TYPE]: z.strictObject({ ok: z.boolean() }) };
   const answers = { 200: { description: "Ok.", content } };

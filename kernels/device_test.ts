@@ -34,7 +34,7 @@ Deno.test("a WebGPU that this build does not have is refused", async () => {
   });
 });
 
-/** Adapters by description, in the order in which they are lent; each lends a device that is too small. */
+/** A provider that returns adapters by description, in order; their devices are too small. */
 function lending(...descriptions: string[]): WebGpuProvider {
   const adapter = (description: string) => ({
     info: { description, vendor: "", architecture: "", device: "" },

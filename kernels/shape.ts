@@ -1,11 +1,11 @@
-/** Shapes of tensors, checked once at a kernel's door. */
+/** Checks shapes of tensors when a kernel is launched. */
 
-/** A tensor's shape does not fit; the message names the tensor and both shapes. */
+/** A tensor has the wrong shape; the message names the tensor and both shapes. */
 export class ShapeError extends Error {
   override readonly name = "ShapeError";
 }
 
-/** What a shape check needs to see. */
+/** The parts of a tensor that a shape check needs. */
 export interface Shaped {
   readonly shape: readonly number[];
 }

@@ -135,7 +135,7 @@ Deno.test("buffers come from the allocator alone, but for the probe of a device"
   assert.deepEqual(makers.sort(), ["kernels/device.ts", "kernels/tensor.ts"]);
 });
 
-/** The tensors' bytes by one readback. */
+/** Reads tensors with one readback. */
 async function readBack(
   { device, staging }: { device: GPUDevice; staging: Staging },
   tensors: readonly Tensor[],

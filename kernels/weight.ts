@@ -1,4 +1,4 @@
-/** A frozen matrix on the device, in the type in which its file holds it. */
+/** A frozen matrix on the device, in the type of its file. */
 
 import { expectMultiple, expectShape, ShapeError } from "./shape.ts";
 import type { Allocator, Tensor } from "./tensor.ts";
@@ -10,14 +10,14 @@ export interface Weight {
   readonly type: WeightTypeName;
   readonly shape: readonly [number, number];
   readonly values: Tensor;
-  /** Of the types that have such a plane. */
+  /** For types with such a plane. */
   readonly scales?: Tensor;
 }
 
 /**
  * Checks a weight's tensors against its shape and type and returns its shape.
  *
- * @throws {ShapeError} Also when rows are not made of whole blocks and whole words.
+ * @throws {ShapeError} Also when rows are not made of complete blocks and words.
  */
 export function expectWeight(weight: Weight, name: string): readonly [number, number] {
   const type: WeightType = WEIGHT_TYPES[weight.type];
@@ -40,7 +40,7 @@ export function weightTensors(weight: Weight): Tensor[] {
   return WEIGHT_TYPES[weight.type].planes.map(({ name }) => weight[name]!);
 }
 
-/** A weight's tensors under the names of the kernels' operands. */
+/** A weight's tensors by the names of the kernels' operands. */
 export function weightOperands(weight: Weight): { values: Tensor; scales?: Tensor } {
   return Object.fromEntries(WEIGHT_TYPES[weight.type].planes.map(({ name }) => [name, weight[name]!])) as {
     values: Tensor;
@@ -49,10 +49,10 @@ export function weightOperands(weight: Weight): { values: Tensor; scales?: Tenso
 }
 
 /**
- * A weight without values, which {@link writeWeight} fills.
+ * A weight without values; fill it with {@link writeWeight}.
  *
- * @param name What a refusal calls it; left out: the component.
- * @throws {ServiceError} `out_of_memory` when a plane is larger than the device binds.
+ * @param name The weight's name in errors; absent: the component.
+ * @throws {ServiceError} `out_of_memory` when a plane exceeds the device's binding limit.
  */
 export function createWeight(
   allocator: Allocator,
@@ -66,7 +66,7 @@ export function createWeight(
   return { type, shape, ...Object.fromEntries(tensors) as Pick<Weight, "values" | "scales"> };
 }
 
-/** Writes whole blocks as they lie in a file; `block` is the first one's number in the matrix. */
+/** Writes complete blocks in the file's layout; `block` is the index of the first one in the matrix. */
 export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Array, block = 0): void {
   const type: WeightType = WEIGHT_TYPES[weight.type], tensors = weightTensors(weight);
   const blocks = bytes.length / type.block_bytes;

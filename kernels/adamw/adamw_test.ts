@@ -61,7 +61,7 @@ for (const count of [1, 7, 1000, 300_000]) {
       const out = await runStep(gpu, actual, g, options);
       const { factor, eps_dominated } = adamwReference(reference, g, options);
       actual = out;
-      // The norm, a root and a quotient of f32: a step of 1e-2 is off by some 1e-8.
+      // The norm, a root and a quotient of f32: a step of 1e-2 has an error of about 1e-8.
       expectClose(out.p, reference.p, { relative: 2e-7, absolute: 5e-8 }, "p");
       // The two addends of m may cancel; each is at most 0.1 and rounds to 6e-8 of itself.
       expectClose(out.m, reference.m, { relative: 2e-6, absolute: 1e-8 }, "m");

@@ -9,7 +9,7 @@ import { attentionBackward, attentionForward, attentionKernels } from "./attenti
 import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
 import { packRows } from "./packed_rows.ts";
 
-/** All tensors of attention over one sequence of `length` rows, forward and backward, run once. */
+/** Runs attention forward and backward over one sequence of `length` rows; returns the bytes of its tensors. */
 async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
   const H = 4, K = 2, D = 8;
   const packed = packRows([{ prompt: length, members: [] }], attentionRowAlignment(gpu, options));
@@ -38,7 +38,7 @@ async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
     gpu.device.createBuffer = own;
   }
   const [lse] = await recorder.submitAndRead([tensors.lse]);
-  // Queries of zeros see every key alike: log Σ exp 0 = log(number of keys).
+  // Queries of zeros give all keys the same score: log Σ exp 0 = log(number of keys).
   assert.ok(Math.abs(new Float32Array(lse!)[(length - 1) * H]! - Math.log(length)) < 1e-5);
   recorder.destroy();
   allocator.destroy();
@@ -120,7 +120,7 @@ Deno.test("rows of a group point at their prompt; padding points at itself", () 
   assert.deepEqual([row(12), row(15)], [[12, 0, 12, 13], [0, 0, 15, 16]]);
 });
 
-/** How often a pattern occurs in each kernel's text. */
+/** The number of matches of a pattern in each kernel's text. */
 function counts(constants: Record<string, number>, pattern: RegExp): number[] {
   const { forward, backwardQuery, backwardKey } = attentionKernels;
   return [forward, backwardQuery, backwardKey].map((family) =>

@@ -6,7 +6,7 @@ import { type Activation, gatedActivation, gatedActivationBackward } from "./gat
 import { cases, type GatedActivationCase } from "./gated_activation_cases.ts";
 import { gatedActivationReference } from "./gated_activation_reference.ts";
 
-/** Devices may take exp to 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) weighs. */
+/** The error of exp may be 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) matters. */
 const tolerance = { relative: 2e-5, absolute: 1e-6 };
 
 function inputs({ rows, width, scale }: GatedActivationCase) {

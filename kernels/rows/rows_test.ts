@@ -35,7 +35,7 @@ for (const width of widths) {
   });
 
   gpuTest(`scatterAddRows adds rows of ${width} and leaves out what has no place`, async (gpu) => {
-    // The last index times the items of a row is 2 modulo 2^32: unguarded, it would reach into the tensor.
+    // The last index times the items of a row is 2 modulo 2^32: without a check it would reach into the tensor.
     const y = randomNormal(1, 4 * width), index = [3, NONE, 0, width === 3 ? 0x55555556 : 0x80000001];
     const { x } = await run(gpu, {
       x: filled(0.5, 5, width),

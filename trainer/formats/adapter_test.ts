@@ -115,7 +115,7 @@ Deno.test({
     inDirectory(async (directory) => {
       const lora = await goldenAdapter(), path = `${directory}/a.gguf`;
       await writeAdapter(path, lora);
-      // The partial file is the full device: every write to it fails.
+      // The partial file is the full device: all writes to it fail.
       await Deno.symlink("/dev/full", `${path}.partial`);
       await assert.rejects(writeAdapter(path, changed(lora)), /no space is left on the disk/);
       assert.deepEqual(await namesIn(directory), ["a.gguf"]);
@@ -155,7 +155,7 @@ Deno.test({
       await writePeft(folder, lora, "tiny-agent");
       assert.ok(await isWrittenPeft(folder));
       assert.ok(!await isWrittenPeft(directory));
-      // A name that is too long once the partial suffix of a file stands behind it.
+      // A name that becomes too long with the suffix of a partial file.
       const deep = `${directory}/${"x".repeat(250)}`;
       await assert.rejects(writePeft(deep, lora, "tiny-agent"));
       const broken = { ...lora, architecture: "llama" };

@@ -137,7 +137,7 @@ Deno.test({
   fn: () =>
     inDirectory(async (directory) => {
       const path = `${directory}/q5.gguf`;
-      // 34 bytes of Q8_0 for a row of 32 are also room for one block of Q5_0 (22 bytes).
+      // The 34 bytes of Q8_0 for a row of 32 could also hold one block of Q5_0 (22 bytes).
       const pieces = await Array.fromAsync(
         encodeGguf({ metadata: new Map(), tensors: [tensorOf("w", "Q8_0", [1, 32])] }),
       );

@@ -25,7 +25,7 @@ Deno.test("a header longer than its limit is refused, though every part of it is
       preamble.setUint32(4, 3, true);
       preamble.setBigUint64(16, BigInt(entries), true);
       await file.write(new Uint8Array(preamble.buffer));
-      // The values are a hole in the file: nothing is written for them.
+      // The values are a hole in the file, so nothing is written for them.
       for (let i = 0; i < entries; i++) {
         await file.write(entryHead(`array_${i}`, MAX_ARRAY_ITEMS));
         await file.seek(8 * MAX_ARRAY_ITEMS, Deno.SeekMode.Current);

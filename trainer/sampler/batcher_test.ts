@@ -62,14 +62,14 @@ function generate(
 const some = (first: number, count: number) =>
   Array.from({ length: count }, (_, i) => (first + 3 * i) % VOCABULARY);
 
-/** What a generation draws behind some tokens. */
+/** The tokens that are generated after some tokens. */
 function continuation(tokens: readonly number[], count: number): number[] {
   const all = [...tokens];
   for (let i = 0; i < count; i++) all.push(nextToken(all, VOCABULARY));
   return all.slice(tokens.length);
 }
 
-/** Two adapters that are told apart and nothing else. */
+/** Two distinguishable adapters. */
 const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
 Deno.test("given tokens run before anything draws, at most so many at a time", async () => {
@@ -229,12 +229,12 @@ Deno.test("whatever sequences do, each reads its own tokens and draws what it wo
   for (let seed = 0; seed < 60; seed++) await playRandomly(new Rng(rngKey(seed, "batcher")));
 });
 
-/** Random requests over few pages; the fake checks every read, this every token drawn. */
+/** Random requests over few pages; the fake checks all reads, this all sampled tokens. */
 async function playRandomly(random: Rng): Promise<void> {
   const { batcher, heard } = createBatcher();
   const live: Sequence[] = [], adapters = [null, ...ADAPTERS];
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)]!;
-  /** Steps until a request that waits for the batcher is answered. */
+  /** Runs steps until a request that waits for the batcher is answered. */
   const settle = async (request: Promise<void>) => {
     let is_done = false;
     const done = request.finally(() => is_done = true);
@@ -248,7 +248,7 @@ async function playRandomly(random: Rng): Promise<void> {
   const before = new Map<number, number[]>();
   const actions = [
     () => {
-      // Few first tokens, so that sequences often begin alike.
+      // Few first tokens, so that sequences often start alike.
       const parent = live.length > 0 && random.below(2) ? pick(live) : null;
       const tokens = some(random.below(2), random.below(90) + (parent ? 0 : 1));
       live.push(open(batcher, tokens, { parent, adapter: parent ? parent.adapter : pick(adapters) }));
@@ -279,7 +279,7 @@ async function playRandomly(random: Rng): Promise<void> {
     try {
       await (live.length === 0 ? actions[0]! : pick(actions))();
     } catch (error) {
-      // No room, or a sequence that draws: refused.
+      // No room, or a generating sequence: refused.
       if (!(error instanceof ServiceError)) throw error;
     }
     for (const sequence of live) {

@@ -15,7 +15,7 @@ const KINDS: Readonly<Record<string, (file: GgufFile) => Tokenizer>> = {
 /**
  * Reads the tokenizer of a model.
  *
- * @throws {ServiceError} `format_invalid` that names file and key; `not_built` for a kind that is not here.
+ * @throws {ServiceError} `format_invalid` naming file and key; `not_built` for an unknown kind.
  */
 export function readTokenizer(file: GgufFile): Tokenizer {
   const model = file.getString("tokenizer.ggml.model");

@@ -28,7 +28,7 @@ const LIMITS = {
   MAX_TEMPLATE_SPACES,
 };
 
-/** Asserts that a template is refused for one limit, which the message names with its value. */
+/** Asserts that a template is refused because of a limit, which the message names with its value. */
 function goesBeyond(limit: keyof typeof LIMITS, source: string): void {
   assert.throws(() => render(source), {
     code: "template_failed",
@@ -39,7 +39,7 @@ function goesBeyond(limit: keyof typeof LIMITS, source: string): void {
 
 const START = "{% set n = namespace(s='xxxxxxxx', l=['x'], o={'a': 1}) %}";
 const often = (statement: string) => `${START}{% for i in range(40) %}${statement}{% endfor %}`;
-/** A text of 2^20 characters, which is half of the most. */
+/** A text of 2^20 characters, half of the limit. */
 const LONG = `${START}{% for i in range(17) %}{% set n.s = n.s + n.s %}{% endfor %}`;
 const longOften = (statement: string) => `${LONG}{% for i in range(100000) %}${statement}{% endfor %}`;
 
@@ -97,7 +97,7 @@ Deno.test("a loop, an operation on long texts, and a search are paid by what the
 });
 
 Deno.test("steps: as many as the limit pass, one more does not", () => {
-  // The program, `set`, the call, its name and its argument are a step each; so is every number of the list.
+  // The program, `set`, the call, its name and its argument are a step each, and so is every number of the list.
   const loop = (n: number) => `{% set l = range(${n}) %}`;
   assert.equal(render(loop(MAX_TEMPLATE_STEPS - 5)), "");
   goesBeyond("MAX_TEMPLATE_STEPS", loop(MAX_TEMPLATE_STEPS - 4));

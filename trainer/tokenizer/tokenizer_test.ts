@@ -23,7 +23,7 @@ Deno.test("decoding an encoded text gives the text, in every kind", () => {
   }
 });
 
-Deno.test("every id's bytes, one behind the other, are the text's, in every kind", () => {
+Deno.test("the ids' bytes, one after the other, are the text's, in every kind", () => {
   for (const tokenizer of [tiny, qwen, llama]) {
     fc.assert(fc.property(fc.string({ unit: "grapheme" }), (drawn) => {
       const ids = tokenizer.encode(drawn, { special: false });

@@ -30,7 +30,7 @@ Deno.test("calls, content and thinking are told apart", () => {
   // The prompt opened the thinking.
   assert.equal(parseToolCalls(`So.\n</think>\n${SUBMIT}`).reasoning, "So.");
   assert.equal(parseToolCalls(`So.\n</think>\n${SUBMIT}`).calls.length, 1);
-  // Thinking that never ends holds no calls.
+  // Thinking that never ends contains no calls.
   assert.deepEqual(parseToolCalls(`<think>${SUBMIT}`), {
     reasoning: SUBMIT,
     content: "",

@@ -5,7 +5,7 @@ import { MAX_SPECIAL_CHARS, MAX_TOKEN_CHARS, TOKEN_TYPES } from "./vocabulary.ts
 
 const { normal, unknown, control, user_defined } = TOKEN_TYPES;
 
-/** A vocabulary of some tokens with an unknown one at 0. */
+/** A vocabulary of some tokens, with an unknown token at 0. */
 function vocabularyOf(tokens: string[], types: number[]): Record<string, GgufValue> {
   return {
     model: text("llama"),

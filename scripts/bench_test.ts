@@ -27,7 +27,7 @@ async function linesOf(path: string): Promise<BenchLine[]> {
   return text.trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-/** What every line has, whatever it measures. */
+/** Checks what all lines have in common. */
 function expectWellFormed(line: BenchLine): void {
   const { bench, name, value, unit, time, load_average } = line, text = JSON.stringify(line);
   assert.ok((PARTS as readonly string[]).includes(bench), text);
@@ -45,7 +45,7 @@ function expectWellFormed(line: BenchLine): void {
   }
 }
 
-/** Rounded to four digits, so that a product of two is off by a thousandth. */
+/** Rounded to four digits, so a product of two may be off by a thousandth. */
 const near = (a: number, b: number) => Math.abs(a / b - 1) < 2e-3;
 
 gpuTest("a quick bench of the tiny model stores a well-formed line for every part", async () => {
@@ -138,7 +138,7 @@ Deno.test("a call's time is what calls add to the wait, and a failed device has 
   const recorder = {
     submit: () => {},
     submitAndRead: () => {
-      // A wait of 11 ms, 0.25 ms for each call, and once a hiccup.
+      // A wait of 11 ms, 0.25 ms for each call, and one outlier.
       now += 11 + 0.25 * recorded + (now === 0 ? 40 : 0);
       recorded = 0;
       return Promise.resolve([]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type GridLine, gridReport, missingCells } from "./learn_grid_report.ts";
 
-/** Twenty scenarios, of which some are passed before and some after. */
+/** Twenty scenarios, some passed before and some after. */
 function line(seed: number, [before, after]: [number, number], more: Partial<GridLine> = {}): GridLine {
   const evaluation = (update: number, passes: number) => ({
     update,

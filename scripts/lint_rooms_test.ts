@@ -4,7 +4,7 @@ import plugin, { importProblem } from "./lint_rooms.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** The rules that a source would break, in order. */
+/** The rules that a source violates, in order. */
 function broken(path: string, source: string): string[] {
   return Deno.lint.runPlugin(plugin, ROOT + path, source).map((diagnostic) => diagnostic.id);
 }

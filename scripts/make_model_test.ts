@@ -48,7 +48,7 @@ Deno.test({
         assert.match(file.getString("tokenizer.chat_template"), /<\|im_start\|>/);
         const deviation = async (name: string) =>
           moments(decodeTensor(file.tensorType(name), await file.readTensor(name))).deviation;
-        // 8,192 draws: a standard error of 0.8 %, and 8 bits add less than that.
+        // 8,192 samples: a standard error of 0.8 %, and 8 bits add less than that.
         assert.ok(Math.abs(await deviation("blk.0.ffn_gate.weight") * Math.sqrt(64) - 1) < 0.04);
         assert.ok(Math.abs(await deviation("blk.1.ffn_down.weight") * Math.sqrt(128) * 2 - 1) < 0.04);
         assert.ok(Math.abs(await deviation("token_embd.weight") - 1) < 0.02);

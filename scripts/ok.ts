@@ -9,11 +9,11 @@ import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } fr
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** A part of the tests: files whose path begins with one of `prefixes`, the longest match over all parts wins. */
+/** A group of tests: files whose path starts with one of `prefixes`; the longest match over all parts wins. */
 interface Part {
   name: string;
   prefixes: string[];
-  /** False where tests share the software adapter or start processes of their own. */
+  /** False when tests share the software adapter or start processes of their own. */
   parallel: boolean;
 }
 
@@ -29,12 +29,12 @@ const PARTS: readonly Part[] = [
   { name: "interface", prefixes: ["api/", "ui/"], parallel: false },
 ];
 
-/** A part that takes longer hangs: it is ended and counts as failed. */
+/** A part that takes longer is assumed to hang: it is stopped and counts as failed. */
 const MAX_PART_MINUTES = 20;
 
 const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
 
-/** Variables that a software Vulkan driver wants on Linux; what the caller set stays. */
+/** Environment variables for a software Vulkan driver on Linux; values that are already set stay. */
 async function gpuEnvironment(): Promise<Record<string, string>> {
   if (Deno.build.os !== "linux") return {};
   const environment: Record<string, string> = {};
@@ -46,7 +46,7 @@ async function gpuEnvironment(): Promise<Record<string, string>> {
   return environment;
 }
 
-/** Runs Deno in the root with its output passed through; the exit status, 124 when it ran past the limit. */
+/** Runs Deno in the root with its output passed through. Returns the exit status, or 124 at the time limit. */
 async function runDeno(args: string[]): Promise<number> {
   const limit = AbortSignal.timeout(MAX_PART_MINUTES * 60_000);
   const command = new Deno.Command(Deno.execPath(), {
@@ -87,7 +87,7 @@ async function runChecks(paths: readonly string[]): Promise<TestCounts> {
   return counts;
 }
 
-/** Runs test files in one process. A process that dies, or fails outside of any test, counts as a failed test. */
+/** Runs test files in one process. A process that crashes, or fails outside of any test, counts as a failed test. */
 async function runTests(files: readonly string[], parallel: boolean): Promise<TestCounts> {
   if (files.length === 0) return NOTHING;
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
@@ -96,7 +96,7 @@ async function runTests(files: readonly string[], parallel: boolean): Promise<Te
     const code = await runDeno(["test", ...flags, ...files]);
     const counts = countTests(await Deno.readTextFile(junit));
     if (code === 0 || counts.failed > 0) return counts;
-    console.log(`FAILED: deno test ended with ${code} outside of any test`);
+    console.log(`FAILED: deno test exited with status ${code} outside of any test`);
     return addCounts(counts, { passed: 0, failed: 1, skipped: [] });
   } finally {
     await Deno.remove(junit);
@@ -115,7 +115,7 @@ export function partOf(path: string): string {
   return best.name;
 }
 
-/** Prints what was skipped and why; a skipped test without a reason counts as failed. */
+/** Prints skipped tests with their reasons; a skipped test without a reason counts as failed. */
 function finish(counts: TestCounts): never {
   if (counts.skipped.length) {
     console.log(`\nskipped:\n${counts.skipped.map((name) => `  ${name}`).join("\n")}`);

@@ -74,7 +74,7 @@ Deno.test("a tensor that a device cannot bind is refused by name, from the heade
     card.facts.limits.maxStorageBufferBindingSize = 2 ** 28;
     const loaded = await loadRunConfig(EXAMPLE, { overrides: [`model.path=${path}`] });
     const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
-    // Q6_K: 192 bytes of a block's numbers. Of Q4_K are 128: the embedding's lie below the limit.
+    // Q6_K: 192 bytes of a block's numbers. Q4_K has 128: the embedding's are below the limit.
     const output_bytes = SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192;
     assert.match(
       refusal!.message,
@@ -96,7 +96,7 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, an
     const all = 2 * V * C + layers * (2 * C * C + 2 * K * C + 3 * F * C);
     const vectors = (2 * layers + 1) * C + 2 * 4096 * 64;
     assert.equal(post(run, "weights"), ((all - q6) * 152 + q6 * 212) / 256 + 4 * vectors);
-    // Four sequences of commands and a prompt, of 4096 tokens and a page each, two bytes a number.
+    // Four sequences for commands and a prompt, of 4096 tokens and one more page each, two bytes for each number.
     const pages = 5 * (4096 / 32 + 1);
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);

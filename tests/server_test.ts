@@ -13,7 +13,7 @@ function svcServer(...args: string[]): Deno.Command {
   });
 }
 
-/** Reads until the text holds a match. */
+/** Reads until the text contains a match. */
 async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): Promise<RegExpExecArray> {
   let text = "";
   const reader = stream.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
@@ -24,7 +24,7 @@ async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): P
     text += value;
     const found = pattern.exec(text);
     if (!found) continue;
-    // What follows must be read too, or the child blocks on a full pipe.
+    // Later output must be read too, or the child blocks on a full pipe.
     (async () => {
       while (!(await reader.read()).done);
     })();

@@ -11,7 +11,7 @@ import { inScope, type KernelBench, orSkip, randomTensor } from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
-/** Multiplications and additions for each pair of a query and a key and each number of a head. */
+/** Multiplications and additions for each pair of a query and a key, per dimension of a head. */
 const FORWARD_FLOPS = 4, BACKWARD_FLOPS = 10;
 
 interface Packing {

@@ -82,7 +82,27 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
   return { config: resolveInputPaths(parsed.data!, path), problems: [] };
 }
 
-/** Like {@link checkRunConfig}. @throws {ServiceError} `config_invalid` with all problems as `details.problems`. */
+/**
+ * Like {@link checkRunConfig}. @throws {ServiceError} `config_invalid` with all problems as `details.problems`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const text = `
+ *   [run]
+ *   algorithm = "sft"
+ *   [model]
+ *   path = "model.gguf"
+ *   [sft]
+ *   data = "train.jsonl"`;
+ * const { config } = parseRunConfig(text, { path: "run.toml" });
+ * assert.equal(config.lora.rank, 8);
+ *
+ * const misspelt = text.replace("data", "dta");
+ * assert.throws(() => parseRunConfig(misspelt, { path: "run.toml" }), /did you mean "sft.data"/);
+ * ```
+ */
 export function parseRunConfig(text: string, { path }: { path: string }): LoadedConfig {
   const { config, problems } = checkRunConfig(text, { path });
   if (!config) throw configError(path, problems);

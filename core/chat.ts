@@ -87,6 +87,18 @@ export function openAiTool(tool: ToolDefinition | McpToolDefinition | ToolFuncti
  * Converts messages to this program's form: missing content becomes "", arguments become objects.
  *
  * @throws {ServiceError} `data_invalid` when a call's arguments are not a JSON object; the error names the message.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const [call] = normalizeMessages([{
+ *   role: "assistant",
+ *   tool_calls: [{ function: { name: "read_file", arguments: '{"path": "a.txt"}' } }],
+ * }]);
+ * assert.equal(call!.content, "");
+ * assert.deepEqual(call!.tool_calls![0]!.function.arguments, { path: "a.txt" });
+ * ```
  */
 export function normalizeMessages(messages: readonly ChatMessage[]): Message[] {
   return messages.map((message, i) => {

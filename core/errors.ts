@@ -29,7 +29,17 @@ export type ErrorCode =
   | "cancelled"
   | "internal";
 
-/** An operating failure: something outside the program is wrong. A programmer's mistake is an assertion instead. */
+/**
+ * An operating failure: something outside the program is wrong. A programmer's mistake is an assertion instead.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const error = new ServiceError("path_not_found", "Cannot read a.txt: no such file", { path: "a.txt" });
+ * assert.deepEqual(errorRecord(error).details, { path: "a.txt" });
+ * ```
+ */
 export class ServiceError extends Error {
   /**
    * @param code The stable code.

@@ -52,7 +52,18 @@ export function rngKey(seed: number, ...path: readonly (number | string)[]): Rng
   return [x, y];
 }
 
-/** A sequence of random numbers from one key; `position` is its only state. */
+/**
+ * A sequence of random numbers from one key; `position` is its only state.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const key = rngKey(42, "shuffle");
+ * const order = new Rng(key).shuffle([1, 2, 3, 4]);
+ * assert.deepEqual(new Rng(key).shuffle([1, 2, 3, 4]), order);
+ * ```
+ */
 export class Rng {
   constructor(readonly key: RngKey, public position = 0) {}
 

@@ -76,6 +76,17 @@ const scenarioSchema = z.strictObject({
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} problems, each
  * with file and line (`details.problems`): an invalid line, an unknown field, a repeated id.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const path = await Deno.makeTempFile({ suffix: ".jsonl" });
+ * await Deno.writeTextFile(path, '{"id": "sum-1", "user": "Write the sum of 17 and 25 to sum.txt."}\n');
+ * const [scenario] = await readScenarios(path);
+ * assert.equal(scenario!.id, "sum-1");
+ * await Deno.remove(path);
+ * ```
  */
 export async function readScenarios(path: string): Promise<Scenario[]> {
   const scenarios: Scenario[] = [], problems: LineProblem[] = [];

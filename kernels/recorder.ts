@@ -36,7 +36,29 @@ export interface RecorderCounters {
   dispatches: number;
 }
 
-/** Writes the queue. Bind groups are cached; the parameters of all dispatches of a submit share one buffer. */
+/**
+ * Writes the queue. Bind groups are cached; the parameters of all dispatches of a submit share one buffer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGpu } from "./device.ts";
+ * import { fill } from "./rows/rows.ts";
+ * import { Allocator } from "./tensor.ts";
+ *
+ * const gpu = await openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+ *   console.log(`skipped: ${error.message}`);
+ * });
+ * if (gpu) {
+ *   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+ *   const x = allocator.create("example", [4]);
+ *   fill(recorder, x, 7);
+ *   const [bytes] = await recorder.submitAndRead([x]);
+ *   assert.deepEqual([...new Float32Array(bytes!)], [7, 7, 7, 7]);
+ *   gpu.device.destroy();
+ * }
+ * ```
+ */
 export class Recorder {
   readonly counters: RecorderCounters = { submits: 0, readbacks: 0, dispatches: 0 };
   readonly #bind_groups = new Map<string, GPUBindGroup>();

@@ -1,6 +1,7 @@
 /**
- * The gate: format, lint, types, tidiness and generated files, then every test, part by part. With paths as arguments
- * it runs the tests below these alone. Ends with the line "N passed, N failed, N skipped"; exit 1 when one failed.
+ * The gate: format, lint, types, tidiness, generated files and documentation examples, then all tests, part by part.
+ * With path arguments it runs only the tests in these paths. The last line is "N passed, N failed, N skipped"; the exit
+ * status is 1 when a test failed.
  */
 
 import { fileURLToPath } from "node:url";
@@ -88,11 +89,11 @@ async function runChecks(paths: readonly string[]): Promise<TestCounts> {
 }
 
 /** Runs test files in one process. A process that crashes, or fails outside of any test, counts as a failed test. */
-async function runTests(files: readonly string[], parallel: boolean): Promise<TestCounts> {
+async function runTests(files: readonly string[], more: readonly string[] = []): Promise<TestCounts> {
   if (files.length === 0) return NOTHING;
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
   try {
-    const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...(parallel ? ["--parallel"] : [])];
+    const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...more];
     const code = await runDeno(["test", ...flags, ...files]);
     const counts = countTests(await Deno.readTextFile(junit));
     if (code === 0 || counts.failed > 0) return counts;
@@ -101,6 +102,18 @@ async function runTests(files: readonly string[], parallel: boolean): Promise<Te
   } finally {
     await Deno.remove(junit);
   }
+}
+
+/** Runs the `@example`s in docstrings as tests. Types stay unchecked: Deno imports all exports, of which few are used. */
+async function runExamples(paths: readonly string[]): Promise<TestCounts> {
+  const start_ms = performance.now();
+  const files: string[] = [];
+  for (const path of paths.filter((path) => path.endsWith(".ts") && !path.startsWith("scripts/"))) {
+    if (/^ *\* @example$/m.test(await Deno.readTextFile(ROOT + path))) files.push(path);
+  }
+  const counts = await runTests(files, ["--doc"]);
+  console.log(`${counts.failed === 0 ? "ok    " : "FAILED"} examples (${seconds(start_ms)})`);
+  return counts;
 }
 
 /** The part that a test file belongs to. @throws When there is none. */
@@ -141,7 +154,7 @@ async function testPaths(tests: readonly string[], wanted: readonly string[]): P
     console.error(`Cannot test ${wanted.join(", ")}: there is no *_test.ts there`);
     return { ...NOTHING, failed: 1 };
   }
-  return await runTests(chosen, false);
+  return await runTests(chosen);
 }
 
 async function main(wanted: readonly string[]): Promise<void> {
@@ -158,11 +171,12 @@ async function main(wanted: readonly string[]): Promise<void> {
   for (const part of PARTS) {
     const start_ms = performance.now();
     console.log(`\n== ${part.name}`);
-    if (part.name === "gate") counts = addCounts(counts, await runChecks(paths));
-    counts = addCounts(
-      counts,
-      await runTests(tests.filter((test) => partOf(test) === part.name), part.parallel),
-    );
+    if (part.name === "gate") {
+      counts = addCounts(counts, await runChecks(paths));
+      counts = addCounts(counts, await runExamples(paths));
+    }
+    const files = tests.filter((test) => partOf(test) === part.name);
+    counts = addCounts(counts, await runTests(files, part.parallel ? ["--parallel"] : []));
     times.push(`${part.name} ${seconds(start_ms)}`);
   }
   console.log(`\nwall time: ${times.join(", ")}`);

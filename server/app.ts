@@ -55,6 +55,27 @@ interface Exchange {
   trace_id: string;
 }
 
+/**
+ * The server without its listener: the table of routes, the configuration and the checks.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parseServerConfig } from "../config/server_load.ts";
+ * import { systemClock } from "../core/clock.ts";
+ *
+ * const app = new App({
+ *   config: parseServerConfig("", { path: "server.toml" }),
+ *   clock: systemClock,
+ *   port: () => 8471,
+ *   probeDevices: () => Promise.resolve([]),
+ *   log: () => {},
+ * });
+ * const request = new Request("http://localhost:8471/healthz");
+ * const context = { method: "GET", target: "/healthz", hosts: ["localhost:8471"], peer: "127.0.0.1:1" };
+ * assert.equal((await app.handle(request, context)).status, 200);
+ * ```
+ */
 export class App {
   readonly #options: AppOptions;
   readonly #router: Router;

@@ -26,6 +26,29 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
  * Environments of `type = "local"`.
  *
  * @throws {ServiceError} `config_invalid` without `allow_unsandboxed`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ * import { parseScenario } from "../../data/scenario.ts";
+ *
+ * const verify = { command: ["grep", "-q", "42", "sum.txt"] };
+ * const task = { id: "sum-1", user: "Write 42 to sum.txt.", metadata: { env: { verify } } };
+ * const scenario = parseScenario(task, { path: "tasks.jsonl", line: 1 });
+ * const environments = localEnvironments({
+ *   allow_unsandboxed: true,
+ *   tools: { default: "files" },
+ *   scenario_toolsets: [],
+ *   limits: { exec_timeout_secs: 10 },
+ *   clock: systemClock,
+ * });
+ * const { signal } = new AbortController();
+ * const environment = await environments.open(scenario, { signal, seed: 1 });
+ * await environment.call({ id: "call_0", name: "write_file", arguments: { path: "sum.txt", content: "42" } }, signal);
+ * assert.equal((await environment.grade(signal)).reward, 1);
+ * await environment.close();
+ * ```
  */
 export function localEnvironments(options: LocalEnvironmentOptions): EnvironmentFactory {
   if (!options.allow_unsandboxed) {

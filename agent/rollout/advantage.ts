@@ -27,6 +27,16 @@ const STD_EPSILON = 1e-4;
  *
  * @source leave-one-out: RLOO (arXiv 2402.14740); `mean`: Dr. GRPO (arXiv 2503.20783); `mean_std`: GRPO (arXiv
  * 2402.03300).
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { rewardedGroup } from "./group_testing.ts";
+ *
+ * const group = rewardedGroup([1, 0, 0]);
+ * assignAdvantages(group, "leave_one_out");
+ * assert.deepEqual(group.members.map(({ advantage }) => advantage), [1, -0.5, -0.5]);
+ * ```
  */
 export function assignAdvantages(group: Group, kind: AdvantageKind): void {
   const members = survivors(group);

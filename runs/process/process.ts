@@ -99,7 +99,24 @@ export interface StartPreparedOptions extends Pick<StartRunOptions, "mode" | "ch
   openSession: () => Promise<Session>;
 }
 
-/** Like {@link startRun}, with a given session. */
+/**
+ * Like {@link startRun}, with a given session.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+ * import { eventsOf, startTestRun } from "../run_fake.ts";
+ *
+ * // A complete run with `startPrepared`: a scripted engine, episodes of one word, no GPU.
+ * const root = await Deno.makeTempDir();
+ * const run = await startTestRun({ root, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+ * const events = await eventsOf(run);
+ * assert.equal(await run.ended, "completed");
+ * assert.equal(events.at(-1)!.kind, "end");
+ * await Deno.remove(root, { recursive: true });
+ * ```
+ */
 export async function startPrepared(
   prepared: PreparedRun,
   options: StartPreparedOptions,

@@ -16,6 +16,14 @@ export interface Interval {
  * @param passes 0..attempts.
  * @param attempts 1 or more.
  * @source Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const { low, high } = wilsonInterval(8, 10);
+ * assert.ok(0.49 < low && low < 0.8 && 0.8 < high && high < 0.95);
+ * ```
  */
 export function wilsonInterval(passes: number, attempts: number): Interval {
   assert(attempts > 0 && passes >= 0 && passes <= attempts, `a rate of ${passes} in ${attempts}`);

@@ -172,6 +172,16 @@ export class GgufFile {
  * Opens a GGUF file and reads its header.
  *
  * @throws {ServiceError} `path_not_found`, or `format_invalid` that names the file and the byte or tensor at fault.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * assert.equal(file.getString("general.architecture"), "qwen3");
+ * const norm = await file.readFloats("output_norm.weight");
+ * assert.deepEqual([norm.length], file.tensor("output_norm.weight").shape);
+ * ```
  */
 export function openGguf(path: string): Promise<GgufFile> {
   return open(path, { needs_data: true });

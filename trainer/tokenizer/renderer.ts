@@ -37,7 +37,22 @@ export interface TurnEnd {
   id: number;
 }
 
-/** Converts messages to the model's text and tokens, with its chat template and tokenizer. */
+/**
+ * Converts messages to the model's text and tokens, with its chat template and tokenizer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGguf } from "../formats/gguf.ts";
+ * import { ChatTemplate } from "./chat_template.ts";
+ * import { readTokenizer } from "./read_tokenizer.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
+ * const prompt = renderer.renderPrompt([{ role: "user", content: "Hi" }], { tools: [], variables: {} });
+ * assert.match(prompt.text, /<\|im_start\|>user\nHi<\|im_end\|>/);
+ * ```
+ */
 export class Renderer {
   readonly #turn_ends = new WeakMap<RenderOptions, TurnEnd | null>();
 

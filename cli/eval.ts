@@ -173,9 +173,9 @@ async function evaluate(
 
 /** Adds the command. */
 export function addEvalCommand(program: Command, context: CliContext): void {
-  program.command("eval").description("try a model on a configuration's held-out data")
+  program.command("eval").description("evaluate a model on a configuration's held-out data")
     .argument("<config>", "run configuration (TOML) with [evaluation]").addArgument(overridesArgument())
-    .option("--adapter <file>", "an adapter to try; without it the model as training would begin")
+    .option("--adapter <file>", "the adapter to evaluate; without it the model as training would start")
     .option("--samples <n>", "attempts at each scenario", numberFor("evaluation.samples_per_scenario"))
     .option("--temperature <t>", "sampling temperature; 0 is greedy", numberFor("evaluation.temperature"))
     .option("--limit <n>", "only the first scenarios", numberFor("evaluation.max_examples"))

@@ -133,10 +133,10 @@ export async function writeStarterConfig(path: string, algorithm: AlgorithmName)
 
 /** Adds the command. */
 export function addInitCommand(program: Command, { terminal }: CliContext): void {
-  program.command("init").description("write a commented configuration to begin with")
+  program.command("init").description("write a commented starter configuration")
     .addArgument(new Argument("[file]", "where").default("run.toml"))
     .addOption(
-      new Option("--algorithm <name>", "what the run is to do").choices(BUILT_ALGORITHMS).default(
+      new Option("--algorithm <name>", "the algorithm of the run").choices(BUILT_ALGORITHMS).default(
         "agent_grpo",
       ),
     )

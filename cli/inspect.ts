@@ -228,10 +228,10 @@ function adapterRows(found: AdapterInspection): Row[] {
 
 /** Adds the command. */
 export function addInspectCommand(program: Command, { terminal }: CliContext): void {
-  program.command("inspect").description("print what a model file or an adapter holds")
+  program.command("inspect").description("describe a model file or an adapter")
     .argument("[file]", "GGUF file of a model or an adapter")
-    .option("--model <file>", "the same, of a model")
-    .option("--adapter <file>", "the same, of an adapter")
+    .option("--model <file>", "the same, for a model")
+    .option("--adapter <file>", "the same, for an adapter")
     .option("--json", "print the facts as JSON")
     .action(async (file: string | undefined, options: { model?: string; adapter?: string; json?: true }) => {
       const paths = [file, options.model, options.adapter].filter((path) => path !== undefined);

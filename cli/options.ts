@@ -18,6 +18,6 @@ export function numberFor(key: NumericKey): (text: string) => number {
 
 /** The `key=value` argument of every command that loads a run configuration. */
 export function overridesArgument(): Argument {
-  const description = "other values for keys of the configuration, such as training.lr=1e-4";
+  const description = "replaces a value of the configuration, such as training.lr=1e-4";
   return new Argument("[key=value...]", description);
 }

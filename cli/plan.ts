@@ -63,9 +63,11 @@ function printPlan(terminal: Terminal, plan: Plan, { card: { facts } }: PlanTarg
 
 /** Adds the command. */
 export function addPlanCommand(program: Command, { terminal }: CliContext): void {
-  program.command("plan").description("print what a run takes of the device, from the model's header alone")
+  program.command("plan").description(
+    "print the device memory and length of a run, from the model's header only",
+  )
     .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
-    .option("--vram <size>", "plan for a GPU with so much memory, such as 12GiB", memorySize)
+    .option("--vram <size>", "plan for a GPU with this much memory, such as 12GiB", memorySize)
     .option("--json", "print the plan as JSON")
     .action(async (path: string, overrides: string[], { json, vram }: PlanOptions) => {
       const loaded = await loadRunConfig(path, { overrides });

@@ -24,7 +24,9 @@ function usageError(text: string): string {
 export function buildProgram(context: CliContext): Command {
   const { terminal } = context;
   const program = new Command("svc");
-  program.description("Fine-tunes language models with low-rank adapters, from traces and from rewards.")
+  program.description(
+    "Fine-tunes language models with low-rank adapters, from examples, preference pairs and rewards.",
+  )
     .version(VERSION, "-V, --version", "print the version")
     .exitOverride()
     .configureOutput({

@@ -28,7 +28,7 @@ function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions,
   if (resume && force) {
     throw new ServiceError(
       "config_invalid",
-      "Cannot train: --resume goes on with what --force would replace; give one of them",
+      "Cannot train: --resume continues the run that --force would replace; give one of them",
     );
   }
   return { mode: resume ? "resume" : fork === undefined ? "new" : "fork", checkpoint: fork ?? null };
@@ -153,13 +153,13 @@ async function train(
 
 /** Adds the command. */
 export function addTrainCommand(program: Command, context: CliContext): void {
-  program.command("train").description("train as a configuration says")
+  program.command("train").description("train with a configuration")
     .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
-    .option("--resume", "go on from the newest checkpoint")
-    .option("--fork <checkpoint>", "begin with the state of a checkpoint")
-    .option("--force", "replace what an earlier run left")
+    .option("--resume", "continue from the newest checkpoint")
+    .option("--fork <checkpoint>", "start with the state of a checkpoint")
+    .option("--force", "replace the output of an earlier run")
     .option("--json", "print the events as JSON lines")
-    .option("--control", "obey commands on standard input (JSON lines) and answer them on standard output")
+    .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
     .action((path: string, overrides: string[], options: TrainOptions) =>
       train(path, overrides, { options, given: context })
     );

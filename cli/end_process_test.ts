@@ -37,7 +37,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "without the permission it asks nobody and ends all the same",
+  name: "without the permission the process ends without a prompt",
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {

@@ -36,7 +36,7 @@ function load(text: string) {
   return loaded.config;
 }
 
-Deno.test("a starter loads, and says the same with every commented default in force", () => {
+Deno.test("a starter loads, and gives the same configuration with all commented defaults uncommented", () => {
   for (const algorithm of ALGORITHMS) {
     const text = starterConfig(algorithm), config = load(text);
     assert.equal(config.run.algorithm, algorithm);
@@ -74,7 +74,7 @@ Deno.test("the starters mention every key that this build has", () => {
   }
 });
 
-Deno.test("an existing file stays", async () => {
+Deno.test("an existing file is not replaced", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/run.toml`;

@@ -137,7 +137,7 @@ for (const signal of ["SIGTERM", "SIGHUP"] as const) {
 }
 
 for (const signals of [["SIGINT", "SIGTERM"], ["SIGTERM", "SIGHUP"], ["SIGHUP", "SIGINT"]] as const) {
-  processTest(`${signals.join(", then ")} leaves at once`, () =>
+  processTest(`${signals.join(", then ")} exits at once`, () =>
     inFolder(async (folder) => {
       await makeUpdatesLong(folder);
       const child = start(folder, "exec svc train run.toml --json");
@@ -198,17 +198,21 @@ for (
     { where: "left by its reader", redirection: "| head -1", said: [0, 1], tools: ["head"] },
   ]
 ) {
-  processTest(`a run goes on to its end when standard output is ${where}`, () =>
-    inFolder(async (folder) => {
-      await Deno.writeTextFile(`${folder}/run.toml`, SFT.replace(`updates = ${UPDATES}`, "updates = 2"));
-      const child = start(folder, `svc train run.toml --json ${redirection}`);
-      const out = reader(child.stdout), err = reader(child.stderr);
-      await Promise.all([out(), err()]);
-      assert.equal((await child.status).code, 0, await err());
-      const times = (await err()).split("Cannot write to standard output").length - 1;
-      assert.ok(said.includes(times), `said ${times} times: ${await err()}`);
-      const end = (await eventsOf(folder)).at(-1)!;
-      assert.ok(end.kind === "end" && end.state === "completed" && end.update === 2);
-      assert.ok((await Deno.stat(`${folder}/runs/run/adapter.gguf`)).isFile);
-    }), tools);
+  processTest(
+    `a run continues to its end when standard output is ${where}`,
+    () =>
+      inFolder(async (folder) => {
+        await Deno.writeTextFile(`${folder}/run.toml`, SFT.replace(`updates = ${UPDATES}`, "updates = 2"));
+        const child = start(folder, `svc train run.toml --json ${redirection}`);
+        const out = reader(child.stdout), err = reader(child.stderr);
+        await Promise.all([out(), err()]);
+        assert.equal((await child.status).code, 0, await err());
+        const times = (await err()).split("Cannot write to standard output").length - 1;
+        assert.ok(said.includes(times), `said ${times} times: ${await err()}`);
+        const end = (await eventsOf(folder)).at(-1)!;
+        assert.ok(end.kind === "end" && end.state === "completed" && end.update === 2);
+        assert.ok((await Deno.stat(`${folder}/runs/run/adapter.gguf`)).isFile);
+      }),
+    tools,
+  );
 }

@@ -22,7 +22,7 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
   assert.equal(plan.schedule.updates, 6);
 });
 
-Deno.test("a size that is none, and a configuration that is wrong, are refused", async () => {
+Deno.test("an invalid size and an invalid configuration are refused", async () => {
   for (const size of ["12GB", "all", "0.5", "0"]) {
     const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);
     assert.equal(code, 2, size);

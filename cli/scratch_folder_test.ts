@@ -50,7 +50,7 @@ async function isAlive(pid: number): Promise<boolean> {
   return stat !== null && !/\) [ZX] /.test(stat);
 }
 
-Deno.test("a folder goes when it is closed", strict, () =>
+Deno.test("a folder is removed when it is closed", strict, () =>
   withParent(async (parent) => {
     const scratch = await openScratchFolder(parent);
     await Deno.writeTextFile(`${scratch.path}/file`, "");
@@ -113,7 +113,7 @@ Deno.test(
     }),
 );
 
-Deno.test("where no folder can be made, the reason is told", strict, () =>
+Deno.test("if no folder can be made, the reason is reported", strict, () =>
   withParent(async (parent) => {
     await assert.rejects(openScratchFolder(`${parent}/none`), {
       name: "ServiceError",

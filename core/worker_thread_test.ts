@@ -45,6 +45,6 @@ Deno.test({
   },
 });
 
-Deno.test("a thread that nothing is known of is not waited for", async () => {
+Deno.test("an unknown thread is not waited for", async () => {
   assert.equal(await threadGone(null, 0), true);
 });

@@ -97,7 +97,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "dev: the program is told how it was started, as a shell reads it back",
+  name: "dev: the program gets its own command, quoted for a shell",
   ...sanitize,
   async fn() {
     await onMachine({ tools: { deno: fakeDeno(version) }, user: "nobody" }, async (_, root) => {

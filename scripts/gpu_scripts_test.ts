@@ -122,7 +122,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "gpu_check: what is not packed is named, and a Deno with packages of its own goes on",
+  name: "gpu_check: missing packages are named, and a Deno with its own packages continues",
   ...SANITIZE,
   async fn() {
     const tools = { deno: fakeDeno(version), ldconfig: ldconfig(VULKAN) };
@@ -206,7 +206,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "gpu_pack: the working tree and all that travels are held to their limits, and both are said",
+  name: "gpu_pack: the sizes of the working tree and of the upload are limited and printed",
   ...SANITIZE,
   async fn() {
     const pack = (tree: number, loader: number) =>

@@ -13,7 +13,7 @@ function moments(values: Iterable<number>): { mean: number; deviation: number } 
   return { mean: sum / count, deviation: Math.sqrt(squares / count - (sum / count) ** 2) };
 }
 
-Deno.test("values have the mean and deviation that were asked for, over several pieces", () => {
+Deno.test("values have the requested mean and standard deviation, over several pieces", () => {
   const pieces = [...randomPieces({ count: 2 ** 20 + 5000, mean: 3, deviation: 0.25, seed: 7 })];
   assert.deepEqual(pieces.map((piece) => piece.length), [2 ** 20, 5000]);
   // Standard errors of 2^20 draws: 2.4e-4 of the mean and 1.7e-4 of the deviation.

@@ -72,7 +72,7 @@ function chunks(count: number) {
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
 
 Deno.test({
-  name: "a body goes in and an answer goes out as streams, at once",
+  name: "request and answer bodies are streamed at the same time",
   ...sanitize,
   async fn() {
     // The answer starts before the body has ended: neither is buffered completely.
@@ -101,7 +101,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "an answer is made no faster than its client reads, and ends when the client leaves",
+  name: "an answer is produced at its client's pace, and ends when the client leaves",
   ...sanitize,
   async fn() {
     const { state, stream } = chunks(MANY);
@@ -124,7 +124,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a client that leaves in the middle of its body ends the reading, and nothing is logged",
+  name: "a client that leaves during its body ends the reading, and nothing is logged",
   ...sanitize,
   async fn() {
     const started = Promise.withResolvers<void>();
@@ -155,7 +155,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "an answer that fails on its way is broken off and logged under its trace",
+  name: "an answer that fails during sending is cut off and logged with its trace",
   ...sanitize,
   async fn() {
     const fails = bytesRoute("/x", () =>
@@ -178,7 +178,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a client that leaves before its answer begins ends the work",
+  name: "a client that leaves before its answer starts ends the work",
   ...sanitize,
   async fn() {
     const started = Promise.withResolvers<void>();

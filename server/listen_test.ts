@@ -101,7 +101,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a connection beyond the limit is closed, and one that never finishes does not hold up the end",
+  name: "a connection above the limit is closed, and one that never finishes does not delay the end",
   ...sanitize,
   async fn() {
     const config = parseServerConfig(`bind = "127.0.0.1:0"`, { path: "server.toml" });

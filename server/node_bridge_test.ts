@@ -22,7 +22,7 @@ function message(given: { method: string; url?: string; rawHeaders: string[] }) 
 
 const signal = new AbortController().signal;
 
-Deno.test("a body is taken only as it is read", async () => {
+Deno.test("a body is read only on demand", async () => {
   const { made, message: sent } = message({ method: "POST", rawHeaders: ["Transfer-Encoding", "chunked"] });
   const { request } = requestOf(sent, signal);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -50,7 +50,7 @@ Deno.test("a message keeps method, target, every Host, and its headers", () => {
   assert.equal(request.body, null);
 });
 
-Deno.test("a body of no bytes is none", () => {
+Deno.test("an empty body counts as no body", () => {
   const { request } = requestOf(
     message({ method: "POST", rawHeaders: ["Content-Length", "0"] }).message,
     signal,

@@ -93,7 +93,7 @@ Deno.test("the server answers with the document", async () => {
   assert.deepEqual(json, JSON.parse(openApiText(ROUTES)));
 });
 
-Deno.test("what is built has an answer that succeeds, and nothing else has one", () => {
+Deno.test("exactly the built operations have a success answer", () => {
   const document: Json = openApiDocument(ROUTES);
   for (const { method, path, handler } of ROUTES) {
     const { responses } = document.paths[path][method.toLowerCase()];
@@ -119,7 +119,7 @@ Deno.test("the codes of problems are those that some route declares, each under 
   }
 });
 
-Deno.test("a token is asked for under /v1 and nowhere else", () => {
+Deno.test("a token is required under /v1 and nowhere else", () => {
   const document: Json = openApiDocument(ROUTES);
   assert.deepEqual(document.security, [{ bearer: [] }, {}]);
   for (const { path, operation } of operationsOf(document)) {
@@ -188,7 +188,7 @@ Deno.test("parameters, bodies and answers of a route with all of them", () => {
   assert.deepEqual(operation.responses["409"]["x-problems"], { conflict: ["conflict"] });
 });
 
-Deno.test("two schemas of one id do not pass", () => {
+Deno.test("two schemas with one id are refused", () => {
   const changes = z.strictObject({ a: z.int().default(1) }).meta({ id: "OpenApiTestChanges" });
   const content = { "application/json": changes };
   const both: Route = {

@@ -10,7 +10,7 @@ function wrong(text: string): string[] {
   return errors.map(({ pointer }) => pointer);
 }
 
-Deno.test("what JSON.stringify writes is read as JSON.parse reads it", () => {
+Deno.test("output of JSON.stringify is parsed as JSON.parse does", () => {
   fc.assert(fc.property(fc.jsonValue(), (value) => {
     const text = JSON.stringify(value, null, 1);
     const { value: read, errors } = parseStrictJson(text);
@@ -19,7 +19,7 @@ Deno.test("what JSON.stringify writes is read as JSON.parse reads it", () => {
   }));
 });
 
-Deno.test("what JSON.parse refuses is invalid_value, and nothing else is refused as no JSON", () => {
+Deno.test("text that JSON.parse refuses is invalid_value, and no other text is refused as not JSON", () => {
   const texts = [
     "",
     " ",

@@ -84,7 +84,7 @@ if (DISK === undefined) {
       }),
   });
 } else {
-  Deno.test("the run fails with the place and the reason, and goes on to the same adapter", () =>
+  Deno.test("the run fails with the path and the reason, and continues to the same adapter", () =>
     withFolder(async (elsewhere) => {
       assert.equal(await (await start({ root: elsewhere })).ended, "completed");
       const adapter = await adapterOf(elsewhere);
@@ -99,7 +99,7 @@ if (DISK === undefined) {
       }
     }));
 
-  Deno.test("metrics that found no room are written when the run is told again", () =>
+  Deno.test("metrics that did not fit are written when the run is resumed", () =>
     withFolder(async (root) => {
       const csv = `${DISK}/metrics.csv`, more = MORE;
       const change: TestRunOptions["change"] = (config) => config.metrics.csv = csv;
@@ -115,7 +115,7 @@ if (DISK === undefined) {
       assert.match(await Deno.readTextFile(csv), /^seq,time,update,step,name,value\n/);
     }));
 
-  Deno.test("an update that found no room in the observe directory is written later", async () => {
+  Deno.test("an update that did not fit the observe directory is written later", async () => {
     const directory = `${DISK}/trajectories`;
     const options = {
       directory,

@@ -102,7 +102,7 @@ async function trajectories(run: string): Promise<string> {
   return JSON.stringify(groups);
 }
 
-gpuTest("with links in every path a run trains to the same bytes, and is evaluated alike", async () => {
+gpuTest("with links in all paths a run gives the same bytes and the same evaluation", async () => {
   const root = await Deno.makeTempDir();
   try {
     const plain = join(root, "plain"), temporary = join(root, "temporary"), tmp = join(root, "tmp");

@@ -43,7 +43,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `llama.cpp refuses a file that is no model${suffix}`,
+  name: `llama.cpp refuses a file that is not a model${suffix}`,
   ignore: missing !== null,
   async fn() {
     const request = {

@@ -47,7 +47,7 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
 });
 
-Deno.test("a run that a device cannot hold is refused with the contract's facts and with what makes it smaller", async () => {
+Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {
   const enough = (await planned(null)).plan.memory.peak_bytes;
   assert.equal((await planned(enough)).refusal, null);
   const { refusal } = await planned(enough - 1);
@@ -84,7 +84,7 @@ Deno.test("a tensor that a device cannot bind is refused by name, from the heade
   });
 });
 
-Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, and says what is in its way", async () => {
+Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, with the reasons", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`;
     await makeHeader(path);

@@ -33,7 +33,7 @@ async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): P
 }
 
 Deno.test({
-  name: "svc-server listens, tells its devices, and stops at SIGTERM with 0",
+  name: "svc-server listens, lists its devices, and exits with status 0 at SIGTERM",
   sanitizeResources: true,
   async fn() {
     const directory = await Deno.makeTempDir();
@@ -56,7 +56,7 @@ Deno.test({
   },
 });
 
-Deno.test("a wrong configuration or argument is exit 2, with every problem", async () => {
+Deno.test("an invalid configuration or argument exits with status 2, with all problems", async () => {
   const directory = await Deno.makeTempDir();
   const path = `${directory}/server.toml`;
   await Deno.writeTextFile(path, `bind = "0.0.0.0:0"\nmax_queued_rums = 1\n`);

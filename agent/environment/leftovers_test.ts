@@ -65,7 +65,7 @@ async function isDead(pid: string): Promise<boolean> {
 }
 
 Deno.test({
-  name: `what a killed run left running is ended, and nothing else${skipped}`,
+  name: `the processes of a killed run are ended, and no others${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -130,7 +130,7 @@ console.log(JSON.stringify(codes));
 `;
 
 Deno.test({
-  name: `nothing that a command started outlives it, in whatever session${skipped}`,
+  name: `no process of a command outlives it, in any session${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -158,7 +158,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a process whose memory cannot be read holds nobody for more than LOOK_TIMEOUT_MS${skipped}`,
+  name: `a process whose memory cannot be read delays the search by at most LOOK_TIMEOUT_MS${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (directory) => {
@@ -182,7 +182,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a search that does not find even itself is known to find nothing${skipped}`,
+  name: `a search that does not find even itself is reported as impossible${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (directory) => {
@@ -195,7 +195,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `only processes with greater numbers are looked at, unless the numbers began anew${skipped}`,
+  name: `only processes with greater ids are searched, unless ids have wrapped around${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (workspace) => {

@@ -30,7 +30,7 @@ Deno.test("an attempt calls the tools of its environment and those of another ho
   deepEqual([member!.stop_reason, member!.total_reward, own.live], ["completed", 1, 0]);
 });
 
-Deno.test("environments without other hosts are as they were", async () => {
+Deno.test("environments without other hosts stay the same", async () => {
   const own = testEnvironments();
   equal(withToolHosts(own, []), own);
   const [scenario] = testScenarios("s");

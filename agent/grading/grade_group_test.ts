@@ -73,7 +73,7 @@ Deno.test("a judge compares the attempts of a group, and advantages follow its r
   equal(metrics["reward/mean"], 0.5);
 });
 
-Deno.test("the judge neither sees nor grades what the environment grades", async () => {
+Deno.test("the judge neither sees nor grades groups that the environment grades", async () => {
   const judge = rankingJudge();
   const environment = testEnvironments({ canGrade: ({ id }) => id === "verified" });
   const stepped = `${callText("reward", { value: 2 })}\n${callText("end")}`;
@@ -114,7 +114,7 @@ const BREAKS: [string, () => GroupGrades, RegExp][] = [
 ];
 
 for (const [what, instead, message] of BREAKS) {
-  Deno.test(`a judge that ${what} costs its group alone`, async () => {
+  Deno.test(`a judge that ${what} costs only its group`, async () => {
     const judge = rankingJudge({ before: ({ id }) => id === "x" ? instead() : undefined });
     const scenarios = testScenarios("x", "y");
     const turns = ["a", "bb", "a", "bb"].map(saying);
@@ -151,7 +151,7 @@ Deno.test('a judge that breaks fails the run under judge_failure = "fail"', asyn
   );
 });
 
-Deno.test("only attempts that came to their end are judged, and min_reward goes by their grades", async () => {
+Deno.test("only completed attempts are judged, and min_reward uses their grades", async () => {
   const turns = [saying("ccc"), saying("a"), callText("say", { text: "x" }), callText("fail")];
   const judge = rankingJudge();
   const settings = { max_turns: 1 };
@@ -172,7 +172,7 @@ Deno.test("a judge that gives everyone the same makes a degenerate group", async
   equal(rolloutMetrics(groups, 1)["judge/degenerate_group_fraction"], 1);
 });
 
-Deno.test("grading holds no slot: a judge that waits for the next group's attempts gets them", async () => {
+Deno.test("grading does not occupy a slot: a judge that waits for the next group's attempts gets them", async () => {
   const other = Promise.withResolvers<void>();
   const judge = rankingJudge({ before: ({ id }) => id === "x" ? other.promise : other.resolve() });
   const scenarios = testScenarios("x", "y");

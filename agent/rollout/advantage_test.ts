@@ -32,7 +32,7 @@ Deno.test("mean and mean_std", () => {
   deepEqual(tiny, [[5e-4], [-5e-4]], "a deviation of 5e-4 divides nothing");
 });
 
-Deno.test("mean_std divides by the deviation of the total rewards", () => {
+Deno.test("mean_std divides by the standard deviation of the total rewards", () => {
   // Totals 1 and 3 have standard deviation 1; the terminal parts 0 and 3 would have 1.5.
   const scaled = advantages(
     [{ step_rewards: [1], terminal: 0 }, { step_rewards: [0], terminal: 3 }],
@@ -42,7 +42,7 @@ Deno.test("mean_std divides by the deviation of the total rewards", () => {
   near(scaled[1]![0]!, 1 / (1 + 1e-4));
 });
 
-Deno.test("mean_std divides above a deviation of 1e-3, and not below", () => {
+Deno.test("mean_std divides above a standard deviation of 1e-3, and not below", () => {
   const of = (high: number) => advantages([{ terminal: high }, { terminal: 0 }], "mean_std")[0]![0]!;
   // The standard deviation of two rewards is half of their difference, and so is their distance from the mean.
   near(of(2 * 1.01e-3), 1.01e-3 / (1.01e-3 + 1e-4));
@@ -96,7 +96,7 @@ Deno.test("a group without any difference is degenerate, per token", () => {
   deepEqual(steps.members.map((member) => member.turn_advantages), [[0, -1], [0, 1]]);
 });
 
-Deno.test("a group that min_reward made up whole is degenerate", () => {
+Deno.test("a group whose rewards all come from min_reward is degenerate", () => {
   const group = settled(testGroup([
     { stop_reason: "max_turns", step_rewards: [1, 0] },
     { stop_reason: "max_turns", step_rewards: [0, 2] },
@@ -144,7 +144,7 @@ Deno.test("the estimator's expectation is the true gradient of a game with steps
   near(expectedGradient(plays), 2.5 * p * q);
 });
 
-Deno.test("nothing is learned from what comes after a free reward", () => {
+Deno.test("a reward that every action earns does not affect what is learned", () => {
   // Turn 1 earns 1 for either action. Then the action, which alone depends on θ, is to stop or to continue.
   const plays: Play[] = [
     { p: p, scores: [0, q], steps: [1, 0], terminal: 0 },

@@ -28,7 +28,7 @@ class OneToken extends TextChat {
   override readonly stop_tokens = Array.from({ length: 64 }, (_, i) => i);
 }
 
-Deno.test("rollouts, advantages and steps together raise the reward, and the measures come back", async () => {
+Deno.test("rollouts, advantages and steps together raise the reward, and the measures are written back", async () => {
   const engine = new ScriptedEngine();
   const { client } = engine;
   const lora = { rank: 1, alpha: 1, targets: ["q_proj" as const] };

@@ -103,7 +103,7 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
   ok(Math.abs(advantage_std! - Math.sqrt(0.5)) < 1e-15);
 });
 
-Deno.test("a metric that nothing can be said of is left out", () => {
+Deno.test("a metric without data is left out", () => {
   const groups = [testGroup([{ stop_reason: "environment_failed", step_rewards: [] }])];
   finishGroups(groups, settings);
   const metrics = rolloutMetrics(groups, 0);
@@ -134,7 +134,7 @@ Deno.test("truncated attempts count with what they earned, also under min_reward
   }
 });
 
-Deno.test("a verification that broke is a share of all attempts", () => {
+Deno.test("failed verifications are a share of all attempts", () => {
   const group = testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "environment_failed" }, {
     stop_reason: "environment_failed",
     step_rewards: [],

@@ -40,7 +40,7 @@ const fresh = (p: Float64Array): AdamwState => ({
   v: new Float64Array(p.length),
 });
 
-Deno.test("the reference takes the two steps that a hand computes", () => {
+Deno.test("the reference agrees with two steps computed by hand", () => {
   const state = fresh(Float64Array.of(1)), options = { ...usual, lr: 0.1, eps: 0, max_grad_norm: 0 };
   adamwReference(state, Float64Array.of(2), options);
   // m̂ = 2 and v̂ = 4, so the step is lr · 2/2, and the decay 0.1 · 0.01 of 1.
@@ -82,7 +82,7 @@ gpuTest("adamw's first step is lr in size, whatever the gradient's scale", async
   assert.deepEqual(out.told, { skipped: false, eps_dominated: 0, clipped: false, clip_factor: 1 });
 });
 
-gpuTest("adamw counts the parameters whose second moment drowns in eps", async (gpu) => {
+gpuTest("adamw counts the parameters whose second moment is below eps", async (gpu) => {
   const g = Float64Array.from({ length: 103 }, (_, i) => i % 3 === 0 ? 0 : i % 3 === 1 ? 1e-5 : 1);
   const out = await runStep(gpu, fresh(randomNormal(1, 103)), g, { ...usual, eps: 1e-3, max_grad_norm: 0 });
   assert.equal(out.told.eps_dominated, g.filter((x) => x < 1e-3).length);

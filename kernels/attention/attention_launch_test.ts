@@ -102,7 +102,7 @@ Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () =
   assert.deepEqual(alignments, [8, 1, 32]);
 });
 
-Deno.test("rows of a group point at their prompt; padding points at itself", () => {
+Deno.test("rows of a group refer to their prompt; padding refers to itself", () => {
   const packed = packRows([{ prompt: 3, members: [2, 1] }, { prompt: 0, members: [1] }], 4);
   assert.deepEqual(packed.groups, [
     { prompt: { start: 0, length: 3 }, members: [{ start: 4, length: 2 }, { start: 8, length: 1 }] },
@@ -128,7 +128,7 @@ function counts(constants: Record<string, number>, pattern: RegExp): number[] {
   );
 }
 
-Deno.test("the texts for lanes are straight lines over named registers", () => {
+Deno.test("the texts for lanes are straight-line code with named registers", () => {
   const constants = { D4: 3, HEADS: 2, KEYS: 2, LANES: 4, THREADS: 4 };
   assert.deepEqual(
     counts(constants, /^\s*#|\{[A-Za-z0-9]+\}/gm),
@@ -150,7 +150,7 @@ Deno.test("the texts for lanes are straight lines over named registers", () => {
   );
 });
 
-Deno.test("the texts for tiles share staged rows, a thread's part in straight lines", () => {
+Deno.test("the texts for tiles share staged rows and are straight-line code for each thread", () => {
   const constants = { D4: 32, PARTS: 4, CHUNKS: 8, ROWS: 32, KEYS: 8, HEADS: 1, THREADS: 128 };
   assert.deepEqual(counts(constants, /var<workgroup> \w+_tile/g), [2, 2, 2]);
   assert.deepEqual(counts(constants, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");

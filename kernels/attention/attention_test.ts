@@ -119,7 +119,7 @@ for (const options of FORMS) {
     });
   }
 
-  gpuTest(`${title(options)}: a row's bits do not depend on what lies beside its group`, async (gpu) => {
+  gpuTest(`${title(options)}: a row's bits do not depend on other groups`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
     const shape = { ...cases[2]!, groups: [{ prompt: 21, members: [10, 35] }] };
     const alone = inputs(shape, alignment);
@@ -137,7 +137,7 @@ for (const options of FORMS) {
     gpuTest(`${title(options)}: ${name}`, (gpu) => expectBitsAnywhere(gpu, options, window));
   }
 
-  gpuTest(`${title(options)}: padding disturbs nobody, whatever it holds`, async (gpu) => {
+  gpuTest(`${title(options)}: padding affects no row, whatever it contains`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
     for (const rules of [{}, { window: 6 }]) {
       const shape = { ...cases[1]!, groups: [{ prompt: 5, members: [3, 9] }], ...rules };
@@ -162,7 +162,7 @@ for (const options of FORMS) {
   });
 }
 
-gpuTest("a window that no row fills changes no bit", async (gpu) => {
+gpuTest("a window longer than all rows changes no bit", async (gpu) => {
   for (const options of FORMS) {
     const shape = { ...cases[1]!, groups: [{ prompt: 13, members: [9, 34] }] };
     const given = inputs(shape, attentionRowAlignment(gpu, options));

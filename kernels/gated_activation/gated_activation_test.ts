@@ -57,7 +57,7 @@ for (const activation of ["silu", "gelu_tanh"] as const) {
     });
   }
 
-  gpuTest(`${activation}'s rows do not depend on how many run beside them`, async (gpu) => {
+  gpuTest(`${activation}'s rows do not depend on the number of rows`, async (gpu) => {
     const many = { name: "", rows: 33, width: 20, scale: 1 };
     const given = inputs(many);
     const all = await runBoth(gpu, activation, many, given);

@@ -77,7 +77,7 @@ for (const options of FORMS) {
     });
   }
 
-  gpuTest(`${title(options)}: a row's bits do not depend on the rows beside it`, async (gpu) => {
+  gpuTest(`${title(options)}: a row's bits do not depend on other rows`, async (gpu) => {
     for (const shape of cases.filter((c) => c.rows.length > 1 && c.width <= 64)) {
       if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
       const given = inputs(shape);

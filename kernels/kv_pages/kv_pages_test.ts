@@ -62,7 +62,7 @@ for (const dtype of ["f32", "f16"] as const) {
   });
 }
 
-gpuTest("kvWrite rounds to the nearest f16 or the one beside it", async (gpu) => {
+gpuTest("kvWrite rounds to the nearest f16 or its neighbour", async (gpu) => {
   const N = 32, D = 64;
   const x = randomNormal(3, N * D);
   const tokens = Array.from({ length: N }, (_, i) => i);
@@ -113,7 +113,7 @@ gpuTest("kvWrite and kvCopyPage name the tensor whose shape is wrong", async (gp
   });
 });
 
-gpuTest("kvRound leaves what an f16 page would hold, and f32 alone", async (gpu) => {
+gpuTest("kvRound gives the values of an f16 page, and leaves f32 unchanged", async (gpu) => {
   const shape = [67, 2, 12], count = 67 * 2 * 12;
   const k = randomNormal(3, count), v = randomNormal(4, count).map((x) => 1e-3 * x);
   const given = { k: [k, shape], v: [v, shape] } as const;

@@ -101,7 +101,7 @@ gpuTest(
   },
 );
 
-gpuTest("cross_entropy's rows do not depend on how many run beside them", async (gpu) => {
+gpuTest("cross_entropy's rows do not depend on the number of rows", async (gpu) => {
   const many = cases.find((c) => c.name === "odd, rows beyond a workgroup")!, V = many.vocabulary;
   const given = inputs(many);
   const all = await runBoth(gpu, many, given);

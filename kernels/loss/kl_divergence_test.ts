@@ -25,7 +25,7 @@ const cases: readonly KlCase[] = [
   { name: "odd, rows beyond a workgroup", rows: 67, vocabulary: 131, scale: 3, change: 0.5, kept: 1 },
   { name: "one small step", rows: 9, vocabulary: 1024, scale: 4, change: 0.01, kept: 1 },
   {
-    name: "two policies that know nothing of each other",
+    name: "two independent policies",
     rows: 9,
     vocabulary: 1024,
     scale: 4,
@@ -77,7 +77,7 @@ for (const shape of cases) {
   });
 }
 
-gpuTest("of a policy and itself it is 0, and the rows do not depend on each other", async (gpu) => {
+gpuTest("the divergence of a policy from itself is 0, and rows do not depend on each other", async (gpu) => {
   const shape = cases[1]!, given = inputs(shape);
   const same = await divergence(gpu, shape, { ...given, q_logits: given.p_logits });
   assert.ok(same.every((kl) => kl === 0));

@@ -112,7 +112,7 @@ gpuTest("without an old policy the ratio is 1 and without a reference the KL ter
   expectClose(actual.loss, expected, tolerance, "loss");
 });
 
-gpuTest("exponents beyond 20 are taken for 20", async (gpu) => {
+gpuTest("exponents beyond 20 are clamped to 20", async (gpu) => {
   const row = { logprob: -1, log_ratio: 30, reference_logprob: 29, advantage: -1, weight: 1 };
   const actual = await runPolicy(gpu, [row, { ...row, log_ratio: -30, reference_logprob: -31 }], "sequence");
   expectClose(actual.ratio, [Math.exp(20), Math.exp(-20)], tolerance, "ratio");

@@ -110,7 +110,7 @@ gpuTest("far margins stay finite, and a certain completion has a bounded gradien
   }
 });
 
-gpuTest("ranges that are no triples are refused", async (gpu) => {
+gpuTest("ranges that are not triples are refused", async (gpu) => {
   const given = { v: filled(0, 4), pairs: filled(0, 2, 2), results: filled(0, 4, 4) };
   await run(gpu, given, (recorder, t) => {
     const tensors = { logprob: t.v, reference_logprob: null, ranges: t.pairs, g: t.v, results: t.results };

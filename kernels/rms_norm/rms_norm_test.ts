@@ -76,7 +76,7 @@ for (const form of forms) {
     });
   }
 
-  gpuTest(`rms_norm (${form}): rows do not depend on how many run beside them`, async (gpu) => {
+  gpuTest(`rms_norm (${form}): rows do not depend on the number of rows`, async (gpu) => {
     const many = { name: "", rows: 65, width: 96, eps: 1e-5, scale: 1 };
     const given = inputs(many);
     const all = await runBoth(gpu, many, given, form);

@@ -28,7 +28,7 @@ async function twoSteps(gpu: Gpu) {
   });
 }
 
-gpuTest("advance puts tokens out, moves on and ends rows", async (gpu) => {
+gpuTest("advance writes tokens, advances positions and ends rows", async (gpu) => {
   const actual = await twoSteps(gpu);
   const bits = (value: number) => new Uint32Array(Float32Array.of(value).buffer)[0]!;
   assert.deepEqual([...actual.out], [

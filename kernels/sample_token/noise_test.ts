@@ -83,7 +83,7 @@ gpuTest("Gumbel variates agree with f64 from the smallest to the largest bits", 
   expectNear(2 ** 22, 2 ** 32 - 2 ** 16, 6e-4);
 });
 
-gpuTest("no bits give a variate beyond those of the smallest and the largest", async (gpu) => {
+gpuTest("no bits give a variate outside those of the smallest and largest bits", async (gpu) => {
   const words = Uint32Array.from({ length: 1 << 16 }, (_, i) => i < 2 ** 15 ? i : 2 ** 32 - 2 ** 16 + i);
   const { variates } = await runNoise(gpu, words);
   // −log(2^−33) and −log(−log(2^−24)): an id 26 below the best can never be sampled.

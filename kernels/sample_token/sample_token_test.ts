@@ -99,10 +99,10 @@ const cases: readonly [string, () => SampleRow[]][] = [
 ];
 
 for (const [name, rows] of cases) {
-  gpuTest(`sampleToken draws what its f64 reference draws: ${name}`, (gpu) => expectReference(gpu, rows()));
+  gpuTest(`sampleToken agrees with its f64 reference: ${name}`, (gpu) => expectReference(gpu, rows()));
 }
 
-gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
+gpuTest("temperature 0 takes the lowest id among equals", async (gpu) => {
   for (const vocabulary of [1027, 1024]) {
     const tied = (ids: number[]) =>
       new Float64Array(vocabulary).map((_, id) => ids.includes(id) ? 5 : id / vocabulary);
@@ -118,7 +118,7 @@ gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
   }
 });
 
-gpuTest("a sequence draws the same token whatever the batch and its place in it", async (gpu) => {
+gpuTest("a sequence samples the same token in any batch and at any position in it", async (gpu) => {
   const rows = normalRows(70, 515);
   const all = await draw(gpu, rows);
   const turned = await draw(gpu, rows.toReversed());
@@ -128,7 +128,7 @@ gpuTest("a sequence draws the same token whatever the batch and its place in it"
   assert.deepEqual([alone.token[0], alone.logprob[0]], [all.token[69], all.logprob[69]]);
 });
 
-gpuTest("tokens of a small vocabulary come as often as their probabilities say", async (gpu) => {
+gpuTest("the frequencies of a small vocabulary agree with the probabilities", async (gpu) => {
   const logits = Float64Array.of(0, 1, -1, 2.5, 0.5, -3, 1.5), count = 60_000, temperature = 1.25;
   for (const by of ["rng_key", "position"] as const) {
     const { token } = await draw(
@@ -150,7 +150,7 @@ gpuTest("tokens of a small vocabulary come as often as their probabilities say",
   }
 });
 
-gpuTest("of 152,000 ids those that are next to impossible are never drawn", async (gpu) => {
+gpuTest("among 152,000 ids extremely improbable ones are never sampled", async (gpu) => {
   // All but the first eight have a probability of 1e-12, together 1.4e-7. Noise that reaches infinity, such as from a
   // uniform number that rounds to 1, would sample one of them every 200 times.
   const vocabulary = 151_936, head = 8, draws = 1500, batch = 30;
@@ -172,7 +172,7 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
   assert.ok(chiSquare < 29.9, `chi-square ${chiSquare}`);
 });
 
-gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to the top", async (gpu) => {
+gpuTest("in 10^6 samples the largest noise never selects an id of probability 5e-12", async (gpu) => {
   // Sampling 10^6 times from 152,000 ids takes an hour on a software adapter. But of improbable ids only the one with
   // the largest noise can be sampled, and no bits give more than 22.9 (noise_test.ts). So id 8 represents all of them:
   // its logit compensates for its own noise, so that it gets 22.9 every time; ids 9 to 11 are masked. If the eight

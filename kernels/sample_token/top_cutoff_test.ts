@@ -42,7 +42,7 @@ const settings: readonly Omit<Row, "logits">[] = [
 
 for (const form of ["lanes", "tiles"] as const) {
   for (const vocabulary of [3, 1024, 1027]) {
-    gpuTest(`topCutoff (${form}) leaves of ${vocabulary} what sorting leaves`, async (gpu) => {
+    gpuTest(`topCutoff (${form}) keeps the same ids of ${vocabulary} as sorting`, async (gpu) => {
       const rows = settings.flatMap((setting, n) => [
         { ...setting, logits: randomNormal(n, vocabulary) },
         // Rounding to halves makes ties; values far from zero and of both signs use the full range of patterns.

@@ -22,7 +22,7 @@ for (
   });
 }
 
-gpuTest("softCap refuses other axes and a cap that is none", async (gpu) => {
+gpuTest("softCap refuses other shapes and an invalid cap", async (gpu) => {
   await run(gpu, { x: filled(0, 4) }, (recorder, { x }) => {
     assert.throws(() => softCap(recorder, { x }, 30), new ShapeError("Cannot use x [4]: expected 2 axes"));
     assert.throws(() => softCap(recorder, { x: { ...x, shape: [1, 4] } }, 0), /a soft cap above 0/);

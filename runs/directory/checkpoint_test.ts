@@ -68,7 +68,7 @@ function failingFiles(n: number): FileOperations {
   };
 }
 
-Deno.test("what is saved is loaded", strict, async () => {
+Deno.test("a saved checkpoint is loaded", strict, async () => {
   await withRoot(async (root) => {
     const saved = await save(root, 4);
     assert.equal(saved.name, "update_000004");
@@ -110,7 +110,7 @@ Deno.test(
   },
 );
 
-Deno.test("an engine that fails while it writes leaves nothing", strict, async () => {
+Deno.test("an engine that fails during writing leaves no checkpoint", strict, async () => {
   await withRoot(async (root) => {
     const write = async (directory: string) => {
       await Deno.writeTextFile(`${directory}/adapter.gguf`, "half");
@@ -165,7 +165,7 @@ Deno.test(
   },
 );
 
-Deno.test("nothing is found where there is nothing", strict, async () => {
+Deno.test("a missing folder has no checkpoints", strict, async () => {
   await withRoot(async (root) => {
     assert.equal(await newestCheckpoint(root, assert.fail), null);
     await assert.rejects(loadCheckpoint(`${root}/update_000001`), { code: "path_not_found" });

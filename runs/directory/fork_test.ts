@@ -55,7 +55,7 @@ Deno.test(
   },
 );
 
-Deno.test("a fork that measures something else has a before of its own", strict, async () => {
+Deno.test("a fork with another evaluation has its own first evaluation", strict, async () => {
   await withFolder(async (root) => {
     // After update 1, when no evaluation is due.
     const checkpoint = await parent(`${root}/parent`, 1);
@@ -103,26 +103,30 @@ Deno.test(
   },
 );
 
-Deno.test("a fork that stopped before a checkpoint of its own is not resumed untrained", strict, async () => {
-  await withFolder(async (root) => {
-    const checkpoint = await parent(`${root}/parent`);
-    const leave = Promise.withResolvers<void>();
-    const options = { root: `${root}/fork`, more: "" };
-    const run = await start({
-      ...options,
-      start: { mode: "fork", checkpoint },
-      verify: () => (leave.resolve(), 1),
+Deno.test(
+  "a fork that stopped before its own first checkpoint is not resumed untrained",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const checkpoint = await parent(`${root}/parent`);
+      const leave = Promise.withResolvers<void>();
+      const options = { root: `${root}/fork`, more: "" };
+      const run = await start({
+        ...options,
+        start: { mode: "fork", checkpoint },
+        verify: () => (leave.resolve(), 1),
+      });
+      leave.promise.then(() => run.stop());
+      assert.equal(await run.ended, "interrupted");
+      await assert.rejects(start({ ...options, start: { mode: "resume" } }), {
+        code: "conflict",
+        message: /it is a fork without a checkpoint of its own; .* the checkpoint update_000002 of run run_/,
+      });
+      const again = await start({ ...options, start: { mode: "fork", checkpoint, force: true } });
+      assert.deepEqual(ofKind(await eventsOf(again), "update").map(({ update }) => update), [3]);
     });
-    leave.promise.then(() => run.stop());
-    assert.equal(await run.ended, "interrupted");
-    await assert.rejects(start({ ...options, start: { mode: "resume" } }), {
-      code: "conflict",
-      message: /it is a fork without a checkpoint of its own; .* the checkpoint update_000002 of run run_/,
-    });
-    const again = await start({ ...options, start: { mode: "fork", checkpoint, force: true } });
-    assert.deepEqual(ofKind(await eventsOf(again), "update").map(({ update }) => update), [3]);
-  });
-});
+  },
+);
 
 const checkpointOf = (config: Record<string, unknown>): Checkpoint => ({
   name: "update_000005",

@@ -60,7 +60,7 @@ async function refusal(root: string, changes: Record<string, string>): Promise<s
   );
 }
 
-Deno.test("every path of the configuration that this build takes is looked at", () => {
+Deno.test("all paths of the configuration in this build are checked", () => {
   const keys = describeKeys().filter(({ key, path }) => path && !isNotBuilt(key)).map(({ key }) => key);
   assert.deepEqual(keys.toSorted(), Object.keys(PATHS).toSorted());
 });

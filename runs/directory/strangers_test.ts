@@ -64,7 +64,7 @@ Deno.test(
     }),
 );
 
-Deno.test("everything in the way that no run wrote is refused at its key", strict, async () => {
+Deno.test("every existing file that no run wrote is refused at its key", strict, async () => {
   const model = await Deno.readFile(await fixturePath("models/tiny-agent-q8_0.gguf"));
   const strangers: [string, string | Uint8Array, string][] = [
     ["a.gguf", "text", "output.path"],

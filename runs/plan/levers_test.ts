@@ -32,7 +32,7 @@ function config(): ResolvedConfig {
 
 const applied = (budget_bytes: number) => applyLevers(config(), { budget_bytes, measure });
 
-Deno.test("what fits is left as it is", () => {
+Deno.test("a configuration that fits stays unchanged", () => {
   assert.equal(peakBytes(measure(config())), 5712);
   assert.deepEqual(applied(5712).levers, []);
   assert.deepEqual(applied(5712).config, config());
@@ -56,7 +56,7 @@ Deno.test("levers are applied in the contract's order, each as far as it is need
   assert.deepEqual(brief(2500), [micro_batch, chunks(64), halves, fewer]);
 });
 
-Deno.test("where nothing helps all was tried, down to one rollout", () => {
+Deno.test("if nothing helps, all levers were tried, down to one rollout", () => {
   const { config: reached, plan } = applied(10);
   assert.equal(reached.agent!.concurrent_rollouts, 1);
   assert.equal(peakBytes(plan), 1000 + 512 + 64 + 200 + 256);

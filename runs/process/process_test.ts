@@ -28,7 +28,7 @@ const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter
 const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 const states = (events: RunEvent[]) => ofKind(events, "state").map((event) => event.state);
 
-Deno.test("a run trains to its end and leaves what it promised", strict, async () => {
+Deno.test("a run trains to its end and writes all its files", strict, async () => {
   await withFolder(async (root) => {
     const run = await startTestRun({ root });
     const events = await eventsOf(run);
@@ -73,7 +73,7 @@ Deno.test("a run trains to its end and leaves what it promised", strict, async (
   });
 });
 
-Deno.test("wherever a run is killed, it goes on to the same adapter", strict, async () => {
+Deno.test("a run that is killed anywhere continues to the same adapter", strict, async () => {
   await withFolder(async (root) => {
     const copies: string[] = [];
     const copyAt = (method: string) => {
@@ -126,7 +126,7 @@ for (
     ["preference", preferInstead, ["eval/margin", "eval/accuracy", "preference/margin"]],
   ] as const
 ) {
-  Deno.test(`${name} runs, fails and goes on alike`, strict, async () => {
+  Deno.test(`${name} runs, fails and resumes like the others`, strict, async () => {
     await withFolder(async (root) => {
       const whole = await startTestRun({ root: `${root}/whole`, change });
       const events = await eventsOf(whole);
@@ -146,7 +146,7 @@ for (
   });
 }
 
-Deno.test("a lost device costs a warning three times, then the run", strict, async () => {
+Deno.test("a lost device gives a warning three times, then fails the run", strict, async () => {
   await withFolder(async (root) => {
     const whole = await startTestRun({ root: `${root}/whole` });
     assert.equal(await whole.ended, "completed");
@@ -183,7 +183,7 @@ Deno.test(
   },
 );
 
-Deno.test("what the machine refuses before the first update leaves nothing", strict, async () => {
+Deno.test("a machine's error before the first update leaves no files", strict, async () => {
   await withFolder(async (root) => {
     const refuse = (method: string) => {
       if (method === "load") throw new ServiceError("device_unavailable", "Cannot start: no adapter");
@@ -202,7 +202,7 @@ Deno.test("what the machine refuses before the first update leaves nothing", str
   });
 });
 
-Deno.test("a completed run tells its end again and writes nothing", strict, async () => {
+Deno.test("a resumed completed run repeats its end and writes nothing", strict, async () => {
   await withFolder(async (root) => {
     const before = await eventsOf(await startTestRun({ root }));
     const log = () => Deno.readTextFile(`${root}/runs/test/events.jsonl`);
@@ -310,7 +310,7 @@ Deno.test(
   },
 );
 
-Deno.test("what was found before the run is told at its start, with the key", strict, async () => {
+Deno.test("warnings from before the run are emitted at its start, with the key", strict, async () => {
   await withFolder(async (root) => {
     const warnings: PlanWarning[] = [
       { code: "no_checkpoint", field: "checkpoint", message: "without [checkpoint] it starts again" },
@@ -335,7 +335,7 @@ Deno.test("metrics are also written as CSV where a path is given", strict, async
   });
 });
 
-Deno.test("a run that loses its place on the way fails, with the place and no stack", strict, async () => {
+Deno.test("a run whose directory disappears fails, with the path and no stack", strict, async () => {
   await withFolder(async (root) => {
     const csv = `${root}/places/metrics.csv`;
     await Deno.mkdir(`${root}/places`);

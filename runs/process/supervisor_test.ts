@@ -63,7 +63,7 @@ Deno.test(
   },
 );
 
-Deno.test("pause writes a checkpoint even where none is configured", strict, async () => {
+Deno.test("pause writes a checkpoint even if none is configured", strict, async () => {
   await withFolder(async (root) => {
     const { ended } = await commanded(root, { commands: [{ id: 1, command: "pause" }], more: "" });
     assert.equal(ended, "paused");
@@ -110,7 +110,7 @@ Deno.test(
   },
 );
 
-Deno.test("cancel now throws the rollouts under way away", strict, async () => {
+Deno.test("cancel now discards the running rollouts", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     let verified = 0;
@@ -223,7 +223,7 @@ Deno.test(
   },
 );
 
-Deno.test("a run whose control pipe ends leaves at the next boundary", strict, async () => {
+Deno.test("a run whose control pipe ends stops at the next boundary", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     const run = await start({
@@ -341,7 +341,7 @@ Deno.test("a pause outlives a lost device", strict, async () => {
   });
 });
 
-Deno.test("what comes after the last boundary is refused, and the run ends as it would", strict, async () => {
+Deno.test("commands after the last boundary are refused, and the run ends normally", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     const run = await start({

@@ -90,7 +90,7 @@ every_updates = 100
 keep = 1
 `;
 
-Deno.test("patience ends the run after so many evaluations without a better one", strict, async () => {
+Deno.test("patience ends the run after this many evaluations without an improvement", strict, async () => {
   await withFolder(async (root) => {
     const algorithm = new GivenAlgorithm({ updates: 20, values: [0.2, 0.4, 0.39, 0.4, 0.41, 0.3, 0.3, 0.3] });
     const run = await start({ root, algorithm, more: evaluation("patience = 3") });
@@ -164,7 +164,7 @@ Deno.test(
   },
 );
 
-Deno.test("every update is told what those before it drew, in a resumed run too", strict, async () => {
+Deno.test("every update gets the examples seen before it, in a resumed run too", strict, async () => {
   await withFolder(async (root) => {
     const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n";
     const pipe = testPipe();
@@ -193,7 +193,7 @@ Deno.test("every update is told what those before it drew, in a resumed run too"
   });
 });
 
-Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
+Deno.test("training evaluates the policy, never the base model", strict, async () => {
   await withFolder(async (root) => {
     // Every request that scores or samples names its adapter. SFT runs sample nothing, and agent runs score nothing
     // here.

@@ -73,14 +73,14 @@ Deno.test(
   },
 );
 
-Deno.test("supervised training shows its updates and the rows of its evaluations", strict, async () => {
+Deno.test("SFT shows its updates and the rows of its evaluations", strict, async () => {
   await withFolder(async (root) => {
     const shown = await activitiesOf({ root, change: superviseInstead });
     assert.deepEqual(shown.slice(0, 3), ["evaluation 0 of 1", "training 1/5", "checkpoint 1/5"]);
   });
 });
 
-Deno.test("what a run shows ends with the run and is no event", strict, async () => {
+Deno.test("a run's activity ends with the run and is not an event", strict, async () => {
   await withFolder(async (root) => {
     const run = await startTestRun({ root, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
     const [events, activities] = await Promise.all([eventsOf(run), Array.fromAsync(run.activity)]);

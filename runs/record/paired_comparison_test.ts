@@ -26,7 +26,7 @@ Deno.test("the tail of the normal distribution has the values of the tables", ()
   }
 });
 
-Deno.test("a difference is one of ratios, whose examples weigh what they hold", () => {
+Deno.test("a difference is one of ratios with weighted examples", () => {
   // A row of one token gets worse by 1, one of 99 tokens better by 0.1 each.
   const before = [{ sum: 2, weight: 1 }, { sum: 198, weight: 99 }];
   const after = [{ sum: 3, weight: 1 }, { sum: 198 - 9.9, weight: 99 }];
@@ -64,7 +64,7 @@ Deno.test("the interval is a function of its seed", () => {
   assert.notDeepEqual(pairedBootstrap(...some, { seed: 7 }), pairedBootstrap(...some, { seed: 8 }));
 });
 
-Deno.test("it sees differences, not the spread of examples", () => {
+Deno.test("it depends on differences, not on the spread of examples", () => {
   const before = [0, 0.1, 0.2, 0.3, 0.4, 0.6], after = before.map((x, i) => x + 0.25 + i % 2 / 100);
   const { difference, low, high } = pairedBootstrap(...pairs(before, after), { seed: 5 });
   near(difference, 0.255, 1e-12);
@@ -86,7 +86,7 @@ Deno.test("fewer than six pairs have no interval, six have one", () => {
   assert.ok(1 < six.low! && six.low! < 3.5 && 3.5 < six.high! && six.high! < 6);
 });
 
-Deno.test("equal differences of rates have an interval all the same: that of what n examples did not show", () => {
+Deno.test("equal differences of rates have an interval too, for differences that n examples did not show", () => {
   const paired = ([before, after]: [number, number], n: number) =>
     pairedBootstrap(...pairs(Array(n).fill(before), Array(n).fill(after)), { seed: 1, bound: 1 });
   // No other difference in 32: at most 10.89 % of examples have one (Clopper and Pearson).
@@ -101,7 +101,7 @@ Deno.test("equal differences of rates have an interval all the same: that of wha
   assert.ok(paired([0, 0], 200).high! < none.high!);
 });
 
-Deno.test("equal differences that nothing bounds have no interval", () => {
+Deno.test("equal unbounded differences have no interval", () => {
   const { difference, low, high } = pairedBootstrap(...differing(Array(40).fill(0.25)), { seed: 1 });
   near(difference, 0.25, 1e-12);
   assert.deepEqual([low, high], [null, null]);
@@ -120,7 +120,7 @@ function* outcomes(n: number, [lose, tie, win]: readonly [number, number, number
   }
 }
 
-Deno.test("the interval holds the true difference about as often as it says, by enumeration of all outcomes", () => {
+Deno.test("the interval covers the true difference with about its nominal probability, by enumeration", () => {
   for (const n of [MIN_PAIRS, 8]) {
     const made = new Map<string, ReturnType<typeof pairedBootstrap>>();
     const intervalOf = (differences: number[]) => {
@@ -150,7 +150,7 @@ Deno.test("the interval holds the true difference about as often as it says, by 
   }
 });
 
-Deno.test("the exchange test counts the exchanges that do as much, by hand", () => {
+Deno.test("the exchange test counts the exchanges at least as extreme, computed by hand", () => {
   const p = (differences: number[]) => exchangeTest(...differing(differences), { seed: 1, level: 0.025 });
   // One way of 2^n to have every difference on one side; two of eight when one of three is 0.
   assert.deepEqual([p([1]), p([1, 2]), p([0.25, 0.3, 0.5]), p([1, 1, 0])], [1 / 2, 1 / 4, 1 / 8, 2 / 8]);
@@ -169,7 +169,7 @@ Deno.test("exchanged rows take their tokens with them", () => {
   assert.equal(exchangeTest(lower, higher, { seed: 1, level: 0.025 }), 2 / 4);
 });
 
-Deno.test("random exchanges of many pairs agree with the binomial tail, and are as many as the level needs", () => {
+Deno.test("random exchanges of many pairs agree with the binomial tail, and suffice for the level", () => {
   // Ten of forty pairs differ, nine of them in one direction: as likely as nine or ten heads in ten tosses.
   const p = exchangeTest(...differing(Array.from({ length: 40 }, (_, i) => i < 9 ? 1 : i < 10 ? -1 : 0)), {
     seed: 3,

@@ -29,7 +29,7 @@ for (const command of RUN_COMMANDS) {
   });
 }
 
-Deno.test("a refusal says why", () => {
+Deno.test("a refusal has a reason", () => {
   assert.equal(refusal("pause", "paused", ALL), "the run is paused");
   assert.match(refusal("evaluate", "running", NONE)!, /held-out/);
 });

@@ -5,7 +5,7 @@ import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
 import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
-Deno.test("the cache holds every rollout and question at its longest, and one prompt more of either", () => {
+Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each", () => {
   const config = testConfig("/nowhere");
   const request = loadRequest(config, { count: 6, tokens: 100 });
   assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
@@ -17,7 +17,7 @@ Deno.test("the cache holds every rollout and question at its longest, and one pr
   assert.equal(without.kv_tokens, (COMMAND_SEQUENCES + 1) * (8 + 1) * 32);
 });
 
-Deno.test("a run tells at loading what its updates will ask for, and one adapter more", () => {
+Deno.test("the load request includes the demand of all updates, and one more adapter", () => {
   const config = testConfig("/nowhere"), updates = { targets: 99, divergence: true, adapters: 2 };
   assert.equal(loadRequest(config, null).demand, undefined);
   assert.deepEqual(loadRequest(config, null, updates).demand, {

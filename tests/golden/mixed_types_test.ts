@@ -64,7 +64,7 @@ async function drawAndTrain(path: string, adapter_path: string) {
   }
 }
 
-gpuTest("a model of mixed types computes the bits of one that holds its values in f32", async () => {
+gpuTest("a model of mixed types gives the same bits as one with its values in f32", async () => {
   await withFolder(async (folder) => {
     await writeModels(`${folder}/mixed.gguf`, `${folder}/widened.gguf`);
     const mixed = await drawAndTrain(`${folder}/mixed.gguf`, `${folder}/mixed_adapter.gguf`);

@@ -106,7 +106,7 @@ function expectOncePrefilled(
   equal(after.kv_pages_used, before.kv_pages_used, "and the pages came back");
 }
 
-gpuTest("one submit a micro-batch, one readback a step, one readback a block of tokens", async () => {
+gpuTest("one submit per micro-batch, one readback per step, one readback per block of tokens", async () => {
   const engine = await openEngine("f16", { micro_batch_tokens: 400 }), { client } = engine;
   const during = async (work: () => Promise<unknown>) => {
     const before = await client.call("counters", null);

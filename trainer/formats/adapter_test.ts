@@ -131,7 +131,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a PEFT folder takes no name beside it that somebody could have used",
+  name: "a PEFT folder's temporary names cannot collide with a user's",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
@@ -170,7 +170,7 @@ Deno.test({
     }),
 });
 
-Deno.test("a model is no adapter", async () => {
+Deno.test("a model is not an adapter", async () => {
   const path = await fixturePath("models/tiny-agent-f16.gguf");
   await assert.rejects(readAdapter(path), { code: "format_invalid", message: /not a LoRA adapter/ });
 });

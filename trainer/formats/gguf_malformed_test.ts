@@ -278,7 +278,7 @@ function mutate(bytes: Uint8Array, random: Rng, header_bytes: number): Uint8Arra
 }
 
 Deno.test({
-  name: "mutated files are refused or wholly readable, whatever the bytes",
+  name: "mutated files are refused or completely readable",
   ...STRICT,
   async fn() {
     const { bytes, header_bytes } = await smallFile();

@@ -71,7 +71,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "getters name the file, the key and what stands there",
+  name: "getters name the file, the key and the actual type",
   ...STRICT,
   async fn() {
     using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
@@ -98,7 +98,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what the writer writes, the reader reads, in version 2 as well",
+  name: "written files can be read, in version 2 as well",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {

@@ -14,7 +14,7 @@ function entryHead(key: string, items: number): Uint8Array {
   return bytes;
 }
 
-Deno.test("a header longer than its limit is refused, though every part of it is within its own", async () => {
+Deno.test("a header above its limit is refused even if every part is within its own limit", async () => {
   const path = await Deno.makeTempFile({ suffix: ".gguf" });
   const entries = MAX_HEADER_BYTES / (8 * MAX_ARRAY_ITEMS) + 1;
   try {

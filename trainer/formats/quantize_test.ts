@@ -93,7 +93,7 @@ Deno.test("bfloat16 is the upper half of a float, rounded to even", () => {
   );
 });
 
-Deno.test("decoding reads bytes that lie askew in their buffer", () => {
+Deno.test("decoding reads misaligned bytes", () => {
   fc.assert(
     fc.property(
       fc.float32Array({ minLength: 256, maxLength: 256, noNaN: true, noDefaultInfinity: true }),

@@ -72,7 +72,7 @@ function continuation(tokens: readonly number[], count: number): number[] {
 /** Two distinguishable adapters. */
 const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
-Deno.test("given tokens run before anything draws, at most so many at a time", async () => {
+Deno.test("given tokens run before sampling, in limited batches", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
   generate(batcher, long, { max_tokens: 6 });
@@ -114,7 +114,7 @@ Deno.test("adapters take turns, and a step runs one of them", async () => {
   deepEqual(order.slice(2), ["decode 1", "decode 0", "decode 1", "decode 0", "decode 1", "decode 0"]);
 });
 
-Deno.test("a drawn last token runs when something follows it, and is not counted as given", async () => {
+Deno.test("a sampled last token runs when something follows it, and does not count as given", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const sequence = open(batcher, some(6, 10));
   const drawn = continuation(some(6, 10), 20), stop = drawn[5]!;
@@ -158,7 +158,7 @@ Deno.test("a closed parent's pages stay for children that wait for them", async 
   equal(batcher.store.pages.used, 0);
 });
 
-Deno.test("what cannot be is refused, and leaves everything as it was", async () => {
+Deno.test("invalid requests are refused and change nothing", async () => {
   const { batcher, drain } = createBatcher({ pages: 8, slots: 3 });
   const sequence = open(batcher, some(1, 40));
   const used = batcher.store.pages.used;
@@ -225,7 +225,7 @@ Deno.test("a lost device fails every generation and nothing else", async () => {
   await batcher.close(drawing);
 });
 
-Deno.test("whatever sequences do, each reads its own tokens and draws what it would alone", async () => {
+Deno.test("in any mix of sequences each reads its own tokens and samples as if alone", async () => {
   for (let seed = 0; seed < 60; seed++) await playRandomly(new Rng(rngKey(seed, "batcher")));
 });
 

@@ -176,7 +176,7 @@ Deno.test("a template that strips earlier thinking gives a sequence per turn, ea
   assert.equal(renderConversation(renderer, { messages, train_on: "last" }, options).length, 1);
 });
 
-Deno.test("what cannot be trained is refused", () => {
+Deno.test("conversations that cannot be trained are refused", () => {
   const options = { tools: [], variables: {} };
   const messages: ChatMessage[] = [{ role: "user", content: "Hi" }];
   assert.throws(() => renderConversation(tiny, { messages, train_on: "all" }, options), {
@@ -206,7 +206,7 @@ Deno.test("plain text and completions are trained up to the end token", () => {
   assert.deepEqual(completion.assistant_spans, [{ start: 4, end: 8, message: 0 }]);
 });
 
-Deno.test("a kind that puts a space before a text does so where the whole text has it", async () => {
+Deno.test("a kind that prepends a space does so only where the complete text has it", async () => {
   const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
   // Llama's own ids of this text, including begin and end token.
   const story = [1, 9038, 2501, 263, 931, 2];
@@ -256,7 +256,7 @@ Deno.test("a suffix after a turn without an end token continues the text", async
   assert.equal(ids.map((id) => llama.textOf(id)).join(""), text);
 });
 
-Deno.test("the probe tells what each template can be trusted with", async () => {
+Deno.test("the probe finds each template's properties", async () => {
   const facts = async (template: string) => {
     const { problems, ...probe } = probeTemplate(await rendererOf(template), {});
     assert.deepEqual(problems, []);

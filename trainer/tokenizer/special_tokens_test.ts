@@ -28,7 +28,7 @@ Deno.test("special tokens are found from left to right, at each place the longes
   }));
 });
 
-Deno.test("tokens that nearly match everywhere take no work for each of them", () => {
+Deno.test("tokens that nearly match everywhere do not each cost time", () => {
   // Trying each of 1,000 tokens at each of 100,000 positions, unit by unit, would be about 10^10 steps.
   const tokens = Array.from(
     { length: 1000 },

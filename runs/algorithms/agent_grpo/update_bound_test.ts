@@ -64,7 +64,7 @@ async function bounded(max_update_kl: number, lie?: number) {
   return { update, calls };
 }
 
-Deno.test("a step within the bound is left alone", async () => {
+Deno.test("a step within the bound stays unchanged", async () => {
   const { update, calls } = await bounded(100);
   const { whole, whole_kl, after, result } = await update();
   assert.deepEqual(after, whole);
@@ -85,7 +85,7 @@ Deno.test("a step beyond the bound is shortened along itself until it is within"
   }
 });
 
-Deno.test("a policy that no shortening brings back is what it was before", async () => {
+Deno.test("a policy that no shortening brings within the bound is restored", async () => {
   for (const lie of [3, NaN, Infinity]) {
     const { update, calls } = await bounded(1e-3, lie);
     const { begun, after, result } = await update();

@@ -74,7 +74,7 @@ for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
   });
 }
 
-Deno.test("a first update of dpo begins at log 2, and its metrics are those of the pairs", async () => {
+Deno.test("the loss of the first dpo update is log 2, and its metrics are those of the pairs", async () => {
   const { update, asked, preference } = await preferenceOn("dpo");
   const { loss, steps, examples_seen } = await update(1);
   // The reference's log-probabilities are f32, as in every answer of an engine; the scripted engine computes in f64.
@@ -111,7 +111,7 @@ Deno.test("the reference is the base model, or the adapter that the policy began
   assert.deepEqual(definition.adapters(config, "updates"), []);
 });
 
-Deno.test("an evaluation takes as many pairs as it may, of any adapter or none", async () => {
+Deno.test("an evaluation uses at most its limit of pairs, with any adapter or none", async () => {
   const { preference, update } = await preferenceOn("simpo");
   await update(1);
   const one = await preference.evaluate({ adapter: "policy", signal, limit: 1 });
@@ -121,7 +121,7 @@ Deno.test("an evaluation takes as many pairs as it may, of any adapter or none",
   assert.equal((await preferenceOn("dpo", { heldout: null })).preference.objective, null);
 });
 
-Deno.test("a step that was skipped ends the run", async () => {
+Deno.test("a skipped step ends the run", async () => {
   const { update, engine } = await preferenceOn("dpo");
   skipSteps(engine);
   await assert.rejects(update(1), /Cannot go on after update 1: its loss or gradient is not finite/);

@@ -41,7 +41,7 @@ Deno.test("the tiny agent's texts and prompts have the ids that PyTorch and llam
   assert.deepEqual(qwen.end_ids, [151643, 151645]);
 });
 
-Deno.test("long words take no quadratic work", () => {
+Deno.test("long words do not take quadratic time", () => {
   // One pass per merge over 300,000 characters would be about 10^10 steps.
   for (
     const text of [

@@ -94,7 +94,7 @@ Deno.test("a run of characters without pieces and bytes is one unknown token", (
   assert.deepEqual(ids("Lily日本Lily日").filter((id) => id === unknown), [unknown, unknown]);
 });
 
-Deno.test("long texts take no quadratic work", () => {
+Deno.test("long texts do not take quadratic time", () => {
   // One pass per merge over 1,000,000 characters would be about 10^11 steps.
   for (const [text, times] of [[" ", 1e6], ["a", 2e5], ["=", 2e5], ["ab ", 1e5], ["🦙", 5e4]] as const) {
     const long = text.repeat(times);
@@ -117,7 +117,7 @@ function vocabularyOf(pieces: Record<string, number>): Record<string, GgufValue>
   };
 }
 
-Deno.test("the highest score merges first, the leftmost of equals", async () => {
+Deno.test("the highest score merges first, the leftmost among equals", async () => {
   const split = async (pieces: Record<string, number>, written: string) => {
     const tokenizer = await readVocabularyOf(vocabularyOf(pieces));
     return tokenizer.encode(written, { special: false }).map((id) => tokenizer.textOf(id));
@@ -133,7 +133,7 @@ Deno.test("the highest score merges first, the leftmost of equals", async () => 
   assert.deepEqual(await split({ a: -1, "日本": -2 }, "日本a日"), ["日本", "a", "<unk>"]);
 });
 
-Deno.test("what a file leaves out is as in llama.cpp", async () => {
+Deno.test("defaults are those of llama.cpp", async () => {
   const tokenizer = await readVocabularyOf(vocabularyOf({ a: 0, "▁": 0, "▁a": 0 }));
   assert.deepEqual([tokenizer.bos_id, tokenizer.eos_id, tokenizer.adds_bos], [1, 2, true]);
   assert.deepEqual(tokenizer.encode("a a", { special: false }), [3, 5]);

@@ -109,6 +109,6 @@ async function dispatchCosts({ recorder, allocator, stopwatch, report, quick }: 
   const fence = await stopwatch.fence_ms(quick ? 3 : 15);
   const microseconds = { bench: "peak", unit: "µs" };
   report.add({ ...microseconds, name: "dispatch, host", value: round(1000 * host / HOST_DISPATCHES) });
-  report.add({ ...microseconds, name: "dispatch behind another, device", value: round(1e6 * device) });
+  report.add({ ...microseconds, name: "dispatch after another, device", value: round(1e6 * device) });
   report.add({ bench: "peak", name: "fence: empty submit to readback", value: round(fence), unit: "ms" });
 }

@@ -129,7 +129,7 @@ async function profileDecode({ bench, sizes, allocator, model, adapter }: Subjec
   }
   while (batcher.counters.decode_tokens < max_sequences) await batcher.step();
   await profileStep(bench, model.recorder, {
-    name: `decode, ${max_sequences} rows in groups of ${decode_group} behind ${decode_prompt} tokens`,
+    name: `decode, ${max_sequences} rows in groups of ${decode_group} after ${decode_prompt} tokens`,
     run: () => batcher.step(),
   });
   sampler.free();

@@ -3,7 +3,7 @@
   python3 tests/golden/weight_goldens.py <libggml-base.so> fixtures/weights/goldens.json.gz
 
 The library comes with node-llama-cpp: tests/llama_cpp/node_modules/@node-llama-cpp/*/bins/*/libggml-base.so. Blocks are
-random bytes, so that every bit of a block matters; their half-precision scales begin with the awkward ones.
+random bytes, so that every bit of a block matters; their half-precision scales start with the special cases.
 """
 
 import base64

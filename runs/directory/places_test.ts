@@ -17,6 +17,7 @@ const PATHS: Record<string, string> = {
   "model.chat_template": "in/chat.jinja",
   "lora.init_adapter": "in/start.gguf",
   "sft.data": "in/rows.jsonl",
+  "preference.data": "in/pairs.jsonl",
   "agent.scenarios": "in/scenarios.jsonl",
   "evaluation.data": "in/heldout.jsonl",
   "output.path": "out/adapter.gguf",

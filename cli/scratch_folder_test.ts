@@ -59,7 +59,7 @@ Deno.test("a folder is removed when it is closed", strict, () =>
   }));
 
 Deno.test(
-  "what a killed process left goes at the next start, and what a living one uses stays",
+  "a killed process's files are removed at the next start, and a living one's stay",
   strict,
   () =>
     withParent(async (parent) => {
@@ -90,7 +90,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a folder that another process removes before it has its lock is made again",
+  "a folder that another process removes before it is locked is created again",
   strict,
   () =>
     withParent(async (parent) => {

@@ -76,7 +76,7 @@ gpuTest("parameters of all three types arrive", (gpu) =>
   }));
 
 gpuTest(
-  "dispatches beyond the parameters of one submit go on in another, in order",
+  "dispatches beyond the parameters of one submit continue in another, in order",
   (gpu) =>
     withRecorder(gpu, async (recorder, allocator) => {
       const align = gpu.device.limits.minUniformBufferOffsetAlignment;
@@ -99,7 +99,7 @@ gpuTest(
 );
 
 gpuTest(
-  "what was recorded before a failure is gone after discard",
+  "dispatches recorded before a failure are gone after discard",
   (gpu) =>
     withRecorder(gpu, async (recorder, allocator) => {
       const x = allocator.upload("test", [4], Float32Array.of(1, 2, 3, 4));

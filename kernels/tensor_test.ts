@@ -96,7 +96,7 @@ gpuTest("a tensor above what the device binds is out of memory, with the numbers
 });
 
 gpuTest(
-  "a counting device counts what the real one allocates, and lets what it could not bind be told",
+  "a counting device counts the real one's allocations, and reports tensors above the binding limit",
   (gpu) => {
     const refused: UnbindableTensor[] = [];
     const real = new Allocator(gpu.device), counting = countingGpu(gpu);

@@ -151,7 +151,7 @@ export interface TrajectoryTimings {
 export interface VerificationRecord {
   /** `killed`: by a signal; `timeout`: by the environment's own limit. */
   ended: "exited" | "killed" | "timeout";
-  /** The exit code; null when it did not exit by itself. */
+  /** The exit status; null when it did not exit by itself. */
   code: number | null;
   /** The end of what it wrote when it failed: of standard error, else of standard output. */
   output: string;

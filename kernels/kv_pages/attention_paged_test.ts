@@ -98,7 +98,7 @@ for (const options of FORMS) {
 }
 
 gpuTest(
-  "rows that share all of their pages are finished by the first kernel, whoever stands between",
+  "rows that share all of their pages are finished by the first kernel, whatever rows are between them",
   async (gpu) => {
     const shape = cases.find((c) => c.name.startsWith("a row that ends"))!;
     const given = inputs(shape);

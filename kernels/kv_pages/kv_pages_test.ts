@@ -15,7 +15,7 @@ function exactNormal(seed: number, count: number): Float64Array {
 for (const dtype of ["f32", "f16"] as const) {
   for (const shape of cases) {
     gpuTest(
-      `kvWrite puts rows into their ${dtype} pages and touches nothing else: ${shape.name}`,
+      `kvWrite writes rows into their ${dtype} pages and nothing else: ${shape.name}`,
       async (gpu) => {
         const { kv_heads: K, width: D, sequences } = shape;
         // A case's rows may share an entry; rows that write do not.

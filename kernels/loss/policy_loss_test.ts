@@ -142,7 +142,7 @@ gpuTest("a trajectory's rows share the mean of their log ratios", async (gpu) =>
 });
 
 gpuTest(
-  "supervised weights are the derivative of the weighted mean, and the losses add up to it",
+  "SFT's g is the derivative of the weighted mean, and the losses add up to it",
   async (gpu) => {
     const total = 70,
       logprob = randomNormal(1, total, -2),

@@ -83,7 +83,7 @@ Deno.test("a saved checkpoint is loaded", strict, async () => {
 });
 
 Deno.test(
-  "whichever file operation fails, no half checkpoint stands under its final name",
+  "whichever file operation fails, no partial checkpoint has its final name",
   strict,
   async () => {
     for (let n = 1;; n++) {

@@ -73,7 +73,7 @@ Deno.test("a fork with another evaluation has its own first evaluation", strict,
 });
 
 Deno.test(
-  "what a fork loses when its device does is not its own evaluations' beginning",
+  "a fork that loses its device keeps the start of its own evaluations",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -67,7 +67,7 @@ Deno.test("all paths of the configuration in this build are checked", () => {
 });
 
 Deno.test(
-  "no output is an input, by whichever name, and both keys are told",
+  "no output may be an input under any name, and both keys are named",
   strict,
   () =>
     withFolder(async (root) => {
@@ -99,7 +99,7 @@ Deno.test(
 );
 
 Deno.test(
-  "no output is another output, before anything of them exists",
+  "no output may be another output, even before they exist",
   strict,
   () =>
     withFolder(async (root) => {
@@ -116,7 +116,7 @@ Deno.test(
 );
 
 Deno.test(
-  "nothing lies where an output is replaced or a run's own names stand",
+  "no input may be inside a replaced output or have a run's own names",
   strict,
   () =>
     withFolder(async (root) => {
@@ -187,7 +187,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a folder that is read takes no output, and inputs may be one",
+  "an input folder may not contain an output, and two inputs may be the same",
   strict,
   () =>
     withFolder(async (root) => {

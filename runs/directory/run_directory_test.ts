@@ -178,7 +178,7 @@ Deno.test("existing output is refused without --resume or --force, and stays", s
 });
 
 Deno.test(
-  "an adapter in the way refuses a new run, not a fork; --force leaves strangers alone",
+  "an existing adapter refuses a new run, not a fork; --force leaves other files alone",
   strict,
   async () => {
     await withDirectory(async (root) => {

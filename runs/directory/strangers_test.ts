@@ -34,7 +34,7 @@ async function refusedAt(root: string): Promise<string | null> {
 }
 
 Deno.test(
-  "what a run wrote is known, and what is torn, empty or missing is in nobody's way",
+  "a run's files are recognised, and incomplete, empty or missing files do not refuse a run",
   strict,
   () =>
     withFolder(async (root) => {
@@ -108,7 +108,7 @@ Deno.test("every existing file that no run wrote is refused at its key", strict,
 });
 
 Deno.test(
-  "a run that was put aside when its process died comes back, although its record lies elsewhere",
+  "a run that was moved aside when its process died is restored, although its record is elsewhere",
   strict,
   () =>
     withFolder(async (root) => {
@@ -119,7 +119,7 @@ Deno.test(
 );
 
 Deno.test(
-  "what takes an output's place while the run trains stays, and the run says so",
+  "a file that appears in an output's place during training stays, and the run says so",
   strict,
   async () => {
     for (const key of ["output.path", "metrics.csv"] as const) {
@@ -150,7 +150,7 @@ Deno.test(
 );
 
 Deno.test(
-  "an output that a link leads to an input is not followed while the run trains",
+  "an output that becomes a link to an input during training is not followed",
   strict,
   () =>
     withFolder(async (root) => {
@@ -176,7 +176,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a text begins as it should, or is torn before that ends",
+  "a file starts as expected, or is cut off within that start",
   strict,
   () =>
     withFolder(async (root) => {

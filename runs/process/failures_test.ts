@@ -78,7 +78,7 @@ Deno.test("failed held-out attempts are counted in the event and as a metric", s
 });
 
 Deno.test(
-  "a run whose evaluation cannot try anything fails, and keeps what it has learned",
+  "a run whose evaluation can attempt nothing fails, and keeps its training",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -25,7 +25,7 @@ async function judgedRun(root: string, change: TestRunOptions["change"] = () => 
 }
 
 Deno.test(
-  "a run learns from a judge, loses the groups that it fails, and evaluates without it",
+  "a run trains with a judge, loses the groups for which it fails, and evaluates without it",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -170,7 +170,7 @@ Deno.test("a lost device gives a warning three times, then fails the run", stric
 });
 
 Deno.test(
-  "a loss that is not finite and too many lost trajectories fail a run by their names",
+  "a loss that is not finite and too many lost trajectories fail a run with their reason",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -246,7 +246,7 @@ Deno.test("a refused resume leaves the configuration that the run has", strict, 
 });
 
 Deno.test(
-  "a lost device takes neither the learning rate that was set nor what a fork began with",
+  "a lost device loses neither a learning rate set by a command nor a fork's initial state",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -285,7 +285,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a fork goes on from a checkpoint with more updates, in a directory of its own",
+  "a fork continues from a checkpoint with more updates, in its own directory",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -89,7 +89,7 @@ async function undisturbed(
 
 for (const adapter of ["last", "best"] as const) {
   Deno.test(
-    `wherever a run is killed both adapters come to the same bytes: "${adapter}"`,
+    `wherever a run is killed both adapters get the same bytes: "${adapter}"`,
     strict,
     async () => {
       await withFolder(async (root) => {
@@ -126,7 +126,7 @@ for (const adapter of ["last", "best"] as const) {
   );
 
   Deno.test(
-    `a run that failed goes on to the same bytes of both adapters: "${adapter}"`,
+    `a failed run continues to the same bytes of both adapters: "${adapter}"`,
     strict,
     async () => {
       await withFolder(async (root) => {

@@ -38,7 +38,7 @@ const answers = (sent: ControlMessage[], id: number) =>
   );
 
 Deno.test(
-  "pause finishes the update, writes a checkpoint and leaves; resume goes on to the same adapter",
+  "pause finishes the update, writes a checkpoint and ends; resume continues to the same adapter",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -87,7 +87,7 @@ Deno.test("every durable event is reported over the pipe", strict, async () => {
 });
 
 Deno.test(
-  "cancel at the boundary ends after the update, with a checkpoint where one is asked for",
+  "cancel at the boundary ends after the update, with a checkpoint on request",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -145,7 +145,7 @@ Deno.test("lr takes effect at the next update, and is an event", strict, async (
 });
 
 Deno.test(
-  "a checkpoint is written when it is asked for, or refused where none is configured",
+  "a checkpoint is written on request, or refused if none is configured",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -195,7 +195,7 @@ Deno.test("requests are answered while the run trains, and change none of its by
 });
 
 Deno.test(
-  "an interrupt finishes the update and writes a checkpoint where one is configured",
+  "an interrupt finishes the update and writes a checkpoint if one is configured",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -241,7 +241,7 @@ Deno.test("a run whose control pipe ends stops at the next boundary", strict, as
 });
 
 Deno.test(
-  "a resumed run does not write again what it went on from, unless the learning rate changed",
+  "a resumed run does not rewrite its checkpoint, unless the learning rate changed",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -363,7 +363,7 @@ Deno.test("commands after the last boundary are refused, and the run ends normal
 });
 
 Deno.test(
-  "requests beyond the room that is theirs wait, and none of them fails the run",
+  "requests beyond their room wait, and none of them fails the run",
   strict,
   async () => {
     await withFolder(async (root) => {

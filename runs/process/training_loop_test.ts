@@ -129,7 +129,7 @@ Deno.test(
 );
 
 Deno.test(
-  "step metrics and update metrics are events of their own, and each sample comes once",
+  "step metrics and update metrics are separate events, and each value occurs once",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -224,7 +224,7 @@ Deno.test("the schedule runs over all steps of all updates", strict, async () =>
 });
 
 Deno.test(
-  "max_minutes ends the run at the next update, which is then no function of the seed",
+  "max_minutes ends the run at the next update, and the run is not deterministic",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -30,7 +30,7 @@ async function openRenderer(): Promise<Renderer> {
 }
 
 gpuTest(
-  "an unknown answer is learnt by heart, and a policy step goes on from that adapter's file",
+  "an unknown answer is memorised, and a policy step continues from that adapter's file",
   async () => {
     const engine = await openEngine("f16"), directory = await Deno.makeTempDir();
     try {

@@ -265,7 +265,7 @@ Deno.test("every key of the optimiser reaches the engine", async () => {
   assert.deepEqual(trained()[0]!.optimizer, { learning_rate: 0.1, ...keys });
 });
 
-Deno.test("the KL term's reference is the base model, or the adapter that training began with", async () => {
+Deno.test("the KL term's reference is the base model, or the initial adapter", async () => {
   const base = await grpo({ kl_coefficient: 0.1 });
   const first = await base.run(1);
   assert.equal(base.scored()[0]!.adapter, null);

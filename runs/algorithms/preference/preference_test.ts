@@ -92,7 +92,7 @@ Deno.test("the loss of the first dpo update is log 2, and its metrics are those 
   assert.equal(preference.objective?.metric, "eval/loss");
 });
 
-Deno.test("the reference is the base model, or the adapter that the policy began with", async () => {
+Deno.test("the reference is the base model, or the initial adapter", async () => {
   const references = async (loss: PairLossOptions["loss"], init_adapter: boolean) => {
     const { update, asked } = await preferenceOn(loss, { init_adapter });
     await update(1);

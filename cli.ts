@@ -1,7 +1,7 @@
 #!/usr/bin/env -S deno run -A
 /**
  * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, and of the device
- * probe's, so that one file works alike from source, bundled and compiled. Under the name `svc-server` the compiled
+ * probe's, so that one file works the same from source, bundled and compiled. Under the name `svc-server` the compiled
  * binary is `svc server`.
  */
 
@@ -23,7 +23,7 @@ async function main(): Promise<number> {
   return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
     terminal,
     clock: systemClock,
-    // Whoever wraps this program says how it is started.
+    // A wrapper such as ./dev sets the name under which it was started.
     command_name: Deno.env.get("SVC_COMMAND") || "svc",
     async startRun({ control, ...options }) {
       const { startRun } = await import("./runs/process/process.ts");

@@ -23,7 +23,7 @@ openapi prints the description of its routes, as GET /v1/openapi.json answers it
 /** Commands of the binary that this build does not have. */
 const NOT_BUILT = ["view"];
 
-/** Runs the command of `args` and returns the exit code: output that nobody could read is a failure. */
+/** Runs the command in `args` and returns the exit status: output that could not be written is a failure. */
 async function main(args: readonly string[]): Promise<number> {
   const terminal = processTerminal("svc-server");
   const code = await run(args, terminal);

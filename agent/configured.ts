@@ -1,4 +1,6 @@
-/** What a configuration asks of this room: the one place that knows all kinds of environments, tool hosts and graders. */
+/**
+ * Builds what a configuration asks of this room. No other file knows all kinds of environments, tool hosts and graders.
+ */
 
 import type { ResolvedAgent, ResolvedConfig } from "../config/derive.ts";
 import type { Clock } from "../core/clock.ts";
@@ -10,21 +12,24 @@ import { environmentGrader } from "./grading/environment_grader.ts";
 import type { Grader } from "./grading/grader.ts";
 import type { HostedTools } from "./tools/tool_host.ts";
 
-/** Where attempts are made, and what grades them. */
+/** The environments of attempts, and their graders. */
 export interface ConfiguredWorld {
   environments: EnvironmentFactory;
-  /** In the order in which they are asked; the first that grades a group is its only source of rewards. */
+  /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
 }
 
-/** What environments take that no configuration says. */
+/** What environments need beside the configuration. */
 export interface WorldOptions {
   clock: Clock;
-  /** The folder in which workspaces are made. */
+  /** The folder for workspaces. */
   workspaces: string;
 }
 
-/** The world of `[agent]`; null where nothing is rolled out. @throws {ServiceError} `not_built`, `config_invalid`. */
+/**
+ * Builds the environments and graders of `[agent]`; null when the run has no rollouts. @throws {ServiceError}
+ * `not_built`, `config_invalid`.
+ */
 export function configuredWorld(
   config: Pick<ResolvedConfig, "agent">,
   options: WorldOptions,
@@ -55,7 +60,7 @@ function environmentsOf(
   });
 }
 
-/** Hosts beside the environment; this build has none. */
+/** Tool hosts besides the environment; this build has none. */
 function toolHosts(): HostedTools[] {
   return [];
 }

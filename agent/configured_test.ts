@@ -3,7 +3,7 @@ import type { ResolvedAgent } from "../config/derive.ts";
 import { ManualClock } from "../core/clock.ts";
 import { configuredWorld } from "./configured.ts";
 
-/** The world of an `[agent.environment]` of this type. */
+/** Builds the environment of an `[agent.environment]` of this type. */
 function worldOf(type: string) {
   const environment = {
     ...{ type, allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
@@ -19,7 +19,7 @@ Deno.test("a configuration's environments and graders are those of its section",
   assert.deepEqual(world.graders.map(({ source }) => source), ["environment"]);
 });
 
-Deno.test("there is no world where nothing is rolled out, and none of a type that is not built", () => {
+Deno.test("a run without rollouts has no environments, and a type that is not built is refused", () => {
   assert.equal(configuredWorld({}, { clock: new ManualClock(), workspaces: "/nowhere" }), null);
   for (const type of ["container", "http"]) {
     assert.throws(() => worldOf(type), {

@@ -1,8 +1,8 @@
 /** Messages that reach a worker before its code is loaded. */
 
 /**
- * Keeps the messages of a scope while `load` imports what handles them, and delivers them, in order, once the function
- * that it returns has added its listeners: a message that finds no listener would be lost.
+ * Keeps the messages of a scope while `load` imports their handler, and delivers them in order once the returned
+ * function has added its listeners. Without a listener they would be lost.
  */
 export async function bufferMessages(scope: EventTarget, load: () => Promise<() => void>): Promise<void> {
   const buffered: MessageEvent[] = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { bufferMessages } from "./buffered_messages.ts";
 
-Deno.test("messages that come early are delivered in order, with their ports, and each once", async () => {
+Deno.test("early messages are delivered in order, with their ports, each once", async () => {
   const scope = new EventTarget();
   const { port1, port2 } = new MessageChannel();
   const seen: [unknown, number][] = [];

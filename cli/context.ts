@@ -1,4 +1,4 @@
-/** What the commands get from the entry file, so that tests can give something else. */
+/** The dependencies of the commands, which tests replace. */
 
 import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
@@ -10,56 +10,56 @@ import type { Terminal } from "./terminal.ts";
 
 export interface StartRunOptions {
   loaded: LoadedConfig;
-  /** `resume`: go on from the newest whole checkpoint. `fork`: begin with the state of a checkpoint. */
+  /** `resume`: continue from the newest complete checkpoint. `fork`: start with the state of a checkpoint. */
   mode: "new" | "resume" | "fork";
-  /** The checkpoint's folder, of a fork. */
+  /** The folder of the checkpoint to fork. */
   checkpoint: string | null;
-  /** Replace what an earlier run left. */
+  /** Replace the output of an earlier run. */
   force: boolean;
-  /** Obey commands on standard input, and answer on standard output. */
+  /** Read commands from standard input, and answer on standard output. */
   control: boolean;
 }
 
-/** A run under way. */
+/** A started run. */
 export interface RunHandle {
-  /** Every event from the run's first on; the last is an `end`. */
+  /** All events of the run; the last is an `end`. */
   events: AsyncIterable<RunEvent>;
-  /** What happens between the events, for one reader. */
+  /** The activity between events, for one reader. */
   activity: AsyncIterable<Activity>;
-  /** Finishes the update, writes a checkpoint when one is configured, and ends. */
+  /** Finishes the update, writes a checkpoint if configured, and ends. */
   stop(): void;
 }
 
 export interface EvaluateOptions {
   /** With the command line's numbers in `[evaluation]`. */
   loaded: LoadedConfig;
-  /** An adapter file; null: the model as the configuration would begin to train it. */
+  /** An adapter file; null: the model as training would start with it. */
   adapter: string | null;
-  /** Aborts when the evaluation is to be given up; what it made is then removed. */
+  /** Aborts the evaluation, whose files are then removed. */
   signal: AbortSignal;
-  /** Where the evaluation shows how far it is. */
+  /** Receives the evaluation's progress. */
   activity: ActivityFeed;
-  /** Attempts whose conversations are wanted. */
+  /** The number of conversations to return. */
   transcripts: number;
-  /** Takes what the configuration and the data make one think of, before anything is tried. */
+  /** Receives warnings about the configuration and the data, before the first attempt. */
   warn(warning: RunWarning): void;
 }
 
 export interface CliContext {
   terminal: Terminal;
   clock: Clock;
-  /** What a shell would start this program by, such as `./dev svc`, in the commands that are printed. */
+  /** The shell command of this program, such as `./dev svc`, for commands that it prints. */
   command_name: string;
-  /** @throws {ServiceError} What the data, the model or the machine refuse before the first event. */
+  /** @throws {ServiceError} Problems of the data, the model or the machine before the first event. */
   startRun(options: StartRunOptions): Promise<RunHandle>;
-  /** Tries the held-out data. @throws {ServiceError} */
+  /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
-  /** Starts `svc-server`, with its defaults without a path; resolves when it has ended. */
+  /** Starts `svc-server`, with its defaults when there is no path; resolves when it has ended. */
   startServer(path: string | null): Promise<void>;
   /** Calls back at every Ctrl-C until the returned function is called. */
   onInterrupt(callback: () => void): () => void;
-  /** Leaves the process at once. */
+  /** Ends the process at once. */
   exit(code: number): void;
-  /** How the command ended when it neither threw nor succeeded. */
+  /** Sets the exit status of a command that did not throw but did not succeed either. */
   setExitCode(code: number): void;
 }

@@ -1,4 +1,4 @@
-/** What the tests of this room share. */
+/** Helpers for this room's tests. */
 
 import { ManualClock } from "../core/clock.ts";
 import type { CliContext } from "./context.ts";
@@ -10,7 +10,7 @@ export interface TestTerminal extends Terminal {
   err: string;
 }
 
-/** A terminal that remembers. */
+/** A terminal that records its output. */
 export function testTerminal(
   options: Partial<Pick<Terminal, "interactive" | "color" | "columns">> = {},
 ): TestTerminal {
@@ -28,7 +28,7 @@ export function testTerminal(
   return terminal;
 }
 
-/** A context in which nothing can be started but what `given` starts. */
+/** A context that can start only what `given` provides. */
 export function testContext(
   given: Partial<Omit<CliContext, "setExitCode">> = {},
 ): Omit<CliContext, "setExitCode"> {
@@ -46,7 +46,7 @@ export function testContext(
   };
 }
 
-/** Runs a command in this process that starts nothing. */
+/** Runs a command that starts nothing, in this process. */
 export async function runCommand(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const terminal = testTerminal();
   const code = await runCli(args, testContext({ terminal }));

@@ -1,22 +1,22 @@
-/** What is said when a run is interrupted: what that cost, and the command that goes on. */
+/** The message after an interruption: its cost, and the command to continue. */
 
 import { CHECKPOINT_SECTION } from "../runs/plan/warnings.ts";
 
-/** The `svc train` that was interrupted. */
+/** The interrupted `svc train`. */
 export interface TrainCommand {
-  /** What a shell starts the program by; printed as it is. */
+  /** The shell command of the program; printed as it is. */
   name: string;
-  /** The configuration as it was named. */
+  /** The path of the configuration as given. */
   path: string;
   /** `key=value` arguments. */
   overrides: readonly string[];
-  /** The checkpoint that a fork began with. */
+  /** The checkpoint of a fork. */
   fork: string | null;
-  /** The lines with which the configuration would have a `[checkpoint]`; null where it has one. */
+  /** The lines that would add `[checkpoint]` to the configuration; null when it has one. */
   missing_checkpoint: string | null;
 }
 
-/** A word as a POSIX shell reads it back. */
+/** Quotes a word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -26,15 +26,15 @@ function commandText({ name, path, overrides }: TrainCommand, options: readonly 
 }
 
 /**
- * What to tell whoever interrupted a run.
+ * The message after an interruption.
  *
- * @param kept Where a checkpoint holds everything that was learned, or all up to it; null: there is none.
+ * @param kept The checkpoint with everything that was learned, or with all up to it; null without a checkpoint.
  */
 export function interruptionText(command: TrainCommand, kept: "all" | "up_to_checkpoint" | null): string {
   const resume = commandText(command, ["--resume"]);
   if (kept === "all") return `go on with: ${resume}`;
   if (kept) return `what came after the newest checkpoint is lost; go on with: ${resume}`;
-  // Without a checkpoint of its own a fork would begin at update 0, without its parent's adapter.
+  // Without a checkpoint of its own a fork would restart at update 0, without its parent's adapter.
   const again = command.fork === null ? resume : commandText(command, ["--fork", command.fork, "--force"]);
   const lost = "what was learned since the start is lost";
   if (command.missing_checkpoint === null) {

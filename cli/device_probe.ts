@@ -1,13 +1,13 @@
-/** What devices this machine has, asked in a worker of its own: a probe blocks its thread while it waits. */
+/** Lists this machine's devices. It runs in a worker, because a probe blocks its thread. */
 
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 
-/** The name of the worker that {@link answerProbe} runs in. */
+/** The name of the worker for {@link answerProbe}. */
 export const PROBE_WORKER = "probe";
 
-/** How long the worker's thread may take to end before the answer is given without that. */
+/** The time for the worker's thread to end before the answer is returned without waiting. */
 const CLOSE_TIMEOUT_MS = 5000;
 
 type ProbeAnswer = { facts: DeviceFacts } | { error: ErrorRecord };
@@ -17,7 +17,7 @@ export function isProbeWorker(): boolean {
   return "WorkerGlobalScope" in globalThis && (globalThis as { name?: string }).name === PROBE_WORKER;
 }
 
-/** In the worker: opens a device, tells what it is, and closes the worker. */
+/** In the worker: opens a device, sends its description, and closes the worker. */
 export async function answerProbe(): Promise<void> {
   const scope = globalThis as unknown as Worker & { close(): void };
   let answer: ProbeAnswer;
@@ -32,7 +32,7 @@ export async function answerProbe(): Promise<void> {
   scope.close();
 }
 
-/** The devices of this machine, the one that a run would take first; none when there is no adapter. */
+/** The devices of this machine, the one that a run would take first; empty without an adapter. */
 export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
   const { worker, thread } = startThread(() =>
     new Worker(entry_url, {

@@ -1,4 +1,4 @@
-/** The real program on a real device: one run from its beginning over an interruption to its end, and an evaluation. */
+/** The real program on a real device: a run with an interruption, and an evaluation. */
 
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
@@ -42,7 +42,7 @@ class Program {
     this.ended = this.#follow();
   }
 
-  /** Resolves when standard output holds a text, or when the program has ended without it. */
+  /** Resolves when standard output contains a text, or when the program has ended without it. */
   async seen(text: string): Promise<void> {
     if (this.out.includes(text)) return;
     const found = new Promise<void>((resolve) => {

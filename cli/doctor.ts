@@ -11,7 +11,7 @@ import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printRows, type Row, styled } from "./terminal.ts";
 
-/** Programs of the machine, and what needs them. */
+/** Programs that parts of svc need, with their use. */
 const PROGRAMS: readonly [name: string, use: string][] = [
   ["sh", "scenarios' setup lines and checks"],
   ["podman", "the container sandbox, which is not in this build"],
@@ -20,7 +20,7 @@ const PROGRAMS: readonly [name: string, use: string][] = [
 
 const PERMISSIONS = ["read", "write", "run", "net", "env", "sys"] as const;
 
-/** The first file of this name on the search path. */
+/** The first file with this name on the search path. */
 async function findProgram(name: string): Promise<string | null> {
   const separator = Deno.build.os === "windows" ? ";" : ":";
   for (const folder of (Deno.env.get("PATH") ?? "").split(separator)) {
@@ -31,7 +31,7 @@ async function findProgram(name: string): Promise<string | null> {
   return null;
 }
 
-/** The one command that gives this machine a WebGPU adapter. */
+/** The command that installs a WebGPU adapter on this machine. */
 export function installCommand(system: string, is_root: boolean): string {
   if (system !== "linux") return "install the driver of your graphics card";
   const install = "apt-get update && apt-get install -y libvulkan1 mesa-vulkan-drivers";
@@ -73,14 +73,14 @@ async function machineRows(): Promise<Row[]> {
   return rows;
 }
 
-/** What it means for the commands of scenarios whether their processes are found. */
+/** The consequence of whether leftover processes of scenarios' commands can be found. */
 export function leftoversFact(are_found: boolean): string {
   return are_found
     ? "are found and ended"
     : "are found only in the command's own process group (needs Linux with /proc and grep -z)";
 }
 
-/** Opens a device and lets it go. Null when there is none. */
+/** Opens and closes a device. Null when there is none. */
 async function probeDevice(): Promise<DeviceFacts | null> {
   try {
     const { device, facts } = await openGpu({ device: "auto", webgpu: "auto" });

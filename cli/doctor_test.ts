@@ -10,7 +10,7 @@ Deno.test("the missing command is one line that can be copied", () => {
   assert.doesNotMatch(installCommand("darwin", false), /apt-get/);
 });
 
-Deno.test("the doctor tells versions and variables, and ends with 0 or, without a device, with 3", async () => {
+Deno.test("the doctor prints versions and variables, and exits with status 0, or 3 without a device", async () => {
   const { code, out } = await runCommand("doctor", "--json");
   const { device, install, facts } = JSON.parse(out);
   assert.equal(code, device === null ? 3 : 0);

@@ -1,18 +1,18 @@
-/** How a process that used the device ends. */
+/** Ends a process that used the device. */
 
-/** Where C's `_exit` is found. Windows ends the other threads itself before it runs anything of a library. */
+/** The library with C's `_exit`. Windows ends other threads before it runs exit handlers. */
 const LIBRARIES: Partial<Record<typeof Deno.build.os, string>> = {
   linux: "libc.so.6",
   darwin: "/usr/lib/libSystem.B.dylib",
 };
 
 /**
- * Ends the process at once with an exit code, and runs nothing of any library on the way.
+ * Ends the process at once with an exit status and without running exit handlers.
  *
- * `Deno.exit` is C's `exit`: it calls the exit handlers of every library, those of the graphics driver among them, on
- * the calling thread, while the device's thread still compiles, computes or unloads that driver. That ends in a
- * segmentation fault now and then (docs/experiments/exits.md). Nothing of ours waits for those handlers: files are
- * written through, and standard output is not buffered. Without the permission `ffi` it is `Deno.exit`.
+ * `Deno.exit` is C's `exit`: it calls the exit handlers of all libraries, including the graphics driver's, on the
+ * calling thread, while the device's thread may still compile, compute or unload the driver. That sometimes ends in a
+ * segmentation fault (docs/experiments/exits.md). This program does not need exit handlers: files are written through,
+ * and standard output is not buffered. Without the permission `ffi` this is `Deno.exit`.
  */
 export function endProcess(code: number): never {
   const library = LIBRARIES[Deno.build.os];
@@ -21,7 +21,7 @@ export function endProcess(code: number): never {
       const { symbols } = Deno.dlopen(library, { _exit: { parameters: ["i32"], result: "void" } });
       symbols._exit(code);
     } catch {
-      // A system whose C library has another name.
+      // The C library has another name on this system.
     }
   }
   Deno.exit(code);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 const POSIX = Deno.build.os !== "windows";
 
-/** Ends itself with 7; an unload listener stands for whatever is to run at an exit. */
+/** Exits with 7; an unload listener represents code that would run at an exit. */
 const ENDING = `
 import { endProcess } from ${JSON.stringify(new URL("./end_process.ts", import.meta.url).href)};
 globalThis.addEventListener("unload", () => console.log("unloaded"));
@@ -37,7 +37,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "without the permission it asks nobody and ends all the same",
+  name: "without the permission the process ends without a prompt",
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {

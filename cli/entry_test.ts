@@ -20,7 +20,7 @@ async function svc(args: string[], env: Record<string, string> = {}) {
 }
 
 Deno.test({
-  name: "the program's exit codes and streams",
+  name: "the program's exit statuses and streams",
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {
@@ -49,7 +49,7 @@ const EXPLODING =
   "{% set n = namespace(l=['x']) %}{% for i in range(40) %}{% set n.l = n.l + n.l %}{% endfor %}";
 
 Deno.test({
-  name: "a chat template that explodes is refused by its name and the limit, whatever would render it",
+  name: "a chat template that exceeds a limit is refused with its name and the limit by all commands",
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {

@@ -1,16 +1,16 @@
-/** Variables that the Vulkan loader and Deno's WebGPU want on Linux. */
+/** Environment variables for the Vulkan loader and Deno's WebGPU on Linux. */
 
-/** Sets what is missing; what the caller set stays. Must run before the first adapter is asked for. */
+/** Sets missing variables. Must run before the first request for an adapter. */
 export function prepareGpuEnvironment(): void {
   if (Deno.build.os !== "linux") return;
   if (!Deno.env.get("DENO_WEBGPU_BACKEND")) Deno.env.set("DENO_WEBGPU_BACKEND", "vulkan");
   if (!Deno.env.get("XDG_RUNTIME_DIR")) {
-    // Software drivers complain on standard error when it is not set at all.
+    // Software drivers print a warning when it is not set.
     Deno.env.set("XDG_RUNTIME_DIR", Deno.env.get("TMPDIR") ?? "/tmp");
   }
 }
 
-/** Variables that choose a driver or a device, as `svc doctor` prints them. */
+/** Variables that select a driver or a device, for `svc doctor`. */
 export const LOADER_VARIABLES = [
   "DENO_WEBGPU_BACKEND",
   "XDG_RUNTIME_DIR",

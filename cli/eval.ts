@@ -1,4 +1,4 @@
-/** `svc eval`: how a model does on held-out data. */
+/** `svc eval`: evaluates a model on held-out data. */
 
 import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
@@ -83,10 +83,10 @@ function printResult(terminal: Terminal, result: EvaluationResult): void {
 const unwritable = (path: string, reason: string) =>
   new ServiceError("config_invalid", `Cannot write --out ${path}: ${reason}`, { path });
 
-/** How a report begins. */
+/** The start of a report. */
 const REPORT = '{"model":';
 
-/** Only an earlier report is replaced, or an empty file. */
+/** Only an earlier report or an empty file may be replaced. */
 async function refuseOccupied(path: string): Promise<void> {
   const info = await Deno.lstat(path).catch(() => null);
   if (info?.isSymlink) throw unwritable(path, "it is a link; name a file");
@@ -94,7 +94,7 @@ async function refuseOccupied(path: string): Promise<void> {
   throw unwritable(path, "it exists and holds no report of an evaluation; name another file");
 }
 
-/** A result that took hours must not be lost to a path, nor cost what the evaluation reads. */
+/** Checks the output path first: it must be writable and must not be an input of the evaluation. */
 async function checkOut(path: string, loaded: LoadedConfig, adapter: string | undefined): Promise<void> {
   const read: Place[] = adapter === undefined
     ? []
@@ -105,14 +105,14 @@ async function checkOut(path: string, loaded: LoadedConfig, adapter: string | un
   await refuseOccupied(path);
 }
 
-/** A number of attempts. */
+/** Parses a number of attempts. */
 function attempts(text: string): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value > 0) return value;
   throw new InvalidArgumentError("It must be: integer, at least 1.");
 }
 
-/** Shows how far an evaluation is, until the feed is closed. */
+/** Shows the progress of an evaluation until the feed is closed. */
 async function follow(activity: ActivityFeed, { terminal, clock }: CliContext): Promise<void> {
   const printer = new ProgressPrinter(terminal, clock);
   const timer = setInterval(() => printer.tick(), TICK_MS);
@@ -157,12 +157,12 @@ async function evaluate(
       await refuseOccupied(options.out);
       await writeFileAtomic(options.out, `${report}\n`);
     } catch (error) {
-      // What took hours is not lost to a disk that filled up meanwhile.
+      // If the disk filled up meanwhile, do not lose the result of hours.
       if (!options.json) terminal.line(report);
       throw error;
     }
   } catch (error) {
-    // Whatever was under way when it was given up fails with words of its own.
+    // After an abort, whatever was running fails with its own message.
     throw signal.aborted ? signal.reason : error;
   } finally {
     activity.close();
@@ -173,9 +173,9 @@ async function evaluate(
 
 /** Adds the command. */
 export function addEvalCommand(program: Command, context: CliContext): void {
-  program.command("eval").description("try a model on a configuration's held-out data")
+  program.command("eval").description("evaluate a model on a configuration's held-out data")
     .argument("<config>", "run configuration (TOML) with [evaluation]").addArgument(overridesArgument())
-    .option("--adapter <file>", "an adapter to try; without it the model as training would begin")
+    .option("--adapter <file>", "the adapter to evaluate; without it the model as training would start")
     .option("--samples <n>", "attempts at each scenario", numberFor("evaluation.samples_per_scenario"))
     .option("--temperature <t>", "sampling temperature; 0 is greedy", numberFor("evaluation.temperature"))
     .option("--limit <n>", "only the first scenarios", numberFor("evaluation.max_examples"))

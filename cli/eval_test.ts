@@ -67,7 +67,7 @@ async function evaluated(result: EvaluationResult, ...args: string[]) {
   return { code, out: terminal.out, err: terminal.err, asked: asked as EvaluateOptions | null };
 }
 
-Deno.test("numbers of the command line take the place of the configuration's", async () => {
+Deno.test("numbers on the command line replace those of the configuration", async () => {
   const { asked } = await evaluate(GRPO, "evaluation.max_examples=32");
   const before = asked!.loaded.config.evaluation!;
   assert.deepEqual([before.samples_per_scenario, before.max_examples, asked!.adapter], [2, 32, null]);
@@ -94,7 +94,7 @@ Deno.test("numbers outside of their key's limits are refused", async () => {
   }
 });
 
-Deno.test("the result is printed for people, or whole as JSON, and written where asked", async () => {
+Deno.test("the result is printed for people, or completely as JSON, and written to a file on request", async () => {
   const { code, out } = await evaluate(GRPO);
   assert.equal(code, 0);
   assert.equal(
@@ -115,13 +115,13 @@ Deno.test("the result is printed for people, or whole as JSON, and written where
   }
 });
 
-Deno.test("what the configuration makes one think of is told on standard error", async () => {
+Deno.test("warnings about the configuration are printed on standard error", async () => {
   const { err, out } = await evaluate(GRPO, "--json");
   assert.equal(err, "svc: warning heldout_is_training (evaluation.data): the same\ufffd[2J\n");
   assert.match(out, /^\{/);
 });
 
-Deno.test("a loss says of how many rows it is, and how many were cut", async () => {
+Deno.test("a loss comes with the number of rows, and how many of them were cut", async () => {
   const loss = { ...RESULT, pass_rate: null, reward_mean: null, loss: 1.25, perplexity: 3.49, scenarios: [] };
   const { out } = await evaluated({ ...loss, rows: { n: 20, truncated: 3 } }, GRPO);
   assert.equal(out, "loss 1.250000 (n = 20 rows, 3 of them cut at training.ctx)\nperplexity 3.4900\n");
@@ -140,7 +140,7 @@ Deno.test("attempts that failed are counted and named", async () => {
   );
 });
 
-Deno.test("a place that cannot be written is refused before anything is tried", async () => {
+Deno.test("a path that cannot be written is refused before the first attempt", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/file`, "");
@@ -155,7 +155,7 @@ Deno.test("a place that cannot be written is refused before anything is tried", 
   }
 });
 
-Deno.test("a report replaces a report, and nothing that the evaluation reads or that is no report", async () => {
+Deno.test("a report replaces only a report, and never an input of the evaluation", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const model = `${folder}/model.gguf`, out = `${folder}/report.json`, config = `${folder}/run.toml`;
@@ -187,7 +187,7 @@ Deno.test("a report replaces a report, and nothing that the evaluation reads or 
       assert.deepEqual([code, asked], [2, null], name);
       assert.match(err, reason, name);
     }
-    // What a run of this configuration would write can be tried, and an earlier report replaced.
+    // The outputs of this configuration's run can be evaluated, and an earlier report replaced.
     for (const adapter of [`${folder}/adapter.gguf`, `${folder}/runs/run/adapter.gguf`]) {
       assert.equal((await evaluate(config, "--out", out, "--adapter", adapter)).code, 0);
     }
@@ -204,7 +204,7 @@ Deno.test("a configuration without held-out data is refused", async () => {
   assert.match(err, /has no \[evaluation\]/);
 });
 
-Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async () => {
+Deno.test("a Ctrl-C aborts the evaluation, a second one exits at once", async () => {
   const exits: number[] = [];
   const terminal = testTerminal();
   let interrupt = () => {};
@@ -230,14 +230,14 @@ Deno.test("a Ctrl-C gives the evaluation up, a second one leaves at once", async
   assert.equal(terminal.err, "svc: Cannot finish the evaluation: interrupted\n");
 });
 
-Deno.test("a terminal shows how far the evaluation is, a file does not", async () => {
+Deno.test("a terminal shows the evaluation's progress, a file does not", async () => {
   const { out } = await evaluate(GRPO, "interactive");
   assert.ok(out.startsWith("held-out 40/200 for 0:00\r\x1b[2Kpass rate"), out);
   assert.match((await evaluate(GRPO)).out, /^pass rate/);
   assert.match((await evaluate(GRPO, "interactive", "--json")).out, /^\{/);
 });
 
-Deno.test("conversations are printed where they are asked for", async () => {
+Deno.test("conversations are printed on request", async () => {
   const { out, asked } = await evaluate(GRPO, "--show", "5");
   assert.equal(asked!.transcripts, 5);
   assert.equal(
@@ -254,7 +254,7 @@ end: max_turns; verification exited with 1: no such� file
 
 `,
   );
-  // Wherever it stands, its value is not taken from the arguments.
+  // The value is not parsed as an argument, wherever the option is.
   assert.equal((await evaluate("--show", "5", GRPO)).asked!.transcripts, 5);
   assert.equal((await evaluate(GRPO)).asked!.transcripts, 0);
   const json = await evaluate(GRPO, "--show", "1", "--json");
@@ -269,7 +269,7 @@ end: max_turns; verification exited with 1: no such� file
   }
 });
 
-Deno.test("what has no conversations refuses to show them", async () => {
+Deno.test("an evaluation without conversations refuses to show them", async () => {
   const args = ["evaluation.data=examples/tiny_agent_sft.toml", "--show", "1"];
   const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`, ...args);
   assert.equal(code, 2);

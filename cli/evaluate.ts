@@ -1,4 +1,4 @@
-/** An evaluation without a run: what `svc eval` starts. */
+/** Evaluates without a run, for `svc eval`. */
 
 import { resolve } from "node:path";
 import type { ResolvedConfig } from "../config/derive.ts";
@@ -11,22 +11,22 @@ import { loadRequest, openWorkerSession, type Session } from "../runs/session/se
 import type { EvaluateOptions } from "./context.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
-/** The engine's name of the adapter that is tried. */
+/** The engine's name of the evaluated adapter. */
 const EVALUATED = "evaluated";
 
-/** What the evaluation's workers may use. */
+/** What the evaluation's workers may access. */
 export interface EvaluationSession {
   config: ResolvedConfig;
-  /** The folder in which workspaces are made. */
+  /** The folder for workspaces. */
   workspaces: string;
-  /** Files that the engine reads beside those of the configuration. */
+  /** Files that the engine reads besides those of the configuration. */
   readable: string[];
 }
 
 /**
- * Tries the held-out data with an adapter, or with what training would begin with.
+ * Evaluates an adapter, or the model as training would start with it, on the held-out data.
  *
- * @throws {ServiceError} What the data, the model, the adapter or the machine refuse, or the signal's reason.
+ * @throws {ServiceError} Problems of the data, the model, the adapter or the machine, or the signal's reason.
  */
 export async function evaluateAlone(
   { loaded, adapter, signal, activity, transcripts, warn }: EvaluateOptions,
@@ -38,7 +38,7 @@ export async function evaluateAlone(
   const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));
   const scratch = await openScratchFolder();
   try {
-    // The folder of temporary files can be a link, and the workers may write to the real one only.
+    // The folder of temporary files can be a link, and the workers may write only to its target.
     const workspaces = await Deno.realPath(scratch.path);
     const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
     try {
@@ -66,7 +66,7 @@ export async function evaluateAlone(
   }
 }
 
-/** {@link evaluateAlone} in workers of the program's entry. */
+/** Runs {@link evaluateAlone} in workers. */
 export function evaluateInWorkers(options: EvaluateOptions, entry_url: string): Promise<EvaluationResult> {
   return evaluateAlone(options, (session) => openWorkerSession({ ...session, entry_url }));
 }

@@ -1,4 +1,4 @@
-/** How a command ends. */
+/** Exit statuses. */
 
 import { type ErrorCode, ServiceError } from "../core/errors.ts";
 
@@ -7,7 +7,7 @@ export const EXIT = { done: 0, failed: 1, usage: 2, no_device: 3, interrupted: 1
 
 export type ExitCode = typeof EXIT[keyof typeof EXIT];
 
-/** What the reader's own files and arguments are to blame for, so that nothing was started. */
+/** Errors in the user's own files and arguments: nothing was started. */
 const USAGE_CODES: readonly ErrorCode[] = [
   "config_invalid",
   "data_invalid",
@@ -19,7 +19,7 @@ const USAGE_CODES: readonly ErrorCode[] = [
   "conflict",
 ];
 
-/** The exit code of a command that threw. */
+/** The exit status of a command that threw. */
 export function exitCodeOf(error: unknown): ExitCode {
   if (!(error instanceof ServiceError)) return EXIT.failed;
   if (error.code === "device_unavailable") return EXIT.no_device;

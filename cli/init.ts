@@ -1,4 +1,4 @@
-/** `svc init`: a configuration to begin with, every key commented. */
+/** `svc init`: writes a starter configuration with a comment for every key. */
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
@@ -17,7 +17,7 @@ import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 
-/** Values that a beginner must set or sees set, because nothing stands in for them. */
+/** Values that a beginner must set, because they have no default. */
 function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   const common = { "run.algorithm": algorithm, "model.path": "model.gguf" };
   const heldout = { "evaluation.data": "heldout.jsonl", "evaluation.every_updates": 5 };
@@ -37,7 +37,7 @@ function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
 /** Keys of evaluations that draw. */
 const SAMPLING = ["evaluation.samples_per_scenario", "evaluation.temperature", "evaluation.seed"];
 
-/** Sections and keys that other algorithms alone use. */
+/** Sections and keys that only other algorithms use. */
 const OTHERS: Record<AlgorithmName, string[]> = {
   agent_grpo: [
     "sft",
@@ -51,7 +51,7 @@ const OTHERS: Record<AlgorithmName, string[]> = {
   preference: ["sft", "agent", "observe", ...SAMPLING],
 };
 
-/** Values that fit keys whose own value is found by a rule. */
+/** Example values for keys that are otherwise derived by a rule. */
 const EXAMPLES: Record<string, unknown> = {
   "run.name": "my_run",
   "run.directory": "runs/my_run",
@@ -116,7 +116,7 @@ function sectionText({ section, description, keys: all }: ConfigSection, algorit
   return [`# ${description}`, `[${section}]`, ...keys.flatMap((key) => keyLines(key, algorithm))].join("\n");
 }
 
-/** A configuration that loads as soon as the files that it names are there. */
+/** A configuration that loads as soon as its files exist. */
 export function starterConfig(algorithm: AlgorithmName): string {
   const sections = describeConfig().map((section) => sectionText(section, algorithm));
   const introduction = `# A run of svc: svc train <this file>
@@ -136,10 +136,10 @@ export async function writeStarterConfig(path: string, algorithm: AlgorithmName)
 
 /** Adds the command. */
 export function addInitCommand(program: Command, { terminal }: CliContext): void {
-  program.command("init").description("write a commented configuration to begin with")
+  program.command("init").description("write a commented starter configuration")
     .addArgument(new Argument("[file]", "where").default("run.toml"))
     .addOption(
-      new Option("--algorithm <name>", "what the run is to do").choices(BUILT_ALGORITHMS).default(
+      new Option("--algorithm <name>", "the algorithm of the run").choices(BUILT_ALGORITHMS).default(
         "agent_grpo",
       ),
     )

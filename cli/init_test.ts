@@ -9,7 +9,7 @@ import { runCommand } from "./context_fake.ts";
 
 const ALGORITHMS = BUILT_ALGORITHMS;
 
-/** Places of the commented keys of a text, and whether each has a value that a rule would find. */
+/** The lines of commented keys, and whether each is derived by a rule. */
 function commentedKeys(text: string): { line: number; is_example: boolean }[] {
   const lines = text.split("\n");
   return lines.flatMap((line, i) =>
@@ -22,7 +22,7 @@ function uncommented(text: string, lines: readonly number[]): string {
   return text.split("\n").map((line, i) => lines.includes(i) ? line.slice("# ".length) : line).join("\n");
 }
 
-/** What derived values are found from; the adapter is what `lora.init_adapter` names. */
+/** The facts for derived values; the adapter is the one in `lora.init_adapter`. */
 const FACTS = {
   path: "run.toml",
   context_length: 32_768,
@@ -36,7 +36,7 @@ function load(text: string) {
   return loaded.config;
 }
 
-Deno.test("a starter loads, and says the same with every commented default in force", () => {
+Deno.test("a starter loads, and gives the same configuration with all commented defaults uncommented", () => {
   for (const algorithm of ALGORITHMS) {
     const text = starterConfig(algorithm), config = load(text);
     assert.equal(config.run.algorithm, algorithm);
@@ -55,7 +55,7 @@ Deno.test("every commented line is valid without its comment sign, alone and wit
       if (is_example) assert.notDeepEqual(changed, config, lines[line]);
     }
     load(uncommented(text, keys.map(({ line }) => line)));
-    // Whatever else is commented is prose.
+    // All other comments are prose.
     for (const [i, line] of lines.entries()) {
       if (line.startsWith("# ") && !keys.some((key) => key.line === i)) {
         assert.match(line, /^# [^=]*(".*".*)?$/);
@@ -74,7 +74,7 @@ Deno.test("the starters mention every key that this build has", () => {
   }
 });
 
-Deno.test("an existing file stays", async () => {
+Deno.test("an existing file is not replaced", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/run.toml`;

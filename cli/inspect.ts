@@ -1,4 +1,4 @@
-/** `svc inspect`: what a model file or an adapter holds. */
+/** `svc inspect`: describes a model file or an adapter. */
 
 import type { Command } from "commander";
 import { doing, ServiceError } from "../core/errors.ts";
@@ -16,7 +16,7 @@ import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
 import type { CliContext } from "./context.ts";
 import { printRows, type Row } from "./terminal.ts";
 
-/** Rank at which an adapter's size is printed. */
+/** The rank for which an adapter's size is printed. */
 const SHOWN_RANK = 8;
 
 export interface ModelInspection {
@@ -36,11 +36,11 @@ export interface ModelInspection {
   chat_template: boolean;
   /** Null without a template, or when the tokenizer cannot be read. */
   template_probe: TemplateProbe | null;
-  /** Why this build cannot train the model; null: it can. */
+  /** Why this build cannot train the model; null when it can. */
   not_trainable: string | null;
-  /** None where it cannot be trained. */
+  /** Empty when it cannot be trained. */
   lora_targets: LoraTarget[];
-  /** Of an adapter of rank 8 on all of them. */
+  /** For an adapter of rank 8 on all of them. */
   lora_parameters: number;
   problems: string[];
 }
@@ -71,7 +71,7 @@ function tensorTypes(file: GgufFile): ModelInspection["tensor_types"] {
   return types;
 }
 
-/** Whether a run could train the model, and the parameters of an adapter on all of its targets. */
+/** Whether a run could train the model, and the parameters of an adapter on all targets. */
 function loraFacts(
   file: GgufFile,
   tokenizer_problem: string | null,
@@ -92,7 +92,7 @@ function loraFacts(
   };
 }
 
-/** Runs a part of the inspection whose failure is itself a fact about the file. */
+/** Runs a part of the inspection. Its failure is a finding about the file. */
 function attempt<T>(problems: string[], run: () => T): T | null {
   try {
     return run();
@@ -161,7 +161,7 @@ async function inspectAdapter(path: string): Promise<AdapterInspection> {
 }
 
 /**
- * Reads what a GGUF file holds; tensors of a model are not read.
+ * Describes a GGUF file; does not read a model's tensors.
  *
  * @throws {ServiceError} `path_not_found` or `format_invalid`.
  */
@@ -228,10 +228,10 @@ function adapterRows(found: AdapterInspection): Row[] {
 
 /** Adds the command. */
 export function addInspectCommand(program: Command, { terminal }: CliContext): void {
-  program.command("inspect").description("print what a model file or an adapter holds")
+  program.command("inspect").description("describe a model file or an adapter")
     .argument("[file]", "GGUF file of a model or an adapter")
-    .option("--model <file>", "the same, of a model")
-    .option("--adapter <file>", "the same, of an adapter")
+    .option("--model <file>", "the same, for a model")
+    .option("--adapter <file>", "the same, for an adapter")
     .option("--json", "print the facts as JSON")
     .action(async (file: string | undefined, options: { model?: string; adapter?: string; json?: true }) => {
       const paths = [file, options.model, options.adapter].filter((path) => path !== undefined);

@@ -42,7 +42,7 @@ async function withChanged(change: (bytes: Uint8Array) => void, body: (path: str
   }
 }
 
-/** Where a text stands in the header; every place of it. */
+/** All positions of a text in the header. */
 function placesOf(bytes: Uint8Array, text: string): number[] {
   const header = new TextDecoder("latin1").decode(bytes.subarray(0, 1 << 16));
   return [...header.matchAll(RegExp(text.replaceAll(".", "\\."), "g"))].map(({ index }) => index);
@@ -55,7 +55,7 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
       /the architecture mamba is not in this build, which has llama, qwen2, qwen3, gemma2/,
     ],
     [
-      // Behind the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
+      // After the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
       (bytes) =>
         bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 6,
       /blk\.1\.ffn_up\.weight is of type Q5_0; only .* can be read. Convert the model/,
@@ -79,7 +79,7 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
   }
 });
 
-Deno.test("its template is probed", async () => {
+Deno.test("the model's template is probed", async () => {
   const found = await inspectFile(F16);
   assert.ok(found.kind === "model" && found.template_probe);
   const { prefix_stable, tool_call_format, tool_call_round_trip, turn_end, problems } = found.template_probe;
@@ -89,7 +89,7 @@ Deno.test("its template is probed", async () => {
   );
 });
 
-Deno.test("an adapter tells rank, scale and targets", async () => {
+Deno.test("an adapter's rank, scale and targets are reported", async () => {
   const found = await inspectFile(ADAPTER);
   assert.ok(found.kind === "adapter");
   assert.deepEqual([found.rank, found.alpha, found.layers, found.lora_targets], [8, 16, 4, TARGETS]);
@@ -105,7 +105,7 @@ Deno.test("the command prints every file that it is given", async () => {
   assert.equal(JSON.parse(json.out).rank, 8);
 });
 
-Deno.test("what is no model is refused by its name", async () => {
+Deno.test("a file that is not a model is refused by name", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const refusal = async (path: string) => {
@@ -127,7 +127,7 @@ Deno.test("what is no model is refused by its name", async () => {
   }
 });
 
-Deno.test("a made-up count of layers costs nothing", async () => {
+Deno.test("a false number of layers costs no time", async () => {
   const path = await Deno.makeTempFile({ suffix: ".gguf" });
   try {
     const metadata: GgufMetadata = new Map([

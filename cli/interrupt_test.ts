@@ -1,4 +1,4 @@
-/** The real program on a real device, told to leave: by signals, and by a terminal that disappears. */
+/** The real program on a real device, stopped by signals and by a terminal that disappears. */
 
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
@@ -7,7 +7,7 @@ import type { RunEvent } from "../runs/record/event.ts";
 const ROOT = new URL("..", import.meta.url).pathname;
 const MODELS = `${ROOT}fixtures/models/`;
 
-/** Updates of about a second: far more than can end before a signal arrives. */
+/** Updates of about a second: more than can end before a signal arrives. */
 const UPDATES = 300;
 
 const SFT = `[run]
@@ -27,12 +27,12 @@ updates = ${UPDATES}
 every_updates = 100
 `;
 
-/** With this many copies of the rows in one update, no device ends it while a test lasts. */
+/** With this many copies of the rows in one update, no device finishes it during a test. */
 const LONG_COPIES = 10;
 
 const RUNNING = '"state":"running"';
 
-/** The configuration with an update that ends in no time that matters. */
+/** Changes the configuration so that an update does not end during a test. */
 async function makeUpdatesLong(folder: string): Promise<void> {
   const rows = await Deno.readTextFile(`${MODELS}tiny-agent/sft-traces.jsonl`);
   await Deno.writeTextFile(`${folder}/rows.jsonl`, rows.repeat(LONG_COPIES));
@@ -61,7 +61,7 @@ function processTest(name: string, body: () => Promise<void>, more: string[] = [
   gpuTest({ name, sanitizeOps: true, sanitizeResources: true }, body, () => missing);
 }
 
-/** Among the tools of a test: it works on Linux alone. */
+/** An entry in a test's list of tools: the test works on Linux only. */
 const LINUX = "Linux";
 
 async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
@@ -74,7 +74,7 @@ async function inFolder(test: (folder: string) => Promise<void>): Promise<void> 
   }
 }
 
-/** A shell line with the program as `svc`, in a process group of its own that a terminal's signals do not reach. */
+/** Starts a shell line with the program as `svc`, in its own process group, which a terminal's signals do not reach. */
 function start(folder: string, line: string): Deno.ChildProcess {
   const svc = `"${Deno.execPath()}" run -A --no-check "${ROOT}cli.ts"`;
   return new Deno.Command("sh", {
@@ -87,7 +87,7 @@ function start(folder: string, line: string): Deno.ChildProcess {
   }).spawn();
 }
 
-/** Reads a stream until it holds a text, or to its end; calling again reads on. */
+/** Reads a stream until it contains a text, or to its end; another call continues. */
 function reader(stream: ReadableStream<Uint8Array>): (text?: string) => Promise<string> {
   const pieces = stream.pipeThrough(new TextDecoderStream()).getReader();
   let all = "";
@@ -106,7 +106,7 @@ async function eventsOf(folder: string): Promise<RunEvent[]> {
   return text.trimEnd().split("\n").map((line) => JSON.parse(line) as RunEvent);
 }
 
-/** The run left as it should: its update finished, a checkpoint written, the end in the log. */
+/** Checks that the run finished its update, wrote a checkpoint and logged its end. */
 async function assertLeft(folder: string): Promise<void> {
   const events = await eventsOf(folder);
   const end = events.at(-1)!;
@@ -121,7 +121,7 @@ async function assertLeft(folder: string): Promise<void> {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   processTest(
-    `${signal} finishes the update, writes a checkpoint and leaves with 130`,
+    `${signal} finishes the update, writes a checkpoint and exits with status 130`,
     () =>
       inFolder(async (folder) => {
         const child = start(folder, "exec svc train run.toml --json");
@@ -137,7 +137,7 @@ for (const signal of ["SIGTERM", "SIGHUP"] as const) {
 }
 
 for (const signals of [["SIGINT", "SIGTERM"], ["SIGTERM", "SIGHUP"], ["SIGHUP", "SIGINT"]] as const) {
-  processTest(`${signals.join(", then ")} leaves at once`, () =>
+  processTest(`${signals.join(", then ")} exits at once`, () =>
     inFolder(async (folder) => {
       await makeUpdatesLong(folder);
       const child = start(folder, "exec svc train run.toml --json");
@@ -158,13 +158,13 @@ processTest(
   "a run whose terminal disappears finishes its update and writes its checkpoint",
   () =>
     inFolder(async (folder) => {
-      // A named pipe that the run holds open tells when it has ended: its terminal cannot.
+      // A named pipe that the run holds open shows when it has ended; its terminal cannot.
       await new Deno.Command("mkfifo", { args: [`${folder}/held`] }).output();
       const line = `exec script -qfc 'exec svc train run.toml 3>held' /dev/null`;
       const child = start(folder, line);
       using held = await Deno.open(`${folder}/held`);
       const out = reader(child.stdout), err = reader(child.stderr);
-      // Its line and its event both say so, whichever comes first.
+      // Its line and its event both say so, in either order.
       await out("update 1/");
       child.kill("SIGKILL");
       await child.status;
@@ -172,7 +172,7 @@ processTest(
       assert.equal((await new Response(held.readable).bytes()).length, 0);
       await assertLeft(folder);
     }),
-  // util-linux's: other systems have a `script` with other options.
+  // From util-linux: other systems have a `script` with other options.
   ["script", "mkfifo", LINUX],
 );
 
@@ -192,23 +192,27 @@ processTest("under nohup a run outlives its terminal", () =>
 for (
   const { where, redirection, said, tools } of [
     { where: "full", redirection: "> /dev/full", said: [1], tools: [LINUX] },
-    // The system, or Deno, opens /dev/null in place of what is closed.
+    // The system, or Deno, opens /dev/null in place of closed streams.
     { where: "closed", redirection: ">&-", said: [0, 1], tools: [] },
-    // Whether anything is written after its reader has left is not the run's to choose.
+    // The run does not control whether anything is written after its reader has left.
     { where: "left by its reader", redirection: "| head -1", said: [0, 1], tools: ["head"] },
   ]
 ) {
-  processTest(`a run goes on to its end when standard output is ${where}`, () =>
-    inFolder(async (folder) => {
-      await Deno.writeTextFile(`${folder}/run.toml`, SFT.replace(`updates = ${UPDATES}`, "updates = 2"));
-      const child = start(folder, `svc train run.toml --json ${redirection}`);
-      const out = reader(child.stdout), err = reader(child.stderr);
-      await Promise.all([out(), err()]);
-      assert.equal((await child.status).code, 0, await err());
-      const times = (await err()).split("Cannot write to standard output").length - 1;
-      assert.ok(said.includes(times), `said ${times} times: ${await err()}`);
-      const end = (await eventsOf(folder)).at(-1)!;
-      assert.ok(end.kind === "end" && end.state === "completed" && end.update === 2);
-      assert.ok((await Deno.stat(`${folder}/runs/run/adapter.gguf`)).isFile);
-    }), tools);
+  processTest(
+    `a run continues to its end when standard output is ${where}`,
+    () =>
+      inFolder(async (folder) => {
+        await Deno.writeTextFile(`${folder}/run.toml`, SFT.replace(`updates = ${UPDATES}`, "updates = 2"));
+        const child = start(folder, `svc train run.toml --json ${redirection}`);
+        const out = reader(child.stdout), err = reader(child.stderr);
+        await Promise.all([out(), err()]);
+        assert.equal((await child.status).code, 0, await err());
+        const times = (await err()).split("Cannot write to standard output").length - 1;
+        assert.ok(said.includes(times), `said ${times} times: ${await err()}`);
+        const end = (await eventsOf(folder)).at(-1)!;
+        assert.ok(end.kind === "end" && end.state === "completed" && end.update === 2);
+        assert.ok((await Deno.stat(`${folder}/runs/run/adapter.gguf`)).isFile);
+      }),
+    tools,
+  );
 }

@@ -1,10 +1,10 @@
-/** What several commands take from the command line. */
+/** Options and arguments that several commands share. */
 
 import { Argument, InvalidArgumentError } from "commander";
 import { describeKeys } from "../config/describe.ts";
 import { LIMITS, type NumericKey, type Range } from "../config/limits.ts";
 
-/** A parser of one option. The value replaces that of `key`, and must be what the key accepts. */
+/** A parser for an option whose value replaces `key`, and must be valid for it. */
 export function numberFor(key: NumericKey): (text: string) => number {
   const { min, max, above, below }: Range = LIMITS[key];
   const type = describeKeys().find((found) => found.key === key)!.type;
@@ -16,8 +16,8 @@ export function numberFor(key: NumericKey): (text: string) => number {
   };
 }
 
-/** The argument of every command that loads a run configuration. */
+/** The `key=value` argument of every command that loads a run configuration. */
 export function overridesArgument(): Argument {
-  const description = "other values for keys of the configuration, such as training.lr=1e-4";
+  const description = "replaces a value of the configuration, such as training.lr=1e-4";
   return new Argument("[key=value...]", description);
 }

@@ -1,4 +1,4 @@
-/** `svc plan`: what a run takes of a device, before anything is loaded. */
+/** `svc plan`: the device memory of a run, before anything is loaded. */
 
 import { type Command, InvalidArgumentError } from "commander";
 import { loadRunConfig } from "../config/load.ts";
@@ -22,7 +22,7 @@ function memorySize(text: string): number {
   throw new InvalidArgumentError('It must be a size such as "12GiB".');
 }
 
-/** This machine's GPU; with a size of memory any GPU will do, and without one an ordinary one is assumed. */
+/** This machine's GPU. With a given memory size any GPU will do; without a GPU, typical limits are assumed. */
 async function planTarget(
   device: Parameters<typeof openGpu>[0],
   vram_bytes: number | null,
@@ -64,9 +64,11 @@ function printPlan(terminal: Terminal, plan: Plan, { card: { facts } }: PlanTarg
 
 /** Adds the command. */
 export function addPlanCommand(program: Command, { terminal }: CliContext): void {
-  program.command("plan").description("print what a run takes of the device, from the model's header alone")
+  program.command("plan").description(
+    "print the device memory and length of a run, from the model's header only",
+  )
     .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
-    .option("--vram <size>", "plan for a GPU with so much memory, such as 12GiB", memorySize)
+    .option("--vram <size>", "plan for a GPU with this much memory, such as 12GiB", memorySize)
     .option("--json", "print the plan as JSON")
     .action(async (path: string, overrides: string[], { json, vram }: PlanOptions) => {
       const loaded = await loadRunConfig(path, { overrides });

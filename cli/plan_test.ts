@@ -3,7 +3,7 @@ import { runCommand } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
-Deno.test("a plan is printed with its posts; one that does not fit ends with 1 and the reason", async () => {
+Deno.test("a plan is printed with its components; one that does not fit exits with status 1 and the reason", async () => {
   const fits = await runCommand("plan", EXAMPLE, "--vram", "8GiB");
   assert.deepEqual([fits.code, fits.err], [0, ""]);
   assert.match(fits.out, /^run +tiny_agent_grpo, agent_grpo$/m);
@@ -22,7 +22,7 @@ Deno.test("a plan is printed with its posts; one that does not fit ends with 1 a
   assert.equal(plan.schedule.updates, 6);
 });
 
-Deno.test("a size that is none, and a configuration that is wrong, are refused", async () => {
+Deno.test("an invalid size and an invalid configuration are refused", async () => {
   for (const size of ["12GB", "all", "0.5", "0"]) {
     const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);
     assert.equal(code, 2, size);

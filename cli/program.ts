@@ -1,4 +1,4 @@
-/** The command line: commands, their arguments, and what their errors mean. */
+/** The command line: commands, arguments, and their errors. */
 
 import { Command, CommanderError } from "commander";
 import { errorText } from "../core/errors.ts";
@@ -15,16 +15,18 @@ import { addPlanCommand } from "./plan.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
-/** A mistake of the command line as every other error is printed; commander begins it with `error: `. */
+/** Formats a usage error like every other error; commander's own prefix is `error: `. */
 function usageError(text: string): string {
   return indented(`svc: Cannot read the command line: ${text.trimEnd().replace(/^error: /, "")}`);
 }
 
-/** Every command of `svc`. */
+/** All commands of `svc`. */
 export function buildProgram(context: CliContext): Command {
   const { terminal } = context;
   const program = new Command("svc");
-  program.description("Fine-tunes language models with low-rank adapters, from traces and from rewards.")
+  program.description(
+    "Fine-tunes language models with low-rank adapters, from examples, preference pairs and rewards.",
+  )
     .version(VERSION, "-V, --version", "print the version")
     .exitOverride()
     .configureOutput({
@@ -49,13 +51,13 @@ export function buildProgram(context: CliContext): Command {
   return program;
 }
 
-/** Runs the command of `args` and returns the exit code; problems have been printed. */
+/** Runs the command in `args` and returns the exit status; errors have been printed. */
 export async function runCli(
   args: readonly string[],
   context: Omit<CliContext, "setExitCode">,
 ): Promise<number> {
   const code = await runCommand(args, context);
-  // A run's log is in its folder; what any other command prints is its result.
+  // A run keeps its log in its folder, but the output of any other command is its result.
   const has_lost_result = context.terminal.is_lost && args[0] !== "train";
   return has_lost_result && code === EXIT.done ? EXIT.failed : code;
 }
@@ -71,7 +73,7 @@ async function runCommand(
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    // Files and models are quoted: what they hold neither steers the terminal nor begins a line of its own.
+    // Text from files and models must not control the terminal or start a line of its own.
     context.terminal.error(printable(indented(`svc: ${errorText(error)}`)));
     return exitCodeOf(error);
   }

@@ -11,7 +11,7 @@ import { runCommand, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
-Deno.test("what is asked for goes to standard output and ends with 0", async () => {
+Deno.test("requested output goes to standard output with exit status 0", async () => {
   assert.deepEqual(await runCommand("--version"), { code: 0, out: `${VERSION}\n`, err: "" });
   const help = await runCommand("tools", "list", "--help");
   assert.equal(help.code, 0);
@@ -25,7 +25,7 @@ Deno.test("what is asked for goes to standard output and ends with 0", async () 
   assert.deepEqual(served, ["s.toml", null]);
 });
 
-Deno.test("a wrong command line goes to standard error and ends with 2", async () => {
+Deno.test("a usage error goes to standard error with exit status 2", async () => {
   for (
     const [args, message] of [
       [["trian"], /unknown command 'trian'/],
@@ -65,7 +65,7 @@ Deno.test("a wrong configuration lists every problem with file, line and the nea
   }
 });
 
-Deno.test("tools are listed as the model sees them, without its file", async () => {
+Deno.test("tools are listed as the model sees them, without loading the model", async () => {
   const { code, out } = await runCommand("tools", "list", EXAMPLE);
   assert.equal(code, 0);
   assert.match(out, /^toolset files, version 1\n/);
@@ -77,7 +77,7 @@ Deno.test("tools are listed as the model sees them, without its file", async () 
   assert.equal(JSON.stringify(listing!.tools), JSON.stringify(JSON.parse(await Deno.readTextFile(fixture))));
 });
 
-Deno.test("errors have the exit codes of the contract", () => {
+Deno.test("errors have the exit statuses of the contract", () => {
   const code = (error: ConstructorParameters<typeof ServiceError>[0]) =>
     exitCodeOf(new ServiceError(error, "x"));
   assert.deepEqual(
@@ -95,7 +95,7 @@ Deno.test("errors have the exit codes of the contract", () => {
   assert.equal(exitCodeOf(new Error("bug")), 1);
 });
 
-Deno.test("what files, models and arguments hold neither steers the terminal nor begins a line", async () => {
+Deno.test("text from files, models and arguments neither controls the terminal nor starts a line", async () => {
   const folder = await Deno.makeTempDir();
   const steering = "\x1b[2J\x9b1m\u202e\u200b";
   try {
@@ -147,7 +147,7 @@ Deno.test("what files, models and arguments hold neither steers the terminal nor
   }
 });
 
-Deno.test("places that the system refuses end a command with the reason and no stack", async () => {
+Deno.test("a path that the system refuses ends a command with the reason and no stack", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/file`, "");

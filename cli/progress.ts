@@ -1,4 +1,4 @@
-/** A run's events as a person reads them. */
+/** Prints a run's events for a person. */
 
 import type { Clock } from "../core/clock.ts";
 import { formatBytes, indented, inline, printable } from "../core/text.ts";
@@ -22,7 +22,7 @@ import {
 import { MIN_PAIRS, type PairedDifference } from "../runs/record/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
-/** How often the line of an interactive terminal shows that time passes. */
+/** The interval at which the status line of an interactive terminal updates its time. */
 export const TICK_MS = 1000;
 
 /** `1:05`, `1:00:05`. */
@@ -33,7 +33,7 @@ export function formatDuration(seconds: number): string {
   return parts.map((part, i) => i === 0 ? String(part) : String(part).padStart(2, "0")).join(":");
 }
 
-/** What happens inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */
+/** Progress inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */
 export function activityText(activity: Activity): string {
   const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
   if (activity.phase === "evaluation") return `held-out${count}`;
@@ -44,7 +44,7 @@ function updateName({ update, updates }: UpdateEvent): string {
   return `update ${update}${updates === null ? "" : `/${updates}`}`;
 }
 
-/** The line of an update; what went wrong in it comes last. */
+/** The line of an update; problems come last. */
 function updateText(event: UpdateEvent): string {
   return [updateName(event), updateFacts(event), ...updateTroubles(event)].join(", ");
 }
@@ -70,14 +70,14 @@ function evaluationText(event: EvaluationEvent): string {
     (event.rows === null ? "" : ` (${rowsText(event.rows)})`);
 }
 
-/** Further values of an evaluation: `, margin 0.1234, accuracy 0.7500`. */
+/** Other values of an evaluation: `, margin 0.1234, accuracy 0.7500`. */
 const valuesText = (values: Record<string, number> = {}) =>
   Object.entries(values).map(([name, value]) => `, ${shortName(name)} ${value.toFixed(4)}`).join("");
 
-/** A metric's name without its area. */
+/** A metric's name without its prefix. */
 export const shortName = (name: string) => name.slice(name.indexOf("/") + 1);
 
-/** A difference of shares in points: `+16.7`, `−5.0`. */
+/** A difference of rates in points: `+16.7`, `−5.0`. */
 export const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
 
 function differenceText({ difference, low, high, n }: PairedDifference, is_rate: boolean): string {
@@ -122,19 +122,19 @@ function endText(event: EndEvent): string[] {
   return lines;
 }
 
-/** Whether an event tells that this is over. */
+/** Whether an event ends this activity. */
 function isOver(activity: Activity, event: RunEvent): boolean {
   if (activity.phase === "evaluation") return event.kind === "evaluation";
   if (activity.phase === "checkpoint") return event.kind === "checkpoint";
   return event.kind === "update" && event.update === activity.update;
 }
 
-/** Prints a run. On an interactive terminal the last line is written over, and says what is under way. */
+/** Prints a run. On an interactive terminal the last line is a status line, which is overwritten. */
 export class ProgressPrinter {
   #state = "";
   #activity: Activity | null = null;
   #last_update: UpdateEvent | null = null;
-  /** When the state or the kind of work last changed. */
+  /** When the state or the kind of activity last changed. */
   #since_ms: number;
   #has_status_line = false;
   #is_closed = false;
@@ -153,7 +153,7 @@ export class ProgressPrinter {
         this.#last_update = event;
         if (!this.terminal.interactive) return this.#line(updateText(event));
         this.#restart();
-        // The status line is written over, so what went wrong stays on a line of its own.
+        // The status line is overwritten, so problems need a line of their own.
         if (updateTroubles(event).length > 0) this.#line(updateText(event));
         return;
       case "evaluation":
@@ -178,7 +178,7 @@ export class ProgressPrinter {
     }
   }
 
-  /** Shows what is under way; only an interactive terminal does. */
+  /** Shows an activity, on an interactive terminal only. */
   show(activity: Activity): void {
     const before = this.#activity;
     this.#activity = activity;
@@ -186,19 +186,19 @@ export class ProgressPrinter {
     else this.#draw();
   }
 
-  /** Shows that time passes; call it every {@link TICK_MS}. */
+  /** Updates the time; call it every {@link TICK_MS}. */
   tick(): void {
     this.#draw();
   }
 
-  /** A line on standard error. */
+  /** Prints a line on standard error. */
   note(text: string): void {
     this.#erase();
     this.terminal.error(printable(text));
     this.#draw();
   }
 
-  /** Takes the status line away for good. */
+  /** Removes the status line. */
   close(): void {
     this.#erase();
     this.#is_closed = true;
@@ -216,7 +216,7 @@ export class ProgressPrinter {
     this.#draw();
   }
 
-  /** @param elapsed Left out where it has no room. */
+  /** @param elapsed Absent when it does not fit. */
   #status(elapsed: string | null): string {
     const activity = this.#activity && activityText(this.#activity), last = this.#last_update;
     const facts = last && (activity ? updateFacts(last) : `${updateName(last)}, ${updateFacts(last)}`);
@@ -232,7 +232,7 @@ export class ProgressPrinter {
     const width = this.terminal.columns - 1;
     const seconds = (this.clock.monotonic_ms() - this.#since_ms) / 1000;
     const whole = inline(this.#status(formatDuration(seconds)));
-    // The time that is left stands last, and matters more.
+    // The remaining time comes last, because it matters more.
     const text = whole.length <= width ? whole : inline(this.#status(null)).slice(0, width);
     if (text === "") return;
     this.#erase();

@@ -15,7 +15,7 @@ function printer(options: Parameters<typeof testTerminal>[0] = {}) {
   return { terminal, clock, printer, handle };
 }
 
-Deno.test("away from a terminal every update is a line", () => {
+Deno.test("without a terminal every update is a line", () => {
   const { terminal, handle, printer: progress } = printer();
   handle({ kind: "state", state: "running", reason: null, detail: null, update: 0, checkpoint: null });
   handle(TEST_UPDATE);
@@ -28,7 +28,7 @@ Deno.test("away from a terminal every update is a line", () => {
   );
 });
 
-Deno.test("on a terminal one line is written over, and other lines stand above it", async () => {
+Deno.test("on a terminal the status line is overwritten, and other lines are above it", async () => {
   const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
   handle(TEST_UPDATE);
   const status = "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20";
@@ -46,7 +46,7 @@ Deno.test("on a terminal one line is written over, and other lines stand above i
   assert.equal(terminal.out, "\r\x1b[2K");
 });
 
-Deno.test("the line says what happens inside an update, and what the last one came to", async () => {
+Deno.test("the status line shows progress inside an update and the result of the last one", async () => {
   const { terminal, clock, handle, printer: progress } = printer({ interactive: true });
   const shown = () => {
     const line = terminal.out.replaceAll("\r\x1b[2K", "");
@@ -64,7 +64,7 @@ Deno.test("the line says what happens inside an update, and what the last one ca
   await clock.advance(5000);
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
   assert.equal(shown(), "update 4/8 · rollouts 12/32 for 0:05");
-  // The event of the update before may come later than what follows it.
+  // The event of the previous update may come after the next activity.
   handle(TEST_UPDATE);
   const facts = "reward 0.531, 312 tokens/s, ETA 1:20";
   assert.equal(shown(), `update 4/8 · rollouts 12/32 for 0:00 · ${facts}`);
@@ -76,7 +76,7 @@ Deno.test("the line says what happens inside an update, and what the last one ca
   assert.equal(shown(), `pausing for 0:00 · update 4/8, ${facts}`);
 });
 
-Deno.test("a note stands above the line, on standard error", () => {
+Deno.test("a note is above the status line, on standard error", () => {
   const { terminal, printer: progress } = printer({ interactive: true });
   progress.show({ phase: "training", update: 1, updates: 2 });
   terminal.out = "";
@@ -91,14 +91,14 @@ Deno.test("a note stands above the line, on standard error", () => {
   assert.equal(terminal.out, "");
 });
 
-Deno.test("away from a terminal nothing is said between the events", () => {
+Deno.test("without a terminal nothing is printed between events", () => {
   const { terminal, printer: progress } = printer();
   progress.show({ phase: "rollouts", update: 4, updates: 8, done: 12, total: 32 });
   progress.tick();
   assert.equal(terminal.out, "");
 });
 
-Deno.test("the line never wraps, and the time that is left is the last to go", () => {
+Deno.test("the status line never wraps, and the remaining time is dropped last", () => {
   const shown = (columns: number) => {
     const { terminal, handle } = printer({ interactive: true, columns });
     handle(TEST_UPDATE);
@@ -111,7 +111,7 @@ Deno.test("the line never wraps, and the time that is left is the last to go", (
   assert.equal(shown(20), "update 3/8, reward ");
 });
 
-Deno.test("colours are for terminals that want them", () => {
+Deno.test("colours are used only on terminals that support them", () => {
   const plain = printer({ interactive: true }), coloured = printer({ interactive: true, color: true });
   const warning: EventData = { kind: "warning", code: "no_heldout", message: "m" };
   plain.handle(warning);
@@ -120,7 +120,7 @@ Deno.test("colours are for terminals that want them", () => {
   assert.equal(coloured.terminal.out, "\x1b[33mwarning no_heldout: m\x1b[0m\n");
 });
 
-Deno.test("untrusted text cannot steer the terminal", () => {
+Deno.test("untrusted text cannot control the terminal", () => {
   const { terminal, handle } = printer();
   handle({ kind: "log", level: "info", message: "a\x1b[2Jb\r\x07" });
   assert.equal(terminal.out, "a�[2Jb��\n");
@@ -148,7 +148,7 @@ Deno.test("untrusted text cannot steer the terminal", () => {
 
 const rate = (rate: number, low: number, high: number) => ({ rate, low, high, n: 32, attempts: 64 });
 
-Deno.test("the end shows the curve, the pass rates, what they differ by, and whose the adapter is", () => {
+Deno.test("the end shows the curve, the pass rates, their difference, and the adapter's update", () => {
   const { terminal, handle } = printer();
   handle({
     kind: "end",
@@ -222,7 +222,7 @@ Deno.test("a difference without an interval says why it has none", () => {
   assert.equal(line(6, true), "difference:      0.2500 (no interval: all differ alike, paired over 6 rows)");
 });
 
-Deno.test("an update's line says what was lost and why, and what taught nothing", () => {
+Deno.test("an update's line shows lost attempts with reasons, and groups without advantages", () => {
   const { terminal, handle } = printer();
   const summary = { scenario: "s", rewards: [], stop_reasons: [], dropped: false };
   const groups = [true, true, false, false].map((degenerate) => ({ ...summary, degenerate }));
@@ -235,7 +235,7 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
       "2 of 4 groups equal\n" +
       "update 3/8, reward 0.531, 312 tokens/s, ETA 1:20, 4 of 4 groups equal, nothing learned\n",
   );
-  // On a terminal that line stays, and the one that is written over keeps its room for the time that is left.
+  // On a terminal that line stays, and the status line keeps its room for the remaining time.
   const watched = printer({ interactive: true });
   watched.handle({ ...TEST_UPDATE, lost, groups });
   watched.handle({ ...TEST_UPDATE, update: 4 });
@@ -248,7 +248,7 @@ Deno.test("an update's line says what was lost and why, and what taught nothing"
   );
 });
 
-Deno.test("an evaluation's line says what failed", () => {
+Deno.test("an evaluation's line shows failed attempts", () => {
   const { terminal, handle } = printer();
   const event = {
     kind: "evaluation",

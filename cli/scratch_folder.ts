@@ -1,4 +1,4 @@
-/** A folder of one process among the temporary files, and what is done about those of killed ones. */
+/** A temporary folder for one process; removes those of killed processes. */
 
 import { dirname } from "node:path";
 import { killLeftovers } from "../agent/environment/leftovers.ts";
@@ -8,21 +8,21 @@ import { isPresent } from "../core/files.ts";
 
 const PREFIX = "svc-eval-";
 
-/** Held as long as the process lives: however that ends, the system lets it go. */
+/** Locked as long as the process lives: the system releases it however the process ends. */
 const LOCK = "lock";
 
 export interface ScratchFolder {
   path: string;
-  /** Removes it with everything in it. */
+  /** Removes the folder with its contents. */
   close(): Promise<void>;
 }
 
 /**
- * Makes a folder, after those were removed whose process is dead: the ones of this user whose lock nobody holds, with
- * the processes that commands of theirs left.
+ * Creates a folder, after removing those of dead processes: this user's folders without a locked file, and the
+ * processes that their commands left.
  *
- * @param parent Left out: the system's folder of temporary files.
- * @throws {ServiceError} `config_invalid` where none can be made.
+ * @param parent Absent: the system's folder of temporary files.
+ * @throws {ServiceError} `config_invalid` when no folder can be created.
  */
 export async function openScratchFolder(parent?: string): Promise<ScratchFolder> {
   const options = { prefix: PREFIX, ...(parent === undefined ? {} : { dir: parent }) };
@@ -30,7 +30,7 @@ export async function openScratchFolder(parent?: string): Promise<ScratchFolder>
     while (true) {
       const path = await Deno.makeTempDir(options);
       const lock = await openLock(path, { createNew: true });
-      // Whoever swept in between took it for a dead one's, here as below.
+      // A concurrent cleanup took it for a dead process's folder, here as below.
       if (lock === null) continue;
       await lock.lock(true);
       const is_there = await isPresent(`${path}/${LOCK}`);
@@ -44,7 +44,7 @@ export async function openScratchFolder(parent?: string): Promise<ScratchFolder>
   }, "config_invalid");
 }
 
-/** The lock of a folder; null where there is none, or no folder any more. */
+/** Opens the lock of a folder; null when there is no lock or no folder any more. */
 async function openLock(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile | null> {
   try {
     return await Deno.open(`${path}/${LOCK}`, { ...options, write: true });
@@ -60,7 +60,7 @@ async function sweep(parent: string): Promise<void> {
   }
 }
 
-/** An empty one is a killed process's, or one that another process is just making: that process then makes another. */
+/** An empty folder belongs to a killed process, or to one that is just creating it: that process then makes another. */
 async function removeDead(path: string): Promise<void> {
   const { uid } = await Deno.lstat(path);
   if (Deno.build.os !== "windows" && uid !== Deno.uid()) return;

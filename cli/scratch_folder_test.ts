@@ -18,7 +18,7 @@ const names = async (path: string) =>
 const MODULE = new URL("./scratch_folder.ts", import.meta.url).href;
 const CONFIG = new URL("../deno.json", import.meta.url).pathname;
 
-/** A process that holds a folder with a workspace in it, and a command of that which outlives it. */
+/** A process with a folder that contains a workspace, and a command in it that outlives the process. */
 async function holder(parent: string) {
   const code = `
     const { openScratchFolder } = await import(${JSON.stringify(MODULE)});
@@ -44,13 +44,13 @@ async function holder(parent: string) {
   return { path: path!, child: Number(child), kill };
 }
 
-/** A killed process that nobody has waited for yet is dead. */
+/** A killed process that is not yet reaped is dead. */
 async function isAlive(pid: number): Promise<boolean> {
   const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => null);
   return stat !== null && !/\) [ZX] /.test(stat);
 }
 
-Deno.test("a folder goes when it is closed", strict, () =>
+Deno.test("a folder is removed when it is closed", strict, () =>
   withParent(async (parent) => {
     const scratch = await openScratchFolder(parent);
     await Deno.writeTextFile(`${scratch.path}/file`, "");
@@ -59,11 +59,11 @@ Deno.test("a folder goes when it is closed", strict, () =>
   }));
 
 Deno.test(
-  "what a killed process left goes at the next start, and what a living one uses stays",
+  "a killed process's files are removed at the next start, and a living one's stay",
   strict,
   () =>
     withParent(async (parent) => {
-      // Its process was killed before it had a lock; of the other one nobody knows what it is.
+      // One process was killed before it had a lock; the other folder is unknown.
       await Deno.mkdir(`${parent}/svc-eval-empty`);
       await Deno.mkdir(`${parent}/svc-eval-without-lock`);
       await Deno.writeTextFile(`${parent}/svc-eval-without-lock/file`, "");
@@ -76,7 +76,7 @@ Deno.test(
       const left = [living.path, mine.path, other.path].map((path) => path.split("/").at(-1)!);
       assert.deepEqual(await names(parent), [...left, "somebody-elses", "svc-eval-without-lock"].sort());
       if (Deno.build.os === "linux") {
-        // A killed process is there for a while; one that nobody killed stays: the rounds have an end.
+        // A killed process is visible for a while. The number of rounds is limited.
         for (let round = 0; await isAlive(dead.child) && round < 5000; round++) {
           await new Promise((resolve) => setTimeout(resolve, 1));
         }
@@ -90,7 +90,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a folder that another process removes before it has its lock is made again",
+  "a folder that another process removes before it is locked is created again",
   strict,
   () =>
     withParent(async (parent) => {
@@ -98,7 +98,7 @@ Deno.test(
       let made = 0;
       Deno.makeTempDir = async (options) => {
         const path = await makeTempDir(options);
-        // As a sweep of another process does in just this moment.
+        // As a cleanup by another process does at this moment.
         if (made++ === 0) await Deno.remove(path);
         return path;
       };
@@ -113,7 +113,7 @@ Deno.test(
     }),
 );
 
-Deno.test("where no folder can be made, the reason is told", strict, () =>
+Deno.test("if no folder can be made, the reason is reported", strict, () =>
   withParent(async (parent) => {
     await assert.rejects(openScratchFolder(`${parent}/none`), {
       name: "ServiceError",

@@ -1,4 +1,4 @@
-/** Runs the server until it is told to stop: `svc-server`, and `svc server`. */
+/** Runs the server until it is told to stop, for `svc-server` and `svc server`. */
 
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
@@ -14,14 +14,14 @@ export interface ServeOptions {
   terminal: Pick<Terminal, "error">;
 }
 
-/** The configuration of a file; without one, the defaults with paths in the current directory. */
+/** Loads a configuration file; without one, uses the defaults with paths in the current directory. */
 async function configOf(path: string | null): Promise<ServerConfig> {
   return path === null
     ? parseServerConfig("", { path: `${Deno.cwd()}/server.toml` })
     : await loadServerConfig(path);
 }
 
-/** Resolves at the first signal to leave. */
+/** Resolves at the first signal to stop. */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     const release = onLeaveSignal(() => {
@@ -32,9 +32,9 @@ function stopSignal(): Promise<void> {
 }
 
 /**
- * Listens as the configuration says and resolves when the server has stopped.
+ * Listens as configured and resolves when the server has stopped.
  *
- * @throws {ServiceError} What the configuration or the address refuse.
+ * @throws {ServiceError} Problems of the configuration or the address.
  */
 export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
   const config = await configOf(path);

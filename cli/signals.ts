@@ -1,14 +1,14 @@
-/** The signals that ask a program to leave. */
+/** The signals that ask a program to stop. */
 
-/** SIGHUP comes when the terminal disappears; Windows has SIGINT alone. */
+/** SIGHUP comes when the terminal disappears; Windows has only SIGINT. */
 const POSIX_SIGNALS: readonly Deno.Signal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 /** The bit of SIGHUP in the mask of ignored signals. */
 const HANGUP_BIT = 1n;
 
-/** Whether whoever started this process wants it to outlive the terminal, as `nohup` does. Only Linux tells. */
+/** Whether this process was started to outlive the terminal, as `nohup` does. Only Linux shows it. */
 function ignoresHangup(): boolean {
-  // A worker, which has this file as a part of its entry, may not read that and would ask at the terminal.
+  // A worker, whose entry includes this file, may not read it and would prompt at the terminal.
   const may_read = Deno.permissions.querySync({ name: "read" }).state === "granted";
   if (Deno.build.os !== "linux" || !may_read) return false;
   try {
@@ -19,14 +19,14 @@ function ignoresHangup(): boolean {
   }
 }
 
-/** Read once and first of all: Deno's first listener, of whatever signal, takes the mark away. */
+/** Read once before anything else: Deno's first listener, for any signal, removes the mark. */
 const IGNORES_HANGUP = ignoresHangup();
 
-/** Calls back at every signal to leave, until the returned function is called. */
+/** Calls back at every signal to stop, until the returned function is called. */
 export function onLeaveSignal(callback: () => void): () => void {
   const signals = Deno.build.os === "windows" ? ["SIGINT"] as const : POSIX_SIGNALS;
   const listeners = signals.map((signal) => {
-    // Without a listener of its own it would end the process as soon as there is one of any other signal.
+    // Once any other signal has a listener, SIGHUP without one would end the process.
     const listener = signal === "SIGHUP" && IGNORES_HANGUP ? () => {} : callback;
     Deno.addSignalListener(signal, listener);
     return { signal, listener };

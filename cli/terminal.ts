@@ -1,18 +1,18 @@
-/** Where a command writes, and what it may assume of the reader. */
+/** Output of the commands, and properties of the terminal. */
 
 import { indented, printable } from "../core/text.ts";
 
-/** Where a command writes to: the process's own streams, or a test's lists. */
+/** Where a command writes: the process's streams, or a test's lists. */
 export interface Terminal {
-  /** Writes to standard output, as it is. */
+  /** Writes to standard output as it is. */
   write(text: string): void;
-  /** A line on standard output. */
+  /** Writes a line to standard output. */
   line(text: string): void;
-  /** A line on standard error. */
+  /** Writes a line to standard error. */
   error(text: string): void;
-  /** Standard output is a terminal, so that a line can be written over. */
+  /** Standard output is a terminal, so a line can be overwritten. */
   interactive: boolean;
-  /** Standard output could not be written any more, so that nobody has read the rest. */
+  /** Standard output failed, so the rest was not read. */
   readonly is_lost?: boolean;
   color: boolean;
   columns: number;
@@ -26,11 +26,11 @@ function writeWhole(stream: typeof Deno.stdout, text: string): void {
 }
 
 /**
- * The process's own streams. Whatever becomes of them, a run goes on: its log is in its folder. When standard output
- * can no longer be written (its reader left, the disk is full, the terminal disappeared) standard error says so once,
- * and nothing more is written there. Colour is for terminals alone and never with `NO_COLOR` set to anything.
+ * The process's streams. A run continues even if they fail, because its log is in its folder. When standard output can
+ * no longer be written (its reader left, the disk is full, the terminal disappeared), standard error says so once, and
+ * nothing more is written there. Colours only on terminals, and never with `NO_COLOR` set.
  *
- * @param program Before its own message; left out: `svc`.
+ * @param program The prefix of its own message; absent: `svc`.
  */
 export function processTerminal(program = "svc"): Terminal {
   const interactive = Deno.stdout.isTerminal();
@@ -39,7 +39,7 @@ export function processTerminal(program = "svc"): Terminal {
     try {
       writeWhole(Deno.stderr, `${text}\n`);
     } catch {
-      // There is nobody left to tell.
+      // Nobody is left to read it.
     }
   };
   const write = (text: string) => {
@@ -74,7 +74,7 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
 
 export type Style = keyof typeof STYLES;
 
-/** The text in a style where colours are welcome. */
+/** The text in a style, if the terminal has colours. */
 export function styled(terminal: Terminal, style: Style, text: string): string {
   return terminal.color ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
 }

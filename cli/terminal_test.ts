@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 const POSIX = Deno.build.os !== "windows";
 const LINUX = Deno.build.os === "linux";
 
-/** A command that prints a lot, and then leaves what it worked for: as a run leaves its folder. */
+/** A command that prints a lot, then cleans up as a run does with its folder. */
 const PRINTER = `
 import { processTerminal } from ${JSON.stringify(new URL("./terminal.ts", import.meta.url).href)};
 const terminal = processTerminal();
@@ -12,7 +12,7 @@ await Deno.writeTextFile(Deno.args[0], terminal.is_lost ? "lost" : "heard");
 Deno.exit(7);
 `;
 
-/** Runs the printer with its standard output as a shell redirects it. */
+/** Runs the printer with its standard output redirected by a shell. */
 async function print(redirection: string): Promise<{ code: number; err: string; left: string }> {
   const folder = await Deno.makeTempDir();
   try {
@@ -69,7 +69,7 @@ Deno.test({
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {
-    // The exit code of a pipe is that of its last program.
+    // The exit status of a pipe is that of its last program.
     const head = await print("| head -1");
     assert.deepEqual([head.code, head.left], [0, "lost"]);
     assert.match(head.err, SAID);

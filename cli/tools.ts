@@ -1,4 +1,4 @@
-/** `svc tools list`: what the model will be offered, without loading a model. */
+/** `svc tools list`: lists the tools for the model, without loading a model. */
 
 import type { Command } from "commander";
 import { listTools, type ToolListing } from "../agent/tools/toolset.ts";

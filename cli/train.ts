@@ -28,16 +28,16 @@ function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions,
   if (resume && force) {
     throw new ServiceError(
       "config_invalid",
-      "Cannot train: --resume goes on with what --force would replace; give one of them",
+      "Cannot train: --resume continues the run that --force would replace; give one of them",
     );
   }
   return { mode: resume ? "resume" : fork === undefined ? "new" : "fork", checkpoint: fork ?? null };
 }
 
-/** Prints every event as it comes; the last one tells how the run ended. */
+/** Prints every event; the last one says how the run ended. */
 class Follower {
   readonly printer: ProgressPrinter;
-  /** Whether a checkpoint of the run is there. */
+  /** Whether the run has a checkpoint. */
   has_checkpoint = false;
   readonly #terminal: Terminal;
   readonly #json: boolean;
@@ -56,7 +56,7 @@ class Follower {
     const timer = is_watched ? setInterval(() => printer.tick(), TICK_MS) : undefined;
     let end: EndEvent | null = null;
     try {
-      // Not waited for: the events say when the run has ended.
+      // Not awaited: the events say when the run has ended.
       if (is_watched) this.#watch(run);
       for await (const event of run.events) {
         this.#take(event);
@@ -74,7 +74,7 @@ class Follower {
   }
 
   #take(event: RunEvent): void {
-    // A fork goes on from a checkpoint of its parent.
+    // A fork continues from a checkpoint of its parent.
     const goes_on = event.kind === "state" && event.checkpoint !== null && !this.#is_fork;
     if (event.kind === "checkpoint" || goes_on) this.has_checkpoint = true;
     if (this.#json) this.#terminal.line(jsonText(event));
@@ -82,7 +82,7 @@ class Follower {
   }
 }
 
-/** Standard output belongs to the control pipe's answers: everything else goes to standard error. */
+/** Standard output is for the control pipe's answers; everything else goes to standard error. */
 function besideControl(terminal: Terminal): Terminal {
   const { error, columns } = terminal;
   return {
@@ -95,7 +95,7 @@ function besideControl(terminal: Terminal): Terminal {
   };
 }
 
-/** What the state in which the process leaves its run means to whoever started it. */
+/** The exit status for the state of an ended run. */
 function exitCode(end: EndEvent | null, interrupts: number): ExitCode {
   const state = end?.state;
   if (state === "completed" || state === "paused" || state === "cancelled") {
@@ -124,7 +124,7 @@ async function train(
   let interrupts = 0;
   const release = context.onInterrupt(() => {
     interrupts++;
-    // Before the run has begun there is nothing to finish.
+    // Before the run has started there is nothing to finish.
     if (!run) return context.exit(EXIT.interrupted);
     if (interrupts === 1) {
       follower.printer.note("svc: finishing the update; Ctrl-C again leaves at once");
@@ -153,13 +153,13 @@ async function train(
 
 /** Adds the command. */
 export function addTrainCommand(program: Command, context: CliContext): void {
-  program.command("train").description("train as a configuration says")
+  program.command("train").description("train with a configuration")
     .argument("<config>", "run configuration (TOML)").addArgument(overridesArgument())
-    .option("--resume", "go on from the newest checkpoint")
-    .option("--fork <checkpoint>", "begin with the state of a checkpoint")
-    .option("--force", "replace what an earlier run left")
+    .option("--resume", "continue from the newest checkpoint")
+    .option("--fork <checkpoint>", "start with the state of a checkpoint")
+    .option("--force", "replace the output of an earlier run")
     .option("--json", "print the events as JSON lines")
-    .option("--control", "obey commands on standard input (JSON lines) and answer them on standard output")
+    .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
     .action((path: string, overrides: string[], options: TrainOptions) =>
       train(path, overrides, { options, given: context })
     );

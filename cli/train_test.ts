@@ -24,7 +24,7 @@ const END: EndEvent = {
 
 const LOG: EventData = { kind: "log", level: "info", message: "hello" };
 
-/** A run whose events a test writes; `interrupt` is the reader's Ctrl-C. */
+/** A run whose events come from the test; `interrupt` is the user's Ctrl-C. */
 class ScriptedRun {
   stops = 0;
   exits: number[] = [];
@@ -68,7 +68,7 @@ async function* completing(): AsyncGenerator<EventData> {
   yield END;
 }
 
-Deno.test("a run that completes ends with 0, a failed one with 1", async () => {
+Deno.test("a completed run has exit status 0, a failed one 1", async () => {
   const run = new ScriptedRun(completing);
   assert.equal(await run.train(EXAMPLE), 0);
   assert.equal(run.terminal.out, "hello\nrun completed after update 1\n");
@@ -89,7 +89,7 @@ Deno.test("with --json every event is a line of its own and nothing else is", as
   ]);
 });
 
-Deno.test("the first Ctrl-C finishes the update, the second leaves at once", async () => {
+Deno.test("the first Ctrl-C finishes the update, the second exits at once", async () => {
   const run = new ScriptedRun(async function* (run) {
     yield LOG;
     run.interrupt();
@@ -110,7 +110,7 @@ Deno.test("a run that fails after a Ctrl-C has failed", async () => {
   assert.equal(await run.train(EXAMPLE), 1);
 });
 
-Deno.test("a Ctrl-C before the first event leaves at once", async () => {
+Deno.test("a Ctrl-C before the first event exits at once", async () => {
   const run = new ScriptedRun(completing);
   const startRun = () => {
     run.interrupt();
@@ -120,7 +120,7 @@ Deno.test("a Ctrl-C before the first event leaves at once", async () => {
   assert.deepEqual([code, run.exits, run.released], [130, [130], 1]);
 });
 
-Deno.test("options choose how a run begins", async () => {
+Deno.test("options choose how a run starts", async () => {
   const begin = async (...args: string[]) => {
     const run = new ScriptedRun(completing);
     assert.equal(await run.train(EXAMPLE, ...args), 0);
@@ -139,7 +139,7 @@ Deno.test("options choose how a run begins", async () => {
   }
 });
 
-Deno.test("with --control standard output is left to the answers, and commands' ends are no failures", async () => {
+Deno.test("with --control only answers go to standard output, and an end by a command is not a failure", async () => {
   const run = new ScriptedRun(async function* () {
     yield LOG;
     yield { ...END, state: "paused" };
@@ -154,7 +154,7 @@ Deno.test("with --control standard output is left to the answers, and commands' 
   assert.equal(await orphan.train(EXAMPLE, "--control"), 130);
 });
 
-Deno.test("on a terminal the line follows what is under way", async () => {
+Deno.test("on a terminal the status line follows the current activity", async () => {
   const run = new ScriptedRun(async function* (run) {
     yield LOG;
     run.activity.show({ phase: "rollouts", update: 2, updates: 6, done: 12, total: 32 });
@@ -168,7 +168,7 @@ Deno.test("on a terminal the line follows what is under way", async () => {
   assert.equal(run.terminal.out, lines);
 });
 
-Deno.test("the reason of a failure goes to standard error, wherever the rest goes", async () => {
+Deno.test("the reason of a failure always goes to standard error", async () => {
   const detail = "Cannot go on: 17 of 32 attempts were lost\x1b[2J";
   const failing = () =>
     new ScriptedRun(async function* () {
@@ -202,7 +202,7 @@ const CHECKPOINT: EventData = {
   best: false,
 };
 
-/** The run goes on from a checkpoint: of its own, or, of a fork, of its parent. */
+/** The run can continue from a checkpoint: its own, or its parent's. */
 const RUNNING: EventData = {
   kind: "state",
   state: "running",
@@ -212,7 +212,7 @@ const RUNNING: EventData = {
   checkpoint: "update_000001",
 };
 
-/** What an interrupted run says last, with or without a checkpoint written. */
+/** The last output of an interrupted run, with or without a checkpoint. */
 async function interrupted(args: string[], events: EventData[], at_once = false): Promise<string> {
   const run = new ScriptedRun(async function* (run) {
     run.interrupt();
@@ -222,11 +222,11 @@ async function interrupted(args: string[], events: EventData[], at_once = false)
   });
   assert.equal(await run.train(...args), 130);
   const said = run.terminal.err.split("\n").slice(1);
-  // The double of `exit` comes back; the real one does not.
+  // The fake `exit` returns; the real one does not.
   return (at_once ? said.slice(0, said.length / 2) : said).join("\n").trimEnd();
 }
 
-Deno.test("an interrupted run prints the command that goes on", async () => {
+Deno.test("an interrupted run prints the command to continue", async () => {
   const saved = "checkpoint.every_updates=1";
   assert.equal(
     await interrupted([EXAMPLE, "--force", "training.lr=1e-3", "agent.system_suffix=a b", saved], [

@@ -1,15 +1,15 @@
-/** Conversations of an evaluation on a terminal. */
+/** Prints conversations of an evaluation. */
 
 import type { Transcript, TranscriptTurn } from "../agent/results/transcript.ts";
 import { printable } from "../core/text.ts";
 import { styled, type Terminal } from "./terminal.ts";
 
-/** A speaker's text: what follows its first line stands under it. */
+/** A speaker's text; lines after the first are indented. */
 function said(speaker: string, text: string): string {
   return `${speaker}: ${text.trimEnd().replaceAll("\n", "\n  ")}`;
 }
 
-/** The model's text holds its calls. */
+/** The model's text contains its calls. */
 function turnLines({ text, calls }: TranscriptTurn): string[] {
   const results = calls.map(({ name, arguments: given, result }) =>
     said(given === null ? "malformed call" : `tool ${name}`, result ?? "(no result)")

@@ -6,7 +6,7 @@ import { httpUrl, integer, name, number, templateVariables, text, variableName }
 import { judgeSchema } from "./judge.ts";
 import { mcpServerSchema } from "./mcp.ts";
 
-/** What happens in an episode. */
+/** Keys that shape an episode. */
 const rolloutKeys = {
   max_turns: integer("agent.max_turns").default(6).meta({ description: "Assistant turns of a trajectory." }),
   max_new_tokens_per_turn: integer("agent.max_new_tokens_per_turn").default(512).meta({
@@ -20,13 +20,13 @@ const rolloutKeys = {
     rule: "training.ctx",
   }),
   end_on_no_tool_call: z.boolean().default(true).meta({
-    description: "Whether a turn without a tool call ends the trajectory.",
+    description: "A turn without a tool call ends the trajectory.",
   }),
   max_failed_turns: integer("agent.max_failed_turns").default(0).meta({
     description: "Malformed turns in a row that end the trajectory as tool_failed; 0: no limit.",
   }),
   system_suffix: z.string().optional().meta({
-    description: "Text behind every scenario's system prompt.",
+    description: "Text appended to every scenario's system prompt.",
     rule: "none",
   }),
   template_variables: templateVariables().default({}).meta({
@@ -41,18 +41,17 @@ const rolloutKeys = {
   }),
 };
 
-/** What becomes of the trajectories of an update. */
+/** Keys that shape the learning from an update's trajectories. */
 const learningKeys = {
   truncation: z.enum(["drop", "min_reward"]).default("drop").meta({
-    description:
-      "A trajectory that ran out of budget: drop it, or keep it with the lowest reward of its group.",
+    description: "A trajectory that hit a limit: drop it, or keep it with the lowest reward of its group.",
   }),
   max_dropped_fraction: number("agent.max_dropped_fraction").default(0.5).meta({
-    description: "The run stops when a larger share of an update's trajectories is lost.",
+    description: "The run fails when a larger share of an update's trajectories is lost.",
   }),
   advantage: z.enum(["leave_one_out", "mean", "mean_std"]).default("leave_one_out").meta({
     description:
-      "A reward less the mean of the others, less the group's mean, or that over the standard deviation.",
+      "A reward minus the mean of the others, minus the group's mean, or the latter divided by the standard deviation.",
   }),
   importance_sampling_level: z.enum(["token", "sequence"]).default("token").meta({
     description: "One ratio per token, or one per trajectory over its action tokens (GSPO).",
@@ -76,13 +75,15 @@ const learningKeys = {
       "Largest KL(before, after) of an update in nats per token: a step that goes farther is shortened; 0: no bound.",
   }),
   epochs_per_update: integer("agent.epochs_per_update").default(1).meta({
-    description: "Times that an update's samples are learned from.",
+    description: "Training passes over an update's samples.",
   }),
   optimizer_steps_per_update: integer("agent.optimizer_steps_per_update").default(1).meta({
-    description: "Optimiser steps into which an epoch's groups are split, whole and shuffled by seed.",
+    description:
+      "Optimiser steps of an epoch: its groups, shuffled by seed, are divided among them; no group is split.",
   }),
   old_logprobs: z.enum(["rescored", "sampler"]).default("rescored").meta({
-    description: "Log-probabilities of the policy that sampled: by the training kernels, or as sampled.",
+    description:
+      "Source of the old policy's log-probabilities: recomputed by the training kernels, or as the sampler gave them.",
   }),
   sampler_correction: z.enum(["none", "truncated"]).default("none").meta({
     description: "Weight tokens by the ratio of trainer to sampler, cut at sampler_correction_cap.",
@@ -96,7 +97,7 @@ const learningKeys = {
   }),
   dynamic_sampling: z.strictObject({
     max_resample_factor: number("agent.dynamic_sampling.max_resample_factor").meta({
-      description: "Groups sampled at most, as a multiple of scenarios_per_update.",
+      description: "Most groups that are sampled, as a multiple of scenarios_per_update.",
     }),
   }).optional().meta({ description: "Sample further groups in place of degenerate ones.", rule: "off" }),
 };
@@ -124,24 +125,26 @@ export const agentSchema = z.strictObject({
   scenarios: text().meta({ description: "JSONL of scenarios, the tasks to train on.", path: "input" }),
   updates: integer("agent.updates").meta({ description: "Updates: rollouts, then optimiser steps." }),
   scenarios_per_update: integer("agent.scenarios_per_update").default(4).meta({
-    description: "Groups of an update.",
+    description: "Scenarios of an update; each is one group.",
   }),
   group_size: integer("agent.group_size").default(8).meta({
-    description: "Trajectories of a scenario that are compared with each other.",
+    description: "Trajectories of each scenario, which are compared with each other.",
   }),
   ...rolloutKeys,
   ...learningKeys,
   reward: name().optional().meta({ description: "A reward of the server's catalogue.", rule: "none" }),
   judge_failure: z.enum(["drop_group", "fail"]).default("drop_group").meta({
-    description: "What a judge that gives no usable answer means for its group, or for the run.",
+    description: "When a judge gives no usable answer: drop the group, or fail the run.",
   }),
   mcp_config: text().optional().meta({
     description: "An MCP configuration file whose servers are all used.",
     rule: "none",
     path: "input",
   }),
-  environment: environmentSchema.optional().meta({ description: "The one place where tools act and grade." }),
-  judge: judgeSchema.optional().meta({ description: "Grades groups that nothing else grades." }),
+  environment: environmentSchema.optional().meta({
+    description: "Where tools run, and what verifies the result.",
+  }),
+  judge: judgeSchema.optional().meta({ description: "Grades groups that have no other grader." }),
   mcp_servers: z.array(mcpServerSchema).default([]).meta({ description: "MCP servers as tools." }),
   scenario_generation: scenarioGenerationSchema.optional().meta({
     description: "Used by `svc scenarios generate` alone.",

@@ -1,19 +1,19 @@
-/** What this build has, said once: capabilities, refusals and pages read it here and in `not_built.ts`. */
+/** What this build has. Capabilities, refusals and reference pages read it here and in `not_built.ts`. */
 
 import { ENVIRONMENT_TYPES } from "./environment.ts";
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";
 import { ALGORITHMS } from "./run.ts";
 
-/** Architectures of models, as `general.architecture` of a GGUF file names them. */
+/** Model architectures, by their `general.architecture` in a GGUF file. */
 export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3", "gemma2"] as const;
 
-/** Types of tensors that a model file may hold: those of kernels/weights/table.ts, as GGUF names them. */
+/** Tensor types that a model file may have: the types of kernels/weights/table.ts, by their GGUF names. */
 export const BUILT_TENSOR_TYPES = ["F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K"] as const;
 
-/** Values of `run.algorithm` that run. */
+/** The values of `run.algorithm` that this build can run. */
 export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);
 
-/** Each `agent.environment.type` with the part that it lacks; null when it is built. */
+/** For each `agent.environment.type` the part that is not built; null when it is built. */
 export const ENVIRONMENT_PARTS = Object.fromEntries(
   ENVIRONMENT_TYPES.map((type) => [type, notBuiltPart("agent.environment.type", type)]),
 ) as Record<typeof ENVIRONMENT_TYPES[number], string | null>;

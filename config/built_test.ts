@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { BUILT_ALGORITHMS, ENVIRONMENT_PARTS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
 
-/** Whether a configuration of one line is refused for a part that is not built. */
+/** Whether a one-line configuration is refused because of a part that is not built. */
 function isRefused(line: string): boolean {
   const { problems } = checkRunConfig(`${line}\n`, { path: "c.toml" });
   return problems.some(({ code }) => code === "not_built");
 }
 
-Deno.test("an algorithm is told as built exactly when a configuration may name it", () => {
+Deno.test("an algorithm is reported as built exactly when a configuration may name it", () => {
   for (const algorithm of ["agent_grpo", "sft", "preference"] as const) {
     const is_built = BUILT_ALGORITHMS.includes(algorithm);
     assert.equal(is_built, !isRefused(`run.algorithm = "${algorithm}"`), algorithm);
@@ -16,7 +16,7 @@ Deno.test("an algorithm is told as built exactly when a configuration may name i
   assert.ok(BUILT_ALGORITHMS.length > 0);
 });
 
-Deno.test("an environment lacks a part exactly when a configuration is refused for it", () => {
+Deno.test("an environment has a missing part exactly when a configuration with it is refused", () => {
   for (const type of ["container", "local", "http"] as const) {
     assert.equal(ENVIRONMENT_PARTS[type] !== null, isRefused(`agent.environment.type = "${type}"`), type);
   }

@@ -13,6 +13,6 @@ export const checkpointSchema = z.strictObject({
     description: "Updates from one checkpoint to the next; the last update always has one.",
     rule: "10",
   }),
-  keep: integer("checkpoint.keep").default(3).meta({ description: "Newest checkpoints that stay." }),
+  keep: integer("checkpoint.keep").default(3).meta({ description: "Number of newest checkpoints to keep." }),
   best: z.boolean().default(true).meta({ description: "Also keep the one with the best evaluation." }),
 });

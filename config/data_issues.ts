@@ -1,4 +1,4 @@
-/** What a schema found wrong in data that a program or a file gave, as one short sentence a field. */
+/** Schema errors of data from a program or a file, as one short sentence for each field. */
 
 import type { z } from "zod";
 import { EXPECTED, showValue } from "./issues.ts";
@@ -6,7 +6,7 @@ import { valueAt } from "./toml_tree.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** `<field>: must be <expected>, not <found>`; the whole value has no field. */
+/** `<field>: must be <expected>, not <found>`. An issue of the entire value names no field. */
 export function describeIssue(issue: Issue, value: unknown): string {
   const inner = furthest(issue);
   if (inner) return describeIssue(inner, value);
@@ -15,7 +15,7 @@ export function describeIssue(issue: Issue, value: unknown): string {
   return field + reasonOf(issue, valueAt(value, path));
 }
 
-/** The issue of the alternative that got furthest into the value; null where none got inside. */
+/** The issue of the union member that matched deepest; null when no member matched below the top level. */
 function furthest(issue: Issue): Issue | null {
   if (issue.code !== "invalid_union") return null;
   const firsts = issue.errors.flatMap(([first]) => first ? [first] : []);
@@ -30,14 +30,14 @@ function reasonOf(issue: Issue, found: unknown): string {
     return `${issue.keys.length === 1 ? "unknown field" : "unknown fields"} ${names}`;
   }
   if (issue.code === "invalid_key") return issue.issues[0]?.message ?? issue.message;
-  // The schema's author gave these their words.
+  // These issues already have a message in the schema.
   if (issue.code === "custom") return issue.message;
   const expected = expectedText(issue);
   if (expected === null) return issue.message;
   return found === undefined ? `is missing: ${expected}` : `must be ${expected}, not ${showValue(found)}`;
 }
 
-/** What fits; null for what has its own words. */
+/** The expected value in words; null for issues with a message of their own. */
 function expectedText(issue: Issue): string | null {
   switch (issue.code) {
     case "invalid_type":

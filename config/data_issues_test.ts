@@ -9,7 +9,7 @@ const schema = z.strictObject({
   inner: z.strictObject({ on: z.boolean().optional() }).optional(),
 });
 
-Deno.test("a problem names its field, what fits and what was found", () => {
+Deno.test("a problem names its field, the expected and the actual value", () => {
   const said = (value: unknown) => schema.safeParse(value).error!.issues.map((i) => describeIssue(i, value));
   const whole = { id: 1, kind: "a", count: 1 };
   assert.deepEqual(said({ ...whole, id: true }), ["id: must be a string or a number, not true"]);
@@ -25,7 +25,7 @@ Deno.test("a problem names its field, what fits and what was found", () => {
   assert.deepEqual(said(null), ["must be a table, not nothing"]);
 });
 
-Deno.test("of alternatives the one that got furthest is told", () => {
+Deno.test("for a union the problem of the best matching member is reported", () => {
   const either = z.object({
     of: z.discriminatedUnion("type", [
       z.object({ type: z.literal("one"), a: z.string() }),

@@ -1,24 +1,24 @@
-/** Values of the keys that nobody set and that have no fixed default. */
+/** Derived values: keys that are not set and have no fixed default. */
 
 import { basename, dirname, extname, join } from "node:path";
 import { ALGORITHM_SECTIONS } from "./run.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "./schema.ts";
 
-/** What the rules need beside the configuration. */
+/** The facts beside the configuration that the rules need. */
 export interface ConfigFacts {
-  /** The configuration file. */
+  /** The path of the configuration file. */
   path: string;
   /** The context length that the model was trained for, in tokens. */
   context_length: number;
   /** Tokens in the model's vocabulary. */
   vocabulary: number;
-  /** What `lora.init_adapter` holds; left out: there is none. */
+  /** The shape of `lora.init_adapter`; absent without one. */
   init_adapter?: AdapterFacts;
-  /** Updates whose trajectory texts are kept; the server's key of that name. Left out: 100. */
+  /** The number of updates whose trajectory texts are kept: the server's key of that name. Absent: 100. */
   observe_target_updates?: number;
 }
 
-/** An adapter's own shape, which a configuration that starts from it takes over. */
+/** The shape of an adapter. A configuration that starts from the adapter uses it. */
 export interface AdapterFacts {
   rank: number;
   alpha: number;
@@ -27,21 +27,21 @@ export interface AdapterFacts {
 
 type Filled<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
 
-/** `[training]` with every key that is derived from others filled in. */
+/** `[training]` with all derived keys filled in. */
 export type ResolvedTraining = Filled<
   TrainingConfig,
   "ctx" | "lr" | "micro_batch_tokens" | "loss_chunk_rows" | "gradient_checkpointing"
 >;
-/** `[agent]` with every key that is derived from others filled in. */
+/** `[agent]` with all derived keys filled in. */
 export type ResolvedAgent =
   & Filled<AgentConfig, "max_trajectory_tokens" | "clip_low" | "clip_high">
   & { concurrent_rollouts: number; overlong_penalty: number };
-/** `[evaluation]` with every key that is derived from others filled in. */
+/** `[evaluation]` with all derived keys filled in. */
 export type ResolvedEvaluation = Filled<EvaluationConfig, "temperature" | "seed" | "min_delta">;
 
 type PathSections = "run" | "output" | "checkpoint" | "observe";
 
-/** A configuration in which every path that is written to is known. */
+/** A configuration in which every output path is set. */
 export interface PathedConfig extends Omit<RunConfig, PathSections> {
   run: Filled<RunConfig["run"], "name" | "directory">;
   output: Filled<RunConfig["output"], "path">;
@@ -49,7 +49,7 @@ export interface PathedConfig extends Omit<RunConfig, PathSections> {
   observe?: Filled<NonNullable<RunConfig["observe"]>, "directory">;
 }
 
-/** A configuration in which every key has its value; what stays absent is off. */
+/** A configuration in which every key has its value. A part that is still absent is off. */
 export interface ResolvedConfig
   extends Omit<PathedConfig, "lora" | "training" | "agent" | "evaluation" | "preference" | "observe"> {
   lora: Filled<RunConfig["lora"], "seed">;
@@ -60,32 +60,32 @@ export interface ResolvedConfig
   observe?: Filled<NonNullable<RunConfig["observe"]>, "directory" | "every">;
 }
 
-/** Longest context that is used when the configuration names none. */
+/** The longest context when the configuration sets none. */
 export const DEFAULT_CTX_CAP = 4096;
-/** An optimiser step of sft or preference takes the tokens of so many sequences of full length. */
+/** An optimiser step of sft or preference takes the tokens of this many full-length sequences. */
 export const BATCH_SEQUENCES = 4;
 export const MIN_MICRO_BATCH_TOKENS = 2048;
-/** Sequences of full length that one micro-batch must hold: a pair is never parted. */
+/** Full-length sequences that a micro-batch must hold at least: both sequences of a pair stay together. */
 const SEQUENCES_TOGETHER = { sft: 1, preference: 2, agent_grpo: 1 } as const;
 
-/** The fewest tokens of a micro-batch that hold what is never parted. */
+/** The smallest allowed micro-batch in tokens. */
 export function leastMicroBatchTokens(algorithm: RunConfig["run"]["algorithm"], ctx: number): number {
   return SEQUENCES_TOGETHER[algorithm] * ctx;
 }
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
-/** Updates from one checkpoint to the next where `[checkpoint]` does not say. */
+/** Updates between checkpoints when `[checkpoint]` does not say. */
 export const DEFAULT_CHECKPOINT_EVERY = 10;
 export const OBSERVE_TARGET_UPDATES = 100;
 
-/** `training.lr` where it is not set, by algorithm. */
+/** The default of `training.lr` by algorithm. */
 export const DEFAULT_LEARNING_RATES = { sft: 2e-4, preference: 5e-6, agent_grpo: 2e-5 } as const;
 export const DEFAULT_CLIPS = {
   token: { low: 0.2, high: 0.28 },
   sequence: { low: 3e-4, high: 4e-4 },
 } as const;
 
-/** Names the run and places whatever it writes: in `run.directory`, unless a key says otherwise. */
+/** Sets the run's name and every output path: in `run.directory`, unless a key says otherwise. */
 export function resolvePaths(config: RunConfig, path: string): PathedConfig {
   const name = config.run.name ?? basename(path, extname(path));
   const directory = config.run.directory ?? join(dirname(path), "runs", name);
@@ -107,12 +107,12 @@ export function resolvePaths(config: RunConfig, path: string): PathedConfig {
   };
 }
 
-/** The published rule of `observe.every`: ceil(updates / observe_target_updates). */
+/** The default of `observe.every`: ceil(updates / observe_target_updates). */
 export function observeEvery(updates: number, target_updates = OBSERVE_TARGET_UPDATES): number {
   return Math.max(1, Math.ceil(updates / target_updates));
 }
 
-/** Fills in every derived key by the rule that `describeConfig` prints for it. */
+/** Fills in every derived key by the rule that `describeConfig` states for it. */
 export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedConfig {
   const training = resolveTraining(config, facts);
   const own = withOwnSection(config);

@@ -18,7 +18,7 @@ ${lines}`;
   return resolveConfig(parseRunConfig(text, { path: facts.path }).config, facts);
 }
 
-Deno.test("learning rates go by algorithm, clip ranges by level", () => {
+Deno.test("learning rates depend on the algorithm, clip ranges on the level", () => {
   assert.equal(resolve("sft").training.lr, 2e-4);
   assert.equal(resolve("agent_grpo").training.lr, 2e-5);
   assert.equal(resolve("agent_grpo", "training.lr = 1e-3").training.lr, 1e-3);
@@ -47,7 +47,7 @@ Deno.test("the context is the smaller of 4096 and the model's, and bounds a traj
   ]);
 });
 
-Deno.test("the loss takes as many rows as make 2^26 logits", () => {
+Deno.test("the loss computes as many rows as give 2^26 logits", () => {
   const rows = (vocabulary: number) => resolve("sft", "", { ...FACTS, vocabulary }).training.loss_chunk_rows;
   assert.equal(rows(151_936), 441);
   assert.equal(rows(1024), 1024);
@@ -67,7 +67,7 @@ Deno.test("evaluation is greedy with one sample, else at temperature 1", () => {
   ]);
 });
 
-Deno.test("what is written lies in the run's directory unless its own key says otherwise", () => {
+Deno.test("output paths are in the run's directory unless their own key says otherwise", () => {
   const text =
     'run.algorithm = "sft"\nmodel.path = "m.gguf"\nsft.data = "t.jsonl"\n[checkpoint]\n[observe]\n';
   const paths = (lines: string) => {
@@ -96,13 +96,13 @@ Deno.test("what is written lies in the run's directory unless its own key says o
   ]);
 });
 
-Deno.test("texts are kept of about a hundred updates", () => {
+Deno.test("texts of about a hundred updates are kept", () => {
   assert.deepEqual([1, 100, 101, 250].map((updates) => observeEvery(updates)), [1, 1, 2, 3]);
   assert.equal(observeEvery(250, 50), 5);
   assert.equal(resolve("agent_grpo", "observe = {}").observe?.every, 3);
 });
 
-Deno.test("rollouts at once are all of an update, at most 64", () => {
+Deno.test("all rollouts of an update run at once, at most 64", () => {
   assert.equal(resolve("agent_grpo").agent!.concurrent_rollouts, 32);
   assert.equal(resolve("agent_grpo", "agent.group_size = 16").agent!.concurrent_rollouts, 64);
   assert.equal(resolve("agent_grpo", "agent.group_size = 17").agent!.concurrent_rollouts, 64);

@@ -1,23 +1,23 @@
-/** Every key of the run configuration in words. */
+/** Descriptions of all keys of the run configuration. */
 
 import { z } from "zod";
 import type { FieldMeta } from "./fields.ts";
 import { LIMITS, type NumericKey, type Range } from "./limits.ts";
 import { runConfigSchema } from "./schema.ts";
 
-/** One key of a configuration, as the reference and the forms show it. */
+/** A key of the configuration, as the reference and forms show it. */
 export interface ConfigKey {
-  /** Dotted; `[]` follows the name of an array of tables, `<name>` stands for a name of the reader's choice. */
+  /** Dotted; `[]` follows the name of an array of tables, `<name>` is a placeholder for any name. */
   key: string;
-  /** The header that the key stands under, such as `agent.environment`. */
+  /** The key's table header, such as `agent.environment`. */
   section: string;
   /** Such as `integer, 1 to 1024` or `"drop" or "min_reward"`. */
   type: string;
-  /** True when nothing stands in for a key that is left out. */
+  /** True when the key has neither a default nor a rule. */
   required: boolean;
-  /** The value of a key that is left out, when it is always the same. */
+  /** The fixed default. */
   default?: unknown;
-  /** How the value of a key that is left out is found. */
+  /** The rule that derives the default. */
   rule?: string;
   description: string;
   path?: "input" | "output";
@@ -38,7 +38,7 @@ interface Unwrapped {
   default?: unknown;
 }
 
-/** Takes optional, default and prefault off a schema and keeps what they say. */
+/** Removes optional, default and prefault from a schema and returns what they say. */
 export function unwrap(schema: z.ZodType): Unwrapped {
   let required = true;
   let fallback: { default?: unknown } = {};
@@ -105,7 +105,7 @@ function* sectionsOf(schema: z.ZodObject, path: string, description: string): Ge
   yield* nested_sections;
 }
 
-/** The table that a schema is, or that each of its entries is, with what then stands behind the key; null: neither. */
+/** The table in a schema, or in each of its entries, with the suffix of its key; null when there is none. */
 export function tableWithin(schema: z.ZodType): { schema: z.ZodObject; suffix: string } | null {
   if (schema instanceof z.ZodObject) return { schema, suffix: "" };
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
@@ -143,14 +143,14 @@ export function schemaAt(path: readonly (string | number)[]): z.ZodType | null {
   return schema;
 }
 
-/** The names that a table at `path` may hold; null when any name may, or when there is no such table. */
+/** The names allowed in the table at `path`; null when any name is allowed or there is no such table. */
 export function namesAt(path: readonly (string | number)[]): string[] | null {
   const schema = schemaAt(path);
   const inner = schema && unwrap(schema).schema;
   return inner instanceof z.ZodObject ? Object.keys(inner.shape) : null;
 }
 
-/** The run configuration as JSON Schema 2020-12, as a file may hold it. */
+/** The run configuration file as JSON Schema 2020-12. */
 export function configJsonSchema(): Record<string, unknown> {
   return z.toJSONSchema(runConfigSchema, {
     target: "draft-2020-12",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { configJsonSchema, describeConfig, describeKeys } from "./describe.ts";
 
-Deno.test("every key has a line of description, and a default, a rule or a duty", () => {
+Deno.test("every key has a description, and a default, a rule or is required", () => {
   for (const { key, description, required, rule, ...rest } of describeKeys()) {
     assert.match(description, /^\S.{8,150}\.$/, key);
     const fallbacks = [required, "default" in rest, rule !== undefined].filter(Boolean).length;
@@ -21,7 +21,7 @@ Deno.test("types are in words", () => {
   assert.equal(type("agent.environment.allow_network"), "true or false");
 });
 
-Deno.test("the JSON Schema is closed and tells defaults and rules", () => {
+Deno.test("the JSON Schema is closed and has defaults and rules", () => {
   const schema = configJsonSchema() as {
     $schema: string;
     additionalProperties: boolean;

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { command, httpUrl, integer, name, number, text } from "./fields.ts";
 
-/** Toolsets that the service knows by name. */
+/** The toolsets with a built-in name. */
 export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
 
 /** Where tools can run. */
@@ -18,10 +18,10 @@ const customToolSchema = z.strictObject({
 
 const toolsetSchema = z.strictObject({
   version: z.union([z.int().min(0), text()]).meta({
-    description: "Changes whenever definitions or result texts change.",
+    description: "Version; change it whenever definitions or result texts change.",
   }),
   tools: z.array(z.union([name(), customToolSchema])).min(1).meta({
-    description: "Names of built-in tools, and tables of own ones.",
+    description: "Names of built-in tools, and tables of custom ones.",
   }),
 });
 
@@ -45,14 +45,14 @@ const poolSchema = z.strictObject({
     rule: "agent.concurrent_rollouts",
   }),
   reuse: z.enum(["never", "workspace"]).optional().meta({
-    description: "never: a new container a trajectory; workspace: a cleaned one is used again.",
+    description: "never: a new container for each trajectory; workspace: containers are cleaned and reused.",
     rule: "never",
   }),
 });
 
 export const environmentSchema = z.strictObject({
   type: z.enum(ENVIRONMENT_TYPES).optional().meta({
-    description: "Where tools run: in containers, in folders of this machine, or behind your own server.",
+    description: "Where tools run: in containers, in folders of this machine, or on your own server.",
     rule: "must be given unless id is",
   }),
   id: name().optional().meta({ description: "An environment of the server's catalogue.", rule: "none" }),
@@ -79,14 +79,14 @@ export const environmentSchema = z.strictObject({
   }),
   tools: z.strictObject({
     default: name().optional().meta({
-      description: "Toolset of scenarios that name none.",
+      description: "Toolset of scenarios that do not name one.",
       rule: "the profile's; without a profile a scenario must name one",
     }),
   }).prefault({}).meta({ description: "Tools of the environment." }),
   scenario_toolsets: z.array(name()).default([]).meta({
-    description: "Toolsets that a scenario may name beside the default.",
+    description: "Toolsets that a scenario may name besides the default.",
   }),
-  toolsets: z.record(name(), toolsetSchema).default({}).meta({ description: "Own toolsets by name." }),
+  toolsets: z.record(name(), toolsetSchema).default({}).meta({ description: "Custom toolsets by name." }),
   limits: limitsSchema.prefault({}).meta({ description: "Limits of a trajectory's sandbox." }),
-  pool: poolSchema.prefault({}).meta({ description: "How containers are lent." }),
+  pool: poolSchema.prefault({}).meta({ description: "How containers are allocated." }),
 });

@@ -14,7 +14,7 @@ export const evaluationSchema = z.strictObject({
     rule: "only before the first update and after the last",
   }),
   max_examples: integer("evaluation.max_examples").optional().meta({
-    description: "How many of the data's first lines are used.",
+    description: "Use only this many lines from the start of the data.",
     rule: "all",
   }),
   samples_per_scenario: integer("evaluation.samples_per_scenario").default(1).meta({
@@ -29,11 +29,11 @@ export const evaluationSchema = z.strictObject({
     rule: "run.seed",
   }),
   patience: integer("evaluation.patience").optional().meta({
-    description: "The run ends after so many evaluations without a better one.",
+    description: "The run ends after this many evaluations without an improvement.",
     rule: "never",
   }),
   min_delta: number("evaluation.min_delta").optional().meta({
-    description: "What an evaluation must gain to count as better.",
+    description: "Smallest improvement that counts.",
     rule: "0",
   }),
 });

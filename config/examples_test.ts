@@ -3,7 +3,7 @@ import { loadRunConfig } from "./load.ts";
 
 const EXAMPLES = new URL("../examples/", import.meta.url);
 
-Deno.test("every committed example loads, and the files that it names are there", async () => {
+Deno.test("every committed example loads, and its files exist", async () => {
   const names = [...Deno.readDirSync(EXAMPLES)].map(({ name }) => name).filter((name) =>
     name.endsWith(".toml")
   );

@@ -3,13 +3,13 @@
 import { z } from "zod";
 import { LIMITS, type NumericKey, type Range } from "./limits.ts";
 
-/** What a key's `.meta()` says beside its description. */
+/** A key's `.meta()` besides its description. */
 export interface FieldMeta {
-  /** One line for a reader. */
+  /** One line of help. */
   description: string;
-  /** How the value is found when nobody set it; absent when the schema has a default. */
+  /** The rule that derives the value of an unset key; absent when the schema has a default. */
   rule?: string;
-  /** A path: `input` must exist, `output` is written. Both resolve against the file's directory. */
+  /** A path: `input` must exist, `output` is written. Both resolve against the configuration's directory. */
   path?: "input" | "output";
 }
 
@@ -18,7 +18,7 @@ function within(schema: z.ZodNumber, range: Range): z.ZodNumber {
   return range.below ? low.lt(range.max) : low.lte(range.max);
 }
 
-/** A whole number within {@link LIMITS}. */
+/** An integer within {@link LIMITS}. */
 export function integer(key: NumericKey): z.ZodNumber {
   return within(z.int(), LIMITS[key]);
 }
@@ -33,7 +33,7 @@ export function text(): z.ZodString {
   return z.string().min(1);
 }
 
-/** The name of something: letters, digits, `_`, `.` and `-`, beginning with a letter or digit. */
+/** A name: letters, digits, `_`, `.` and `-`, starting with a letter or digit. */
 export function name(): z.ZodString {
   return z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/, {
     error: "must be a name: up to 128 letters, digits, '_', '.' and '-', a letter or digit first",
@@ -47,7 +47,7 @@ export function variableName(): z.ZodString {
   });
 }
 
-/** An address that `fetch` takes. */
+/** A URL that `fetch` accepts. */
 export function httpUrl(): z.ZodString {
   return z.string().regex(/^https?:\/\/[^\s/?#]+/, { error: "must be an http or https address" });
 }

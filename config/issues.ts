@@ -1,4 +1,4 @@
-/** What a schema found, in words for whoever wrote the file. */
+/** Schema errors of a configuration in words for its author. */
 
 import type { z } from "zod";
 import { type ConfigKey, describeKeys, namesAt } from "./describe.ts";
@@ -29,7 +29,7 @@ export const EXPECTED: Readonly<Record<string, string>> = {
 
 const MAX_SHOWN_CHARS = 40;
 
-/** A value as a message shows it. */
+/** A value as messages show it. */
 export function showValue(value: unknown): string {
   if (value instanceof Date) return "a date";
   if (Array.isArray(value)) return "a list";
@@ -46,7 +46,7 @@ function pattern(path: readonly (string | number)[]): string {
   );
 }
 
-/** Turns one issue of a schema into findings: an issue about unknown keys names several. */
+/** Converts one schema issue to findings. An issue about unknown keys becomes several. */
 export function findingsOf(issue: Issue, tree: unknown): Finding[] {
   const path = issue.path as (string | number)[];
   const value = valueAt(tree, path);
@@ -78,7 +78,7 @@ export function findingsOf(issue: Issue, tree: unknown): Finding[] {
   }
 }
 
-/** A missing table stands for the keys that it must have. */
+/** A missing table becomes a finding for each of its required keys. */
 function missingKeys(path: readonly (string | number)[]): string[] {
   const key = path.join(".");
   const required = describeKeys().filter(({ section, required }) => required && section === key);
@@ -97,13 +97,13 @@ function keyAt(path: readonly (string | number)[]): ConfigKey | undefined {
   return describeKeys().find((candidate) => candidate.key === key);
 }
 
-/** A schema of integers asks for a number first. */
+/** For an integer key, zod first reports that it expects a number. */
 function expectedText(expected: string, path: readonly (string | number)[]): string {
   const is_integer = expected === "number" && keyAt(path)?.type.startsWith("integer");
   return EXPECTED[is_integer ? "int" : expected] ?? expected;
 }
 
-/** One environment, many servers: the two headers that are easily mixed up. */
+/** The headers for one environment and for many servers are easily mixed up. */
 function headerHint(path: readonly (string | number)[], expected: string, value: unknown): string | null {
   const key = path.join(".");
   if (expected === "object" && Array.isArray(value)) {
@@ -134,7 +134,7 @@ function sizeText(issue: Extract<Issue, { code: "too_small" | "too_big" }>, valu
   return `must be ${bound}, not ${showValue(value)}`;
 }
 
-/** The findings of the alternative that got furthest into the value. */
+/** The findings of the union member that matched deepest. */
 function unionFindings(issue: Extract<Issue, { code: "invalid_union" }>, tree: unknown): Finding[] {
   const path = issue.path as (string | number)[];
   const deepest = issue.errors.find((branch) => branch.some((inner) => inner.path.length > 0));
@@ -153,7 +153,7 @@ function unknownKey(path: (string | number)[], table: unknown): Finding {
   return { path, code: "unknown_field", message, ...(hint ? { hint } : {}) };
 }
 
-/** A close name of the same table, else the keys of that or a close name in other sections. */
+/** A similar name in the same table, else the same or a similar name in another section. */
 function nearestKey(path: readonly (string | number)[]): string | null {
   const name = String(path.at(-1));
   const parent = path.slice(0, -1);
@@ -162,7 +162,7 @@ function nearestKey(path: readonly (string | number)[]): string | null {
   const others = describeKeys().map((key) => key.key);
   const last = (key: string) => key.slice(key.lastIndexOf(".") + 1);
   const close = nearestName(name, others.map(last));
-  // Far from home a short name is near to anything: `dir` is two edits from `lr`.
+  // In other sections, short names match too easily: `dir` is two edits from `lr`.
   if (close === null || 2 * editDistance(name, close, name.length) >= name.length) return null;
   const same = others.filter((key) => last(key) === close);
   return `did you mean ${same.map((key) => `"${key}"`).join(" or ")}?`;

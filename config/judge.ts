@@ -6,7 +6,7 @@ import { httpUrl, integer, name, number, text, variableName } from "./fields.ts"
 export const judgeSchema = z.strictObject({
   type: z.enum(["ruler", "local"]).default("ruler").meta({
     description:
-      "ruler: a model behind an OpenAI-compatible API ranks a group; local: the run's own base model.",
+      "ruler: a model with an OpenAI-compatible API ranks a group; local: the run's own base model.",
   }),
   id: name().optional().meta({ description: "A judge of the server's catalogue.", rule: "none" }),
   base_url: httpUrl().optional().meta({ description: "Address of the judge's API.", rule: "none" }),
@@ -16,18 +16,18 @@ export const judgeSchema = z.strictObject({
     rule: "no key is sent",
   }),
   rubric: text().optional().meta({
-    description: "What the judge looks at, for scenarios without a rubric of their own.",
+    description: "Criteria for the judge, for scenarios without their own rubric.",
     rule: "RULER's default rubric",
   }),
   max_chars: integer("agent.judge.max_chars").optional().meta({
-    description: "Most characters of a group that the judge is sent.",
+    description: "Most characters of a group that are sent to the judge.",
     rule: "200,000",
   }),
   timeout_secs: number("agent.judge.timeout_secs").default(120).meta({
     description: "Limit of one request.",
   }),
   max_retries: integer("agent.judge.max_retries").optional().meta({
-    description: "Requests after a failed one.",
+    description: "Retries of a failed request.",
     rule: "3",
   }),
   permute: z.boolean().default(true).meta({ description: "Shuffle a group by seed before it is judged." }),

@@ -1,6 +1,6 @@
 /** The accepted range of every numeric key of a run configuration. */
 
-/** `min` and `max` are accepted unless `above` or `below` says that the bound itself is not. */
+/** `min` and `max` are inclusive unless `above` or `below` says otherwise. */
 export interface Range {
   min: number;
   max: number;
@@ -17,7 +17,7 @@ const MAX_CONTEXT = 1 << 20;
 const MIN_CONTEXT = 16;
 const SECONDS_PER_WEEK = 604_800;
 
-/** The range of every numeric key of a run, by its dotted name; both ends count unless `above` or `below` says so. */
+/** The range of every numeric key, by its dotted name. */
 export const LIMITS = {
   "run.seed": { min: 0, max: MAX_SEED },
   "lora.rank": { min: 1, max: 1024 },

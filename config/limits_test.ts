@@ -3,7 +3,7 @@ import { describeKeys } from "./describe.ts";
 import { LIMITS } from "./limits.ts";
 import { runConfigSchema } from "./schema.ts";
 
-/** Key, a value just outside the low end, the lowest, the highest, one just outside the high end. */
+/** Key, a value just below the range, the lowest, the highest, a value just above. */
 const BOUNDS: [string, number, number, number, number][] = [
   ["run.seed", -1, 0, 9007199254740991, 9007199254740992],
   ["lora.rank", 0, 1, 1024, 1025],
@@ -69,7 +69,7 @@ const BOUNDS: [string, number, number, number, number][] = [
   ["observe.max_text_chars", -1, 0, 1000000000, 1000000001],
 ];
 
-/** What the schema says of one number in an otherwise empty configuration. */
+/** The schema's messages about one number in an otherwise empty configuration. */
 function refusals(key: string, value: number): string[] {
   const tree = key.split(".").reduceRight<unknown>((inner, part) => ({ [part]: inner }), value);
   const issues = runConfigSchema.safeParse(tree).error?.issues ?? [];
@@ -84,7 +84,7 @@ Deno.test("every numeric key has its bounds in this table, and no other key has"
   assert.deepEqual(Object.keys(LIMITS).toSorted(), numeric.toSorted());
 });
 
-Deno.test("numbers are taken up to their bounds and refused behind them", () => {
+Deno.test("numbers are accepted up to their bounds and refused beyond them", () => {
   for (const [key, below, lowest, highest, above] of BOUNDS) {
     assert.deepEqual(refusals(key, below), ["too_small"], `${key} = ${below}`);
     assert.deepEqual(refusals(key, lowest), [], `${key} = ${lowest}`);

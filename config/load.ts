@@ -1,4 +1,4 @@
-/** TOML text to a checked configuration, or to every problem that it has. */
+/** Parses and checks a TOML configuration, and reports all of its problems. */
 
 import { dirname, resolve } from "node:path";
 import { ServiceError } from "../core/errors.ts";
@@ -14,22 +14,22 @@ import { checkRules } from "./rules.ts";
 import { type RunConfig, runConfigSchema } from "./schema.ts";
 import { isPrefix, parseToml, type TomlSyntaxError, type TomlTree, valueAt } from "./toml_tree.ts";
 
-/** Largest configuration file. */
+/** The largest configuration file in bytes. */
 export const MAX_CONFIG_BYTES = 1 << 20;
 
 type Path = (string | number)[];
 
-/** What a configuration is made of. */
+/** The inputs of a configuration. */
 export interface ConfigSource {
-  /** The file as it was named. */
+  /** The file's path as given. */
   path: string;
-  /** Its text as read. */
+  /** The file's text. */
   text: string;
-  /** What takes the place of its values. */
+  /** Values that replace those of the file. */
   overrides: readonly Override[];
 }
 
-/** A checked configuration with the text that it was read from. */
+/** A checked configuration with its source. */
 export interface LoadedConfig extends ConfigSource {
   config: RunConfig;
 }
@@ -41,20 +41,20 @@ export interface CheckedConfig {
   problems: ConfigProblem[];
 }
 
-/** The file's values with the overrides in their place. */
+/** The file's values with the overrides applied. */
 export function sourceTree({ text, overrides }: ConfigSource): TomlTree | TomlSyntaxError {
   const toml = parseToml(text);
   return "message" in toml ? toml : applyOverrides(toml, overrides);
 }
 
-/** Where a text is from, and what takes the place of its values. */
+/** The path of a text, and its overrides. */
 interface TextOptions {
   path: string;
   overrides?: readonly Override[];
 }
 
 /**
- * Checks a configuration text. Paths in it resolve against the folder of `path`; whether they exist is not looked at.
+ * Checks a configuration text. Paths in it resolve against the folder of `path`; this does not check that they exist.
  */
 export function checkRunConfig(text: string, { path, overrides = [] }: TextOptions): CheckedConfig {
   const source = { text, path, overrides };
@@ -82,7 +82,27 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
   return { config: resolveInputPaths(parsed.data!, path), problems: [] };
 }
 
-/** As {@link checkRunConfig}. @throws {ServiceError} `config_invalid` with every problem as `details.problems`. */
+/**
+ * Like {@link checkRunConfig}. @throws {ServiceError} `config_invalid` with all problems as `details.problems`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const text = `
+ *   [run]
+ *   algorithm = "sft"
+ *   [model]
+ *   path = "model.gguf"
+ *   [sft]
+ *   data = "train.jsonl"`;
+ * const { config } = parseRunConfig(text, { path: "run.toml" });
+ * assert.equal(config.lora.rank, 8);
+ *
+ * const misspelt = text.replace("data", "dta");
+ * assert.throws(() => parseRunConfig(misspelt, { path: "run.toml" }), /did you mean "sft.data"/);
+ * ```
+ */
 export function parseRunConfig(text: string, { path }: { path: string }): LoadedConfig {
   const { config, problems } = checkRunConfig(text, { path });
   if (!config) throw configError(path, problems);
@@ -90,10 +110,10 @@ export function parseRunConfig(text: string, { path }: { path: string }): Loaded
 }
 
 /**
- * Reads and checks a configuration file and, unless `check_paths` is false, that the files that it names are there.
+ * Reads and checks a configuration file. Unless `check_paths` is false, the files that it names must exist.
  *
  * @param overrides `key=value` texts, see {@link readOverrides}.
- * @throws {ServiceError} `path_not_found` or `config_invalid` with every problem as `details.problems`.
+ * @throws {ServiceError} `path_not_found` or `config_invalid` with all problems as `details.problems`.
  */
 export async function loadRunConfig(
   path: string,
@@ -128,7 +148,7 @@ async function readConfigText(path: string): Promise<string> {
   }
 }
 
-/** Paths of the file that do not hold what they should. */
+/** Problems with the paths in the file. */
 async function pathProblems(source: ConfigSource): Promise<ConfigProblem[]> {
   const toml = sourceTree(source);
   if ("message" in toml) return [];
@@ -148,14 +168,14 @@ async function pathProblems(source: ConfigSource): Promise<ConfigProblem[]> {
   return placeFindings(findings, source);
 }
 
-/** @param error What kept it from being looked at; null: nothing did, it is something else. */
+/** @param error The error of looking at the path; null when it exists but is not a file. */
 function noFileText(file: string, error: unknown): string {
   if (error === null) return `${file} is not a regular file`;
   if (error instanceof Deno.errors.NotFound) return `there is no file ${file}`;
   return `${file} cannot be read: ${reasonOf(error)}`;
 }
 
-/** Findings with the lines of their keys, or with the overrides that are to blame. */
+/** Adds to each finding the line of its key, or the override that caused it. */
 export function placeFindings(
   findings: readonly Finding[],
   { text, path, overrides }: ConfigSource,
@@ -168,7 +188,7 @@ export function placeFindings(
   }));
 }
 
-/** One finding a key: a number can break two bounds at once. */
+/** Keeps one finding for each key: a number can violate two bounds at once. */
 function firstOfEach(findings: readonly Finding[]): Finding[] {
   const seen = new Set<string>();
   return findings.filter(({ path }) => {
@@ -177,7 +197,7 @@ function firstOfEach(findings: readonly Finding[]): Finding[] {
   });
 }
 
-/** Integer keys that were written as floats: the schema alone would take `8.0` for 8. */
+/** Integer keys that were written as floats. The schema alone would accept `8.0` for 8. */
 function floatFindings(tree: unknown, floats: ReadonlySet<string>): Finding[] {
   return describeKeys().flatMap(({ key, type }) => {
     const path = key.split(".");
@@ -193,8 +213,8 @@ function floatFindings(tree: unknown, floats: ReadonlySet<string>): Finding[] {
 const MAX_REPAIRS = 8;
 
 /**
- * A configuration for the rules that still can be checked when something is wrong: what is wrong is taken out, and
- * what is missing gets a placeholder. Null when that does not lead anywhere.
+ * A configuration on which the rules can still be checked: invalid values are removed and missing ones get
+ * placeholders. Null when that is not possible.
  */
 function repaired(tree: Record<string, unknown>): RunConfig | null {
   const copy = structuredClone(tree);

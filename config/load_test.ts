@@ -28,13 +28,13 @@ scenario_toolsets = ["files"]
 const problemsOf = (text: string) => checkRunConfig(text, { path: "/tmp/c.toml" }).problems;
 const brief = (problems: ConfigProblem[]) => problems.map(({ line, key, code }) => `${line} ${key} ${code}`);
 
-/** The text with a line in a section that it has, or that is put at its end. */
+/** Inserts a line into an existing section of the text, or appends the section. */
 function withLine(text: string, section: string, line: string): string {
   const header = `[${section}]\n`;
   return text.includes(header) ? text.replace(header, `${header}${line}\n`) : `${text}${header}${line}\n`;
 }
 
-Deno.test("the smallest configuration takes the published defaults", () => {
+Deno.test("the smallest configuration gets the published defaults", () => {
   const { config } = parseRunConfig(GRPO, { path: "/tmp/c.toml" });
   assert.equal(config.run.seed, 42);
   assert.deepEqual([config.lora.rank, config.lora.alpha, config.lora.targets], [8, 16, "all"]);
@@ -105,7 +105,7 @@ group_size = 1
   );
 });
 
-Deno.test("an unknown key is answered with the key that was meant", () => {
+Deno.test("the error for an unknown key suggests the key that was meant", () => {
   const hint = (section: string, line: string) => {
     const found = problemsOf(withLine(GRPO, section, line)).filter(({ code }) => code === "unknown_field");
     assert.equal(found.length, 1, line);
@@ -159,7 +159,7 @@ Deno.test("a message says what is accepted and what was found", () => {
   assert.equal(message("lora", `rank = "${"8".repeat(99)}"`), `must be an integer, not "${"8".repeat(39)}…`);
 });
 
-Deno.test("a text that is no TOML has one problem, with line and column", () => {
+Deno.test("a text that is not TOML has one problem, with line and column", () => {
   assert.deepEqual(
     problemsOf("[run]\nseed = \n").map(({ line, column, code }) => [line, column, code]),
     [[2, 8, "syntax"]],
@@ -235,7 +235,7 @@ Deno.test("an algorithm needs its section, and agent_grpo a source of reward", (
   assert.deepEqual(problemsOf("").map(({ key }) => key), ["model.path", "run.algorithm"]);
 });
 
-Deno.test("files that are named and absent are problems beside the others", async () => {
+Deno.test("missing files are listed with the other problems", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/c.toml`;

@@ -1,6 +1,6 @@
-/** Lines of keys in a TOML text, which the parser does not tell. */
+/** Finds the lines of keys in a TOML text, which the parser does not report. */
 
-/** Parts of a dotted key or header that are told apart; what lies deeper has the line of the last of them. */
+/** The deepest part of a dotted key that gets its own line; deeper parts have the line of the last one. */
 const MAX_PARTS = 128;
 
 const key = (path: readonly (string | number)[]) => JSON.stringify(path.map(String));
@@ -13,12 +13,12 @@ export class KeyLines {
     if (!this.#lines.has(key(path))) this.#lines.set(key(path), line);
   }
 
-  /** The line of the key itself, or of the longest part of its path that stands in the text; 1 when none does. */
+  /** The line of the key, or of the longest prefix of its path in the text; 1 when there is none. */
   lineOf(path: readonly (string | number)[]): number {
     return this.#lines.get(key(path.slice(0, this.depthOf(path)))) ?? 1;
   }
 
-  /** How many parts of a path, from the first on, stand in the text; parts beyond {@link MAX_PARTS} do not. */
+  /** The number of leading parts of a path that are in the text, at most {@link MAX_PARTS}. */
   depthOf(path: readonly (string | number)[]): number {
     let length = Math.min(path.length, 2 * MAX_PARTS);
     while (length > 0 && !this.#lines.has(key(path.slice(0, length)))) length--;
@@ -27,8 +27,8 @@ export class KeyLines {
 }
 
 /**
- * Reads the places of table headers and keys from a text that is valid TOML: every part of a dotted key or header
- * has a line, elements of an array of tables by their number. Inside inline tables nothing has a line of its own.
+ * Finds table headers and keys in a valid TOML text. Every part of a dotted key or header has a line; elements of an
+ * array of tables count by index. Keys inside inline tables have no line.
  */
 export function locateKeys(text: string): KeyLines {
   return new Locator(text).run();
@@ -124,7 +124,7 @@ class Locator {
     return parts;
   }
 
-  /** Skips a one-line string and returns what it stands for. */
+  /** Skips a one-line string and returns its value. */
   #quoted(quote: string): string {
     const start = this.#at;
     this.#step();
@@ -153,7 +153,7 @@ class Locator {
       this.#step(quote === '"' && this.text[this.#at] === "\\" ? 2 : 1);
     }
     this.#step(3);
-    // Up to two quotes may stand directly before the closing three.
+    // Up to two quotes may directly precede the closing three.
     while (this.text[this.#at] === quote) this.#step();
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parse } from "smol-toml";
 import { locateKeys } from "./locate.ts";
 
-Deno.test("keys, dotted keys and headers have lines whatever stands between them", () => {
+Deno.test("keys, dotted keys and headers have lines whatever is between them", () => {
   const text = `# [not.a.header]
 top = 1
 "quoted key" = 2

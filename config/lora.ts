@@ -14,12 +14,12 @@ export const loraSchema = z.strictObject({
     description: "Share of the adapter's inputs set to zero while training; agent_grpo takes 0 only.",
   }),
   seed: integer("lora.seed").optional().meta({
-    description: "Seed of the adapter's first values.",
+    description: "Seed of the adapter's initial values.",
     rule: "run.seed",
   }),
   init_adapter: text().optional().meta({
     description: "An adapter to start from, in GGUF; rank, alpha and targets are then its own.",
-    rule: "a new adapter that changes nothing yet",
+    rule: "a new adapter, initially without effect",
     path: "input",
   }),
 });

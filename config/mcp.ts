@@ -18,8 +18,8 @@ export const mcpServerSchema = z.strictObject({
   }),
   allowed_tools: toolNames().optional().meta({ description: "The tools to expose.", rule: "all" }),
   denied_tools: toolNames().default([]).meta({ description: "Tools that are not exposed." }),
-  required: z.boolean().default(true).meta({ description: "Whether the run fails when the server does." }),
+  required: z.boolean().default(true).meta({ description: "The run fails when the server does." }),
   stateless: z.boolean().default(false).meta({
-    description: "That a call changes nothing outside its answer; must be true beside an environment.",
+    description: "Calls have no side effects; must be true beside an environment.",
   }),
 });

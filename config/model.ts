@@ -9,7 +9,7 @@ export const modelSchema = z.strictObject({
     description: "Where the model runs; auto: a GPU if there is one, else a software adapter with a warning.",
   }),
   webgpu: z.enum(["auto", "deno", "dawn"]).default("auto").meta({
-    description: "Who provides WebGPU; auto is Deno's own.",
+    description: "WebGPU implementation; auto is Deno's.",
   }),
   compute: z.enum(["auto", "f32", "f16"]).default("auto").meta({
     description:

@@ -1,9 +1,9 @@
-/** The name that somebody probably meant. */
+/** Finds the name that a user probably meant. */
 
-/** The largest edit distance at which a name is proposed. */
+/** The largest edit distance for a suggestion. */
 export const MAX_HINT_DISTANCE = 2;
 
-/** Levenshtein distance, or `limit + 1` when it is larger than `limit`. */
+/** The Levenshtein distance, or `limit + 1` when it exceeds `limit`. */
 export function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) > limit) return limit + 1;
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -19,7 +19,10 @@ export function editDistance(a: string, b: string, limit: number): number {
   return Math.min(previous[b.length]!, limit + 1);
 }
 
-/** The candidate with the smallest distance up to {@link MAX_HINT_DISTANCE}, the first of equals; else null. */
+/**
+ * The candidate with the smallest distance up to {@link MAX_HINT_DISTANCE}, the first among equals; null when there is
+ * none.
+ */
 export function nearestName(name: string, candidates: Iterable<string>): string | null {
   let best: string | null = null;
   let best_distance = MAX_HINT_DISTANCE + 1;

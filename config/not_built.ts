@@ -1,15 +1,15 @@
-/** Keys and values that the specification knows and this build does not have. */
+/** Keys and values of the specification that this build does not have. */
 
 import { valueAt } from "./toml_tree.ts";
 
 export interface NotBuilt {
-  /** Dotted; `*` stands for any one name or number. */
+  /** Dotted; `*` matches any name or number. */
   key: string;
   /** Completes "<part> is not in this build". */
   part: string;
-  /** Only this value is missing; left out: the key as a whole. */
+  /** Only this value is not built. Absent: the entire key. */
   value?: string | boolean;
-  /** Only such values are missing. */
+  /** Only values for which this is true are not built. */
   when?: (value: unknown, algorithm: unknown) => boolean;
 }
 
@@ -21,7 +21,7 @@ const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 const CONTAINER = "the container sandbox";
 const CATALOGUE = "the operator's catalogue";
 
-/** All that a configuration may say and this build has no part for. */
+/** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "model.webgpu", value: "dawn", part: "the Dawn provider" },
   {
@@ -60,7 +60,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "metrics.tensorboard_dir", part: "the TensorBoard writer" },
 ];
 
-/** The entries about a key of `describeKeys`: about itself or about a table around it. */
+/** The entries about a key of `describeKeys`: about the key itself or a table that contains it. */
 export function notBuiltEntries(key: string): NotBuilt[] {
   const name = key.replaceAll("[]", "");
   return NOT_BUILT.filter((entry) => {
@@ -69,12 +69,12 @@ export function notBuiltEntries(key: string): NotBuilt[] {
   });
 }
 
-/** Whether this build lacks a key as a whole, not just some of its values. */
+/** Whether this build lacks a key, not only some of its values. */
 export function isNotBuilt(key: string): boolean {
   return notBuiltEntries(key).some(({ value, when }) => value === undefined && (!when || when === isFilled));
 }
 
-/** The part that one value of a key needs and this build lacks; null when it lacks none. */
+/** The part that a value of a key needs and this build lacks; null when it lacks nothing. */
 export function notBuiltPart(key: string, value: string): string | null {
   return NOT_BUILT.find((entry) => entry.key === key && entry.value === value)?.part ?? null;
 }
@@ -84,7 +84,7 @@ export interface NotBuiltProblem {
   message: string;
 }
 
-/** Every use of {@link NOT_BUILT} in a configuration as written. */
+/** Every use of {@link NOT_BUILT} in a parsed configuration. */
 export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
   const algorithm = valueAt(tree, ["run", "algorithm"]);
   return NOT_BUILT.flatMap((entry) =>

@@ -12,7 +12,7 @@ const AGENT = `agent.scenarios = "s.jsonl"
 agent.updates = 1
 `;
 
-/** A whole configuration: of sft, or of agent_grpo where the lines are about the agent. */
+/** A complete configuration: of sft, or of agent_grpo for lines about the agent. */
 const around = (lines: string) =>
   lines.startsWith(AGENT)
     ? `run.algorithm = "agent_grpo"
@@ -30,7 +30,7 @@ Deno.test("every entry is about a key of the schema", () => {
   }
 });
 
-Deno.test("a part that is not built is refused by its name and its line, and by nothing else", () => {
+Deno.test("a part that is not built gives one problem, with its name and line", () => {
   const cases: [string, string][] = [
     ['model.webgpu = "dawn"', 'model.webgpu = "dawn"'],
     ["lora.dropout = 0.1", "lora.dropout = 0.1"],
@@ -59,7 +59,7 @@ Deno.test("a part that is not built is refused by its name and its line, and by 
   }
 });
 
-Deno.test("values that need no further part pass", () => {
+Deno.test("values that need no missing part are accepted", () => {
   for (
     const line of [
       'model.webgpu = "deno"',

@@ -14,6 +14,6 @@ export const observeSchema = z.strictObject({
     rule: "ceil(updates / 100)",
   }),
   max_text_chars: integer("observe.max_text_chars").default(0).meta({
-    description: "Longest text that is exported whole; 0: no limit.",
+    description: "Longest text that is exported in full; 0: no limit.",
   }),
 });

@@ -5,7 +5,7 @@ import { text } from "./fields.ts";
 
 export const outputSchema = z.strictObject({
   path: text().optional().meta({
-    description: "The trained adapter, a GGUF file as llama.cpp loads with --lora.",
+    description: "The trained adapter, a GGUF file that llama.cpp loads with --lora.",
     rule: '"adapter.gguf" in run.directory',
     path: "output",
   }),

@@ -1,4 +1,4 @@
-/** `key=value` of the command line: values that take the place of the file's. */
+/** `key=value` on the command line: values that replace those of the file. */
 
 import { resolve } from "node:path";
 import { z } from "zod";
@@ -9,9 +9,9 @@ import { isPrefix, parseToml, type TomlTree, valueAt } from "./toml_tree.ts";
 
 type Path = readonly (string | number)[];
 
-/** One value in place of the file's. */
+/** A value that replaces one of the file. */
 export interface Override {
-  /** As it was written, such as `training.lr=1e-4`. */
+  /** The override as written, such as `training.lr=1e-4`. */
   text: string;
   path: string[];
   value: unknown;
@@ -24,10 +24,10 @@ type Problem = Pick<ConfigProblem, "code" | "message"> & { hint?: string };
 const KEY = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 /**
- * Reads overrides. A value is a TOML value; where the key is a string, quotes may be left out. Paths resolve against
- * the current folder. Whether a key exists and takes its value is the schema's to say.
+ * Reads overrides. A value is a TOML value; quotes may be omitted for string keys. Paths resolve against the current
+ * folder. The schema checks later that a key exists and accepts its value.
  *
- * @param file The configuration that they are for.
+ * @param file The configuration that the overrides apply to.
  */
 export function readOverrides(
   texts: readonly string[],
@@ -74,7 +74,7 @@ function readOverride(text: string): Override | Problem {
   };
 }
 
-/** A key that holds no single value, or no value of its own. */
+/** Refuses a key that does not hold a single value. */
 function refuseKey(path: string[]): Problem | null {
   const key = path.join(".");
   for (let length = 1; length <= path.length; length++) {
@@ -102,7 +102,7 @@ function refuseKey(path: string[]): Problem | null {
   return { code: "unknown_field", message: "is no known key", hint: `did you mean ${same.join(" or ")}?` };
 }
 
-/** Whether a key takes text only, text beside other values, or no text. */
+/** Whether a key accepts only text, text among other values, or no text. */
 function textKind(schema: z.ZodType): "only" | "some" | "none" {
   const { schema: inner } = unwrap(schema);
   if (inner instanceof z.ZodString || inner instanceof z.ZodEnum) return "only";
@@ -118,13 +118,13 @@ function readValue(written: string, kind: ReturnType<typeof textKind>): TomlTree
   if (kind === "only" && !is_quoted) return literal;
   const toml = parseToml(`v = ${written}`);
   if ("message" in toml) {
-    // What was meant to be more than a word is told why it is none.
+    // A value that looks like more than a bare word gets the parser's reason.
     return is_quoted || /^[[{]/.test(written) ? { message: toml.message } : literal;
   }
   return Object.keys(toml.tree).length === 1 ? toml : { message: "is more than one value" };
 }
 
-/** Puts overrides into a tree, which they change. */
+/** Applies overrides to a tree in place. */
 export function applyOverrides({ tree, floats }: TomlTree, overrides: readonly Override[]): TomlTree {
   const kept = new Set(floats);
   for (const { path, value, floats: own } of overrides) {
@@ -132,7 +132,7 @@ export function applyOverrides({ tree, floats }: TomlTree, overrides: readonly O
     let table = tree;
     for (const part of parents) {
       const next = valueAt(table, [part]) ?? Object.create(null);
-      // What is no table in the file is refused there.
+      // The schema refuses a value of the file that should be a table.
       if (typeof next !== "object" || next === null || Array.isArray(next)) break;
       table = table[part] = next as Record<string, unknown>;
     }
@@ -144,11 +144,11 @@ export function applyOverrides({ tree, floats }: TomlTree, overrides: readonly O
   return { tree, floats: kept };
 }
 
-/** The override that a finding is to blame on; null where the file is. */
+/** The override that caused a finding; null when the file did. */
 export function overrideAt(path: Path, overrides: readonly Override[], lines: KeyLines): Override | null {
   const whole = overrides.find((override) => isPrefix(override.path, path));
   if (whole) return whole;
-  // What an override began, such as a section that the file lacks, is known by none of the file's lines.
+  // A section that exists only because of an override has no line in the file.
   const in_file = lines.depthOf(path);
   return overrides.find((override) => shared(override.path, path) > in_file) ?? null;
 }

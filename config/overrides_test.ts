@@ -31,7 +31,7 @@ async function load(overrides: string[], text = TEXT): Promise<LoadedConfig> {
   }
 }
 
-/** The lines of the error, without its first. */
+/** The lines of the error, except the first. */
 async function problems(overrides: string[], text?: string): Promise<string[]> {
   try {
     await load(overrides, text);
@@ -42,7 +42,7 @@ async function problems(overrides: string[], text?: string): Promise<string[]> {
   throw new Error(`Assertion failed: ${overrides} loads`);
 }
 
-Deno.test("an override takes the place of the file's value, or of the default", async () => {
+Deno.test("an override replaces the file's value, or the default", async () => {
   const { config } = await load([
     "training.lr=1e-4",
     "lora.rank=16",
@@ -66,7 +66,7 @@ Deno.test("an override takes the place of the file's value, or of the default", 
   assert.equal(config.agent!.updates, 2);
 });
 
-Deno.test("a list or a word, where the key takes both", async () => {
+Deno.test("a list or a word, if the key accepts both", async () => {
   assert.equal((await load(["lora.targets=all"], TEXT + '[output]\npath = "a"')).config.lora.targets, "all");
   const { config } = await load(['lora.targets=["q_proj", "v_proj"]']);
   assert.deepEqual(config.lora.targets, ["q_proj", "v_proj"]);
@@ -110,7 +110,7 @@ Deno.test("an error names the override in place of a line", async () => {
   );
 });
 
-Deno.test("what is wrong in the file may be mended, what is wrong beside an override stays", async () => {
+Deno.test("an override can fix a problem in the file, but not problems in other keys", async () => {
   const text = TEXT.replace("updates = 2", 'updates = "x"');
   assert.equal((await load(["agent.updates=5"], text)).config.agent!.updates, 5);
   assert.equal((await load(["lora.rank=8"], TEXT.replace("rank = 4", "rank = 4.0"))).config.lora.rank, 8);
@@ -125,7 +125,7 @@ Deno.test("what is wrong in the file may be mended, what is wrong beside an over
   );
 });
 
-Deno.test("what is no single value is refused", async () => {
+Deno.test("anything but a single value is refused", async () => {
   const only = async (text: string) => (await problems([text]))[0]!;
   assert.match(await only("resume"), /^resume: is no override: write key=value, such as training.lr=1e-4$/);
   assert.match(await only("=5"), /is no override/);

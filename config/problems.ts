@@ -1,10 +1,10 @@
-/** What is wrong with a configuration, as a list. */
+/** The list of a configuration's problems. */
 
 import { ServiceError } from "../core/errors.ts";
 import { inline } from "../core/text.ts";
 
 /**
- * `syntax`: not TOML; `missing_field`; `unknown_field`; `invalid_value`: wrong type, wrong choice or wrong beside
+ * `syntax`: not TOML; `missing_field`; `unknown_field`; `invalid_value`: wrong type, wrong choice or in conflict with
  * another key; `out_of_range`; `path_not_found`; `not_built`: known, but not in this build.
  */
 export type ConfigProblemCode =
@@ -18,17 +18,17 @@ export type ConfigProblemCode =
 
 export interface ConfigProblem {
   file: string;
-  /** From 1; where the key stands, or where its section begins when it is missing. 0 where an override is to blame. */
+  /** The line of the key, from 1, or of its section when the key is missing. 0 for an override. */
   line: number;
-  /** The `key=value` of the command line that is to blame in place of a line. */
+  /** The `key=value` of the command line that caused the problem, in place of a line. */
   override?: string;
-  /** From 1; of syntax errors only. */
+  /** From 1; for syntax errors only. */
   column?: number;
-  /** Dotted, such as `agent.mcp_servers.0.name`; empty for the whole file. */
+  /** Dotted, such as `agent.mcp_servers.0.name`; empty for the entire file. */
   key: string;
   code: ConfigProblemCode;
   message: string;
-  /** A short answer, such as `did you mean "training.lr"?`. */
+  /** A suggestion, such as `did you mean "training.lr"?`. */
   hint?: string;
 }
 
@@ -39,22 +39,22 @@ export function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[
   );
 }
 
-/** Most problems that a message lists. */
+/** The most problems in a message. */
 export const MAX_LISTED_PROBLEMS = 200;
 
-/** Most characters of one of its lines. */
+/** The most characters in a line of a message. */
 export const MAX_PROBLEM_CHARS = 2000;
 
 /**
- * One line a problem: `<file>:<line>: <key>: <message>; <hint>`, or the override in place of file and line, up to
- * {@link MAX_LISTED_PROBLEMS}.
+ * One line for each problem, up to {@link MAX_LISTED_PROBLEMS}: `<file>:<line>: <key>: <message>; <hint>`, with an
+ * override in place of file and line.
  */
 export function formatProblems(problems: readonly ConfigProblem[]): string {
   const more = problems.length - MAX_LISTED_PROBLEMS;
   const lines = problems.slice(0, MAX_LISTED_PROBLEMS).map((problem) => {
     const { override, column } = problem;
     const place = override ?? `${problem.file}:${problem.line}${column ? `:${column}` : ""}`;
-    // An override names its own key.
+    // An override already contains its key.
     const is_named = override?.split("=", 1)[0] === problem.key || problem.message.startsWith("Cannot ");
     const key = problem.key && !is_named ? `${problem.key}: ` : "";
     const line = inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
@@ -63,7 +63,7 @@ export function formatProblems(problems: readonly ConfigProblem[]): string {
   return [...lines, ...(more > 0 ? [`and ${more} more`] : [])].join("\n");
 }
 
-/** The error that carries every problem as `details.problems`. */
+/** The error with all problems as `details.problems`. */
 export function configError(path: string, problems: readonly ConfigProblem[]): ServiceError {
   const sorted = sortProblems(problems);
   const count = sorted.length === 1 ? "1 problem" : `${sorted.length} problems`;

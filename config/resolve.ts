@@ -1,4 +1,4 @@
-/** A loaded configuration with every key's value, checked once more: derived values can break a rule too. */
+/** Resolves a loaded configuration and checks the rules again, because derived values can violate them too. */
 
 import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
@@ -8,10 +8,10 @@ import { configError } from "./problems.ts";
 import { checkRules } from "./rules.ts";
 import { valueAt } from "./toml_tree.ts";
 
-/** Tells where the context comes from when the file does not say. */
+/** Explains the context length when the file does not set it. */
 const DERIVED_CTX = "training.ctx is not set: it is the smaller of 4096 and the model's context";
 
-/** Keys of `[lora]` that the file sets to something else than what the adapter to start from has. */
+/** Keys of `[lora]` that the file sets to a value that differs from the initial adapter's. */
 function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): Finding[] {
   const toml = sourceTree(loaded), { lora } = loaded.config;
   if (!init_adapter || "message" in toml) return [];
@@ -32,7 +32,7 @@ function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): F
   }));
 }
 
-/** @throws {ServiceError} `config_invalid`: a rule that the derived values break, at the key that the file has. */
+/** @throws {ServiceError} `config_invalid` for a rule that the derived values violate, at the key in the file. */
 export function resolveLoaded(loaded: LoadedConfig, facts: ConfigFacts): ResolvedConfig {
   const { config, path } = loaded;
   const resolved = resolveConfig(config, facts);

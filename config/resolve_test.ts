@@ -23,7 +23,7 @@ ${lines}`;
   }
 }
 
-Deno.test("what does not fit a derived context is refused at its line", () => {
+Deno.test("a value that does not fit a derived context is refused at its line", () => {
   const brief = (lines: string) => problemsOf(lines).map(({ line, key, message }) => [line, key, message]);
   assert.deepEqual(brief("agent.max_trajectory_tokens = 4000"), [
     [6, "agent.max_trajectory_tokens", "must be at most training.ctx (1024)"],
@@ -35,7 +35,7 @@ Deno.test("what does not fit a derived context is refused at its line", () => {
   assert.deepEqual(brief("agent.max_trajectory_tokens = 1024\ntraining.micro_batch_tokens = 1024"), []);
 });
 
-Deno.test("an adapter to start from brings its own rank, alpha and targets", () => {
+Deno.test("an initial adapter sets rank, alpha and targets", () => {
   const init_adapter = { rank: 4, alpha: Math.fround(0.1), targets: ["q_proj" as const, "v_proj" as const] };
   const facts = { ...FACTS, init_adapter };
   const from = 'lora.init_adapter = "a.gguf"\n';

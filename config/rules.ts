@@ -1,4 +1,4 @@
-/** Rules that one key alone cannot break. */
+/** Rules about several keys together. */
 
 import { leastMicroBatchTokens } from "./derive.ts";
 import { BUILTIN_TOOLSETS } from "./environment.ts";
@@ -15,7 +15,7 @@ interface Broken {
 }
 
 interface Rule {
-  /** The keys that it reads: a rule is left out when one of them is itself wrong. */
+  /** The keys that the rule reads. The rule is skipped when one of them is invalid. */
   keys: string[];
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
@@ -49,7 +49,7 @@ const RULES: readonly Rule[] = [
         [
           "training.batch_tokens",
           training.batch_tokens !== undefined,
-          "its steps are whole groups: agent.scenarios_per_update and agent.group_size",
+          "its steps are made of groups: set agent.scenarios_per_update and agent.group_size",
         ],
         ["training.max_minutes", training.max_minutes !== undefined, "leave it out"],
       ];
@@ -98,7 +98,7 @@ const RULES: readonly Rule[] = [
       agent !== undefined && agent.optimizer_steps_per_update > agent.scenarios_per_update && {
         key: "agent.optimizer_steps_per_update",
         message:
-          `must be at most scenarios_per_update (${agent.scenarios_per_update}): groups are split whole`,
+          `must be at most scenarios_per_update (${agent.scenarios_per_update}): a group is never split`,
       },
   },
   {
@@ -133,7 +133,10 @@ const RULES: readonly Rule[] = [
     keys: ["output.adapter", "evaluation"],
     check: ({ output, evaluation }) =>
       output.adapter === "best" && evaluation === undefined &&
-      { key: "output.adapter", message: 'must be "last" without [evaluation]: nothing tells which is best' },
+      {
+        key: "output.adapter",
+        message: 'must be "last" without [evaluation]: without evaluations no adapter is known to be best',
+      },
   },
   {
     keys: ["agent.environment.type", "agent.environment.id"],
@@ -212,9 +215,9 @@ function mcpProblems({ agent }: RunConfig): Broken[] {
 }
 
 /**
- * Every broken rule.
+ * All violated rules.
  *
- * @param isWrong Whether a key, something in it or a table around it is already known to be wrong.
+ * @param isWrong Whether a key, a key inside it or a table around it is already known to be invalid.
  */
 export function checkRules(config: RunConfig, isWrong: (key: string) => boolean = () => false): Finding[] {
   return RULES.flatMap((rule) => {

@@ -3,13 +3,13 @@
 import { z } from "zod";
 import { integer, name, text } from "./fields.ts";
 
-/** The values of `run.algorithm` that the specification knows, whether or not this build has them. */
+/** All values of `run.algorithm` in the specification, built or not. */
 export const ALGORITHMS = ["agent_grpo", "sft", "preference"] as const;
 
 /** One of {@link ALGORITHMS}. */
 export type AlgorithmName = typeof ALGORITHMS[number];
 
-/** The section that each algorithm learns from. A file may hold others too: it then serves several runs. */
+/** The section with each algorithm's data. A file may have several and serve several runs. */
 export const ALGORITHM_SECTIONS = {
   agent_grpo: "agent",
   sft: "sft",
@@ -25,10 +25,10 @@ export const runSchema = z.strictObject({
     rule: "the configuration file's name without its extension",
   }),
   seed: integer("run.seed").default(42).meta({
-    description: "Every random choice of the run depends on this number.",
+    description: "Seed of every random choice of the run.",
   }),
   directory: text().optional().meta({
-    description: "Folder of the run's event log and metrics, and of everything whose own key names no other.",
+    description: "Folder of the run's event log, metrics, and all output without a path of its own.",
     rule: '"runs/<name>" beside the configuration file',
     path: "output",
   }),

@@ -15,7 +15,7 @@ import { sftSchema } from "./sft.ts";
 import { trainingSchema } from "./training.ts";
 
 export const runConfigSchema = z.strictObject({
-  run: runSchema.meta({ description: "What is run." }),
+  run: runSchema.meta({ description: "What to run." }),
   model: modelSchema.meta({ description: "The base model and where it runs." }),
   output: outputSchema.prefault({}).meta({ description: "What is written at the end." }),
   lora: loraSchema.prefault({}).meta({ description: "The adapter." }),
@@ -24,12 +24,12 @@ export const runConfigSchema = z.strictObject({
   training: trainingSchema.prefault({}).meta({ description: "The optimiser and its batches." }),
   agent: agentSchema.optional().meta({ description: "Learning from rewards of tool-calling episodes." }),
   evaluation: evaluationSchema.optional().meta({ description: "Measuring on held-out data." }),
-  checkpoint: checkpointSchema.optional().meta({ description: "States that a run can go on from." }),
+  checkpoint: checkpointSchema.optional().meta({ description: "States from which a run can resume." }),
   observe: observeSchema.optional().meta({ description: "Export of trajectories." }),
-  metrics: metricsSchema.prefault({}).meta({ description: "Further forms of the metrics." }),
+  metrics: metricsSchema.prefault({}).meta({ description: "Other formats of the metrics." }),
 });
 
-/** A checked configuration: defaults filled in, derived keys absent until `resolveConfig`. */
+/** A checked configuration: defaults are filled in, derived keys are absent until `resolveConfig`. */
 export type RunConfig = z.output<typeof runConfigSchema>;
 export type AgentConfig = NonNullable<RunConfig["agent"]>;
 export type EnvironmentConfig = NonNullable<AgentConfig["environment"]>;

@@ -1,4 +1,4 @@
-/** The server's configuration: the one file of `svc-server`. */
+/** The configuration file of `svc-server`. */
 
 import { z } from "zod";
 import { name, text } from "./fields.ts";
@@ -20,14 +20,14 @@ function integer(key: keyof typeof SERVER_LIMITS): z.ZodNumber {
 
 const BIND = /^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):(\d{1,5})$/;
 
-/** `host:port`, as `bind` is written; port 0 takes a free one. Null when it is not of that form. */
+/** Parses a `bind` value `host:port`; port 0 takes any free port. Null when it has another form. */
 export function parseBind(bind: string): { host: string; port: number } | null {
   const match = BIND.exec(bind);
   if (!match || Number(match[2]) > 65_535) return null;
   return { host: match[1]!.replace(/^\[|\]$/g, ""), port: Number(match[2]) };
 }
 
-/** Whether only this machine can reach an address. */
+/** Whether an address can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
 }
@@ -39,7 +39,7 @@ const BUDGET_UNITS: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** Part of a memory: everything, a share of it, or a number of bytes. */
+/** A part of a memory: all of it, a share, or a number of bytes. */
 export type Budget = "all" | { share: number } | { bytes: number };
 
 /** Reads `"all"`, a share in (0, 1], a byte count above 1, or text such as `"8GiB"`; null for anything else. */
@@ -57,7 +57,7 @@ const budget = (memory: string) =>
     error: 'must be "all", a share in (0, 1], a byte count above 1, or text such as "8GiB"',
   }).default("all").meta({ description: `How much of the ${memory} runs may use.` });
 
-/** An entry of the operator's catalogue; its other keys belong to the part that reads them. */
+/** An entry of the operator's catalogue. Its other keys are checked by the part that reads them. */
 const catalogue = (what: string) =>
   z.array(z.looseObject({ id: name() })).default([]).meta({ description: `Catalogue of ${what}.` });
 
@@ -67,14 +67,16 @@ export const serverConfigSchema = z.strictObject({
   }).default("127.0.0.1:8471").meta({
     description: "Address and port to listen on; port 0 takes a free one.",
   }),
-  data_dir: text().default("./svc-data").meta({ description: "Runs, datasets and the index lie here." }),
+  data_dir: text().default("./svc-data").meta({ description: "Folder of runs, datasets and the index." }),
   auth_token: z.string().regex(/^[!-~]+$/, {
     error: "must be printable ASCII without spaces",
   }).optional().meta({ description: "The bearer token that every request then needs." }),
   ui: z.boolean().default(true).meta({
     description: "Whether to serve the web interface, if it is built in.",
   }),
-  path_roots: z.array(text()).default([]).meta({ description: "Folders that paths in requests may lie in." }),
+  path_roots: z.array(text()).default([]).meta({
+    description: "Folders that may contain the paths in requests.",
+  }),
   redact_error_paths: z.boolean().default(false).meta({ description: "Whether answers shorten paths." }),
   max_concurrent_runs: integer("max_concurrent_runs").default(1).meta({
     description: "Runs that train at once.",
@@ -94,7 +96,7 @@ export const serverConfigSchema = z.strictObject({
     description: "Largest dataset.",
   }),
   problem_type_base: z.string().refine(URL.canParse, { error: "must be a URI" }).default("urn:svc:problems")
-    .meta({ description: "What stands before the kind in a problem's type." }),
+    .meta({ description: "Prefix of a problem's type URI." }),
   allowed_hosts: z.array(
     z.string().regex(/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$/, {
       error:
@@ -106,7 +108,7 @@ export const serverConfigSchema = z.strictObject({
   serving: z.strictObject({
     enabled: z.boolean().default(false).meta({ description: "Whether to serve chat completions." }),
     idle_seconds: integer("idle_seconds").default(300).meta({
-      description: "Idle time until a model is let go.",
+      description: "Idle time until a model is unloaded.",
     }),
   }).prefault({}).meta({ description: "OpenAI-compatible serving." }),
   rewards: catalogue("rewards"),
@@ -115,10 +117,10 @@ export const serverConfigSchema = z.strictObject({
   environments: catalogue("environments"),
 });
 
-/** The configuration of `svc-server`, checked, with its defaults filled in. */
+/** The checked configuration of `svc-server` with defaults filled in. */
 export type ServerConfig = z.output<typeof serverConfigSchema>;
 
-/** What this build knows of the server's keys and does not have: key, and the part that is missing. */
+/** Keys of the server's configuration that this build knows but does not have: the key, and the missing part. */
 export function serverPartsNotBuilt(config: ServerConfig): { key: string; part: string }[] {
   const lists = (["rewards", "judges", "mcp_servers", "environments"] as const)
     .filter((key) => config[key].length > 0)

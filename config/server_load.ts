@@ -1,4 +1,4 @@
-/** The server's TOML file to a checked configuration, or to every problem that it has. */
+/** Parses and checks the server's TOML file, and reports all of its problems. */
 
 import { dirname, resolve } from "node:path";
 import type { z } from "zod";
@@ -20,7 +20,7 @@ import { parseToml, valueAt } from "./toml_tree.ts";
 type Path = (string | number)[];
 type Problem = Omit<ConfigProblem, "file" | "line" | "key"> & { path: Path };
 
-/** Every key of every table of the server's file, for "did you mean". */
+/** The names of every table of the server's file, for "did you mean". */
 function namesAt(path: Path): string[] {
   const section = path[0] as "limits" | "serving" | undefined;
   if (section === undefined) return Object.keys(serverConfigSchema.shape);
@@ -62,9 +62,9 @@ function ruleProblems(config: ServerConfig): Problem[] {
 }
 
 /**
- * Checks the text of a server configuration; relative paths in it resolve against the folder of `path`.
+ * Checks a server configuration text. Relative paths in it resolve against the folder of `path`.
  *
- * @throws {ServiceError} `config_invalid` with every problem as `details.problems`.
+ * @throws {ServiceError} `config_invalid` with all problems as `details.problems`.
  */
 export function parseServerConfig(content: string, { path }: { path: string }): ServerConfig {
   const toml = parseToml(content);

@@ -17,7 +17,7 @@ function problems(text: string): string[] {
   return [];
 }
 
-Deno.test("an empty file is the contract's defaults", () => {
+Deno.test("an empty file gives the contract's defaults", () => {
   assert.deepEqual(load(""), {
     bind: "127.0.0.1:8471",
     data_dir: "/etc/svc/svc-data",
@@ -73,7 +73,7 @@ Deno.test("every problem is listed at once, with line and nearest key", () => {
   assert.deepEqual(problems("bind = "), ["1  syntax"]);
 });
 
-Deno.test("only a loopback address may do without a token", () => {
+Deno.test("only a loopback address may be used without a token", () => {
   assert.deepEqual(problems(`bind = "0.0.0.0:8471"`), ["1 bind invalid_value"]);
   assert.deepEqual(problems(`bind = "[::]:8471"`), ["1 bind invalid_value"]);
   assert.deepEqual(problems(`bind = "127.0.0.1.example.org:8471"`), ["1 bind invalid_value"]);
@@ -87,7 +87,7 @@ Deno.test("only a loopback address may do without a token", () => {
   assert.equal(parseBind("127.0.0.1"), null);
 });
 
-Deno.test("what this build lacks is refused by its name", () => {
+Deno.test("parts that are not built are refused by name", () => {
   assert.deepEqual(problems(`[serving]\nenabled = true\n[[judges]]\nid = "a"\nmodel = "m"`), [
     "2 serving.enabled not_built",
     "3 judges not_built",
@@ -104,7 +104,7 @@ Deno.test("budgets are everything, a share, bytes, or text with a unit", () => {
   for (const wrong of [0, -1, 1.5, "8GB", "0GiB", "half", null]) assert.equal(parseBudget(wrong), null);
 });
 
-Deno.test("numbers are taken up to their bounds and refused behind them", () => {
+Deno.test("numbers are accepted up to their bounds and refused beyond them", () => {
   for (const [key, { min, max }] of Object.entries(SERVER_LIMITS)) {
     const section = key === "idle_seconds" ? "[serving]\n" : "";
     const at = (value: number) => problems(`${section}${key} = ${value}`).length;

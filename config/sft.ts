@@ -12,7 +12,7 @@ export const sftSchema = z.strictObject({
     description: "Put several short traces into one sequence; they do not see each other.",
   }),
   train_on: z.enum(["assistant", "last", "all"]).default("assistant").meta({
-    description: "Which tokens are learned: every assistant turn, the last one, or everything.",
+    description: "Which tokens have a loss: every assistant turn, the last one, or all tokens.",
   }),
   template_variables: templateVariables().default({}).meta({
     description: "Variables for the chat template; use those of [agent] so that both formats are equal.",

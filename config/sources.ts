@@ -1,14 +1,14 @@
-/** Where the value of each key of a resolved configuration comes from. */
+/** The source of each value of a resolved configuration. */
 
 import type { ResolvedConfig } from "./derive.ts";
 import { describeKeys } from "./describe.ts";
 import { type ConfigSource, sourceTree } from "./load.ts";
 import { valueAt } from "./toml_tree.ts";
 
-/** `override`: the file or the command line; `derived`: a rule, or the adapter that training starts from. */
+/** `override`: the file or the command line; `derived`: a rule, or the initial adapter. */
 export type ValueSource = "default" | "derived" | "override";
 
-/** By dotted key, of every key that has a value; entries of lists of tables are left out. */
+/** By dotted key, for every key with a value except entries of lists of tables. */
 export function valueSources(source: ConfigSource, resolved: ResolvedConfig): Record<string, ValueSource> {
   const toml = sourceTree(source), tree = "message" in toml ? {} : toml.tree;
   const sources: Record<string, ValueSource> = {};

@@ -3,16 +3,16 @@
 import { parse, TomlError } from "smol-toml";
 import { locateKeys } from "./locate.ts";
 
-/** Most tables, lists and dotted parts that may lie in each other. */
+/** The deepest nesting of tables, lists and dotted parts. */
 export const MAX_TOML_DEPTH = 64;
 
-/** Most tables, lists and values of a file. */
+/** The most tables, lists and values in a file. */
 export const MAX_TOML_VALUES = 10_000;
 
-/** Position, from 1, and reason of what cannot be read. */
+/** The position, from 1, and the reason of a syntax error. */
 export interface TomlSyntaxError {
   line: number;
-  /** Of what the parser refuses only. */
+  /** Only for errors from the parser. */
   column?: number;
   message: string;
 }
@@ -26,7 +26,7 @@ export interface TomlTree {
 
 const TOO_DEEP = `is nested more than ${MAX_TOML_DEPTH} levels deep`;
 
-/** Parses TOML; a text that is none, or above the limits, gives the first place that cannot be read. */
+/** Parses TOML. A text that is not TOML or exceeds the limits gives the position of its first error. */
 export function parseToml(text: string): TomlTree | TomlSyntaxError {
   let raw: unknown;
   try {
@@ -44,7 +44,7 @@ export function parseToml(text: string): TomlTree | TomlSyntaxError {
   return { tree: plain(raw, [], floats) as Record<string, unknown>, floats };
 }
 
-/** The first value beyond the limits; found without recursion, because it can be too deep for that. */
+/** The first value beyond the limits. Not recursive, because a deep value would overflow the stack. */
 function beyondLimits(root: unknown): { path: string[]; message: string } | null {
   const waiting: { value: unknown; path: string[] }[] = [{ value: root, path: [] }];
   let seen = 0;
@@ -80,7 +80,7 @@ export function valueAt(tree: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** Whether a path is another one, or a table above it. Indices of lists may be numbers or text. */
+/** Whether a path equals another one or is a table that contains it. List indices may be numbers or text. */
 export function isPrefix(prefix: readonly PropertyKey[], path: readonly PropertyKey[]): boolean {
   return prefix.length <= path.length && prefix.every((part, i) => String(part) === String(path[i]));
 }

@@ -7,15 +7,15 @@ const dotted = (parts: number) => Array(parts).fill("a").join(".");
 const lists = (depth: number) => `x = ${"[".repeat(depth)}${"]".repeat(depth)}`;
 const tables = (depth: number) => `x = ${"{ a = ".repeat(depth)}1${" }".repeat(depth)}`;
 
-/** The place of a refusal; null where the text is taken. */
+/** The position of the error; null when the text is accepted. */
 function refusal(text: string): [line: number, message: string] | null {
   const parsed = parseToml(text);
   return "message" in parsed ? [parsed.line, parsed.message] : null;
 }
 
-Deno.test("values may lie in each other up to a limit, however they are written", () => {
+Deno.test("values may be nested up to a limit, in every notation", () => {
   const message = `is nested more than ${MAX_TOML_DEPTH} levels deep`;
-  // The file is the first table, and the last of these a number or an empty list.
+  // The outermost table is the file; the innermost value is a number or an empty list.
   const written = [
     (depth: number) => lists(depth - 1),
     (depth: number) => `${dotted(depth - 1)} = 1`,
@@ -30,7 +30,7 @@ Deno.test("values may lie in each other up to a limit, however they are written"
   assert.deepEqual(refusal(`${dotted(MAX_TOML_DEPTH + 1)} = 1`), [1, message]);
 });
 
-Deno.test("text that nests as deep as a file can be long is refused, not followed", () => {
+Deno.test("nesting as deep as a file is long is refused without recursion", () => {
   for (const text of [lists(100_000), tables(100_000), "x = " + "[".repeat(MAX_CONFIG_BYTES - 4)]) {
     assert.match(refusal(text)![1], /levels deep|is not TOML/);
   }
@@ -40,15 +40,15 @@ Deno.test("text that nests as deep as a file can be long is refused, not followe
   }
 });
 
-Deno.test("a file has at most so many values", () => {
-  // The table of the file and the list are two of them.
+Deno.test("a file has a limited number of values", () => {
+  // The table of the file and the list are two of the values.
   const list = (values: number) => `x = [${"1,".repeat(values - 2)}]`;
   assert.equal(refusal(list(MAX_TOML_VALUES)), null);
   assert.match(refusal(list(MAX_TOML_VALUES + 1))![1], /the file has more than 10000 values/);
   assert.match(refusal("[[a]]\n".repeat(100_000))![1], /more than 10000 values/);
 });
 
-Deno.test("a message lists so many problems of so many characters, each in one line", () => {
+Deno.test("a message lists a limited number of problems of limited length, each on one line", () => {
   const problem: ConfigProblem = { file: "f", line: 1, key: "k", code: "syntax", message: "m" };
   const listed = (count: number) => formatProblems(Array(count).fill(problem)).split("\n");
   assert.equal(listed(MAX_LISTED_PROBLEMS).length, MAX_LISTED_PROBLEMS);

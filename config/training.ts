@@ -13,34 +13,34 @@ export const trainingSchema = z.strictObject({
     rule: "sft 2e-4, preference 5e-6, agent_grpo 2e-5",
   }),
   epochs: integer("training.epochs").default(1).meta({
-    description: "Times that sft and preference go through the data.",
+    description: "Passes over the data in sft and preference.",
   }),
   updates: integer("training.updates").optional().meta({
-    description: "Updates after which sft and preference end.",
+    description: "Most updates of sft and preference.",
     rule: "no limit: epochs and max_minutes decide",
   }),
   max_minutes: number("training.max_minutes").optional().meta({
-    description: "Minutes after which sft and preference end, at the next update.",
+    description: "Most minutes of sft and preference; the run ends after the update in progress.",
     rule: "no limit: epochs and updates decide",
   }),
   batch_tokens: integer("training.batch_tokens").optional().meta({
     description: "Tokens of one optimiser step of sft and preference.",
-    rule: "4 · ctx; agent_grpo has none: its steps are whole groups",
+    rule: "4 · ctx; agent_grpo does not use it: its steps are made of groups",
   }),
   micro_batch_tokens: integer("training.micro_batch_tokens").optional().meta({
-    description: "Most tokens that go through the model at once in training.",
+    description: "Most tokens of one forward and backward pass in training.",
     rule: "the larger of ctx (preference: twice) and 2048",
   }),
   loss_chunk_rows: integer("training.loss_chunk_rows").optional().meta({
-    description: "Rows that go through the vocabulary at once in the loss.",
-    rule: "as many as make 2^26 logits, from 64 to 1024, and no more than the device binds",
+    description: "Rows whose logits the loss computes at once.",
+    rule: "as many as give 2^26 logits, from 64 to 1024, within the device's binding limit",
   }),
   offload_optimizer: z.boolean().default(false).meta({
     description: "Keep the optimiser's moments in the host's memory.",
   }),
   lr_scheduler: z.enum(["constant", "linear", "cosine"]).default("constant").meta({
     description:
-      "How the learning rate falls after the warm-up: towards zero, which the step after the last would have, or not at all (constant).",
+      "How the learning rate falls after the warm-up: linear and cosine reach zero one step after the last; constant does not fall.",
   }),
   warmup_steps: integer("training.warmup_steps").default(0).meta({
     description:
@@ -49,7 +49,7 @@ export const trainingSchema = z.strictObject({
   weight_decay: number("training.weight_decay").default(0).meta({ description: "AdamW's decoupled decay." }),
   beta1: number("training.beta1").default(0.9).meta({ description: "AdamW's decay of the first moment." }),
   beta2: number("training.beta2").default(0.999).meta({ description: "AdamW's decay of the second moment." }),
-  eps: number("training.eps").default(1e-8).meta({ description: "AdamW's addend of the denominator." }),
+  eps: number("training.eps").default(1e-8).meta({ description: "AdamW's term added to the denominator." }),
   max_grad_norm: number("training.max_grad_norm").default(1).meta({
     description: "Gradients are scaled down to this global norm; 0: never.",
   }),

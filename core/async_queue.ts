@@ -1,6 +1,6 @@
-/** A list that one side fills and the other waits for. */
+/** A queue with one producer and one consumer that waits. */
 
-/** A list that one side fills and the other waits for: the iterator ends when the queue is closed. */
+/** A queue whose producer never waits and whose consumer iterates. The iterator ends when the queue is closed. */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
   #wake: () => void = () => {};
@@ -12,7 +12,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
     this.#wake();
   }
 
-  /** Ends the iteration behind what was pushed. */
+  /** Ends the iteration after the items that were pushed. */
   close(): void {
     this.#closed = true;
     this.#wake();

@@ -3,28 +3,28 @@
 import { ServiceError } from "./errors.ts";
 import { parseJson } from "./json.ts";
 
-/** Who can speak in a conversation. */
+/** The roles of a conversation. */
 export const ROLES = ["system", "user", "assistant", "tool"] as const;
 export type Role = typeof ROLES[number];
 
-/** A JSON Schema; key order is kept, because the prompt's text depends on it. */
+/** A JSON Schema. Key order is kept, because the prompt's text depends on it. */
 export type JsonSchema = { [key: string]: unknown };
 
-/** A call of a message that somebody else wrote: `arguments` may be JSON text, as OpenAI's servers give it. */
+/** A tool call in a message from outside: `arguments` may be JSON text, as in OpenAI's API. */
 export interface ChatToolCall {
   id?: string;
   type?: "function";
   function: { name: string; arguments: Record<string, unknown> | string };
 }
 
-/** A message that somebody else wrote. */
+/** A message from outside, such as a data file or a request. */
 export interface ChatMessage {
   role: Role;
   content?: string | null;
-  /** Thinking that preceded the content. */
+  /** Thinking before the content. */
   reasoning_content?: string | null;
   tool_calls?: readonly ChatToolCall[] | null;
-  /** Of a tool's message: which call it answers, and the tool. */
+  /** In a tool's message: the id of the call that it answers, and the tool's name. */
   tool_call_id?: string;
   name?: string;
 }
@@ -36,26 +36,26 @@ export interface MessageToolCall {
   function: { name: string; arguments: Record<string, unknown> };
 }
 
-/** A message as this program keeps and renders it: content is text, arguments are objects, absent fields are absent. */
+/** A message in this program's form: content is text, arguments are objects, absent fields are left out. */
 export interface Message {
   role: Role;
   content: string;
-  /** Thinking that preceded the content. */
+  /** Thinking before the content. */
   reasoning_content?: string;
   tool_calls?: MessageToolCall[];
-  /** Of a tool's message: which call it answers, and the tool. */
+  /** In a tool's message: the id of the call that it answers, and the tool's name. */
   tool_call_id?: string;
   name?: string;
 }
 
-/** What a model is told of a tool. */
+/** The description of a tool that a model sees. */
 export interface ToolFunction {
   name: string;
   description: string;
   parameters: JsonSchema;
 }
 
-/** A tool in the OpenAI form; keys stay in their order, because the text of a prompt depends on it. */
+/** A tool in the OpenAI form. Key order is kept, because the prompt's text depends on it. */
 export interface ToolDefinition {
   type: "function";
   function: Pick<ToolFunction, "name"> & Partial<ToolFunction>;
@@ -68,7 +68,7 @@ export interface McpToolDefinition {
   inputSchema?: JsonSchema;
 }
 
-/** A tool of any form in the OpenAI form. */
+/** Converts a tool of either form to the OpenAI form. */
 export function openAiTool(tool: ToolDefinition | McpToolDefinition | ToolFunction): ToolDefinition {
   if ("function" in tool) return tool;
   const { name, description } = tool;
@@ -84,9 +84,21 @@ export function openAiTool(tool: ToolDefinition | McpToolDefinition | ToolFuncti
 }
 
 /**
- * Messages as this program keeps them: no content becomes "", arguments become objects.
+ * Converts messages to this program's form: missing content becomes "", arguments become objects.
  *
- * @throws {ServiceError} `data_invalid` when a call's arguments are no JSON object; it names the message.
+ * @throws {ServiceError} `data_invalid` when a call's arguments are not a JSON object; the error names the message.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const [call] = normalizeMessages([{
+ *   role: "assistant",
+ *   tool_calls: [{ function: { name: "read_file", arguments: '{"path": "a.txt"}' } }],
+ * }]);
+ * assert.equal(call!.content, "");
+ * assert.deepEqual(call!.tool_calls![0]!.function.arguments, { path: "a.txt" });
+ * ```
  */
 export function normalizeMessages(messages: readonly ChatMessage[]): Message[] {
   return messages.map((message, i) => {

@@ -1,6 +1,6 @@
-/** Time as an input: production uses the system's, tests a manual one. */
+/** Time as an input: production uses the system clock, tests a manual one. */
 
-/** What anything that waits or measures takes instead of `Date` and `setTimeout`. */
+/** Code that waits or measures takes a clock instead of calling `Date` and `setTimeout`. */
 export interface Clock {
   /** Milliseconds since the epoch; may jump. */
   wall_ms(): number;
@@ -10,7 +10,7 @@ export interface Clock {
   sleep(delay_ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The process's own clock; its timers can be aborted. */
+/** The system clock. Its timers can be aborted. */
 export const systemClock: Clock = {
   wall_ms: () => Date.now(),
   monotonic_ms: () => performance.now(),
@@ -41,7 +41,7 @@ interface Sleeper {
   wake: () => void;
 }
 
-/** A clock that stands still until a test moves it; sleepers wake in the order of their due times. */
+/** A clock that moves only when a test moves it. Sleepers wake in the order of their due times. */
 export class ManualClock implements Clock {
   #now_ms: number;
   #order = 0;
@@ -59,7 +59,7 @@ export class ManualClock implements Clock {
     return this.#now_ms;
   }
 
-  /** How many sleepers wait. */
+  /** The number of sleepers. */
   get sleeping(): number {
     return this.#sleepers.length;
   }
@@ -84,7 +84,7 @@ export class ManualClock implements Clock {
     });
   }
 
-  /** Moves time on by `delta_ms`, waking every sleeper that falls due, each before the next. */
+  /** Advances time by `delta_ms` and wakes the sleepers that fall due, one after the other. */
   async advance(delta_ms: number): Promise<void> {
     const end_ms = this.#now_ms + delta_ms;
     while (true) {

@@ -1,14 +1,13 @@
-/** The one error type of operating failures, and the closed list of its codes. */
+/** The error type for operating failures, and all its codes. */
 
 import { systemRefusal } from "./system_errors.ts";
 
 /**
- * What went wrong, in a word that a program can test.
- * `config_invalid`: a configuration or an argument; `data_invalid`: what a named file holds; `format_invalid`: a
- * malformed GGUF, safetensors or checkpoint; `path_not_found`; `already_exists`; `not_built`: a part that this
- * build does not have; `device_unavailable`; `device_lost`; `out_of_memory`; `loss_not_finite`;
- * `environment_failed`; `tool_failed`; `judge_failed`; `template_failed`; `max_dropped_fraction`; `conflict`;
- * `cancelled`; `internal`.
+ * A stable code that a program can test.
+ * `config_invalid`: a configuration or an argument; `data_invalid`: the contents of a named file; `format_invalid`: a
+ * malformed GGUF, safetensors or checkpoint; `path_not_found`; `already_exists`; `not_built`: a part that this build
+ * does not have; `device_unavailable`; `device_lost`; `out_of_memory`; `loss_not_finite`; `environment_failed`;
+ * `tool_failed`; `judge_failed`; `template_failed`; `max_dropped_fraction`; `conflict`; `cancelled`; `internal`.
  */
 export type ErrorCode =
   | "config_invalid"
@@ -30,12 +29,22 @@ export type ErrorCode =
   | "cancelled"
   | "internal";
 
-/** An operating failure: something outside the program is wrong. Programmers' errors assert instead. */
+/**
+ * An operating failure: something outside the program is wrong. A programmer's mistake is an assertion instead.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const error = new ServiceError("path_not_found", "Cannot read a.txt: no such file", { path: "a.txt" });
+ * assert.deepEqual(errorRecord(error).details, { path: "a.txt" });
+ * ```
+ */
 export class ServiceError extends Error {
   /**
-   * @param code The stable part.
-   * @param message "Cannot <do>: <reason>", naming the place and, where there is one, the fix.
-   * @param details Plain data for whoever reports the failure.
+   * @param code The stable code.
+   * @param message "Cannot <do>: <reason>", naming the place and, where one is known, the fix.
+   * @param details Plain data for programs that report the failure.
    */
   // deno-lint-ignore rooms/max-parameters -- the two of Error and two more, read together everywhere
   constructor(
@@ -49,14 +58,14 @@ export class ServiceError extends Error {
   }
 }
 
-/** The plain-data form in which an error crosses a thread or reaches a file. */
+/** An error as plain data, to cross a thread or to be stored in a file. */
 export interface ErrorRecord {
   code: ErrorCode;
   message: string;
   details: Readonly<Record<string, unknown>>;
 }
 
-/** Turns anything thrown into plain data; what is not a {@link ServiceError} is `internal`. */
+/** Converts a thrown value to plain data. Anything but a {@link ServiceError} becomes `internal`. */
 export function errorRecord(error: unknown): ErrorRecord {
   if (error instanceof ServiceError) {
     return { code: error.code, message: error.message, details: error.details };
@@ -69,16 +78,16 @@ export function errorFromRecord(record: ErrorRecord): ServiceError {
   return new ServiceError(record.code, record.message, record.details);
 }
 
-/** Asserts what only a programmer's mistake can break. */
+/** Throws when the condition is false. Only a programmer's mistake can make it false. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`Assertion failed: ${message}`);
 }
 
 /**
- * A refusal of the operating system as "Cannot <what>: <reason>; <fix>". Any other error is given back as it is.
+ * Converts an error of the operating system to "Cannot <what>: <reason>; <fix>". Returns any other error unchanged.
  *
- * @param what Names the place.
- * @param code Of a refusal that another path or mode would mend; one on the machine's side is `internal`.
+ * @param what The operation, with the path.
+ * @param code The code for errors that another path or mode would avoid. Errors of the machine are `internal`.
  */
 export function systemError(what: string, error: unknown, code: ErrorCode = "path_not_found"): unknown {
   const refusal = systemRefusal(error);
@@ -88,7 +97,7 @@ export function systemError(what: string, error: unknown, code: ErrorCode = "pat
   return new ServiceError(is_machine ? "internal" : code, message, {}, { cause: error });
 }
 
-/** Runs something with files; what the operating system refuses becomes a {@link systemError}. */
+/** Runs a file operation. Errors of the operating system become a {@link systemError}. */
 export async function doing<T>(what: string, run: () => T | Promise<T>, code?: ErrorCode): Promise<T> {
   try {
     return await run();
@@ -97,11 +106,11 @@ export async function doing<T>(what: string, run: () => T | Promise<T>, code?: E
   }
 }
 
-/** Any error as one message: a refusal tells its reason, a bug shows its stack. */
+/** The message of an error. A bug also shows its stack. */
 export function errorText(error: unknown): string {
   if (error instanceof ServiceError) return error.message;
   const told = systemError("go on", error);
-  // Whoever met it did not name the place: the operating system's own words do.
+  // The caller did not name the place, but the operating system's own message does.
   if (told instanceof ServiceError) return `${told.message} (${(error as Error).message})`;
   return error instanceof Error ? error.stack ?? error.message : String(error);
 }

@@ -5,7 +5,7 @@ async function failureOf(run: () => Promise<unknown>): Promise<Error> {
   return await run().then(() => assert.fail("it did not fail"), (error) => error);
 }
 
-Deno.test("what the operating system refuses is told by place, reason and fix, without a stack", async () => {
+Deno.test("an error of the operating system is reported with place, reason and fix, without a stack", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/file`, "");
@@ -33,7 +33,7 @@ Deno.test("what the operating system refuses is told by place, reason and fix, w
         "internal",
       ], ["EIO", "internal"]]
     ) {
-      // Modes do not hold root back, and disks do not break on demand.
+      // Root ignores file modes, and a test cannot break a disk.
       const refused = Object.assign(new Error("words of the system"), { code: name });
       const error = systemError("write the place", refused) as ServiceError;
       assert.equal(error.code, code);
@@ -50,7 +50,7 @@ Deno.test("what the operating system refuses is told by place, reason and fix, w
   }
 });
 
-Deno.test("a mistake of the program keeps its stack, and a known error its words", () => {
+Deno.test("a programmer's mistake keeps its stack, and a known error its message", () => {
   const bug = new TypeError("x is undefined");
   assert.equal(systemError("read", bug), bug);
   assert.match(errorText(bug), /^TypeError: x is undefined\n +at /);

@@ -1,20 +1,20 @@
-/** Files that appear under their final name only when they are whole. */
+/** Files that appear under their final name only when they are complete. */
 
 import { dirname } from "node:path";
 import { doing, ServiceError } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
 
-/** Flushes a directory's entries, so that a rename in it survives a power cut. */
+/** Flushes a directory, so that a rename in it survives a power cut. */
 export async function syncDirectory(path: string): Promise<void> {
   using directory = await Deno.open(path, { read: true });
   await directory.sync();
 }
 
 /**
- * Writes a file in pieces: into `<path>.partial`, fsync, rename, fsync of the directory. On any failure the partial
- * file is removed and the error goes on; what stood under `path` before stays.
+ * Writes a file in pieces: into `<path>.partial`, then fsync, rename, and fsync of the directory. On failure it removes
+ * the partial file, leaves `path` as it was, and rethrows.
  *
- * @param verify Reads the whole partial file back before the rename; what it throws fails the write.
+ * @param verify Reads the complete partial file before the rename; an error that it throws fails the write.
  * @throws {ServiceError} `path_not_found` for a path that cannot be written, `internal` for a full disk.
  */
 export function writeFileAtomic(
@@ -26,7 +26,7 @@ export function writeFileAtomic(
   return doing(`write ${path}`, () => writeWhole(path, whole, verify));
 }
 
-/** Makes a folder and what is missing above it. @throws {ServiceError} */
+/** Creates a folder and its missing parents. @throws {ServiceError} */
 export async function makeFolder(path: string): Promise<void> {
   await doing(`make the folder ${path}`, async () => {
     try {
@@ -65,8 +65,8 @@ async function writeWhole(
 }
 
 /**
- * Why a file, or files in a folder, could not be written under a path; null when they could. What is missing above it
- * is not made: the nearest folder that exists is tried.
+ * The reason why a file, or files in a folder, could not be written at a path; null when they could. Creates nothing:
+ * it tries the nearest existing parent folder.
  */
 export async function whyNotWritable(path: string, kind: "file" | "folder"): Promise<string | null> {
   const there = await Deno.stat(path).catch(() => null);
@@ -88,18 +88,18 @@ export async function whyNotWritable(path: string, kind: "file" | "folder"): Pro
   }
 }
 
-/** Whether anything lies under a path: a link to nothing is something too. */
+/** Whether anything exists at a path. A broken link counts. */
 export async function isPresent(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);
 }
 
-/** For `catch`: what is not there need not be removed or copied. */
+/** For `catch`: ignores that a file is missing, for removing and copying. */
 export function ignoreMissing(error: unknown): void {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 /**
- * Opens a file for reading unless it is a folder, or a pipe or device, which could block for ever.
+ * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever.
  *
  * @throws {ServiceError} `path_not_found`.
  */
@@ -110,7 +110,7 @@ export async function openRegularFile(path: string): Promise<Deno.FsFile> {
   }, "path_not_found");
 }
 
-/** The SHA-256 of a file in lower-case hex, read in pieces. */
+/** The SHA-256 of a file in lower-case hex. Reads in pieces. */
 export async function sha256OfFile(path: string): Promise<string> {
   const { createHash } = await import("node:crypto");
   const hash = createHash("sha256");

@@ -17,7 +17,7 @@ async function namesIn(directory: string): Promise<string[]> {
 }
 
 Deno.test({
-  name: "a file is written whole, in pieces or at once, into folders that need not be there",
+  name: "a file is written completely, in pieces or at once, into folders that may not exist yet",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
@@ -68,7 +68,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "only a regular file is opened: a pipe would hold the reader for ever",
+  name: "only a regular file is opened: a pipe would block the reader for ever",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
@@ -88,7 +88,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what is not there is not missed, a link to nothing is there, and other failures go on",
+  name: "a missing file is ignored, a broken link exists, and other errors are thrown",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {

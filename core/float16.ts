@@ -1,6 +1,6 @@
 /** Half-precision floats as bytes, little-endian. */
 
-/** A view of `bytes` that a typed array of `size`-byte items may start at; copied only when it lies askew. */
+/** A view of `bytes` aligned for a typed array of `size`-byte items. Copies only misaligned bytes. */
 export function alignedBytes(bytes: Uint8Array, size: number): Uint8Array {
   return bytes.byteOffset % size === 0 ? bytes : bytes.slice();
 }
@@ -11,7 +11,7 @@ export function float32FromFloat16(bytes: Uint8Array): Float32Array<ArrayBuffer>
   return new Float32Array(new Float16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 2));
 }
 
-/** Rounds to the nearest binary16, ties to even; beyond 65,504 infinite. */
+/** Rounds to the nearest binary16, ties to even. Values beyond 65,504 become infinite. */
 export function float16FromFloat32(values: Float32Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(new Float16Array(values).buffer);
 }

@@ -1,9 +1,12 @@
-/** JSON of others: how deep it may be. */
+/** JSON from outside: a limit on its depth. */
 
-/** Most objects and arrays that may lie in each other. */
+/** The deepest nesting of objects and arrays. */
 export const MAX_JSON_DEPTH = 64;
 
-/** Whether a value lies deeper than {@link MAX_JSON_DEPTH}; found without recursion, for which it can be too deep. */
+/**
+ * Whether a value is nested deeper than {@link MAX_JSON_DEPTH}. Not recursive, because deep values would overflow the
+ * stack.
+ */
 export function isTooDeep(root: unknown): boolean {
   const waiting: [value: unknown, depth: number][] = [[root, 0]];
   while (waiting.length > 0) {
@@ -17,7 +20,7 @@ export function isTooDeep(root: unknown): boolean {
   return false;
 }
 
-/** `JSON.parse`, which takes any depth, up to the limit. @throws {SyntaxError} */
+/** `JSON.parse` with a limit on the depth. @throws {SyntaxError} */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (isTooDeep(value)) throw new SyntaxError(`nested more than ${MAX_JSON_DEPTH} levels deep`);

@@ -1,6 +1,6 @@
 /** The linear layers that an adapter can act on, with their names in configurations, GGUF files and PEFT folders. */
 
-/** As configurations and Hugging Face name them, in the order in which everything lists them. */
+/** Names in configurations and Hugging Face models, in the order of every listing. */
 export const LORA_TARGETS = [
   "q_proj",
   "k_proj",
@@ -25,12 +25,12 @@ export const GGUF_NAMES: Readonly<Record<LoraTarget, string>> = {
   down_proj: "ffn_down",
 };
 
-/** The inverse of {@link GGUF_NAMES}; null for a tensor that no adapter of this program has. */
+/** The inverse of {@link GGUF_NAMES}; null for a tensor that cannot have an adapter. */
 export function targetOfGgufName(name: string): LoraTarget | null {
   return LORA_TARGETS.find((target) => GGUF_NAMES[target] === name) ?? null;
 }
 
-/** Where a projection stands in a Hugging Face layer: `q_proj` is `self_attn.q_proj`. */
+/** The module path within a Hugging Face layer: `q_proj` is `self_attn.q_proj`. */
 export function peftModule(target: LoraTarget): string {
   return `${GGUF_NAMES[target].startsWith("attn") ? "self_attn" : "mlp"}.${target}`;
 }

@@ -1,6 +1,6 @@
-/** Counter-based randomness: a value depends on its key and counter only, never on what was drawn before. */
+/** Counter-based randomness: a value depends on its key and counter only, not on earlier draws. */
 
-/** The key of a list of random numbers: two words that {@link rngKey} makes of a seed and a path. */
+/** The key of a random sequence: two words that {@link rngKey} computes from a seed and a path. */
 export type RngKey = readonly [number, number];
 
 /**
@@ -26,8 +26,8 @@ export function pcg4d(a: number, b: number, c: number, d: number): [number, numb
 }
 
 /**
- * The key of a seed and a path such as `(seed, update, scenario, member, turn)`. Numbers are integers below
- * 2^53; text counts by its UTF-8 bytes, so a scenario keeps its numbers when the file's order changes.
+ * The key of a seed and a path such as `(seed, update, scenario, member, turn)`. Numbers are integers below 2^53. Text
+ * counts by its UTF-8 bytes, so a scenario keeps its key when the order of the file changes.
  */
 export function rngKey(seed: number, ...path: readonly (number | string)[]): RngKey {
   let [x, y] = pcg4d(seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0, path.length, 0x5eed);
@@ -52,7 +52,18 @@ export function rngKey(seed: number, ...path: readonly (number | string)[]): Rng
   return [x, y];
 }
 
-/** Random numbers of one key, drawn one after the other; `position` is all of its state. */
+/**
+ * A sequence of random numbers from one key; `position` is its only state.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const key = rngKey(42, "shuffle");
+ * const order = new Rng(key).shuffle([1, 2, 3, 4]);
+ * assert.deepEqual(new Rng(key).shuffle([1, 2, 3, 4]), order);
+ * ```
+ */
 export class Rng {
   constructor(readonly key: RngKey, public position = 0) {}
 
@@ -68,7 +79,7 @@ export class Rng {
     return (high * 67108864 + low) / 9007199254740992;
   }
 
-  /** Standard normal by Box and Muller; two uniforms a value. */
+  /** Standard normal by Box and Muller; two uniforms for each value. */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log(1 - this.uniform()));
     return radius * Math.cos(2 * Math.PI * this.uniform());

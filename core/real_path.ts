@@ -1,8 +1,11 @@
-/** Paths as the file system has them: links followed, and two names of one file known as one. */
+/** Paths with links resolved, and whether two names mean one file. */
 
 import { basename, dirname, join } from "node:path";
 
-/** The path without links; of what does not exist, that of the nearest folder above it and the rest as written. */
+/**
+ * The path without links. For a path that does not exist: the real path of the nearest existing parent, then the rest
+ * as written.
+ */
 export async function realPathOf(path: string): Promise<string> {
   try {
     return await Deno.realPath(path);
@@ -12,34 +15,34 @@ export async function realPathOf(path: string): Promise<string> {
   }
 }
 
-/** As {@link realPathOf}, but the last name stays: a file that is renamed to it takes a link's place, not its target's. */
+/** Like {@link realPathOf}, but does not follow the last name: a rename replaces a link, not the link's target. */
 export async function realPlaceOf(path: string): Promise<string> {
   return join(await realPathOf(dirname(path)), basename(path));
 }
 
-/** Systems whose file systems usually take `A` and `a` for one name. */
+/** Systems whose file systems usually ignore case. */
 const IGNORES_CASE = Deno.build.os === "darwin" || Deno.build.os === "windows";
 
 /**
- * The same text for every name of one file or folder: device and inode of what exists, hard links included, else the
- * real path. A name that does not exist yet counts without its case where the system usually ignores that.
+ * A text that is equal for all names of one file or folder: device and inode when it exists (so hard links are equal),
+ * else the real path, in lower case on systems that ignore case.
  */
 export async function fileIdentity(path: string): Promise<string> {
   const info = await Deno.stat(path).catch(() => null);
-  // Numbers above 2^53 are rounded: they would make strangers the same.
+  // Numbers above 2^53 are rounded, so different files could look the same.
   if (info && info.ino !== null && Number.isSafeInteger(info.ino)) return `${info.dev}:${info.ino}`;
   const real = await realPathOf(path);
   return IGNORES_CASE ? real.toLowerCase() : real;
 }
 
-/** One of a path and the folders above it. */
+/** A path or one of its parent folders. */
 export interface PathStep {
   identity: string;
-  /** The names that lead from here down to the path; none at the path itself. */
+  /** The names from this folder down to the path; empty for the path itself. */
   below: string[];
 }
 
-/** A path and all folders above it, from the path up. */
+/** A path and all its parent folders, from the path upwards. */
 export async function pathSteps(path: string): Promise<PathStep[]> {
   const steps: PathStep[] = [];
   let below: string[] = [];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { withFolder } from "../tests/folder.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "./real_path.ts";
 
-Deno.test("links are followed in what exists, and what does not exist yet stays as it is written", () =>
+Deno.test("links are followed in existing paths, and the rest stays as written", () =>
   withFolder(async (root) => {
     await Deno.mkdir(`${root}/blobs`);
     await Deno.mkdir(`${root}/snapshots/main`, { recursive: true });
@@ -33,7 +33,7 @@ Deno.test("every name of a file has its identity, hard links too, and no other f
     assert.equal(await of("new/x"), await of("new/x"));
   }));
 
-Deno.test("the steps of a path lead from it up to the root", () =>
+Deno.test("the steps of a path go from it up to the root", () =>
   withFolder(async (root) => {
     await Deno.symlink(".", `${root}/here`);
     const steps = await pathSteps(`${root}/here/deep/file`);

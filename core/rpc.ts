@@ -1,12 +1,12 @@
 /**
- * Calls over a message port: a request has one answer, items before it where it has news, and can be given up. A message
- * without an id is a notice: the service sends it when nobody asked.
+ * Calls over a message port. A request has one answer, optionally items before it, and can be aborted. A message
+ * without an id is a notice, which the service sends without a request.
  */
 
 import { AsyncQueue } from "./async_queue.ts";
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "./errors.ts";
 
-/** What the two ends need of a `MessagePort`. */
+/** The part of a `MessagePort` that both ends use. */
 export interface RpcPort {
   postMessage(message: unknown): void;
   addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
@@ -17,7 +17,7 @@ export interface RpcPort {
 type Generating = AsyncGenerator<unknown, unknown, void>;
 type Handler = (request: never, signal: AbortSignal) => Promise<unknown> | Generating;
 
-/** Methods of a service by name: what one yields are items, what it returns is the answer. */
+/** Methods of a service by name: yielded values are items, the returned value is the answer. */
 export type RpcMethods = Record<string, Handler>;
 
 type RequestOf<H> = H extends (request: infer R, signal: AbortSignal) => unknown ? R : never;
@@ -27,7 +27,7 @@ type AnswerOf<H> = H extends (request: never, signal: AbortSignal) => Promise<in
 type ItemOf<H> = H extends (request: never, signal: AbortSignal) => AsyncGenerator<infer I, unknown, void> ? I
   : never;
 
-/** A call as it crosses the port. */
+/** A call in the form that crosses the port. */
 export interface ServiceRequest {
   id: number;
   method: string;
@@ -36,7 +36,7 @@ export interface ServiceRequest {
 
 type CallerMessage = ServiceRequest | { id: number; abort: ErrorRecord };
 
-/** Service to caller, in answer to a request. */
+/** A message from the service to the caller in answer to a request. */
 export type ServiceMessage =
   | { id: number; answer: unknown }
   | { id: number; error: ErrorRecord }
@@ -91,7 +91,7 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
   #next_id = 1;
   #failure: Error | null = null;
 
-  /** @param notice Takes what the service sends unasked. */
+  /** @param notice Receives the service's notices. */
   constructor(port: RpcPort, notice: (message: unknown) => void = () => {}) {
     this.#port = port;
     port.addEventListener("message", ({ data }: MessageEvent<ServiceMessage>) => {
@@ -105,7 +105,7 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     port.start?.();
   }
 
-  /** Sends a request; an aborted one still waits for the answer of the other end, which clears up first. */
+  /** Sends a request. An aborted call still waits for the other end's answer, because that end cleans up first. */
   call<K extends keyof M & string>(
     method: K,
     request: RequestOf<M[K]>,
@@ -114,7 +114,10 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     return this.#call({ method, request, signal, take: () => {} }) as Promise<AnswerOf<M[K]>>;
   }
 
-  /** As {@link call}, with the items as they come; who leaves early gives the request up and waits for its end. */
+  /**
+   * Like {@link call}, but yields the items as they arrive. Leaving the iteration early aborts the request and waits
+   * for its end.
+   */
   async *stream<K extends keyof M & string>(
     method: K,
     request: RequestOf<M[K]>,
@@ -151,7 +154,7 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     return answered.finally(() => signal.removeEventListener("abort", abort));
   }
 
-  /** Fails everything that waits, and all that is called from now on: the other end is gone. */
+  /** Fails all pending calls and all later ones: the other end is gone. */
   fail(error: ServiceError): void {
     this.#failure = error;
     for (const waiting of this.#waiting.values()) waiting.reject(error);

@@ -14,7 +14,7 @@ const methods = {
       if (signal.aborted) end();
       signal.addEventListener("abort", end);
     }),
-  /** Counts up to the request, then fails where that is negative, and ends with its aborts. */
+  /** Counts up to the request and fails for a negative one. Returns how often it was aborted. */
   count: async function* (n: number, signal: AbortSignal): AsyncGenerator<number, string, void> {
     for (let i = 1; i <= Math.abs(n); i++) yield i;
     if (n < 0) throw new ServiceError("data_invalid", "Cannot count on");
@@ -47,7 +47,7 @@ Deno.test("a call is answered, an error keeps its code", strict, async () => {
   });
 });
 
-Deno.test("a call that is given up reaches the other end with its reason", strict, async () => {
+Deno.test("an aborted call reaches the other end with its reason", strict, async () => {
   await withClient(async (client) => {
     const stop = new AbortController();
     const hanging = client.call("hang", null, stop.signal);
@@ -67,7 +67,7 @@ Deno.test("when the other end is gone every call fails", strict, async () => {
   });
 });
 
-Deno.test("what a method yields comes before its answer or error", strict, async () => {
+Deno.test("yielded items come before the answer or error", strict, async () => {
   await withClient(async (client) => {
     const { signal } = new AbortController();
     const items: number[] = [];
@@ -82,7 +82,7 @@ Deno.test("what a method yields comes before its answer or error", strict, async
   });
 });
 
-Deno.test("a stream that is left is given up at the other end", strict, async () => {
+Deno.test("a stream whose reader leaves is aborted at the other end", strict, async () => {
   await withClient(async (client) => {
     const before = given_up.length;
     for await (const item of client.stream("count", 4, new AbortController().signal)) {

@@ -1,4 +1,4 @@
-/** A limited number of permits, lent in the order in which they were asked for. */
+/** A limited number of permits, granted in the order of the requests. */
 
 import { assert } from "./errors.ts";
 
@@ -7,7 +7,7 @@ interface Waiting {
   enter(): void;
 }
 
-/** Lends `total` permits; who asks for more at once is a mistake of the program. */
+/** Grants up to `total` permits. Asking for more than `total` at once is a programmer's mistake. */
 export class Semaphore {
   #free: number;
   #waiting: Waiting[] = [];
@@ -16,7 +16,7 @@ export class Semaphore {
     this.#free = total;
   }
 
-  /** Waits for so many permits, works, and gives them back. @throws The signal's reason, or what the work throws. */
+  /** Waits for the permits, runs the work, and releases them. @throws The signal's reason, or the work's error. */
   async use<T>(permits: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     assert(permits <= this.total, "nobody needs more permits than there are");
     await this.#take(permits, signal);

@@ -3,7 +3,7 @@ import { Semaphore } from "./semaphore.ts";
 
 const never = new AbortController().signal;
 
-Deno.test("permits are lent in order, never more than there are, and one that gives up makes room", async () => {
+Deno.test("permits are granted in order, never more than the total, and an aborted wait makes room", async () => {
   const permits = new Semaphore(4), entered: string[] = [];
   const ends = new Map<string, () => void>();
   const use = (name: string, n: number, signal = never) =>

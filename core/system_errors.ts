@@ -1,11 +1,11 @@
-/** What the operating system refuses, in words. */
+/** Errors of the operating system in plain words. */
 
-/** Why the operating system refused something. */
+/** The reason of an operating-system error. */
 export interface SystemRefusal {
   reason: string;
-  /** What to do about it, where that is not plain. */
+  /** The fix, unless it is obvious. */
   fix?: string;
-  /** What was asked for is right: the machine cannot do it now. */
+  /** True when the request is valid and the machine cannot fulfil it now. */
   is_machine?: true;
 }
 
@@ -33,19 +33,19 @@ const REFUSALS: Readonly<Record<string, SystemRefusal>> = {
   ENOMEM: { reason: "the machine has no more memory", is_machine: true },
 };
 
-/** The name that the operating system has for an error, such as `ENOSPC`; null for any other error. */
+/** The operating system's name of an error, such as `ENOSPC`; null for any other error. */
 export function systemCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as { code?: unknown }).code : null;
   return typeof code === "string" && /^E[A-Z0-9]+$/.test(code) ? code : null;
 }
 
-/** What an error of the operating system means; null for any other error. */
+/** The meaning of an operating-system error; null for any other error. */
 export function systemRefusal(error: unknown): SystemRefusal | null {
   const code = systemCode(error);
   return code === null ? null : REFUSALS[code] ?? { reason: (error as Error).message };
 }
 
-/** Why the operating system refused; any other error's own message. */
+/** The reason of an operating-system error; the message of any other error. */
 export function reasonOf(error: unknown): string {
   return systemRefusal(error)?.reason ?? (error instanceof Error ? error.message : String(error));
 }

@@ -1,25 +1,25 @@
-/** Text on its way to a person: untrusted text (file names, keys, what a model wrote), and sizes. */
+/** Text for a person: untrusted text (file names, keys, model output) and sizes. */
 
 /**
- * What steers a terminal or makes text look like other text: control characters but tab and line end (C0, DEL, C1),
- * directional embeddings, overrides and isolates, line and paragraph separators, invisible characters and tags.
- * Marks and joiners that scripts are written with stay.
+ * Characters that control a terminal or make text look like other text: control characters except tab and line end (C0,
+ * DEL, C1), directional embeddings, overrides and isolates, line and paragraph separators, invisible characters and
+ * tags. Marks and joiners that scripts need are not listed.
  */
 const UNSAFE =
   // deno-lint-ignore no-control-regex
   /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-/** The text with each such character shown as `�`; tabs and line ends stay. */
+/** The text with each unsafe character shown as `�`. Tabs and line ends stay. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, "�");
 }
 
-/** The text in one line: line ends, tabs and quotes of others cannot pretend to be lines of the program. */
+/** The text on one line: line ends, tabs and quotes in it cannot imitate lines of the program. */
 export function inline(text: string): string {
   return printable(text.replace(/\r?\n|\r/g, "⏎").replaceAll("\t", " "));
 }
 
-/** An entry of a listing that may have several lines: those after the first are set in. */
+/** A list entry that may have several lines: the lines after the first are indented. */
 export function indented(text: string): string {
   return text.replaceAll("\n", "\n  ");
 }
@@ -31,7 +31,7 @@ export function formatBytes(bytes: number): string {
   return unit === 0 ? `${bytes} B` : `${(bytes / 1024 ** unit).toFixed(1)} ${units[unit]}`;
 }
 
-/** JSON of a value, with such characters escaped: the same value, and nothing that steers a terminal. */
+/** JSON of a value with unsafe characters escaped. Parsing it gives the same value. */
 export function jsonText(value: unknown, indent?: number): string {
   const escape = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(value, null, indent).replace(UNSAFE, (char) => char.split("").map(escape).join(""));

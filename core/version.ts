@@ -1,2 +1,2 @@
-/** The version of the program, as `svc --version` and the API tell it. */
+/** The program's version, as in `svc --version` and the API. */
 export const VERSION = "0.1.0";

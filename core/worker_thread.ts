@@ -1,12 +1,12 @@
-/** When the thread of a worker is gone. */
+/** Waiting for a worker's thread to end. */
 
-/** Deno names a worker's thread so; threads that the worker starts, such as a driver's, inherit the name. */
+/** Deno's names for worker threads. Threads that a worker starts, such as a driver's, inherit the name. */
 const WORKER_THREAD = /^worker-\d+$/;
 
-/** How long between two looks. */
+/** Time between two checks. */
 const LOOK_MS = 2;
 
-/** A worker and the name of its thread; null where the system does not show threads. */
+/** A worker and the name of its thread; null where the system does not list threads. */
 export interface StartedThread {
   worker: Worker;
   thread: string | null;
@@ -21,12 +21,11 @@ export function startThread(start: () => Worker): StartedThread {
 }
 
 /**
- * Resolves when a worker's thread is gone, and those that it started. A worker that used the device lets go of the
- * driver when it closes, after its last message: no event tells that it has finished. Where the system does not show
- * threads it resolves at once.
+ * Resolves when a worker's thread and the threads that it started have ended. A worker that used the device unloads the
+ * driver after its last message, and no event reports that. Where the system does not list threads it resolves at once.
  *
- * @param timeout_ms How long to wait at most.
- * @returns Whether it is gone, as far as is known.
+ * @param timeout_ms The longest wait.
+ * @returns Whether the thread has ended, as far as is known.
  */
 export async function threadGone(thread: string | null, timeout_ms: number): Promise<boolean> {
   if (thread === null) return true;
@@ -38,10 +37,10 @@ export async function threadGone(thread: string | null, timeout_ms: number): Pro
   return true;
 }
 
-/** The names of this process's worker threads; each worker has another. */
+/** The names of this process's worker threads; each worker has its own. */
 function workerThreads(): Set<string> {
   const found = new Set<string>();
-  // Without the permission nothing is known, and nobody is to be asked for it at the terminal.
+  // Without the permission the threads are unknown. Do not prompt for it at the terminal.
   const may_read = Deno.permissions.querySync({ name: "read" }).state === "granted";
   if (Deno.build.os !== "linux" || !may_read) return found;
   try {
@@ -50,7 +49,7 @@ function workerThreads(): Set<string> {
       if (WORKER_THREAD.test(name)) found.add(name);
     }
   } catch {
-    // Some permission to read is not enough for /proc.
+    // A partial read permission is not enough for /proc.
   }
   return found;
 }
@@ -59,7 +58,7 @@ function threadName(id: string): string {
   try {
     return Deno.readTextFileSync(`/proc/self/task/${id}/comm`).trim();
   } catch {
-    // It ended since it was listed.
+    // The thread ended after it was listed.
     return "";
   }
 }

@@ -3,7 +3,7 @@ import { startThread, threadGone } from "./worker_thread.ts";
 
 const LINUX = Deno.build.os === "linux";
 
-/** Answers every message with what it was sent, and closes at `close`. */
+/** Echoes every message, and closes at `close`. */
 const ECHO = `data:text/javascript,${
   encodeURIComponent(
     `self.onmessage = ({ data }) => data === "close" ? self.close() : self.postMessage(data);`,
@@ -45,6 +45,6 @@ Deno.test({
   },
 });
 
-Deno.test("a thread that nothing is known of is not waited for", async () => {
+Deno.test("an unknown thread is not waited for", async () => {
   assert.equal(await threadGone(null, 0), true);
 });

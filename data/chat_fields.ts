@@ -1,4 +1,4 @@
-/** Fields that rows of chats have in common: messages and tools, in the forms of OpenAI, of MCP and of TRL's datasets. */
+/** Fields that rows of chats have in common: messages and tools in the forms of OpenAI, MCP and TRL's datasets. */
 
 import { z } from "zod";
 import { openAiTool, ROLES, type ToolDefinition } from "../core/chat.ts";
@@ -12,7 +12,7 @@ const call = z.looseObject({
   }),
 });
 
-/** At least one message, as `ChatMessage`. */
+/** One or more messages, as `ChatMessage`. */
 export const messagesField = z.array(z.looseObject({
   role: z.enum(ROLES),
   content: z.string().nullish(),
@@ -34,7 +34,7 @@ const toolsField = z.array(z.union([
 
 const toolsSchema = z.object({ tools: toolsField.nullish() });
 
-/** The tools of a row, or what is wrong with them. */
+/** The tools of a row, or the problem with them. */
 export function readTools(
   row: Record<string, unknown>,
 ): { tools: ToolDefinition[]; issue: null } | { tools: null; issue: z.core.$ZodIssue } {
@@ -44,7 +44,7 @@ export function readTools(
   return { tools, issue: null };
 }
 
-/** A row whose tools are JSON text, as those of TRL's datasets are, with what the text says. */
+/** Parses a row's tools when they are JSON text, as in TRL's datasets. */
 export function withParsedTools(row: Record<string, unknown>): Record<string, unknown> {
   if (typeof row.tools !== "string") return row;
   try {

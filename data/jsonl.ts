@@ -1,22 +1,22 @@
-/** Lines of a JSONL file, one at a time, each with its number: UTF-8, with or without a byte order mark. */
+/** Reads a JSONL file line by line with line numbers: UTF-8, with or without a byte order mark. */
 
 import { ServiceError } from "../core/errors.ts";
 import { openRegularFile } from "../core/files.ts";
 import { parseJson } from "../core/json.ts";
 
-/** Longest line in bytes; a longer one is refused by its number before it is held whole. */
+/** The longest line in bytes. A longer line is refused by its number before all of it is in memory. */
 export const MAX_LINE_BYTES = 16 << 20;
 
 /** One line of a JSONL file that is not blank, without its line end. */
 export interface JsonLine {
-  /** From 1. */
+  /** The line number, from 1. */
   line: number;
   text: string;
 }
 
 const LF = 10, CR = 13;
 
-/** Splits bytes at LF, CR LF and CR, and refuses a line above the limit. */
+/** Splits bytes at LF, CR LF and CR. Refuses a line above the limit. */
 class LineSplitter {
   #pieces: Uint8Array[] = [];
   #length = 0;
@@ -66,10 +66,10 @@ class LineSplitter {
 }
 
 /**
- * Every line but blank ones at the end of the file.
+ * All lines except blank ones at the end of the file.
  *
- * @throws {ServiceError} `path_not_found`; `data_invalid` for bytes that are no UTF-8, a line above
- * `max_line_bytes`, or a blank line before the last, each with file and line.
+ * @throws {ServiceError} `path_not_found`; `data_invalid` for bytes that are not UTF-8, a line above `max_line_bytes`,
+ * or a blank line before the last, each with file and line.
  */
 export async function* readLines(
   path: string,

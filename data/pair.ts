@@ -1,4 +1,4 @@
-/** Pairs to learn from: a prompt with a completion that is preferred and one that is not, one JSON object a line. */
+/** Preference pairs: a prompt with a chosen and a rejected completion, one JSON object a line. */
 
 import { z } from "zod";
 import { describeIssue } from "../config/data_issues.ts";
@@ -15,7 +15,7 @@ const rowSchema = z.union([
   error: "expected {prompt, chosen, rejected}, all texts or all messages, or {chosen, rejected} of messages",
 });
 
-/** Both completions and what they answer: texts, or messages. */
+/** Both completions and their prompt: texts, or messages. */
 export type PairContent =
   | { prompt: string; chosen: string; rejected: string }
   | { prompt: ChatMessage[]; chosen: ChatMessage[]; rejected: ChatMessage[] };
@@ -27,7 +27,7 @@ export interface Pair {
 }
 
 /**
- * Without a prompt, the messages with which both begin are the prompt.
+ * Parses a row. Without a prompt, the messages that both completions start with are the prompt.
  *
  * @throws {ServiceError} `data_invalid` with file and line.
  */

@@ -25,7 +25,7 @@ Deno.test("a pair is three texts or three lists of messages, with tools", () => 
   deepEqual(tool, { type: "function", function: { name: "f", parameters: { type: "object" } } });
 });
 
-Deno.test("without a prompt it is what both completions begin with", () => {
+Deno.test("without a prompt, the common start of both completions is the prompt", () => {
   deepEqual(parse({ chosen: [user, yes], rejected: [user, no, user, yes] }).content, {
     prompt: [user],
     chosen: [yes],
@@ -34,7 +34,7 @@ Deno.test("without a prompt it is what both completions begin with", () => {
   deepEqual(parse({ prompt: null, chosen: [user, yes], rejected: [user, no] }).content.chosen, [yes]);
 });
 
-Deno.test("what is no pair is refused with its line and its field", () => {
+Deno.test("an invalid pair is refused with its line and field", () => {
   refused({ prompt: "a", chosen: "b" }, /rejected: is missing/);
   refused({ prompt: "a", chosen: [yes], rejected: [no] }, /chosen: must be a string/);
   refused({ prompt: [user], chosen: [], rejected: [no] }, /chosen/);

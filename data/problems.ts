@@ -1,32 +1,32 @@
-/** Broken lines of a data file: several of them in one error. */
+/** Collects the invalid lines of a data file into one error. */
 
 import { ServiceError } from "../core/errors.ts";
 import { type JsonLine, readLines } from "./jsonl.ts";
 
-/** How many broken lines an error names before it stops looking. */
+/** The number of invalid lines after which reading stops. */
 export const MAX_REPORTED_PROBLEMS = 20;
 
-/** After so many rows other work on the thread gets its turn. */
+/** The number of rows after which other work on the thread may run. */
 const ROWS_BETWEEN_BREATHS = 64;
 
-/** A line that cannot be used, and why. */
+/** An invalid line and the reason. */
 export interface LineProblem {
   line: number;
   message: string;
 }
 
-/** The error of a file with broken lines: `details.problems` has them one by one. */
+/** The error for a file with invalid lines; `details.problems` lists them. */
 export function linesInvalid(path: string, problems: LineProblem[]): ServiceError {
   const message = problems.map((problem) => problem.message).join("\n");
   return new ServiceError("data_invalid", message, { path, problems });
 }
 
 /**
- * What `read` makes of every line of a JSONL file, in the file's order.
+ * Applies `read` to every line of a JSONL file, in order.
  *
- * @param options max_rows: lines that are read; the rest of the file is not looked at.
- * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} lines that `read`
- * refuses with this code; any other error of `read` at once.
+ * @param options max_rows: the number of lines to read; later lines are ignored.
+ * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} lines for which
+ * `read` throws this code; any other error of `read` at once.
  */
 export async function readRows<T>(
   path: string,

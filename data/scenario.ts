@@ -1,4 +1,4 @@
-/** Scenarios: the tasks that a model is tried on, one JSON object a line. */
+/** Scenarios: the tasks that a model attempts, one JSON object a line. */
 
 import { z } from "zod";
 import { describeIssue } from "../config/data_issues.ts";
@@ -6,42 +6,42 @@ import { ServiceError } from "../core/errors.ts";
 import { parseObject, readLines } from "./jsonl.ts";
 import { type LineProblem, linesInvalid, MAX_REPORTED_PROBLEMS } from "./problems.ts";
 
-/** What a sandbox environment needs to know of a task. */
+/** A task's settings for the sandbox environment. */
 export interface ScenarioEnv {
   /** Relative path → content. */
   files: Record<string, string>;
-  /** Shell lines, run in order by `sh -c` before the task. */
+  /** Shell commands, run in order by `sh -c` before the task. */
   setup: string[];
   verify: ScenarioVerify | null;
   /** A command whose output the judge sees instead of the transcript. */
   summary: string[] | null;
-  /** One of the environment's `scenario_toolsets`; null: its default. */
+  /** One of the environment's `scenario_toolsets`; null is the default toolset. */
   toolset: string | null;
 }
 
 export interface ScenarioVerify {
-  /** An argument list, run in the workspace; exit code 0 is success. */
+  /** A command as a list of arguments, run in the workspace; exit status 0 is success. */
   command: string[];
-  /** Above 0: an attempt passes when its total reward is. */
+  /** Above 0: an attempt passes when its total reward is above 0. */
   reward_on_success: number;
-  /** Globs restored before verification; null: the default rule. */
+  /** Globs of files to restore before verification; null is the default rule. */
   protect: string[] | null;
 }
 
-/** One task of a scenario file; what the line leaves out is null. */
+/** One task of a scenario file; fields that the line leaves out are null. */
 export interface Scenario {
   id: string;
   user: string;
   system: string | null;
   rubric: string | null;
   env: ScenarioEnv | null;
-  /** The whole `metadata` object, as an http environment and a reward command see it. */
+  /** All of `metadata`, as an http environment and a reward command receive it. */
   metadata: Record<string, unknown>;
-  /** Its line in the file, from 1. */
+  /** The line number in the file, from 1. */
   line: number;
 }
 
-/** Inside the workspace by its spelling alone; links are the environment's to check. */
+/** Checks by spelling alone that a path lies inside the workspace; the environment checks links. */
 function isWorkspacePath(path: string): boolean {
   return path !== "" && !path.startsWith("/") && !path.includes("\0") &&
     !path.split("/").some((part) => part === "" || part === "." || part === "..");
@@ -72,10 +72,21 @@ const scenarioSchema = z.strictObject({
 });
 
 /**
- * Reads a scenario file: every line an object with `id`, `user` and, where wanted, `system` and `metadata`.
+ * Reads a scenario file. Every line is an object with `id`, `user` and optionally `system` and `metadata`.
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} problems, each
- * with file and line (`details.problems`): a broken line, an unknown field, an id that an earlier line has.
+ * with file and line (`details.problems`): an invalid line, an unknown field, a repeated id.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const path = await Deno.makeTempFile({ suffix: ".jsonl" });
+ * await Deno.writeTextFile(path, '{"id": "sum-1", "user": "Write the sum of 17 and 25 to sum.txt."}\n');
+ * const [scenario] = await readScenarios(path);
+ * assert.equal(scenario!.id, "sum-1");
+ * await Deno.remove(path);
+ * ```
  */
 export async function readScenarios(path: string): Promise<Scenario[]> {
   const scenarios: Scenario[] = [], problems: LineProblem[] = [];
@@ -110,7 +121,7 @@ export async function readScenarios(path: string): Promise<Scenario[]> {
   return scenarios;
 }
 
-/** One line's object as a scenario. @throws {ServiceError} `data_invalid`, naming each wrong field. */
+/** Parses one line's object as a scenario. @throws {ServiceError} `data_invalid`, naming each wrong field. */
 export function parseScenario(
   value: Record<string, unknown>,
   place: { path: string; line: number },
@@ -134,7 +145,7 @@ export function parseScenario(
 }
 
 /**
- * Refuses held-out data that nothing can verify: evaluation reports the environment's reward.
+ * Refuses held-out data that cannot be verified, because evaluation reports the environment's reward.
  *
  * @param canVerify Whether the environment can tell success from failure on a scenario.
  * @throws {ServiceError} `data_invalid`, naming the lines.

@@ -28,7 +28,7 @@ async function failure(content: string | Uint8Array): Promise<ServiceError> {
 }
 
 Deno.test({
-  name: "the committed scenario files are read whole",
+  name: "the committed scenario files are read completely",
   sanitizeResources: true,
   async fn() {
     const folder = new URL("../fixtures/models/tiny-agent/", import.meta.url).pathname;
@@ -66,7 +66,7 @@ Deno.test("a byte order mark, any line end and blank last lines are tolerated", 
   await withFile(line("é\u2028"), async (path) => equal((await readScenarios(path))[0]!.id, "é\u2028"));
 });
 
-Deno.test("a line end that two reads share is one", async () => {
+Deno.test("a line end that is split between two reads counts once", async () => {
   const long = line("a", { system: "x".repeat((1 << 16) - line("a", { system: "" }).length - 1) });
   equal(long.length, (1 << 16) - 1);
   await withFile(`${long}\r\n${line("b")}\n`, async (path) => {
@@ -74,7 +74,7 @@ Deno.test("a line end that two reads share is one", async () => {
   });
 });
 
-Deno.test("a broken line is named with its file", async () => {
+Deno.test("an invalid line is named with its file", async () => {
   for (
     const [broken, reason] of [
       ["{", /not JSON/],
@@ -92,7 +92,7 @@ Deno.test("a broken line is named with its file", async () => {
         line("b", { metadata: { env: { verify: { command: "ls" } } } }),
         /metadata\.env\.verify\.command: must be a list, not "ls"$/,
       ],
-      // What success does not pay can never be passed.
+      // A task that pays 0 for success can never be passed.
       ...[0, -1].map((reward_on_success) =>
         [
           line("b", { metadata: { env: { verify: { command: ["ls"], reward_on_success } } } }),
@@ -116,7 +116,7 @@ Deno.test("a duplicate id names both lines", async () => {
   ok(/tasks\.jsonl:3: the id "a" is that of line 1$/.test(error.message), error.message);
 });
 
-Deno.test("every broken line is listed, up to a limit", async () => {
+Deno.test("all invalid lines are listed, up to a limit", async () => {
   const error = await failure(`{\n`.repeat(2 * MAX_REPORTED_PROBLEMS));
   const problems = error.details.problems as { line: number }[];
   deepEqual(
@@ -125,7 +125,7 @@ Deno.test("every broken line is listed, up to a limit", async () => {
   );
 });
 
-Deno.test("bytes that are no UTF-8, blank lines inside and empty files are refused", async () => {
+Deno.test("bytes that are not UTF-8, blank lines inside and empty files are refused", async () => {
   const bytes = new TextEncoder().encode(`${line("a")}\n${line("b")}`);
   bytes[bytes.length - 4] = 0xff;
   ok(/tasks\.jsonl:2: the bytes are not UTF-8/.test((await failure(bytes)).message));
@@ -133,7 +133,7 @@ Deno.test("bytes that are no UTF-8, blank lines inside and empty files are refus
   ok(/no scenario/.test((await failure("\n")).message));
 });
 
-Deno.test("a line above the limit is refused before it is whole", async () => {
+Deno.test("a line above the limit is refused before it is complete", async () => {
   await withFile(`{}\n${"x".repeat(100)}\n`, async (path) => {
     const all = Array.fromAsync(readLines(path, { max_line_bytes: 99 }));
     await rejects(all, /tasks\.jsonl:2: the line is longer than 99 bytes/);
@@ -141,12 +141,12 @@ Deno.test("a line above the limit is refused before it is whole", async () => {
   });
 });
 
-Deno.test("what is no regular file is refused", async () => {
+Deno.test("anything but a regular file is refused", async () => {
   await rejects(readScenarios("/nonexistent/x.jsonl"), { code: "path_not_found" });
   await rejects(readScenarios("/tmp"), { code: "path_not_found" });
 });
 
-Deno.test("JSON that nests without end, and paths that lead nowhere, are refused with their reasons", async () => {
+Deno.test("deeply nested JSON and missing paths are refused with their reasons", async () => {
   const deep = `{"id":"a","user":"u","metadata":{"x":${"[".repeat(50_000)}${"]".repeat(50_000)}}}`;
   ok(/tasks\.jsonl:1: not JSON \(nested more than 64 levels deep\)/.test((await failure(deep)).message));
   await withFile("{}", async (path) => {

@@ -1,4 +1,4 @@
-/** Traces to learn from: a conversation, a prompt with its completion, or plain text, one JSON object a line. */
+/** Training examples: a conversation, a prompt with its completion, or plain text, one JSON object a line. */
 
 import { z } from "zod";
 import { describeIssue } from "../config/data_issues.ts";
@@ -20,13 +20,13 @@ export type TraceContent =
   | { prompt: ChatMessage[]; completion: ChatMessage[] }
   | { text: string };
 
-/** One row to learn from: what was said, and the tools that were on offer. */
+/** One training example: the conversation, and the tools that were offered. */
 export interface Trace {
   content: TraceContent;
   tools: ToolDefinition[];
 }
 
-/** @throws {ServiceError} `data_invalid` with file and line. */
+/** Parses a row. @throws {ServiceError} `data_invalid` with file and line. */
 export function parseTrace(path: string, line: JsonLine): Trace {
   const value = withParsedTools(parseObject(path, line));
   const parsed = rowSchema.safeParse(value);
@@ -39,7 +39,7 @@ export function parseTrace(path: string, line: JsonLine): Trace {
   return { content: parsed.data as TraceContent, tools: listed.tools! };
 }
 
-/** The issue of the form that the row means to have, where its keys tell. */
+/** The problem in the form that the row's keys suggest, when they suggest one. */
 function describe(value: Record<string, unknown>, issue: z.core.$ZodIssue): string {
   if (issue.path.length > 0 || issue.code !== "invalid_union") return describeIssue(issue, value);
   const first = "messages" in value ? issue.errors[0]?.[0] : undefined;

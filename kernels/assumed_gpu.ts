@@ -1,16 +1,16 @@
-/** A GPU to plan for where there is none. */
+/** The GPU that plans assume when there is none. */
 
 import type { GpuCard } from "./counting_gpu.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 
 /**
- * The most that a program may bind, however much the driver lends.
+ * The largest binding, whatever the driver offers.
  *
  * @source wgpu-hal's `MAX_I32_BINDING_SIZE`, for Vulkan and Direct3D 12.
  */
 const BINDING_BYTES = 2 ** 31 - 1;
 
-/** An ordinary GPU with half precision; the size of its memory is not known. */
+/** A typical GPU with half precision; the size of its memory is unknown. */
 export function assumedGpu(): GpuCard {
   return {
     facts: {

@@ -1,12 +1,12 @@
-/** A device that counts what would be allocated on it: constructors run on it as they do on the real one. */
+/** A device that only counts allocations. Constructors run on it as on a real device. */
 
 import type { Gpu } from "./device.ts";
 import type { BufferDevice } from "./tensor.ts";
 
-/** What the choice of kernels and the sizes of buffers depend on. */
+/** The device facts that determine kernels and buffer sizes. */
 export type GpuCard = Pick<Gpu, "facts" | "subgroup_size">;
 
-/** A device with these limits whose buffers hold nothing. Nothing can be run on it. */
+/** A device with these limits and without memory. Nothing can run on it. */
 export function countingGpu({ facts, subgroup_size }: GpuCard): Gpu {
   const device: BufferDevice = {
     limits: facts.limits as unknown as GPUSupportedLimits,

@@ -1,4 +1,4 @@
-/** Finding a WebGPU device and what must be known of it. */
+/** Opens a WebGPU device and finds its properties. */
 
 import { ServiceError } from "../core/errors.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
@@ -11,27 +11,27 @@ export interface DeviceRequest {
   webgpu: WebGpuName;
 }
 
-/** What the driver tells of itself. WebGPU does not tell the size of the memory: `vram_bytes` is then null. */
+/** Facts from the driver. WebGPU does not report the size of the memory: `vram_bytes` is then null. */
 export interface DeviceFacts {
   name: string;
   vendor: string;
   backend: string;
   driver: string;
-  /** True for a CPU that pretends (llvmpipe, SwiftShader). */
+  /** True for software adapters (llvmpipe, SwiftShader). */
   software: boolean;
   features: string[];
   limits: Record<string, number>;
   vram_bytes: number | null;
 }
 
-/** An open device. `subgroup_size` is 0 where subgroup operations are not to be had. */
+/** An open device. `subgroup_size` is 0 without subgroup operations. */
 export interface Gpu {
   readonly device: GPUDevice;
   readonly facts: DeviceFacts;
   readonly subgroup_size: number;
 }
 
-/** Wanted where they are to be had; Deno lends native ones on request though the adapter does not list them. */
+/** Requested where available. Deno provides native features on request even though the adapter does not list them. */
 const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
 
 const WANTED_LIMITS = [
@@ -45,7 +45,7 @@ const WANTED_LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const;
 
-/** What kernels bind, stage and start at most; WebGPU's own defaults are lower for the first. */
+/** The limits that kernels need; for the first one WebGPU's default is too low. */
 export const NEEDED_LIMITS: Readonly<Record<string, number>> = {
   maxStorageBuffersPerShaderStage: 9,
   maxComputeWorkgroupStorageSize: 16_384,
@@ -63,10 +63,10 @@ export function limitProblem(limits: Readonly<Record<string, number>>): string |
 const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
 
 /**
- * Opens the device that was asked for.
+ * Opens the requested device.
  *
- * @param provider Who lends the WebGPU; left out: the one that the request names.
- * @throws {ServiceError} `device_unavailable`, with what to do about it; `not_built` for `webgpu = "dawn"`.
+ * @param provider The WebGPU implementation; absent: the requested one.
+ * @throws {ServiceError} `device_unavailable`, with the fix; `not_built` for `webgpu = "dawn"`.
  */
 export async function openGpu(
   request: DeviceRequest,
@@ -126,7 +126,7 @@ async function grants(
   feature: string,
 ): Promise<boolean> {
   try {
-    // An adapter gives one device: each trial needs an adapter of its own.
+    // An adapter gives only one device, so each attempt needs its own adapter.
     const device = await (await findAdapter(provider, wanted)).requestDevice({
       requiredFeatures: [feature as GPUFeatureName],
     });
@@ -153,7 +153,7 @@ function describe(adapter: GPUAdapter, features: string[], backend: string): Dev
   };
 }
 
-/** Asks a kernel how many invocations share a subgroup: no limit of the adapter tells it reliably. */
+/** Measures the subgroup size with a kernel, because no limit of the adapter gives it reliably. */
 async function probeSubgroupSize(device: GPUDevice): Promise<number> {
   const out = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
   const staging = device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });

@@ -20,7 +20,7 @@ Deno.test("an adapter below what kernels need is refused, by limit and both numb
   assert.match(limitProblem({})!, /maxComputeWorkgroupStorageSize undefined/);
 });
 
-gpuTest("the device that was opened lends what kernels need", ({ device, facts }) => {
+gpuTest("the opened device has the limits that kernels need", ({ device, facts }) => {
   for (const [name, needed] of Object.entries(NEEDED_LIMITS)) {
     assert.ok(facts.limits[name]! >= needed, name);
     assert.ok(device.limits[name as keyof GPUSupportedLimits] as number >= needed, name);
@@ -34,7 +34,7 @@ Deno.test("a WebGPU that this build does not have is refused", async () => {
   });
 });
 
-/** Adapters by description, in the order in which they are lent; each lends a device that is too small. */
+/** A provider that returns adapters by description, in order; their devices are too small. */
 function lending(...descriptions: string[]): WebGpuProvider {
   const adapter = (description: string) => ({
     info: { description, vendor: "", architecture: "", device: "" },
@@ -53,7 +53,7 @@ function lending(...descriptions: string[]): WebGpuProvider {
   };
 }
 
-Deno.test("the device is the one that was asked for, of the provider's adapters", async () => {
+Deno.test("the requested device is chosen among the provider's adapters", async () => {
   const chosen = async (device: DeviceRequest["device"], provider: WebGpuProvider) =>
     await openGpu({ device, webgpu: "auto" }, provider).then(
       String,

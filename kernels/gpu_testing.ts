@@ -1,4 +1,4 @@
-/** What kernel tests share: a device, tensors from numbers, comparison with a reference. */
+/** Helpers for kernel tests: a device, tensors from numbers, comparison with a reference. */
 
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
@@ -10,7 +10,7 @@ import { Allocator, type DType, type Tensor } from "./tensor.ts";
 import { createWeight, type Weight, writeWeight } from "./weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
-/** The process's device, or why there is none. Tests share it: opening one takes longer than most tests. */
+/** The process's device, or why there is none. Tests share it, because opening one takes longer than most tests. */
 export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
   (error) => {
     if (error instanceof ServiceError) return error;
@@ -19,10 +19,10 @@ export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgp
 );
 
 /**
- * A test that needs a device. Without one it is skipped and says why; with `REQUIRE_GPU=1` it fails.
+ * A test that needs a device. Without one it is skipped with the reason; with `REQUIRE_GPU=1` it fails.
  *
- * @param name Or a test's options with its name.
- * @param lacks What this device lacks for the test, which is then skipped and says so; `null`: nothing.
+ * @param name The name, or a test's options with its name.
+ * @param lacks What this device lacks for the test, which is then skipped with this reason; `null`: nothing.
  */
 export function gpuTest(
   name: string | { name: string; sanitizeOps: boolean; sanitizeResources: boolean },
@@ -41,7 +41,7 @@ export function gpuTest(
   Deno.test({ ...options, fn: () => body(testGpu as Gpu) });
 }
 
-/** Values and shape of a tensor, and its type when it is not f32. */
+/** Values and shape of a tensor, and its type if it is not f32. */
 export type Given = readonly [
   values: ArrayLike<number>,
   shape: readonly number[],
@@ -112,7 +112,7 @@ export function limitedAllocator({ device }: Gpu, limit_bytes: number): Allocato
   });
 }
 
-/** A weight of seeded normal values: whole blocks as a file holds them, and the values that they stand for. */
+/** A weight of seeded normal values: complete blocks as in a file, and the decoded values. */
 export function randomWeight(seed: number, type: WeightTypeName, count: number) {
   const { encode, decode } = WEIGHT_TYPES[type], bytes = encode(Float32Array.from(randomNormal(seed, count)));
   return { bytes, values: Float64Array.from(decode(bytes)) };
@@ -129,12 +129,12 @@ export function uploadWeight(
   return weight;
 }
 
-/** A tensor's worth of one value: NaN where an output is overwritten, a number where it is accumulated. */
+/** A tensor filled with one value: NaN for an output that is overwritten, a number for one that is accumulated. */
 export function filled(value: number, ...shape: number[]): [Float64Array, number[]] {
   return [new Float64Array(elementCount(shape)).fill(value), shape];
 }
 
-/** |actual − expected| ≤ absolute + relative·|expected| everywhere; the message names the worst place. */
+/** |actual − expected| ≤ absolute + relative·|expected| everywhere; the message names the worst position. */
 export function expectClose(
   actual: ArrayLike<number>,
   expected: ArrayLike<number>,

@@ -1,19 +1,19 @@
-/** A kernel: WGSL text with its operands by name. */
+/** Kernels: WGSL text with named operands. */
 
 import { ServiceError } from "../core/errors.ts";
 import type { Tensor } from "./tensor.ts";
 
 export type ParamType = "u32" | "i32" | "f32";
 
-/** A piece of WGSL with the name under which compile errors point at it. */
+/** A piece of WGSL, and its name in compile errors. */
 export interface WgslPart {
   file: string;
   text: string;
 }
 
 /**
- * What {@link defineKernel} takes. Bindings of group 0: 0 the parameters (a uniform struct of 4-byte scalars in the
- * order of `params`), then `inputs` (read-only storage), then `outputs` (read-write storage).
+ * The argument of {@link defineKernel}. Bindings of group 0: 0 the parameters (a uniform struct of 4-byte scalars in
+ * the order of `params`), then `inputs` (read-only storage), then `outputs` (read-write storage).
  */
 export interface KernelSpec<P extends string, I extends string, O extends string> {
   name: string;
@@ -25,15 +25,15 @@ export interface KernelSpec<P extends string, I extends string, O extends string
 
 export interface Kernel<P extends string = string, I extends string = string, O extends string = string>
   extends KernelSpec<P, I, O> {
-  /** Unique in the process; keys the caches. */
+  /** Unique in the process; a key of the caches. */
   readonly id: number;
 }
 
-/** The tensors that a kernel takes, by name. */
+/** The tensors of a kernel, by name. */
 export type Operands<K> = K extends Kernel<string, infer I, infer O> ? Readonly<Record<I | O, Tensor>>
   : never;
 
-/** The parameters that a kernel takes, by name. */
+/** The parameters of a kernel, by name. */
 export type Params<K> = K extends Kernel<infer P, string, string> ? Readonly<Record<P, number>> : never;
 
 let nextId = 1;
@@ -44,7 +44,7 @@ export function defineKernel<const P extends string, const I extends string, con
   return { ...spec, id: nextId++ };
 }
 
-/** The kernel's whole text. */
+/** The kernel's full text. */
 export function kernelText(kernel: Kernel): string {
   return typeof kernel.wgsl === "string" ? kernel.wgsl : kernel.wgsl.map((part) => part.text).join("\n");
 }
@@ -55,7 +55,7 @@ export interface CompiledKernel {
   params_bytes: number;
 }
 
-/** What was compiled on a device, by the kernel's id, and the first kernel that did not. */
+/** Compiled kernels of a device by id, and the first kernel that failed to compile. */
 interface Compiled {
   kernels: Map<number, CompiledKernel>;
   failure: ServiceError | null;
@@ -77,7 +77,7 @@ export function compiledKernel(device: GPUDevice, kernel: Kernel): CompiledKerne
   return compiled;
 }
 
-/** Why a kernel of this device did not compile, with file and line; known once the device has answered. */
+/** Why a kernel of this device failed to compile, with file and line; known once the device has answered. */
 export function compileFailure(device: GPUDevice): ServiceError | null {
   return compiledFor(device).failure;
 }
@@ -108,7 +108,7 @@ function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
   return { pipeline, layout, params_bytes };
 }
 
-/** The compiler's message with its line number turned into a part's file and line. */
+/** The compiler's message with its line converted to a part's file and line. */
 function compileError(kernel: Kernel, message: string): ServiceError {
   const parts = typeof kernel.wgsl === "string"
     ? [{ file: `${kernel.name}.wgsl`, text: kernel.wgsl }]

@@ -22,7 +22,7 @@ fn main() {
 });
 
 gpuTest("a shader that does not compile is reported by file and line when the host reads", async () => {
-  // A device of its own: it stays unfit after a kernel that does not compile.
+  // A separate device, because it stays unusable after a kernel that does not compile.
   const gpu = await openGpu({ device: "auto", webgpu: "auto" });
   const recorder = new Recorder(gpu), allocator = new Allocator(gpu.device);
   const spec = { params: { value: "u32" }, inputs: [], outputs: ["x"] } as const;

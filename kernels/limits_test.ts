@@ -29,7 +29,7 @@ import type { Allocator, DType, Tensor } from "./tensor.ts";
 import { createWeight, type Weight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
 
-/** What a device must lend; {@link NEEDED_LIMITS} is what one is refused without. */
+/** The limits to test with; {@link NEEDED_LIMITS} are the minimum for opening a device. */
 const MAX_WORKGROUP_BYTES = NEEDED_LIMITS.maxComputeWorkgroupStorageSize!;
 const MAX_WORKGROUP_SIZE = NEEDED_LIMITS.maxComputeInvocationsPerWorkgroup!;
 const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
@@ -82,7 +82,7 @@ function recordMatmul(recorder: Recorder): void {
   }
 }
 
-/** Everything that works on rows of a width. */
+/** Records all kernels that work on rows of a width. */
 function recordRows(recorder: Recorder, width: number): void {
   const x = f32(3, width), v = f32(width), r = f32(3), index = of("u32", 3);
   rmsNorm(recorder, { x, y: x, gamma: v, rstd: r }, 1e-6);
@@ -132,7 +132,7 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   advance(recorder, { ...rows, ...state, stop_tokens: of("u32", 3, 8), out: of("u32", 2, 1, 3) }, 0);
 }
 
-/** The kernels that a device of this kind runs, whatever the model's widths. */
+/** The kernels that such a device runs, for all widths of models. */
 function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
   const kernels = new Set<Kernel>();
   const recorder = {
@@ -155,7 +155,7 @@ function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
   return [...kernels];
 }
 
-/** The value of a WGSL product of whole numbers and constants that the text declares. */
+/** The value of a WGSL product of integers and constants that the text declares. */
 function valueOf(text: string, expression: string): number {
   return expression.split("*").reduce((product, factor) => {
     const name = factor.trim(), number = /^(\d+)u?$/.exec(name);
@@ -205,7 +205,7 @@ Deno.test("every shader's file is in a kernel whose limits are tested", () => {
   const texts = kernels.map(kernelText);
   for (const file of files) {
     const text = Deno.readTextFileSync(new URL(file, ROOT));
-    // A device is probed before there are kernels: that text is no kernel's.
+    // A device is probed before there are kernels, so the probe's text belongs to no kernel.
     if (file.endsWith("subgroup_probe.wgsl")) expectWithinLimits(file, text);
     else {
       const header = /^\/\/ [^\n{]+/.exec(text)![0];

@@ -1,11 +1,11 @@
-/** The one place that reads from the device. It blocks the thread for at least 10 ms: call it once per step. */
+/** Reads from the device; no other file does. It blocks the thread for at least 10 ms: call it once per step. */
 
 import { ServiceError } from "../core/errors.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
 
 const MIN_BYTES = 1 << 16;
 
-/** A copy of tensors into one buffer that the host maps. */
+/** Copies tensors into one buffer that the host maps. */
 export class Staging {
   readonly #allocator: Allocator;
   #scope: Allocator | null = null;
@@ -15,7 +15,7 @@ export class Staging {
     this.#allocator = allocator;
   }
 
-  /** Makes room for reading these tensors at once. */
+  /** Allocates for reading these tensors at once. */
   reserve(tensors: readonly Tensor[]): void {
     const size = tensors.reduce((sum, { shape, dtype }) => sum + tensorBytes(shape, dtype), 0);
     if (this.#buffer && this.#buffer.size >= size) return;
@@ -25,7 +25,7 @@ export class Staging {
     this.#buffer = this.#scope.createBuffer("staging", Math.max(size, MIN_BYTES), usage);
   }
 
-  /** Appends the copies to an encoder and returns where each tensor's bytes will lie. */
+  /** Appends the copies to an encoder and returns the offset of each tensor's bytes. */
   encode(encoder: GPUCommandEncoder, tensors: readonly Tensor[]): number[] {
     let size = 0;
     const offsets = tensors.map((tensor) => {

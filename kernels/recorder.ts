@@ -17,9 +17,9 @@ import { Allocator, type Tensor, tensorBytes } from "./tensor.ts";
 /** Workgroups along x, y and z; trailing ones may be left out. */
 export type Grid = readonly [number, number?, number?];
 
-/** Room for the parameters of one submit: 4,096 dispatches at the coarsest alignment. What is more goes on in another. */
+/** Bytes for the parameters of one submit: 4,096 dispatches at the coarsest alignment. More go into another submit. */
 const PARAMS_BYTES = 1 << 20;
-/** Bind groups that are kept: each takes about 2 KB, and every number of rows makes its own. */
+/** The most cached bind groups: each takes about 2 KB, and every number of rows makes its own. */
 const MAX_BIND_GROUPS = 8192;
 
 interface Dispatch {
@@ -29,7 +29,7 @@ interface Dispatch {
   grid: Grid;
 }
 
-/** What a recorder did since it was made. */
+/** Counts since a recorder was made. */
 export interface RecorderCounters {
   submits: number;
   readbacks: number;
@@ -37,8 +37,27 @@ export interface RecorderCounters {
 }
 
 /**
- * The queue's writer. Bind groups are made once and kept; parameters of all dispatches of a
- * submit travel in one buffer.
+ * Writes the queue. Bind groups are cached; the parameters of all dispatches of a submit share one buffer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGpu } from "./device.ts";
+ * import { fill } from "./rows/rows.ts";
+ * import { Allocator } from "./tensor.ts";
+ *
+ * const gpu = await openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+ *   console.log(`skipped: ${error.message}`);
+ * });
+ * if (gpu) {
+ *   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+ *   const x = allocator.create("example", [4]);
+ *   fill(recorder, x, 7);
+ *   const [bytes] = await recorder.submitAndRead([x]);
+ *   assert.deepEqual([...new Float32Array(bytes!)], [7, 7, 7, 7]);
+ *   gpu.device.destroy();
+ * }
+ * ```
  */
 export class Recorder {
   readonly counters: RecorderCounters = { submits: 0, readbacks: 0, dispatches: 0 };
@@ -54,7 +73,7 @@ export class Recorder {
   #params_bytes = 0;
   #dispatches: Dispatch[] = [];
 
-  /** @param allocator Counts the recorder's own buffers; left out: nobody does. */
+  /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
   constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
     this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
     this.#buffers = allocator.scope();
@@ -65,17 +84,17 @@ export class Recorder {
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
   }
 
-  /** A tensor of zeros for an operand that a parameter switches off. */
+  /** A tensor of zeros for an operand that a parameter disables. */
   get empty(): Tensor {
     return { buffer: this.#empty, offset_bytes: 0, shape: [16], dtype: "f32" };
   }
 
-  /** Makes room for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing. */
+  /** Allocates for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing. */
   reserveReadback(tensors: readonly Tensor[]): void {
     this.#staging.reserve(tensors);
   }
 
-  /** Records one dispatch; operands and parameters go by name. A grid with a zero records nothing. */
+  /** Records one dispatch, with operands and parameters by name. A grid with a zero records nothing. */
   dispatch<K extends Kernel>(kernel: K, params: Params<K>, operands: Operands<K>, grid: Grid): void {
     if (grid.some((size) => size === 0)) return;
     const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
@@ -100,7 +119,7 @@ export class Recorder {
     });
   }
 
-  /** Forgets what was recorded and not submitted, after a failure halfway. */
+  /** Discards what was recorded and not submitted, after a failure halfway. */
   discard(): void {
     this.#dispatches = [];
     this.#params_bytes = 0;
@@ -129,7 +148,7 @@ export class Recorder {
     return bytes;
   }
 
-  /** Forgets all bind groups: buffers were destroyed. */
+  /** Discards all bind groups, because buffers were destroyed. */
   forgetAll(): void {
     this.#bind_groups.clear();
   }

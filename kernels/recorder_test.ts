@@ -7,12 +7,12 @@ import { roundUp, ShapeError } from "./shape.ts";
 import { Allocator } from "./tensor.ts";
 import { gpuTest } from "./gpu_testing.ts";
 
-/** Bytes of the parameters of one submit. */
+/** Bytes for the parameters of one submit. */
 const PARAMS_BYTES = 1 << 20;
-/** A dispatch takes at least so many of them. */
+/** The fewest bytes of a dispatch. */
 const MIN_PARAMS_BYTES = 16;
 
-/** x ← 1664525 · x + value: whoever runs twice, never or out of turn changes the result. */
+/** x ← 1664525 · x + value: a dispatch that runs twice, never or out of order changes the result. */
 const mix = defineKernel({
   name: "mix",
   wgsl: `
@@ -46,7 +46,7 @@ const echo = defineKernel({
   outputs: ["out"],
 });
 
-/** A recorder and an allocator for the length of a test. */
+/** A recorder and an allocator for one test. */
 async function withRecorder(
   gpu: Gpu,
   body: (recorder: Recorder, allocator: Allocator) => Promise<void>,
@@ -76,7 +76,7 @@ gpuTest("parameters of all three types arrive", (gpu) =>
   }));
 
 gpuTest(
-  "dispatches beyond the parameters of one submit go on in another, in order",
+  "dispatches beyond the parameters of one submit continue in another, in order",
   (gpu) =>
     withRecorder(gpu, async (recorder, allocator) => {
       const align = gpu.device.limits.minUniformBufferOffsetAlignment;
@@ -99,7 +99,7 @@ gpuTest(
 );
 
 gpuTest(
-  "what was recorded before a failure is gone after discard",
+  "dispatches recorded before a failure are gone after discard",
   (gpu) =>
     withRecorder(gpu, async (recorder, allocator) => {
       const x = allocator.upload("test", [4], Float32Array.of(1, 2, 3, 4));

@@ -1,11 +1,11 @@
-/** Shapes of tensors, checked once at a kernel's door. */
+/** Checks shapes of tensors when a kernel is launched. */
 
-/** A tensor's shape does not fit; the message names the tensor and both shapes. */
+/** A tensor has the wrong shape; the message names the tensor and both shapes. */
 export class ShapeError extends Error {
   override readonly name = "ShapeError";
 }
 
-/** What a shape check needs to see. */
+/** The parts of a tensor that a shape check needs. */
 export interface Shaped {
   readonly shape: readonly number[];
 }
@@ -16,6 +16,14 @@ const text = (shape: readonly number[]) => `[${shape.join(", ")}]`;
  * Checks a tensor's shape, or only its number of axes, and returns it.
  *
  * @throws {ShapeError} "Cannot use x [2, 3]: expected [2, 4]".
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const x = { shape: [2, 3] };
+ * assert.throws(() => expectShape(x, "x", [2, 4]), { message: "Cannot use x [2, 3]: expected [2, 4]" });
+ * ```
  */
 export function expectShape(tensor: Shaped, name: string, expected: readonly number[]): readonly number[];
 export function expectShape(tensor: Shaped, name: string, axes: 1): readonly [number];

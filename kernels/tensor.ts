@@ -1,9 +1,9 @@
-/** Tensors on the device and the bytes that they take. */
+/** Tensors on the device, and their memory. */
 
 import { assert, ServiceError } from "../core/errors.ts";
 import { elementCount, roundUp } from "./shape.ts";
 
-/** How a tensor's elements lie in its buffer. `f16` and `bf16` are packed, 2 to a 32-bit word, `i8` 4. */
+/** The type of a tensor's elements in its buffer. `f16` and `bf16` are packed, 2 in a 32-bit word, `i8` 4. */
 export type DType = "f32" | "u32" | "f16" | "bf16" | "i8";
 
 const BYTES: Record<DType, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, i8: 1 };
@@ -21,12 +21,12 @@ export function bytesOf(dtype: DType): number {
   return BYTES[dtype];
 }
 
-/** Bytes of a tensor, rounded up to whole words. */
+/** Bytes of a tensor, rounded up to complete words. */
 export function tensorBytes(shape: readonly number[], dtype: DType): number {
   return roundUp(elementCount(shape) * BYTES[dtype], 4);
 }
 
-/** A part of a tensor's buffer under another shape, `offset` elements behind the tensor's start. */
+/** A part of a tensor's buffer with another shape, `offset` elements after the tensor's start. */
 export function view(tensor: Tensor, shape: readonly number[], offset = 0): Tensor {
   const offset_bytes = tensor.offset_bytes + offset * BYTES[tensor.dtype];
   const end = offset_bytes + tensorBytes(shape, tensor.dtype);
@@ -37,14 +37,14 @@ export function view(tensor: Tensor, shape: readonly number[], offset = 0): Tens
   return { ...tensor, shape, offset_bytes };
 }
 
-/** What an {@link Allocator} needs of a device: the device itself, or one that only counts (`counting_gpu.ts`). */
+/** The part of a device that an {@link Allocator} uses: a real device, or one that only counts (`counting_gpu.ts`). */
 export interface BufferDevice {
   readonly limits: Pick<GPUSupportedLimits, "maxStorageBufferBindingSize" | "maxBufferSize">;
   createBuffer(descriptor: GPUBufferDescriptor): GPUBuffer;
   readonly queue: Pick<GPUQueue, "writeBuffer" | "submit">;
 }
 
-/** A tensor above what a device binds. */
+/** A tensor above the device's binding limit. */
 export interface UnbindableTensor {
   name: string;
   component: string;
@@ -53,17 +53,17 @@ export interface UnbindableTensor {
 }
 
 export interface AllocatorOptions {
-  /** Takes a tensor above what the device binds, which is then counted all the same; left out: an error is thrown. */
+  /** Receives a tensor above the device's binding limit, which is then counted anyway; absent: an error is thrown. */
   refuse?: (tensor: UnbindableTensor) => void;
 }
 
 /**
- * Makes every buffer of a device and counts the bytes by component ("weights", "kv", "activations", …).
- * A buffer holds one tensor: WebGPU cannot bind two parts of one buffer for reading and writing in one dispatch.
- * What is made in a {@link scope} is freed with it.
+ * Allocates all buffers of a device and counts their bytes by component ("weights", "kv", "activations", …). A buffer
+ * holds one tensor: WebGPU cannot bind two parts of one buffer for reading and writing in one dispatch. Destroying a
+ * {@link scope} frees what was allocated in it.
  */
 export class Allocator {
-  /** By component, those of the scopes included. */
+  /** By component, including scopes. */
   readonly bytes: Record<string, number> = {};
   /** The largest tensor that the device binds. */
   readonly limit_bytes: number;
@@ -77,7 +77,7 @@ export class Allocator {
     this.#parent = parent ?? null;
   }
 
-  /** An allocator whose {@link destroy} frees what was made in it; its bytes count here too. */
+  /** An allocator whose {@link destroy} frees what was allocated in it; its bytes also count here. */
   scope(): Allocator {
     const scope = new Allocator(this.device, this.options, this);
     this.#scopes.add(scope);
@@ -87,8 +87,8 @@ export class Allocator {
   /**
    * A tensor of zeros.
    *
-   * @param name What a refusal calls it.
-   * @throws {ServiceError} `out_of_memory` when it is larger than the device binds.
+   * @param name The tensor's name in errors.
+   * @throws {ServiceError} `out_of_memory` when it exceeds the device's binding limit.
    */
   create(component: string, shape: readonly number[], dtype: DType = "f32", name = component): Tensor {
     const size = Math.max(4, tensorBytes(shape, dtype)), { limit_bytes } = this;
@@ -104,7 +104,7 @@ export class Allocator {
     return { buffer: this.createBuffer(component, size, usage), offset_bytes: 0, shape, dtype };
   }
 
-  /** A buffer of another use than a tensor's. */
+  /** A buffer with another use than a tensor's. */
   createBuffer(component: string, size: number, usage: GPUBufferUsageFlags): GPUBuffer {
     const buffer = this.device.createBuffer({ label: component, size, usage });
     this.#buffers.push({ buffer, component, size });
@@ -124,7 +124,7 @@ export class Allocator {
     return tensor;
   }
 
-  /** Writes `values` over a tensor's first bytes. */
+  /** Overwrites a tensor's first bytes with `values`. */
   write(tensor: Tensor, values: ArrayBufferView, offset_bytes = 0): void {
     const piece_bytes = 16 << 20;
     const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
@@ -141,7 +141,7 @@ export class Allocator {
     }
   }
 
-  /** Frees everything that was made here and in the scopes. */
+  /** Frees everything that was allocated here and in scopes. */
   destroy(): void {
     for (const scope of this.#scopes) scope.destroy();
     for (const { buffer, component, size } of this.#buffers.splice(0)) {

@@ -9,7 +9,7 @@ import { gpuTest } from "./gpu_testing.ts";
 const tensor = (shape: number[], dtype: DType = "f32", offset_bytes = 0) =>
   ({ shape, dtype, offset_bytes }) as unknown as Tensor;
 
-Deno.test("tensors end at whole words", () => {
+Deno.test("tensors end at complete words", () => {
   const sizes: [number[], DType, number][] = [
     [[3, 5], "f32", 60],
     [[3], "u32", 12],
@@ -53,7 +53,7 @@ gpuTest(
   },
 );
 
-gpuTest("what a scope made can be used until it is freed, and no longer", async ({ device }) => {
+gpuTest("tensors of a scope can be used until it is freed", async ({ device }) => {
   const allocator = new Allocator(device), outer = allocator.scope(), inner = outer.scope();
   const tensors = [allocator, outer, inner].map((from) => from.create("x", [4]));
   const copies = async () => {
@@ -96,7 +96,7 @@ gpuTest("a tensor above what the device binds is out of memory, with the numbers
 });
 
 gpuTest(
-  "a counting device counts what the real one allocates, and lets what it could not bind be told",
+  "a counting device counts the real one's allocations, and reports tensors above the binding limit",
   (gpu) => {
     const refused: UnbindableTensor[] = [];
     const real = new Allocator(gpu.device), counting = countingGpu(gpu);
@@ -118,7 +118,7 @@ gpuTest(
   },
 );
 
-Deno.test("buffers come from the allocator alone, but for the probe of a device", async () => {
+Deno.test("only the allocator creates buffers, except for the probe of a device", async () => {
   const makers: string[] = [], root = new URL("..", import.meta.url);
   const search = async (folder: URL) => {
     for await (const { name, isDirectory } of Deno.readDir(folder)) {
@@ -135,7 +135,7 @@ Deno.test("buffers come from the allocator alone, but for the probe of a device"
   assert.deepEqual(makers.sort(), ["kernels/device.ts", "kernels/tensor.ts"]);
 });
 
-/** The tensors' bytes by one readback. */
+/** Reads tensors with one readback. */
 async function readBack(
   { device, staging }: { device: GPUDevice; staging: Staging },
   tensors: readonly Tensor[],
@@ -167,7 +167,7 @@ gpuTest("several tensors come back in order, then more of them than before", asy
   allocator.destroy();
 });
 
-gpuTest("values of more than a piece, and of no whole words, arrive", async ({ device }) => {
+gpuTest("values longer than a piece or not a multiple of words are uploaded", async ({ device }) => {
   const allocator = new Allocator(device), staging = new Staging(allocator), reader = { device, staging };
   const count = (16 << 20) + 5;
   const values = Uint8Array.from({ length: count }, (_, i) => i % 251);

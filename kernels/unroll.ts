@@ -1,14 +1,14 @@
-/** Straight-line WGSL from a template: named registers instead of indexed private arrays. */
+/** Expands WGSL templates to straight-line code: named registers instead of indexed private arrays. */
 
 import { assert } from "../core/errors.ts";
 
-/** Whole numbers that stand for their names in a template. */
+/** Integers that replace their names in a template. */
 export type UnrollConstants = Readonly<Record<string, number>>;
 
 /**
- * Writes a template out. A line `#for d D4` repeats the lines up to its `#end` for d = 0 … D4 − 1; `{d}` and `{D4}`
- * stand for their values everywhere between, and `{4*d+1}` for what comes of + * / % on whole numbers, without spaces
- * and from left to right but for +, which comes last. What else is in braces stays as it is.
+ * Expands a template. A line `#for d D4` repeats the lines up to its `#end` for d = 0 … D4 − 1. In between, `{d}` and
+ * `{D4}` are replaced by their values, and `{4*d+1}` by the result of + * / % on integers, without spaces and from left
+ * to right except for +, which comes last. Other text in braces stays.
  *
  * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
  */
@@ -19,7 +19,7 @@ export function unroll(template: string, constants: UnrollConstants): string {
   return text.join("\n");
 }
 
-/** The lines from `start` up to an `#end` or the end of the text, written out, and where that is. */
+/** Expands the lines from `start` up to an `#end` or the end of the text; also returns that position. */
 function unrollLines(lines: readonly string[], start: number, names: UnrollConstants): [string[], number] {
   const out: string[] = [];
   let at = start;
@@ -53,7 +53,7 @@ function substitute(line: string, names: UnrollConstants): string {
   });
 }
 
-/** The value of names and whole numbers joined by * / %, from left to right; NaN where a name is not known. */
+/** The value of names and integers joined by * / %, from left to right; NaN for an unknown name. */
 function productOf(product: string, names: UnrollConstants): number {
   const [first, ...rest] = product.split(/([*/%])/);
   const value = (word: string | undefined) => names[word!] ?? (/^\d+$/.test(word!) ? Number(word) : NaN);
@@ -65,7 +65,7 @@ function productOf(product: string, names: UnrollConstants): number {
   return result;
 }
 
-/** The text for a subgroup of one: what a lane would get from another lane or from all is its own value. */
+/** The text for a subgroup of one: a value from another lane, or from all lanes, is the lane's own. */
 export function withoutSubgroups(text: string): string {
   return text.replace(/subgroupBroadcast\((\w+), 0u\)/g, "$1").replace(/subgroup(?:Max|Min)\(/g, "(");
 }

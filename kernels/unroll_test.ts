@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { unroll, withoutSubgroups } from "./unroll.ts";
 
-Deno.test("a template is written out in order, loops inside loops", () => {
+Deno.test("a template is expanded in order, with nested loops", () => {
   const template =
     "a\n#for d D4\n  x{d} {D4}u\n  #for h 2\n    y{d}_{h}\n  #end\n#end\nb { return; } {unknown}";
   const expected = [
@@ -17,12 +17,12 @@ Deno.test("a template is written out in order, loops inside loops", () => {
   assert.equal(unroll(template, { D4: 2 }), expected.join("\n"));
 });
 
-Deno.test("names and whole numbers in braces are computed with", () => {
+Deno.test("names and integers in braces are evaluated", () => {
   const template = "#for j 3\ns{4*j+1} w{j/2} {j%2}u {N*4/8+j*2}\n#end\n{j} {N+M} {3}";
   assert.equal(unroll(template, { N: 6 }), "s1 w0 0u 3\ns5 w0 1u 5\ns9 w1 0u 7\n{j} {N+M} 3");
 });
 
-Deno.test("a template with a broken directive is refused by its line", () => {
+Deno.test("a template with an invalid directive is refused with its line", () => {
   assert.throws(() => unroll("#for d D4\nx", { D4: 1 }), /an #end for the #for of line 1/);
   assert.throws(() => unroll("x\n#end", {}), /a #for before the #end of line 2/);
   assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count above 0 in line 1, not D5/);

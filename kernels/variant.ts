@@ -1,6 +1,6 @@
 /**
- * Which form of a kernel runs. It follows from the device and the widths, never from the number of rows: a row's
- * bits must not depend on how many rows run beside it.
+ * Chooses the form of a kernel. It depends on the device and the widths, never on the number of rows: a row's bits must
+ * not depend on how many rows run with it.
  */
 
 import { type Kernel, type WgslPart } from "./kernel.ts";
@@ -10,13 +10,13 @@ import scalarItemsWgsl from "./shared/scalar_items.wgsl" with { type: "text" };
 import vectorItemsWgsl from "./shared/vector_items.wgsl" with { type: "text" };
 
 /**
- * The two forms that a kernel may have. `lanes` is for software adapters: no barriers, a lane works on rows of its own
- * and shares loads by subgroup broadcasts at most. `tiles` is for GPUs: a workgroup shares a tile of rows, or one row,
- * in workgroup memory.
+ * The two forms of a kernel. `lanes` is for software adapters: no barriers; a lane works on its own rows and shares
+ * loads at most by subgroup broadcasts. `tiles` is for GPUs: a workgroup shares a tile of rows, or one row, in
+ * workgroup memory.
  */
 export type KernelForm = "lanes" | "tiles";
 
-/** Numbers that a kernel reads at once. */
+/** The number of values that a kernel reads at once. */
 export type ItemSize = 1 | 4;
 
 /** The form for a device. */
@@ -24,7 +24,7 @@ export function deviceForm({ facts }: Pick<Gpu, "facts">): KernelForm {
   return facts.software ? "lanes" : "tiles";
 }
 
-/** 4 where every width is a multiple of 4, else 1. */
+/** 4 if every width is a multiple of 4, else 1. */
 export function itemSize(...widths: readonly number[]): ItemSize {
   return widths.every((width) => width % 4 === 0) ? 4 : 1;
 }
@@ -42,12 +42,12 @@ export function constantsPart(values: Readonly<Record<string, number>>): WgslPar
   return { file: "constants", text };
 }
 
-/** Threads of a workgroup that reduces a row of so many items. */
+/** Threads of a workgroup that reduces a row with this many items. */
 export function rowThreads(items: number): number {
   return items <= 64 ? 32 : items <= 512 ? 64 : 256;
 }
 
-/** Kernels made on first use, one for each key. */
+/** Kernels that are made on first use, one for each key. */
 export function kernelFamily<A extends readonly (string | number)[], K extends Kernel>(
   define: (...key: A) => K,
 ): (...key: A) => K {
@@ -60,12 +60,12 @@ export function kernelFamily<A extends readonly (string | number)[], K extends K
   };
 }
 
-/** Workgroups along one axis that every device allows. */
+/** The number of workgroups along one axis that every device allows. */
 const MAX_GROUPS = 65535;
 
 /**
- * A grid of at least `count` workgroups, wrapped into y where x is full. A kernel finds its place with
- * `group.x + group.y · groups.x`.
+ * A grid of at least `count` workgroups, continued in y when x is full. A kernel finds its index with `group.x +
+ * group.y · groups.x`.
  */
 export function wrappedGrid(count: number): readonly [number, number] {
   const y = ceilDiv(count, MAX_GROUPS);

@@ -1,4 +1,4 @@
-/** A frozen matrix on the device, in the type in which its file holds it. */
+/** A frozen matrix on the device, in the type of its file. */
 
 import { expectMultiple, expectShape, ShapeError } from "./shape.ts";
 import { type Allocator, bytesOf, type Tensor } from "./tensor.ts";
@@ -10,7 +10,7 @@ export interface WholeWeight {
   readonly type: WeightTypeName;
   readonly shape: readonly [number, number];
   readonly values: Tensor;
-  /** Of the types that have such a plane. */
+  /** For types with such a plane. */
   readonly scales?: Tensor;
 }
 
@@ -44,7 +44,7 @@ export function weightParts(weight: Weight): { first_row: number; part: WholeWei
 /**
  * Checks a weight's tensors against its shape and type and returns its shape.
  *
- * @throws {ShapeError} Also when rows are not made of whole blocks and whole words.
+ * @throws {ShapeError} Also when rows are not made of complete blocks and words.
  */
 export function expectWeight(weight: Weight, name: string): readonly [number, number] {
   const parts = weightParts(weight), [rows, columns] = weight.shape;
@@ -81,7 +81,7 @@ export function weightTensors(weight: Weight): Tensor[] {
   return weightParts(weight).flatMap(({ part }) => planes.map(({ name }) => part[name]!));
 }
 
-/** A weight's tensors under the names of the kernels' operands. */
+/** A weight's tensors by the names of the kernels' operands. */
 export function weightOperands(weight: WholeWeight): { values: Tensor; scales?: Tensor } {
   return Object.fromEntries(WEIGHT_TYPES[weight.type].planes.map(({ name }) => [name, weight[name]!])) as {
     values: Tensor;
@@ -90,10 +90,10 @@ export function weightOperands(weight: WholeWeight): { values: Tensor; scales?: 
 }
 
 /**
- * A weight without values, which {@link writeWeight} fills; split by rows where the device does not bind it whole.
+ * A weight without values; fill it with {@link writeWeight}. It is split by rows where the device cannot bind it whole.
  *
- * @param name What a refusal calls it; left out: the component.
- * @throws {ServiceError} `out_of_memory` when {@link PART_ROWS} rows of a plane are more than the device binds.
+ * @param name The weight's name in errors; absent: the component.
+ * @throws {ServiceError} `out_of_memory` when {@link PART_ROWS} rows of a plane exceed the device's binding limit.
  */
 export function createWeight(
   allocator: Allocator,
@@ -117,7 +117,7 @@ export function createWeight(
   return { type, shape, parts };
 }
 
-/** Writes whole blocks as they lie in a file; `block` is the first one's number in the matrix. */
+/** Writes complete blocks in the file's layout; `block` is the index of the first one in the matrix. */
 export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Array, block = 0): void {
   const { block_bytes, block_values }: WeightType = WEIGHT_TYPES[weight.type];
   const row_blocks = weight.shape[1] / block_values, end = block + bytes.length / block_bytes;

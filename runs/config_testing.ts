@@ -1,10 +1,10 @@
-/** What the tests of this room share. */
+/** Helpers for this room's tests. */
 
 import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
 import { parseRunConfig } from "../config/load.ts";
 import { encodeGgufMetadata } from "../trainer/formats/gguf_writer.ts";
 
-/** A small agent_grpo configuration whose files lie under `root`; `more` is TOML that goes behind it. */
+/** A small agent_grpo configuration with its files in `root`; `more` is TOML to append. */
 export function testConfig(root: string, more = ""): ResolvedConfig {
   const text = `
 [run]
@@ -31,7 +31,7 @@ ${more}`;
   return resolveConfig(parseRunConfig(text, { path }).config, { path, context_length: 256, vocabulary: 64 });
 }
 
-/** The bytes of a file that counts as the adapter of a run, or, with another name, as somebody else's. */
+/** A file that counts as a run's adapter or, with another name, as a file of someone else. */
 export function adapterFile(name = "adapter"): Uint8Array {
   const text = (value: string) => ({ type: "string" as const, value });
   const metadata = { "general.type": "adapter", "general.name": name, "adapter.type": "lora" };

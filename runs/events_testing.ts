@@ -1,8 +1,8 @@
-/** Events that tests of several rooms print. */
+/** Events for tests of several rooms. */
 
 import type { EventData } from "./record/event.ts";
 
-/** An update of agentic GRPO in which nothing was lost. */
+/** An update of agentic GRPO without lost attempts. */
 export const TEST_UPDATE = {
   kind: "update",
   update: 3,

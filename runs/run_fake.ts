@@ -1,4 +1,4 @@
-/** A whole run without GPU or workers for the tests of this room: a scripted engine, and episodes of one word. */
+/** A complete run without GPU or workers for this room's tests: a scripted engine, and episodes of one word. */
 
 import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
@@ -26,7 +26,7 @@ import { type AgentHost, createAgentHost, rolloutSettings } from "./session/agen
 import type { Session } from "./session/session.ts";
 import { testConfig } from "./config_testing.ts";
 
-/** Every turn says its whole text and submits; a fifth of the characters end a turn. */
+/** Every turn says its entire text and submits; a fifth of the characters end a turn. */
 class WordChat extends TextChat {
   override readonly stop_tokens = Array.from({ length: 13 }, (_, i) => 51 + i);
 
@@ -39,7 +39,7 @@ class WordChat extends TextChat {
   }
 }
 
-/** The share of vowels in what was said: it differs from member to member, and training raises it. */
+/** The share of vowels in the text: it differs between members, and training raises it. */
 export function vowels(said: readonly string[]): number {
   const text = said.join("");
   return [...text].filter((char) => "aeiou".includes(char)).length / Math.max(1, text.length);
@@ -63,22 +63,22 @@ export interface TestRunOptions {
   root: string;
   /** The scripted engine, which only test files may import. */
   newEngine: (refuse: Refuse) => EngineClient;
-  /** Left out: one that stands still. */
+  /** Absent: one that stands still. */
   clock?: Clock;
-  /** TOML behind the configuration; left out: evaluation and checkpoints. */
+  /** TOML to append to the configuration; absent: evaluation and checkpoints. */
   more?: string;
   change?: (config: ResolvedConfig) => void;
-  /** Throws to refuse a request of any engine of the run; `engine` counts them from 1. */
+  /** Throws to refuse a request to an engine; `engine` counts the run's engines from 1. */
   refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
-  /** A reward in place of the share of vowels. */
+  /** A reward that replaces the share of vowels. */
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
-  /** In place of the environment's own grading. */
+  /** Replaces the environment's grading. */
   graders?: readonly Grader[];
-  /** What was found before the run. */
+  /** Warnings from before the run. */
   warnings?: PlanWarning[];
-  /** An algorithm in place of the configured one. */
+  /** Replaces the configured algorithm. */
   algorithm?: Algorithm;
-  /** What the run is started with beside the configuration. */
+  /** More options for the start of the run. */
   start?: Partial<StartPreparedOptions>;
 }
 
@@ -189,7 +189,7 @@ function prepared(config: ResolvedConfig): PreparedRun {
   };
 }
 
-/** Lets every optimiser step answer that it was skipped, as one does whose loss is not finite. */
+/** Makes every optimiser step report that it was skipped, as for a loss that is not finite. */
 export function skipSteps(engine: EngineClient): void {
   const call = engine.call.bind(engine);
   engine.call = async (method, request, ...rest) => {
@@ -198,7 +198,7 @@ export function skipSteps(engine: EngineClient): void {
   };
 }
 
-/** Turns a configuration into one of supervised training, five updates of one row. */
+/** Changes a configuration to SFT, five updates of one row. */
 export function superviseInstead(config: ResolvedConfig): void {
   config.run.algorithm = "sft";
   delete config.agent;
@@ -206,7 +206,7 @@ export function superviseInstead(config: ResolvedConfig): void {
   config.training.batch_tokens = 12;
 }
 
-/** Turns a configuration into one of learning from pairs, five updates of one pair. */
+/** Changes a configuration to preference training, five updates of one pair. */
 export function preferInstead(config: ResolvedConfig): void {
   config.run.algorithm = "preference";
   delete config.agent;
@@ -215,8 +215,8 @@ export function preferInstead(config: ResolvedConfig): void {
 }
 
 /**
- * Held-out pass rates by update, whatever was said; the reward of training is the share of vowels. `refuse` follows
- * the updates that an engine has done, so that a run that goes on from a checkpoint is measured as one that never left.
+ * Sets held-out pass rates by update, whatever the texts; the training reward is the share of vowels. `refuse` follows
+ * the updates that an engine has done, so that a resumed run is measured like an uninterrupted one.
  *
  * @param passing How many of the three held-out scenarios pass after update 0, 1, 2, …
  */
@@ -241,7 +241,7 @@ export function heldoutByUpdate(passing: readonly number[]): {
   };
 }
 
-/** What a kill leaves: a copy of a folder as it is at this moment. */
+/** Copies a folder in its current state, as a kill would leave it. */
 export function copyFolder(from: string, to: string): void {
   Deno.mkdirSync(to, { recursive: true });
   for (const { name, isDirectory } of Deno.readDirSync(from)) {
@@ -250,12 +250,12 @@ export function copyFolder(from: string, to: string): void {
   }
 }
 
-/** Every event of a run, once it has ended. */
+/** All events of a run, once it has ended. */
 export async function eventsOf(run: StartedRun): Promise<RunEvent[]> {
   return await Array.fromAsync(run.events);
 }
 
-/** The events of one kind, in their order. */
+/** The events of one kind, in order. */
 export function ofKind<K extends RunEvent["kind"]>(
   events: readonly RunEvent[],
   kind: K,
@@ -267,7 +267,7 @@ export function ofKind<K extends RunEvent["kind"]>(
 export function testPipe(): {
   port: ControlPort;
   send(command: object): void;
-  /** Ends the pipe, as when the service dies. */
+  /** Ends the pipe, as when the server dies. */
   end(): void;
   sent: ControlMessage[];
 } {
@@ -281,7 +281,7 @@ export function testPipe(): {
   };
 }
 
-/** Fails the n-th request of a kind, of the first engine. */
+/** Fails the n-th request of a kind to the first engine. */
 export function failAt(
   method: string,
   n: number,

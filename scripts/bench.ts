@@ -1,6 +1,6 @@
 /**
- * Measures this device on a model's shapes, prints a line for each measurement and stores JSON lines;
- * docs/bench/README.md says how to read them. Nothing is asserted about time.
+ * Measures this device on a model's shapes, prints a line for each measurement and stores JSON lines.
+ * docs/bench/README.md says how to read them. Nothing asserts a time.
  *
  *   deno task bench [--model <gguf>] [--quick] [--out <folder or .jsonl file>] [--only matmul,decode,...]
  */
@@ -26,7 +26,7 @@ import { currentCommit, driverVersion, Report, storeLines } from "./bench/report
 import { benchDecode, benchPrefill } from "./bench/sampling.ts";
 import { benchBytes, benchTrain } from "./bench/train.ts";
 
-/** Parts of the bench, in their order. The peaks are always measured: others are divided by them. */
+/** Parts of the bench, in order. The peaks are always measured, because other rates are divided by them. */
 export const PARTS = [
   "peak",
   "matmul",
@@ -47,16 +47,16 @@ export interface BenchOptions {
   /** A GGUF file. */
   model: string;
   quick: boolean;
-  /** A folder, or a file that ends in `.jsonl`. */
+  /** A folder, or a file whose name ends in `.jsonl`. */
   out: string;
   only: readonly Part[];
   print(text: string): void;
 }
 
 /**
- * Runs the parts that are asked for and stores what each measured as soon as it ends. @returns The file's path.
+ * Runs the selected parts and stores each part's measurements as soon as it ends. @returns The file's path.
  *
- * @throws {ServiceError} `device_unavailable`, or what is wrong with the model file.
+ * @throws {ServiceError} `device_unavailable`, or a problem with the model file.
  */
 export async function runBench({ model, quick, out, only, print }: BenchOptions): Promise<string> {
   const context = await openContext({ model, quick, print }), { report } = context;
@@ -95,7 +95,7 @@ export async function runBench({ model, quick, out, only, print }: BenchOptions)
   return path;
 }
 
-/** What the device and the model file say. */
+/** Facts about the device and the model file. */
 async function openContext(
   { model, quick, print }: Omit<BenchOptions, "only" | "out">,
 ): Promise<BenchContext> {
@@ -118,7 +118,7 @@ async function shapeOf(path: string): Promise<ModelShape> {
   return readModelShape(file);
 }
 
-/** @throws {ServiceError} `config_invalid`, naming the part that there is not. */
+/** @throws {ServiceError} `config_invalid`, naming an unknown part. */
 export function parseParts(text: string): Part[] {
   const names = text.split(",").map((name) => name.trim()).filter((name) => name !== "");
   for (const name of names) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch on the shapes that `deno task bench` measured, and the ratio of the two.
+"""Measures PyTorch on the shapes that `deno task bench` measured, and writes the ratios.
 
     python3 scripts/bench_pytorch.py --bench docs/bench/<device>.jsonl [--out FILE] [--device cuda] [--types float32,...]
 
 Reads the lines of a bench, runs the same products, low-rank products, attention, prefill, decode and training steps in
 eager PyTorch on random numbers, and writes a JSON line for each with `ours` (the bench's value), `value` (PyTorch's) and `ratio` = ours /
-PyTorch's: above 1 the service is faster. Without --bench it takes the file that --out names, less "_pytorch".
+PyTorch's: above 1 svc is faster. Without --bench it uses the file of --out without "_pytorch".
 
-PyTorch trains a group's members one behind the other: sharing their prompt is the service's own. Its decode is a plain
+PyTorch trains a group's members one after the other: only svc shares their prompt. Its decode is a plain
 loop over a static cache, without CUDA graphs, which launches as many kernels as eager PyTorch does.
 """
 import argparse
@@ -104,7 +104,7 @@ class Model:
         return x + self.linear(h, i, "down_proj")
 
     def forward(self, ids):
-        """ids [batch, tokens] -> the normalised state behind the last layer."""
+        """ids [batch, tokens] -> the normalised state after the last layer."""
         x, positions = self.embedding[ids], torch.arange(ids.shape[1], device=self.device)
         for i in range(self.s["layers"]):
             x = self.layer(x, i, positions, lambda _, q, k, v: attention(q, k, v, causal=True))
@@ -354,7 +354,7 @@ def main():
     args = parse_args()
     with open(args.bench, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    # The service multiplies in f32 with f32 sums; TF32 would be another arithmetic.
+    # svc multiplies in f32 with f32 sums; TF32 would be a different arithmetic.
     torch.backends.cuda.matmul.allow_tf32 = False
     comparison = Comparison(args, lines)
     try:

@@ -27,7 +27,7 @@ async function linesOf(path: string): Promise<BenchLine[]> {
   return text.trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-/** What every line has, whatever it measures. */
+/** Checks what all lines have in common. */
 function expectWellFormed(line: BenchLine): void {
   const { bench, name, value, unit, time, load_average } = line, text = JSON.stringify(line);
   assert.ok((PARTS as readonly string[]).includes(bench), text);
@@ -45,7 +45,7 @@ function expectWellFormed(line: BenchLine): void {
   }
 }
 
-/** Rounded to four digits, so that a product of two is off by a thousandth. */
+/** Rounded to four digits, so a product of two may be off by a thousandth. */
 const near = (a: number, b: number) => Math.abs(a / b - 1) < 2e-3;
 
 gpuTest("a quick bench of the tiny model stores a well-formed line for every part", async () => {
@@ -95,7 +95,7 @@ gpuTest("a quick bench of the tiny model stores a well-formed line for every par
 });
 
 Deno.test({
-  name: "a run replaces the lines of what it measured and leaves the others",
+  name: "a run replaces the lines that it measured and keeps the others",
   ...STRICT,
   fn: () =>
     withFolder(async (folder) => {
@@ -118,7 +118,7 @@ Deno.test({
     }),
 });
 
-Deno.test("what the device has no room for becomes a line that says so; other errors go on", async () => {
+Deno.test("a measurement that does not fit the device becomes a skipped line; other errors are thrown", async () => {
   const report = new Report(FACTS, () => {});
   const full = new ServiceError("out_of_memory", "Cannot allocate 2 bytes: the device binds at most 1");
   assert.equal(await orSkip({ report }, ["matmul", "output"], () => Promise.reject(full)), false);
@@ -133,12 +133,12 @@ Deno.test("what the device has no room for becomes a line that says so; other er
   assert.match(readable(line!), /output +skipped: Cannot allocate 2 bytes/);
 });
 
-Deno.test("a call's time is what calls add to the wait, and a failed device has none", async () => {
+Deno.test("a call's time is the time beyond the wait, and a failed device has none", async () => {
   let now = 0, recorded = 0, failed = false;
   const recorder = {
     submit: () => {},
     submitAndRead: () => {
-      // A wait of 11 ms, 0.25 ms for each call, and once a hiccup.
+      // A wait of 11 ms, 0.25 ms for each call, and one outlier.
       now += 11 + 0.25 * recorded + (now === 0 ? 40 : 0);
       recorded = 0;
       return Promise.resolve([]);
@@ -182,7 +182,7 @@ Deno.test("forward products are measured as the device trains, backward ones in 
   assert.deepEqual(of(true, "shader-f16"), ["f32", "f32"]);
 });
 
-Deno.test("a step's dispatches are grouped by kernel and shape, the one that moves rows on last", () => {
+Deno.test("a step's dispatches are grouped by kernel and shape, with the one that advances rows last", () => {
   const dispatch = (name: string, params: Record<string, number>) =>
     ({ kernel: { name }, params, operands: {}, grid: [1] }) as unknown as Parameters<
       typeof groupDispatches
@@ -228,7 +228,7 @@ Deno.test("the parts to measure are checked by name", () => {
   assert.throws(() => parseParts("matmul,speed"), /Cannot measure speed: there are peak, matmul/);
 });
 
-Deno.test("the middle of an even number of values is the mean of two", () => {
+Deno.test("the median of an even number of values is the mean of two", () => {
   assert.equal(median([3, 1, 2]), 2);
   assert.equal(median([4, 1, 3, 2]), 2.5);
 });

@@ -1,19 +1,19 @@
-/** Runs ./dev in a folder and with a search path of its own, where Deno, npm and apt-get are scripts that misbehave. */
+/** Runs ./dev in a folder with its own search path, where Deno, npm and apt-get are scripts that may fail. */
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** What ./dev needs of any machine. */
+/** Tools that ./dev expects on every machine. */
 const BASIC_TOOLS = ["sh", "sed", "mkdir", "rm", "cat", "dirname", "date", "cmp", "cp"];
 
 interface Machine {
-  /** Scripts by name; `deno --version` and the probe are answered by {@link fakeDeno}. */
+  /** Scripts by name; {@link fakeDeno} answers `deno --version` and the probe. */
   tools: Record<string, string>;
   user: "root" | "nobody";
 }
 
-/** A Deno that tells a version and whether it sees an adapter, and prints what it is asked to run. */
+/** A Deno that reports a version and whether it sees an adapter, and prints its other arguments. */
 function fakeDeno(version: string, sees_adapter = "true"): string {
   return `case $1 in
   --version) echo "deno ${version} (stable)" ;;
@@ -97,7 +97,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "dev: the program is told how it was started, as a shell reads it back",
+  name: "dev: the program gets its own command, quoted for a shell",
   ...sanitize,
   async fn() {
     await onMachine({ tools: { deno: fakeDeno(version) }, user: "nobody" }, async (_, root) => {

@@ -1,9 +1,9 @@
 /**
  * Counts how processes that used the device end: `deno task exits --runs 2000 --parallel 3 --load 2`.
  *
- * Each path of the program is run in turn, beside busy loops that hold the processors, so that threads are stopped at
- * places where a quiet machine never stops them. A path has one exit code that is right; everything else is a fault
- * and makes the exit code 1.
+ * Runs each path of the program in turn, beside busy loops that occupy the processors, so that threads are interrupted
+ * where they would not be on a quiet machine. Each path has one correct exit status; anything else is a fault, and the
+ * exit status is then 1.
  */
 
 import { join } from "node:path";
@@ -42,9 +42,9 @@ interface Path {
   what: string;
   args: string[];
   code: number;
-  /** Of forty processes so many take this path: short ones more often. */
+  /** The number of processes of forty that take this path: more for short ones. */
   share: number;
-  /** A text of standard output at which the process is told twice to leave: it does so in the midst of its work. */
+  /** When standard output contains this text, the process is told twice to stop, in the middle of its work. */
   leave_at?: string;
 }
 
@@ -65,7 +65,7 @@ const PATHS: Path[] = [
   },
 ];
 
-/** The order in which paths are taken, as indices. */
+/** The order of paths, as indices. */
 const TURNS = PATHS.flatMap(({ share }, i) => Array.from({ length: share }, () => i));
 
 async function openAndClose(): Promise<void> {
@@ -75,7 +75,7 @@ async function openAndClose(): Promise<void> {
   await engine.close();
 }
 
-/** Runs one path in a folder of its own, and says how the process ended: a code or the name of a signal. */
+/** Runs a path in its own folder, and returns how the process ended: an exit status or the name of a signal. */
 async function runOnce(path: Path): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "svc-exit-" });
   try {
@@ -101,7 +101,7 @@ async function runOnce(path: Path): Promise<string> {
   }
 }
 
-/** Runs the paths in turn, several at a time; resolves with how often each ended how. */
+/** Runs the paths in turn, several at a time; resolves with the number of each ending. */
 async function count(runs: number, parallel: number): Promise<Map<string, number>[]> {
   const endings = PATHS.map(() => new Map<string, number>());
   let next = 0;

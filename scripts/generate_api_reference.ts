@@ -1,6 +1,6 @@
 /**
- * Writes docs/reference/api.md from the table of routes. With `--check` it writes nothing and ends with 1 when the
- * committed page differs.
+ * Writes docs/reference/api.md from the table of routes. With `--check` it writes nothing and exits with status 1 when
+ * the committed page differs.
  */
 
 import { fileURLToPath } from "node:url";
@@ -16,21 +16,21 @@ const INTRODUCTION = `# The HTTP API
 
 <!-- Written by scripts/generate_api_reference.ts from server/route_table.ts: change a route's entry, then run it again. -->
 
-\`GET /v1/openapi.json\` describes every route with its parameters and bodies, as OpenAPI 3.1; \`svc-server openapi\` prints
-the same, and \`api/openapi.json\` is its stored copy. An operation there whose only answers are problems is not in this
-build. Each answer that is a problem lists its types and codes under \`x-problems\`.
+\`GET /v1/openapi.json\` describes all routes with their parameters and bodies, as OpenAPI 3.1; \`svc-server openapi\` prints
+the same, and \`api/openapi.json\` is a stored copy. An operation whose only answers are problems is not in this build.
+Each answer that is a problem lists its types and codes under \`x-problems\`.
 
 ## Every request
 
-- Paths are matched as they are sent. The values in a path are decoded, its fixed words are not: \`/v1/he%61lth\` is no
-  route. A value that is empty, \`.\` or \`..\` is none, in escapes neither. Malformed percent-encoding is \`not-found\`.
+- Paths are matched as they are sent. The values in a path are decoded, its fixed words are not: \`/v1/he%61lth\` is not a
+  route. A value may not be empty, \`.\` or \`..\`, also when escaped. Malformed percent-encoding is \`not-found\`.
 - \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
-- A parameter behind the path that the route does not have is refused with \`unknown_field\` at \`/query/<name>\`, one that
-  stands twice with \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on every other route.
-- A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may begin with
-  a byte order mark. Duplicate keys, halves of surrogate pairs and numbers that would lose digits are \`invalid_value\`. It
+- An unknown query parameter is refused with \`unknown_field\` at \`/query/<name>\`, a repeated one with
+  \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on all other routes.
+- A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may start with
+  a byte order mark. Duplicate keys, lone surrogates and numbers that would lose digits are \`invalid_value\`. It
   nests up to 64 levels.
-- A body of a \`POST\` or \`PATCH\` that takes none must still be labelled as JSON, and is not read.
+- If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries.
 - Outside \`/v1\` there is no token, and refusals are plain text.
 `;

@@ -1,6 +1,6 @@
 /**
- * Writes api/openapi.json from the table of routes. With `--check` it writes nothing and ends with 1 when the committed
- * document differs.
+ * Writes api/openapi.json from the table of routes. With `--check` it writes nothing and exits with status 1 when the
+ * committed document differs.
  */
 
 import { fileURLToPath } from "node:url";

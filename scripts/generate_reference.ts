@@ -1,6 +1,6 @@
 /**
- * Writes docs/reference/configuration.md from the schema of the run configuration. With `--check` it writes nothing
- * and ends with 1 when the committed page differs.
+ * Writes docs/reference/configuration.md from the schema of the run configuration. With `--check` it writes nothing and
+ * exits with status 1 when the committed page differs.
  */
 
 import { fileURLToPath } from "node:url";
@@ -19,7 +19,7 @@ default of the third column, or the value that the rule in italics gives; a bold
 that are optional as a whole are off when they are left out. Every problem of a file is listed at once, with its line.
 `;
 
-/** The header as it is written in TOML: `[[a.b]]` for an array of tables. */
+/** The table header in TOML: `[[a.b]]` for an array of tables. */
 function header(section: string): string {
   return section.endsWith("[]") ? `[[${section.slice(0, -2)}]]` : `[${section}]`;
 }
@@ -30,7 +30,7 @@ function fallback(key: ConfigKey): string {
   return `\`${JSON.stringify(key.default)}\``;
 }
 
-/** What of a key this build lacks, such as "not in this build" or "`dawn` is not in this build". */
+/** The part of a key that this build lacks, such as "not in this build" or "`dawn` is not in this build". */
 function lacking({ key }: ConfigKey): string {
   const entries = notBuiltEntries(key);
   if (entries.length === 0) return "";

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Correctness, then speed, on an x86-64 Linux machine with an NVIDIA GPU that has neither Deno nor a network:
-# scripts/gpu_pack.sh has filled .cache/gpu/ elsewhere. Results go to $OUT (docs/bench).
+# Correctness tests, then benches, on an x86-64 Linux machine with an NVIDIA GPU but without Deno or a network.
+# First fill .cache/gpu/ elsewhere with scripts/gpu_pack.sh. Results go to $OUT (docs/bench).
 #
 #   scripts/gpu_check.sh [tests] [bench] [pytorch]     all three in this order when none is named
 #
-# Exit: 0 all done, 1 a test or a bench failed, 3 no GPU. ALLOW_SOFTWARE=1 takes a software adapter, to try this script.
-# SYSTEM_ROOT stands before the paths at which drivers are looked for, for tests of this script.
+# Exit status: 0 all passed, 1 a test or bench failed, 3 no GPU. ALLOW_SOFTWARE=1 accepts a software adapter, to try
+# this
+# script. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -38,7 +39,7 @@ find_deno() {
   chmod +x "$deno"
 }
 
-# A Deno that was here before need not have the packages of deno.lock.
+# An earlier Deno cache may lack packages of deno.lock.
 find_packages() {
   if [ ! -f "$pack/npm.tar.xz" ]; then
     if [ "$deno" = "$work/deno" ]; then needs_pack "npm.tar.xz of .cache/gpu"; fi
@@ -50,7 +51,7 @@ find_packages() {
   unpack_xz "$pack/npm.tar.xz" | tar -C "$DENO_DIR" -xf -
 }
 
-# The first of these libraries that the linker finds by itself.
+# The first of these libraries that the linker finds.
 linked_library() {
   local name
   for name in "$@"; do
@@ -69,10 +70,10 @@ find_loader() {
   add_library_folder "$work/vulkan/usr/lib/x86_64-linux-gnu"
 }
 
-# Loaders before 1.3.207 know the second name only.
+# Loaders before 1.3.207 know only the second name.
 use_driver() { export VK_DRIVER_FILES=$1 VK_ICD_FILENAMES=$1; }
 
-# A machine without a display may have EGL's library and not GLX's; both are Vulkan drivers.
+# A machine without a display may have EGL's library but not GLX's; both are Vulkan drivers.
 find_driver() {
   local file folder library linked libraries=(libGLX_nvidia.so.0 libEGL_nvidia.so.0)
   if [ -n "${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}" ]; then
@@ -86,7 +87,7 @@ find_driver() {
       if [ -z "$library" ] && [ -e "$system$folder/$file" ]; then library=$system$folder/$file; fi
     done
   done
-  # The driver loads its other libraries by name from beside this one.
+  # The driver loads its other libraries by name from its own folder.
   if [ -n "$library" ] && [ -z "$linked" ]; then add_library_folder "$(dirname "$library")"; fi
   for folder in /usr/share/vulkan /etc/vulkan /usr/local/nvidia/share/vulkan; do
     for file in "$system$folder"/icd.d/nvidia_icd*.json; do
@@ -109,7 +110,7 @@ set_up() {
   find_driver
   export REQUIRE_GPU=1 DENO_WEBGPU_BACKEND=vulkan DENO_NO_UPDATE_CHECK=1 XDG_RUNTIME_DIR=$work/runtime
   mkdir -m 700 "$XDG_RUNTIME_DIR"
-  # The tests and programs start Deno by its own path; scripts find it by name.
+  # The tests and programs start Deno by its path; scripts find it by name.
   PATH=$(dirname "$deno"):$PATH
   export PATH
   if ! "$deno" eval --no-config --no-lock '
@@ -128,7 +129,7 @@ set_up() {
   fi
 }
 
-# The steps run behind `||`, where `set -e` is off: each command that may fail says what follows.
+# The steps run before `||`, where `set -e` is off, so each command that may fail says what follows.
 run_tests() {
   local tests
   mapfile -t tests < <(find kernels trainer tests -name '*_test.ts' -not -path '*/node_modules/*' \

@@ -2,7 +2,7 @@
 # Fills .cache/gpu/ with what scripts/gpu_check.sh needs on a bare x86-64 Linux machine without a network:
 # Deno, the Vulkan loader, and the npm packages of deno.lock. Needs npm, apt-get, xz and the pinned Deno.
 #
-# Exit: 0 packed; 1 something is missing, or the working tree or all that travels with it is over its limit.
+# Exit status: 0 packed; 1 something is missing, or the working tree or the upload exceeds its limit.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -53,7 +53,7 @@ hold() { # bytes, limit, what
   fi
 }
 
-# Files that are deleted and not committed do not travel.
+# Deleted but uncommitted files are left out.
 tree_bytes=$(git ls-files -z --cached --others --exclude-standard | (du -cb --files0-from=- 2>/dev/null || true) |
   tail -n 1 | cut -f1)
 pack_bytes=$(du -sb "$pack" | cut -f1)

@@ -8,7 +8,7 @@ const SANITIZE = { sanitizeOps: true, sanitizeResources: true, ignore: Deno.buil
 const MIB = 1 << 20;
 const version = (await Deno.readTextFile(`${ROOT}.deno-version`)).trim();
 
-/** Tells its version, prints an adapter, and prints what it would run and what it was given. */
+/** Reports its version, prints an adapter, and prints its arguments and environment. */
 const fakeDeno = (is: string) =>
   `#!/bin/sh
 case $1 in
@@ -20,7 +20,7 @@ case $1 in
      env | grep -E '^(VK_DRIVER_FILES|VK_ICD_FILENAMES|LD_LIBRARY_PATH|REQUIRE_GPU)=' | sort ;;
 esac
 `;
-/** What `ldconfig -p` prints of libraries. */
+/** The output of `ldconfig -p` for some libraries. */
 const ldconfig = (...paths: string[]) =>
   paths.map((path) => `echo '	${path.split("/").at(-1)} (libc6,x86-64) => ${path}'`).join("\n") || ":";
 const VULKAN = "/usr/lib/libvulkan.so.1";
@@ -28,7 +28,7 @@ const VULKAN = "/usr/lib/libvulkan.so.1";
 interface Machine {
   /** Scripts by name. */
   tools?: Record<string, string>;
-  /** Files by path below the folder; a number is a size. */
+  /** Files by path in the folder; a number is a size. */
   files?: Record<string, string | number>;
   env?: Record<string, string>;
 }
@@ -38,7 +38,7 @@ interface Outcome {
   out: string;
 }
 
-/** Runs one of the scripts on such a machine; paths below the folder are printed as `<root>`, fresh ones as `<work>`. */
+/** Runs a script on such a machine. In its output, paths in the folder are `<root>` and temporary ones `<work>`. */
 async function runScript(
   script: "gpu_check.sh" | "gpu_pack.sh",
   args: string[],
@@ -58,7 +58,7 @@ async function runScript(
       await Deno.writeTextFile(at, typeof content === "string" ? content : "");
       if (typeof content === "number") await Deno.truncate(at, content);
     }
-    // Packed files are not packed here: what unpacks them passes them on.
+    // Packed files are fake here: the unpackers copy them.
     const all = { xz: 'for last; do :; done; cat "$last"', "nvidia-smi": "echo Fake GPU", ...tools };
     for (const [name, text] of Object.entries(all)) {
       const content = text.startsWith("#!") ? text : `#!/bin/sh\n${text}\n`;
@@ -89,7 +89,7 @@ async function runScript(
   }
 }
 
-/** The packages as a tar file whose one file says where they come from. */
+/** The packages as a tar file, whose only file names their source. */
 async function packages(): Promise<string> {
   const folder = await Deno.makeTempDir();
   try {
@@ -122,7 +122,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "gpu_check: what is not packed is named, and a Deno with packages of its own goes on",
+  name: "gpu_check: missing packages are named, and a Deno with its own packages continues",
   ...SANITIZE,
   async fn() {
     const tools = { deno: fakeDeno(version), ldconfig: ldconfig(VULKAN) };
@@ -206,7 +206,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "gpu_pack: the working tree and all that travels are held to their limits, and both are said",
+  name: "gpu_pack: the sizes of the working tree and of the upload are limited and printed",
   ...SANITIZE,
   async fn() {
     const pack = (tree: number, loader: number) =>

@@ -1,8 +1,8 @@
 /**
- * `deno task learn [--report] [config]`: trains as the configuration says (with `--report`: takes the run that is
- * there), compares the held-out attempts before and after, scenario by scenario and with the same random numbers, and
- * writes the evidence to docs/experiments/. Exit 1 when the pass rate rises by less than 15 points or the paired 95 %
- * interval is not above 5.
+ * `deno task learn [--report] [config]`: trains with the configuration (with `--report`: uses the existing run),
+ * compares the held-out attempts before and after by scenario and with the same random numbers, and writes the evidence
+ * to docs/experiments/. Exit status 1 when the pass rate rises by less than 15 points or the paired 95 % interval is
+ * not above 5.
  */
 
 import { basename } from "node:path";
@@ -31,7 +31,7 @@ async function train(): Promise<void> {
     stderr: "inherit",
   });
   const { code } = await command.output();
-  if (code !== 0) throw new ServiceError("internal", `Cannot learn: svc train ended with ${code}`);
+  if (code !== 0) throw new ServiceError("internal", `Cannot learn: svc train exited with status ${code}`);
 }
 
 async function readRun(): Promise<RunEvent[]> {
@@ -73,7 +73,7 @@ function report(events: readonly RunEvent[]) {
   };
 }
 
-/** "heldout-write-0000" is of the family "write". */
+/** "heldout-write-0000" belongs to the family "write". */
 const family = (id: string) => id.split("-")[1] ?? "all";
 const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
 

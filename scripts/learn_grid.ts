@@ -1,10 +1,10 @@
 /**
- * `deno task learn-grid [options]`: the learning experiment once for each seed, learning rate and bound of an update.
- * Each run appends a line to docs/experiments/learning_rates.jsonl; what has its line is not run again, so that the
- * grid can be made in pieces. What the lines come to is written beside them.
+ * `deno task learn-grid [options]`: runs the learning experiment for each seed, learning rate and bound of an update.
+ * Each run appends a line to docs/experiments/learning_rates.jsonl. Runs with a line are not repeated, so the grid can
+ * be made in several sessions. A summary of the lines is written next to them.
  *
- *   --seeds 1,2 --rates 3e-3 --bounds 0   these alone; left out: all
- *   --parallel <n>                         runs at a time, a core each; left out: 1
+ *   --seeds 1,2 --rates 3e-3 --bounds 0   only these; absent: all
+ *   --parallel <n>                         runs at a time, one core each; absent: 1
  *   --report                               runs nothing
  */
 
@@ -30,7 +30,7 @@ const LINES = `${ROOT}docs/experiments/learning_rates.jsonl`;
 const RUNS = `${ROOT}examples/runs/grid`;
 const REPORT = `${ROOT}docs/experiments/learning_rates.md`;
 
-/** Metrics of each update that tell a falling run from a rising one. */
+/** Metrics of each update that distinguish a falling run from a rising one. */
 const WATCHED = [
   "reward/mean",
   "kl/update",
@@ -56,7 +56,7 @@ async function commitOf(): Promise<string> {
   return new TextDecoder().decode(stdout).trim();
 }
 
-/** A core for each process: two that share the cores' threads wait for each other. */
+/** One core for each process: two that share cores would wait for each other. */
 async function svc(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", `${ROOT}cli.ts`, ...args],
@@ -68,11 +68,13 @@ async function svc(...args: string[]): Promise<string> {
   if (code === 0) return text(stdout);
   throw new ServiceError(
     "internal",
-    `Cannot make the grid: svc ${args[0]} ended with ${code}: ${text(stderr)}`,
+    `Cannot make the grid: svc ${args[0]} exited with status ${code}: ${text(stderr)}`,
   );
 }
 
-/** The experiment without [evaluation]: what is held out is tried once before all runs, and once after each. */
+/**
+ * The experiment without [evaluation]: the held-out scenarios are evaluated once before all runs, and once after each.
+ */
 async function writeTrainingConfig(): Promise<string> {
   const path = `${RUNS}/training.toml`;
   const text = (await Deno.readTextFile(CONFIG)).replaceAll('"../', `"${ROOT}`);
@@ -81,8 +83,8 @@ async function writeTrainingConfig(): Promise<string> {
 }
 
 /**
- * Attempts at each held-out scenario. What is held out is tried once for all runs, so the error of that one measurement is in
- * every rise and does not average out over seeds: it takes more attempts than the example's.
+ * Attempts at each held-out scenario. All runs share the first evaluation, so its error is in every rise and does not
+ * average out over seeds: it needs more attempts than the example has.
  */
 const ATTEMPTS = 8;
 
@@ -129,7 +131,7 @@ async function train(
   };
 }
 
-/** Several runs at a time; each writes its line as soon as it has ended. */
+/** Runs several cells at a time; each writes its line as soon as it has ended. */
 async function makeMissing(missing: Cell[], parallel: number): Promise<void> {
   if (missing.length === 0) return;
   await writeTrainingConfig();

@@ -5,9 +5,9 @@
     python3 scripts/learn_grid_pytorch.py [--seeds 1,2] [--rates 3e-3] [--threads 1]
 
 Runs fixtures/models/tiny-agent/recipe/grpo_reference.py once for each seed and learning rate and appends a line for each
-(`by`: "pytorch") to docs/experiments/learning_rates.jsonl. What has its line is not run again. The held-out scenarios are tried
-before and after training, 8 attempts each, with the same random numbers in all runs; they are not those of this
-program, so that rises compare, and pass rates only roughly. `deno task learn-grid --report` puts the lines into the report.
+(`by`: "pytorch") to docs/experiments/learning_rates.jsonl. Runs with a line are not repeated. The held-out scenarios are attempted
+before and after training, 8 attempts each, with the same random numbers in all runs; they differ from those of this
+program, so rises are comparable, but pass rates only roughly. `deno task learn-grid --report` adds the lines to the report.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-/** What the runs of the learning grid come to, and which of them are missing. */
+/** Summarises the learning grid and lists missing runs. */
 
 import { points } from "../cli/progress.ts";
 import { mean } from "../runs/record/statistics.ts";
@@ -12,14 +12,14 @@ export interface Cell {
   max_update_kl: number;
 }
 
-/** What a run came to. */
+/** The result of a run. */
 export interface GridLine extends Cell {
-  /** Who trained: this program, or the reference in PyTorch. */
+  /** The trainer: this program, or the reference in PyTorch. */
   by: "svc" | "pytorch";
   commit: string;
   /** Pass rates are shares of attempts. */
   evaluations: { update: number; pass_rate: number; by_scenario: Record<string, number> }[];
-  /** Metrics by their names, a value for each update; empty for the reference. */
+  /** Metrics by name, a value for each update; empty for the reference. */
   by_update: Record<string, (number | null)[]>;
 }
 
@@ -34,7 +34,7 @@ export const BOUNDS = [1e-3, 0];
 const sameCell = (a: Cell, b: Cell) =>
   a.seed === b.seed && a.lr === b.lr && a.max_update_kl === b.max_update_kl;
 
-/** The wanted runs of this program that have no line yet, in the order of the wanted rates. */
+/** Wanted runs of this program without a line, in the order of the wanted rates. */
 export function missingCells(
   lines: readonly GridLine[],
   { seeds, rates, bounds }: { seeds: readonly number[]; rates: readonly number[]; bounds: readonly number[] },
@@ -60,7 +60,7 @@ function rise({ evaluations }: GridLine): { value: number; text: string } {
   return { value: difference, text: points(difference) + interval };
 }
 
-/** One table: a line for each seed, and mean and worst of all. */
+/** A table: a line for each seed, then the mean and the worst. */
 function table(lines: readonly GridLine[]): string[] {
   const sorted = lines.toSorted((a, b) => a.seed - b.seed);
   const rises = sorted.map(rise), values = rises.map(({ value }) => value);

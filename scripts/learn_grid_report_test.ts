@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type GridLine, gridReport, missingCells } from "./learn_grid_report.ts";
 
-/** Twenty scenarios, of which some are passed before and some after. */
+/** Twenty scenarios, some passed before and some after. */
 function line(seed: number, [before, after]: [number, number], more: Partial<GridLine> = {}): GridLine {
   const evaluation = (update: number, passes: number) => ({
     update,
@@ -20,7 +20,7 @@ function line(seed: number, [before, after]: [number, number], more: Partial<Gri
   };
 }
 
-Deno.test("what has its line is not missing, in the order of the rates", () => {
+Deno.test("a cell with a line is not missing; missing ones are in the order of the rates", () => {
   const wanted = { seeds: [1, 2], rates: [3e-3, 6e-3], bounds: [0] };
   const cell = (seed: number, lr: number) => ({ seed, lr, max_update_kl: 0 });
   assert.deepEqual(missingCells([], wanted), [cell(1, 3e-3), cell(2, 3e-3), cell(1, 6e-3), cell(2, 6e-3)]);

@@ -1,6 +1,7 @@
 /**
- * The house rules that a syntax tree can show, as a plugin of `deno lint`: who may import whom, names, barrels, where
- * WebGPU comes from, and the length and parameters of functions. The table of rooms is ARCHITECTURE.md's; both change together.
+ * Rules of this code base that a syntax tree can show, as a plugin of `deno lint`: imports between rooms, names,
+ * barrels, the source of WebGPU, and the length and parameters of functions. The table of rooms is that of
+ * ARCHITECTURE.md; change both together.
  */
 
 import { dirname, normalize, relative } from "node:path";
@@ -10,7 +11,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_FUNCTION_LINES = 70;
 const MAX_PARAMETERS = 3;
 
-/** What agent and runs see of the trainer: folders end in a slash. */
+/** The parts of the trainer that agent and runs may import; folders end in a slash. */
 const TRAINER_DOORS = [
   "trainer/tokenizer/",
   "trainer/formats/",
@@ -20,7 +21,7 @@ const TRAINER_DOORS = [
   "trainer/engine/memory_advice.ts",
 ];
 
-/** Each room with the folders and files that it may import besides its own; `null`: everything but tests and ui. */
+/** The folders and files that each room may import besides its own; `null`: everything except tests and ui. */
 const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   core: [],
   config: ["core/"],
@@ -35,26 +36,26 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   api: [],
 };
 
-/** The floors of a room from the ground up, folders or files: a file imports from its own floor and those below it. */
+/** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
   agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
   runs: ["record", "directory", "session", "algorithms", "plan", "process"],
 };
 
-/** Doubles (`_fake`), contract suites (`_contract`) and what tests share (`_testing`): they may import every floor. */
+/** Fakes (`_fake`), contract suites (`_contract`) and shared test code (`_testing`): they may import every floor. */
 const TEST_HELPER = /_(fake|contract|testing)\.ts$/;
 
-/** A kernel's reference, cases and benches: for tests and for each other, as the helpers are. */
+/** A kernel's reference, cases and benches: for tests and for each other, like test helpers. */
 const KERNEL_TEST_FILE = /^kernels\/.*_(reference|cases|bench)\.ts$/;
 
-/** Nobody imports these, but for the tests, which take each other's helpers from `tests/`. */
+/** Only tests may import these folders; tests share helpers in `tests/`. */
 const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
 
-/** What any test beside the code may import on top of its room's list. */
+/** Further files that a room's tests may import. */
 const TEST_EXTRAS = ["tests/", "trainer/engine/scripted_engine_fake.ts"];
 
-/** Numeric code takes its dimensions one by one. */
+/** Numeric code may take its dimensions as separate parameters. */
 const NUMERIC = /^(kernels|trainer\/model|trainer\/learning)\/|^core\/random\.ts$|_reference\.ts$/;
 
 /** True when the path (from the root) is a test. */
@@ -62,7 +63,7 @@ function isTest(path: string): boolean {
   return /_test\.tsx?$/.test(path);
 }
 
-/** True for what product code never imports. */
+/** True for files that product code never imports. */
 function isForTests(path: string): boolean {
   return isTest(path) || TEST_HELPER.test(path) || KERNEL_TEST_FILE.test(path);
 }
@@ -90,7 +91,7 @@ export function importProblem(from: string, to: string): string | null {
   return `${room}/ may not import ${to}: of the other rooms it sees ${list}`;
 }
 
-/** Why a file may not import another one of its room, or null when it may. */
+/** Why a file may not import another file of its room, or null when it may. */
 function floorProblem(from: string, to: string): string | null {
   const room = from.split("/")[0]!, floors = FLOORS[room];
   if (!floors || isTest(from) || TEST_HELPER.test(from)) return null;
@@ -164,7 +165,7 @@ function checkFileName(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {
   };
 }
 
-/** The one file that takes WebGPU from the runtime. */
+/** The only file that takes WebGPU from the runtime. */
 const RUNTIME_WEBGPU = "kernels/webgpu/deno_provider.ts";
 
 function checkWebGpu(context: Deno.lint.RuleContext): Deno.lint.LintVisitor {

@@ -4,12 +4,12 @@ import plugin, { importProblem } from "./lint_rooms.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** The rules that a source would break, in order. */
+/** The rules that a source violates, in order. */
 function broken(path: string, source: string): string[] {
   return Deno.lint.runPlugin(plugin, ROOT + path, source).map((diagnostic) => diagnostic.id);
 }
 
-Deno.test("every room imports its own files and nothing that its row leaves out", () => {
+Deno.test("every room imports only its own files and those of its table row", () => {
   const targets = {
     core: "core/errors.ts",
     config: "config/run.ts",
@@ -77,12 +77,12 @@ Deno.test("a test beside the code also sees tests/ and the scripted engine, and 
   assert.match(importProblem("kernels/rope/rope_test.ts", "trainer/model/transformer.ts")!, /may not import/);
 });
 
-Deno.test("a file's name that begins like a door's is no door", () => {
+Deno.test("a file whose name starts like a door's is not a door", () => {
   assert.match(importProblem("agent/x.ts", "trainer/engine/client.ts.bak")!, /may not import/);
   assert.match(importProblem("agent/x.ts", "trainer/formatters/x.ts")!, /may not import/);
 });
 
-Deno.test("a room with floors is built from the ground up", () => {
+Deno.test("a file imports only from its own floor and lower ones", () => {
   assert.equal(importProblem("runs/process/x.ts", "runs/record/run.ts"), null);
   assert.equal(importProblem("runs/algorithms/sft/x.ts", "runs/algorithms/algorithm.ts"), null);
   assert.match(
@@ -99,7 +99,7 @@ Deno.test("a room with floors is built from the ground up", () => {
   }
 });
 
-Deno.test("product code imports no double, no contract suite and no helper of tests, of whichever room", () => {
+Deno.test("product code imports no fake, no contract suite and no test helper of any room", () => {
   const helpers = ["kernels/x_testing.ts", "kernels/rope/rope_cases.ts", "kernels/rope/rope_reference.ts"];
   for (const helper of [...helpers, "kernels/x_fake.ts", "kernels/x_contract.ts", "kernels/x_test.ts"]) {
     for (const product of ["kernels/rope/rope.ts", "trainer/model/x.ts", "cli/x.ts", "main.ts"]) {
@@ -111,7 +111,7 @@ Deno.test("product code imports no double, no contract suite and no helper of te
   }
 });
 
-Deno.test("an unknown folder is no room, and nothing is imported from outside the project", () => {
+Deno.test("an unknown folder is not a room, and nothing is imported from outside the project", () => {
   assert.match(importProblem("attic/x.ts", "core/ids.ts")!, /is no room/);
   assert.match(importProblem("tests/x.ts", "../elsewhere/x.ts")!, /outside the project/);
 });

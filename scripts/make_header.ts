@@ -1,7 +1,6 @@
 /**
- * Writes the header of a model without the values of its tensors, which is enough for `svc plan`: a `llama` of 8 billion
- * parameters in `Q4_K_M`, or a `qwen2` of half a billion in `F16`. The vocabulary is that of the tiny agent, filled up
- * with unused tokens.
+ * Writes the header of a model without tensor values, which is enough for `svc plan`: a `llama` of 8 billion parameters in
+ * `Q4_K_M`, or a `qwen2` of half a billion in `F16`. The vocabulary is the tiny agent's, padded with unused tokens.
  *
  *   deno run -A scripts/make_header.ts 8b.gguf [8b|0.5b]
  */
@@ -52,7 +51,7 @@ interface HeaderModel {
 const UNUSED_TOKEN = 5;
 
 /**
- * Of the matrices Q6_K has the output, and in half of the layers values and the way down; the rest has Q4_K.
+ * The output and, in half of the layers, the value and down projections have Q6_K; the other matrices have Q4_K.
  *
  * @source llama.cpp's `llama_tensor_get_type` and its `use_more_bits`, for `Q4_K_M`.
  */
@@ -91,7 +90,7 @@ function metadataOf(name: string, { shape, file_type }: HeaderModel): GgufMetada
   }));
 }
 
-/** The tokenizer of a model, with unused tokens behind its own up to `count`. */
+/** The tokenizer of a model, padded with unused tokens up to `count`. */
 function fillVocabulary(from: GgufMetadata, count: number): GgufMetadata {
   const tokenizer: GgufMetadata = new Map([...from].filter(([key]) => key.startsWith("tokenizer.")));
   const tokens = tokenizer.get("tokenizer.ggml.tokens"), types = tokenizer.get("tokenizer.ggml.token_type");

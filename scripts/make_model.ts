@@ -1,5 +1,5 @@
 /**
- * Writes a random `qwen3` model of a given shape, for benches on real sizes and for tests: it knows nothing.
+ * Writes a random `qwen3` model of a given shape, for benches at real sizes and for tests.
  *
  *   deno task make-model --shape 0.5b --out model.gguf [--type f16|q8_0|q4_k|...] [--seed 1]
  */
@@ -22,7 +22,7 @@ interface ModelSize {
   head_width: number;
   feed_forward: number;
   context_length: number;
-  /** The fixture whose vocabulary and chat template the model gets. */
+  /** The fixture from which the vocabulary and chat template are copied. */
   vocabulary: string;
 }
 
@@ -70,14 +70,14 @@ export interface MakeModelOptions {
   seed: number;
 }
 
-/** Values of a piece: a multiple of every row length that a block could straddle. */
+/** Values of a piece: a multiple of every row length, so that no block crosses a piece. */
 const PIECE_VALUES = 1 << 20;
 
-/** Four bytes summed have mean 510 and this deviation, and are near enough to normal for weights. */
+/** The sum of four random bytes has mean 510 and this standard deviation, and is close enough to normal for weights. */
 const BYTE_SUM_DEVIATION = Math.sqrt(4 * (256 ** 2 - 1) / 12);
 
 /**
- * Seeded values of mean `mean` and deviation `deviation`: the sum of the four bytes of each xorshift32 word.
+ * Seeded values of mean `mean` and standard deviation `deviation`: the sum of the four bytes of each xorshift32 word.
  *
  * @source Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
  */
@@ -99,7 +99,10 @@ export function* randomPieces(
   }
 }
 
-/** Every tensor: matrices [out, in] of deviation 1/sqrt(in), those that write to the residual stream smaller. */
+/**
+ * All tensors: matrices [out, in] with standard deviation 1/sqrt(in); those that write to the residual stream are
+ * smaller.
+ */
 function tensorsOf(size: ModelSize, rows: number, { type, seed }: { type: DecodedType; seed: number }) {
   const { layers, width, heads, kv_heads, head_width, feed_forward } = size;
   const tensors: GgufTensorSource[] = [];

@@ -13,7 +13,7 @@ function moments(values: Iterable<number>): { mean: number; deviation: number } 
   return { mean: sum / count, deviation: Math.sqrt(squares / count - (sum / count) ** 2) };
 }
 
-Deno.test("values have the mean and deviation that were asked for, over several pieces", () => {
+Deno.test("values have the requested mean and standard deviation, over several pieces", () => {
   const pieces = [...randomPieces({ count: 2 ** 20 + 5000, mean: 3, deviation: 0.25, seed: 7 })];
   assert.deepEqual(pieces.map((piece) => piece.length), [2 ** 20, 5000]);
   // Standard errors of 2^20 draws: 2.4e-4 of the mean and 1.7e-4 of the deviation.
@@ -48,7 +48,7 @@ Deno.test({
         assert.match(file.getString("tokenizer.chat_template"), /<\|im_start\|>/);
         const deviation = async (name: string) =>
           moments(decodeTensor(file.tensorType(name), await file.readTensor(name))).deviation;
-        // 8,192 draws: a standard error of 0.8 %, and 8 bits add less than that.
+        // 8,192 samples: a standard error of 0.8 %, and 8 bits add less than that.
         assert.ok(Math.abs(await deviation("blk.0.ffn_gate.weight") * Math.sqrt(64) - 1) < 0.04);
         assert.ok(Math.abs(await deviation("blk.1.ffn_down.weight") * Math.sqrt(128) * 2 - 1) < 0.04);
         assert.ok(Math.abs(await deviation("token_embd.weight") - 1) < 0.02);

@@ -1,14 +1,14 @@
 /**
- * `deno run -A scripts/make_pairs.ts <folder of trajectories>…`: pairs to learn from, out of attempts that were kept.
- * For each scenario with attempts of different rewards, its best attempt is preferred to its worst; of equals the first
- * counts, and of several groups of a scenario the first. Writes examples/tiny_agent_pairs.train.jsonl and, of every third
+ * `deno run -A scripts/make_pairs.ts <folder of trajectories>…`: makes preference pairs from kept attempts. For each
+ * scenario whose attempts have different rewards, its best attempt is chosen and its worst rejected; the first among
+ * equals, and the first group of a scenario. Writes examples/tiny_agent_pairs.train.jsonl and, from every third
  * scenario, .heldout.jsonl.
  */
 
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
 
-/** What an observe directory holds of a group; docs/reference/runs.md has all of it. */
+/** The fields of a group in an observe directory that are used here; docs/reference/runs.md has all of them. */
 interface ObservedGroup {
   scenario: string;
   tools: object[];
@@ -28,7 +28,7 @@ async function* observedGroups(folder: string): AsyncGenerator<ObservedGroup> {
   }
 }
 
-/** The row of a group; null where all attempts are worth the same. */
+/** The pair of a group; null when all attempts have the same reward. */
 function pairOf({ tools, prompt_messages: prompt, members }: ObservedGroup): string | null {
   const rewarded = members.filter(({ status, total_reward }) => status === "kept" && total_reward !== null);
   const ordered = rewarded.toSorted((a, b) => b.total_reward! - a.total_reward!);

@@ -1,6 +1,6 @@
 /**
- * `deno task measure-agent`: the untrained tiny agent on all held-out scenarios, greedily and at temperature 1 with 8
- * attempts each, beside what PyTorch measured on the same file; writes docs/experiments/untrained_tiny_agent.
+ * `deno task measure-agent`: evaluates the untrained tiny agent on all held-out scenarios, greedily and at temperature
+ * 1 with 8 attempts each, next to PyTorch's results on the same file. Writes docs/experiments/untrained_tiny_agent.
  */
 
 import { fileURLToPath } from "node:url";
@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const CONFIG = "examples/tiny_agent_learn.toml";
 const OUT = `${ROOT}docs/experiments/untrained_tiny_agent`;
 
-/** By family, in percent: fixtures' README, 2,000 attempts at temperature 1, and one greedy attempt each. */
+/** By family, in percent, from the fixtures' README: 2,000 attempts at temperature 1, and one greedy attempt each. */
 const PYTORCH = {
   sampled: { write: 60.8, copy: 47.2, number: 43.0, find: 29.4, all: 45.1 },
   greedy: { write: 100, copy: 96, number: 84, find: 44, all: 81 },
@@ -23,7 +23,7 @@ async function evaluate(options: string[]): Promise<EvaluationResult> {
   const args = ["run", "-A", "cli.ts", "eval", CONFIG, "--json", ...options];
   const { code, stdout } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stderr: "inherit" })
     .output();
-  if (code !== 0) throw new ServiceError("internal", `Cannot measure: svc eval ended with ${code}`);
+  if (code !== 0) throw new ServiceError("internal", `Cannot measure: svc eval exited with status ${code}`);
   return JSON.parse(new TextDecoder().decode(stdout)) as EvaluationResult;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The gate: format, lint, types, tidiness and generated files, then every test, part by part. With paths as arguments
- * it runs the tests below these alone. Ends with the line "N passed, N failed, N skipped"; exit 1 when one failed.
+ * The gate: format, lint, types, tidiness, generated files and documentation examples, then all tests, part by part.
+ * With path arguments it runs only the tests in these paths. The last line is "N passed, N failed, N skipped"; the exit
+ * status is 1 when a test failed.
  */
 
 import { fileURLToPath } from "node:url";
@@ -9,11 +10,11 @@ import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } fr
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** A part of the tests: files whose path begins with one of `prefixes`, the longest match over all parts wins. */
+/** A group of tests: files whose path starts with one of `prefixes`; the longest match over all parts wins. */
 interface Part {
   name: string;
   prefixes: string[];
-  /** False where tests share the software adapter or start processes of their own. */
+  /** False when tests share the software adapter or start processes of their own. */
   parallel: boolean;
 }
 
@@ -29,12 +30,12 @@ const PARTS: readonly Part[] = [
   { name: "interface", prefixes: ["api/", "ui/"], parallel: false },
 ];
 
-/** A part that takes longer hangs: it is ended and counts as failed. */
+/** A part that takes longer is assumed to hang: it is stopped and counts as failed. */
 const MAX_PART_MINUTES = 20;
 
 const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
 
-/** Variables that a software Vulkan driver wants on Linux; what the caller set stays. */
+/** Environment variables for a software Vulkan driver on Linux; values that are already set stay. */
 async function gpuEnvironment(): Promise<Record<string, string>> {
   if (Deno.build.os !== "linux") return {};
   const environment: Record<string, string> = {};
@@ -46,7 +47,7 @@ async function gpuEnvironment(): Promise<Record<string, string>> {
   return environment;
 }
 
-/** Runs Deno in the root with its output passed through; the exit status, 124 when it ran past the limit. */
+/** Runs Deno in the root with its output passed through. Returns the exit status, or 124 at the time limit. */
 async function runDeno(args: string[]): Promise<number> {
   const limit = AbortSignal.timeout(MAX_PART_MINUTES * 60_000);
   const command = new Deno.Command(Deno.execPath(), {
@@ -87,20 +88,32 @@ async function runChecks(paths: readonly string[]): Promise<TestCounts> {
   return counts;
 }
 
-/** Runs test files in one process. A process that dies, or fails outside of any test, counts as a failed test. */
-async function runTests(files: readonly string[], parallel: boolean): Promise<TestCounts> {
+/** Runs test files in one process. A process that crashes, or fails outside of any test, counts as a failed test. */
+async function runTests(files: readonly string[], more: readonly string[] = []): Promise<TestCounts> {
   if (files.length === 0) return NOTHING;
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
   try {
-    const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...(parallel ? ["--parallel"] : [])];
+    const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...more];
     const code = await runDeno(["test", ...flags, ...files]);
     const counts = countTests(await Deno.readTextFile(junit));
     if (code === 0 || counts.failed > 0) return counts;
-    console.log(`FAILED: deno test ended with ${code} outside of any test`);
+    console.log(`FAILED: deno test exited with status ${code} outside of any test`);
     return addCounts(counts, { passed: 0, failed: 1, skipped: [] });
   } finally {
     await Deno.remove(junit);
   }
+}
+
+/** Runs the `@example`s in docstrings as tests. Types stay unchecked: Deno imports all exports, of which few are used. */
+async function runExamples(paths: readonly string[]): Promise<TestCounts> {
+  const start_ms = performance.now();
+  const files: string[] = [];
+  for (const path of paths.filter((path) => path.endsWith(".ts") && !path.startsWith("scripts/"))) {
+    if (/^ *\* @example$/m.test(await Deno.readTextFile(ROOT + path))) files.push(path);
+  }
+  const counts = await runTests(files, ["--doc"]);
+  console.log(`${counts.failed === 0 ? "ok    " : "FAILED"} examples (${seconds(start_ms)})`);
+  return counts;
 }
 
 /** The part that a test file belongs to. @throws When there is none. */
@@ -115,7 +128,7 @@ export function partOf(path: string): string {
   return best.name;
 }
 
-/** Prints what was skipped and why; a skipped test without a reason counts as failed. */
+/** Prints skipped tests with their reasons; a skipped test without a reason counts as failed. */
 function finish(counts: TestCounts): never {
   if (counts.skipped.length) {
     console.log(`\nskipped:\n${counts.skipped.map((name) => `  ${name}`).join("\n")}`);
@@ -141,7 +154,7 @@ async function testPaths(tests: readonly string[], wanted: readonly string[]): P
     console.error(`Cannot test ${wanted.join(", ")}: there is no *_test.ts there`);
     return { ...NOTHING, failed: 1 };
   }
-  return await runTests(chosen, false);
+  return await runTests(chosen);
 }
 
 async function main(wanted: readonly string[]): Promise<void> {
@@ -158,11 +171,12 @@ async function main(wanted: readonly string[]): Promise<void> {
   for (const part of PARTS) {
     const start_ms = performance.now();
     console.log(`\n== ${part.name}`);
-    if (part.name === "gate") counts = addCounts(counts, await runChecks(paths));
-    counts = addCounts(
-      counts,
-      await runTests(tests.filter((test) => partOf(test) === part.name), part.parallel),
-    );
+    if (part.name === "gate") {
+      counts = addCounts(counts, await runChecks(paths));
+      counts = addCounts(counts, await runExamples(paths));
+    }
+    const files = tests.filter((test) => partOf(test) === part.name);
+    counts = addCounts(counts, await runTests(files, part.parallel ? ["--parallel"] : []));
     times.push(`${part.name} ${seconds(start_ms)}`);
   }
   console.log(`\nwall time: ${times.join(", ")}`);

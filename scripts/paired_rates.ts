@@ -1,8 +1,8 @@
-/** How experiments compare the rates of two evaluations. */
+/** Compares the rates of two evaluations for experiments. */
 
 import { evenExample, pairedBootstrap, type PairedDifference } from "../runs/record/paired_comparison.ts";
 
-/** Of the bootstrap; another seed moves the interval's ends by some tenths of a point. */
+/** The bootstrap's seed; another seed moves the ends of the interval by some tenths of a point. */
 const BOOTSTRAP_SEED = 1;
 
 /** after − before over the same scenarios, with its 95 % interval; the same rates always give the same interval. */

@@ -1,6 +1,6 @@
-/** Counts of tests, read from the JUnit file of `deno test`. */
+/** Counts tests from the JUnit file of `deno test`. */
 
-/** What a run of tests came to. A step counts as a test. */
+/** Test counts. A step counts as a test. */
 export interface TestCounts {
   passed: number;
   failed: number;
@@ -28,7 +28,7 @@ export function countTests(junit: string): TestCounts {
   return counts;
 }
 
-/** A skipped test says why at the end of its name: "name (skipped: reason)". These do not. */
+/** Skipped tests without a reason at the end of their name, "name (skipped: reason)". */
 export function withoutReason(skipped: readonly string[]): string[] {
   return skipped.filter((name) => !/\(skipped: [^()]+\)$/.test(name));
 }

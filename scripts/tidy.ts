@@ -1,7 +1,7 @@
 /**
- * The house rules that one file's syntax tree cannot show: import cycles, file sizes, names, shader headers, words that
- * may not appear, docstrings of what rooms use of each other, and a decision for every dependency. Prints one problem a
- * line; exit 1 when there is one.
+ * Rules of this code base that a single syntax tree cannot show: import cycles, file sizes, names, shader headers,
+ * forbidden words, docstrings of exports used by other rooms, and a decision for every dependency. Prints one problem a
+ * line; exit status 1 when there is one.
  */
 
 import { fileURLToPath } from "node:url";
@@ -10,20 +10,20 @@ import { docstringProblems } from "./tidy_docstrings.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_LINES: Readonly<Record<string, number>> = { ts: 400, tsx: 400, wgsl: 200 };
 
-/** Folders that hold nothing written here. */
+/** Folders without our own files. */
 const SKIPPED = /^(\.git|\.cache|svc-data|fixtures|examples\/runs)$|(^|\/)node_modules$/;
 
-/** Text is read from files with these endings, and from those without one. */
+/** Text is read from files with these extensions, and from files without one. */
 const TEXT = /(^|\/)[^.]+$|\.(ts|tsx|js|mjs|wgsl|md|toml|json|jsonl|sh|py|css|html|yml|yaml)$/;
 
-/** Words that may not appear, with what to do instead; written so that no pattern matches its own source. */
+/** Forbidden words, with what to do instead; written so that no pattern matches its own source. */
 const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
   [/\bTO[D]O\b|\bFIX[M]E\b|\bX[X]X\b|\bHA[C]K\b/, "finish it, or write an issue"],
   [/\/work\/(ma[i]n|sha[r]ed)\b|\/home\/[a-z]|\/ro[o]t\/|\/tm[p]\/w\//, "a path of one machine"],
   [/\.libr[a]ry\/|\.\.\/sha[r]ed\/(spec|design|data)/, "a path of one machine"],
 ];
 
-/** A file of the project: its path from the root, with slashes, and its text (null where it holds none). */
+/** A file of the project: its path from the root, with slashes, and its text (null for binary files). */
 export interface ProjectFile {
   path: string;
   text: string | null;
@@ -37,7 +37,7 @@ export function sizeProblems(file: ProjectFile): string[] {
   return lines > limit ? [`${file.path}: ${lines} lines, at most ${limit}`] : [];
 }
 
-/** Names that are not snake_case. Files at the root and npm's own names are as the world expects them. */
+/** Names that are not snake_case. Files at the root and npm's own names follow their tools. */
 export function nameProblems(file: ProjectFile): string[] {
   const parts = file.path.split("/");
   if (parts.length === 1) return [];
@@ -47,7 +47,7 @@ export function nameProblems(file: ProjectFile): string[] {
   return wrong.map((part) => `${file.path}: ${part} is not snake_case`);
 }
 
-/** A shader's header has a line for every buffer and, where the file is a whole kernel, a formula. */
+/** A shader's header has a line for every buffer and, in a file with a complete kernel, a formula. */
 export function shaderProblems(file: ProjectFile): string[] {
   if (!file.path.endsWith(".wgsl") || file.text === null) return [];
   const header = file.text.match(/^(?:\/\/[^\n]*\n)+/)?.[0] ?? "";
@@ -65,7 +65,7 @@ export function shaderProblems(file: ProjectFile): string[] {
   return problems;
 }
 
-/** Lines with a word that may not appear. */
+/** Lines with a forbidden word. */
 export function wordProblems(file: ProjectFile): string[] {
   const problems: string[] = [];
   for (const [index, line] of (file.text ?? "").split("\n").entries()) {
@@ -77,7 +77,7 @@ export function wordProblems(file: ProjectFile): string[] {
   return problems;
 }
 
-/** The file in docs/decisions that a package's paragraph lies in. */
+/** The file in docs/decisions for a package. */
 export function decisionFile(packageName: string): string {
   return `docs/decisions/${packageName.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`;
 }
@@ -110,13 +110,13 @@ export function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] 
   return found;
 }
 
-/** What `deno info --json` answers, as far as it is needed here. */
+/** The used part of the answer of `deno info --json`. */
 interface ModuleInfo {
   specifier: string;
   dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
 }
 
-/** Who imports whom among the project's files, types included, by `deno info`. */
+/** The imports between the project's files, including types, from `deno info`. */
 export async function importGraph(root: string, paths: readonly string[]): Promise<Map<string, string[]>> {
   const base = new URL(`file://${root}`);
   const entry = `${root}.cache/every_module_${Deno.pid}.ts`;
@@ -142,7 +142,7 @@ export async function importGraph(root: string, paths: readonly string[]): Promi
   }
 }
 
-/** Every file of the project below `folder` (from the root, "" for all of it). */
+/** All files of the project below `folder` (from the root, "" for all of it). */
 export async function* projectFiles(root: string, folder = ""): AsyncGenerator<ProjectFile> {
   for await (const entry of Deno.readDir(root + folder)) {
     const path = folder ? `${folder}/${entry.name}` : entry.name;
@@ -154,7 +154,7 @@ export async function* projectFiles(root: string, folder = ""): AsyncGenerator<P
   }
 }
 
-/** Every problem of the project. */
+/** All problems of the project. */
 export async function tidyProblems(root: string): Promise<string[]> {
   const files: ProjectFile[] = [];
   for await (const file of projectFiles(root)) files.push(file);

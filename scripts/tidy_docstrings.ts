@@ -1,14 +1,14 @@
-/** The rule that says what is public has a docstring: every export that another room uses. */
+/** The rule that every export which another room uses has a docstring. */
 
 import { dirname, normalize } from "node:path";
 
-/** Files that make nothing public: tests and what only they use, and the developer's programs. */
+/** Files without public exports: tests, test helpers, and developers' programs. */
 const NO_PRODUCT = /^(tests|scripts)\/|_(test|fake|contract|testing)\.ts$/;
 
 /** `import {…} from`, `import type {…} from` and `export {…} from` a file of the project. */
 const IMPORT = /^(?:import|export)(?: type)? \{([^}]*)\} from "(\.[^"]+\.ts)"/gm;
 
-/** A declaration that is exported where it stands, with the line before it. */
+/** An exported declaration, with the line before it. */
 const EXPORT =
   /^([^\n]*)\n(?:\/\/[^\n]*\n)*export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|class|interface|type|const|let|enum) (\w+)/gm;
 
@@ -29,9 +29,7 @@ function usesOf(path: string, text: string): string[] {
   return uses;
 }
 
-/**
- * Exports without a docstring that a file of another room imports; tests and scripts make nothing public.
- */
+/** Exports without a docstring that a file of another room imports; imports by tests and scripts do not count. */
 export function docstringProblems(files: readonly { path: string; text: string | null }[]): string[] {
   const used = new Set<string>();
   for (const { path, text } of files) {

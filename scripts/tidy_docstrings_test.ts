@@ -40,7 +40,7 @@ Deno.test("an export that another room imports has a docstring, whatever it is a
   }
 });
 
-Deno.test("what stays in its room needs none, nor what tests and programs of developers use", () => {
+Deno.test("exports that only their room, tests or scripts use need none", () => {
   const text = "\nexport const A = 1;\nexport const B = 2;\n";
   const using = (path: string) => ({ [path]: 'import { A } from "../core/a.ts";\n', "core/a.ts": text });
   assert.deepEqual(problems(using("runs/x.ts")).length, 1);

@@ -35,7 +35,7 @@ Deno.test("sizes: 400 lines of TypeScript and 200 of WGSL pass, one more does no
   assert.equal(count("docs/a.md", 1000), 0);
 });
 
-Deno.test("names: snake_case below the root, the world's names at it", () => {
+Deno.test("names: snake_case below the root, the tools' own names in it", () => {
   const count = (path: string) => nameProblems({ path, text: null }).length;
   assert.equal(count("README.md"), 0);
   assert.equal(count("core/run_id.ts"), 0);
@@ -99,7 +99,7 @@ Deno.test("dependencies: pinned, and each with its decision", () => {
   assert.equal(dependencyProblems({ hono: "npm:hono@4.0.0" }, paths).length, 1);
 });
 
-Deno.test("cycles: found through any number of files, and a diamond is none", () => {
+Deno.test("cycles: found through any number of files, and a diamond is not one", () => {
   assert.deepEqual(cycles(new Map([["a", ["b", "c"]], ["b", ["d"]], ["c", ["d"]], ["d", []]])), []);
   assert.deepEqual(cycles(new Map([["a", ["b"]], ["b", ["c"]], ["c", ["a"]]])), ["a → b → c → a"]);
   assert.deepEqual(cycles(new Map([["a", ["a"]]])), ["a → a"]);

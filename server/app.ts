@@ -1,4 +1,4 @@
-/** One request to one answer, without a port: checks in the contract's order, then the route's handler. */
+/** Answers a request without a port: checks in the contract's order, then the route's handler. */
 
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
@@ -21,15 +21,15 @@ import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
 import type { Services } from "./services.ts";
 
-/** What a `Request` does not keep of what was sent. */
+/** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
-  /** `Request` knows no TRACE and changes the case of some methods. */
+  /** The method as sent: `Request` does not support TRACE and changes the case of some methods. */
   method: string;
-  /** The request target; a URL folds dots and escapes. */
+  /** The request target as sent; a URL normalises dots and escapes. */
   target: string;
-  /** Every Host header. */
+  /** All Host headers. */
   hosts: readonly string[];
-  /** The client's address; only the log has it. */
+  /** The client's address, for the log only. */
   peer: string;
 }
 
@@ -38,15 +38,15 @@ export interface AppOptions {
   clock: Clock;
   /** The port that the server listens on. */
   port: () => number;
-  /** Asked at the first request for capabilities, and again after a failure. */
+  /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<DeviceCard[]>;
-  /** A line of the server's log. */
+  /** Writes a line of the server's log. */
   log: (line: Record<string, unknown>) => void;
-  /** The table; left out: {@link ROUTES}. */
+  /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
 
-/** A request on its way through the checks. */
+/** The state of a request during the checks. */
 interface Exchange {
   request: Request;
   context: RequestContext;
@@ -55,6 +55,27 @@ interface Exchange {
   trace_id: string;
 }
 
+/**
+ * The server without its listener: the table of routes, the configuration and the checks.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parseServerConfig } from "../config/server_load.ts";
+ * import { systemClock } from "../core/clock.ts";
+ *
+ * const app = new App({
+ *   config: parseServerConfig("", { path: "server.toml" }),
+ *   clock: systemClock,
+ *   port: () => 8471,
+ *   probeDevices: () => Promise.resolve([]),
+ *   log: () => {},
+ * });
+ * const request = new Request("http://localhost:8471/healthz");
+ * const context = { method: "GET", target: "/healthz", hosts: ["localhost:8471"], peer: "127.0.0.1:1" };
+ * assert.equal((await app.handle(request, context)).status, 200);
+ * ```
+ */
 export class App {
   readonly #options: AppOptions;
   readonly #router: Router;
@@ -75,7 +96,7 @@ export class App {
     };
   }
 
-  /** Answers a request; never rejects. A body of the answer may still be on its way, and fails on its own. */
+  /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */
   async handle(request: Request, context: RequestContext): Promise<Response> {
     const exchange = { request, context, ...splitTarget(context.target), trace_id: crypto.randomUUID() };
     let response: Response;
@@ -105,7 +126,7 @@ export class App {
     return await this.#call(route, found, exchange);
   }
 
-  /** Who asks, and with which token. @throws {Problem} `unauthorized`. */
+  /** Checks the caller and the token. @throws {Problem} `unauthorized`. */
   #admit({ request, context, path }: Exchange): void {
     const { config, port } = this.#options;
     const { headers } = request;
@@ -130,13 +151,13 @@ export class App {
     const spec = route.body ?? null;
     const open = takes_body ? openBody(request, spec, services.config) : null;
     const { body, errors } = await readBody(open, spec);
-    // Files and probes outside the API have no parameters to check.
+    // Paths outside the API have no parameters to check.
     const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
     if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
     return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
   }
 
-  /** A probe that failed is not remembered: the next request asks again. */
+  /** A failed probe is not cached: the next request tries again. */
   async #probe(): Promise<DeviceCard[]> {
     try {
       return await this.#options.probeDevices();
@@ -151,7 +172,7 @@ export class App {
     const problem = error instanceof Problem
       ? error
       : new Problem("internal", "The server failed; its log has the reason under this trace_id");
-    // Work that the client has left ends in an error of no interest.
+    // Errors after the client has left are ignored.
     if (!(error instanceof Problem) && !request.signal.aborted) {
       const message = error instanceof Error ? error.stack ?? error.message : String(error);
       const { method, peer } = context;
@@ -169,7 +190,7 @@ export class App {
   }
 }
 
-/** An answer as the wire has it: JSON as text, and the length of what is whole. */
+/** Converts an answer to a `Response`: JSON as text, and a length for complete bodies. */
 function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
   const all = new Headers(headers);
   if (content_type !== undefined) all.set("content-type", content_type);

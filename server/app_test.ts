@@ -5,7 +5,7 @@ import { PROBLEM_TYPES, type ProblemType } from "./problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
-/** A problem document with every required field, and of the type that the status stands for. */
+/** Checks a problem document: all required fields, and the type of its status. */
 function assertProblem(answer: Sent, type: ProblemType): void {
   const { json } = answer;
   assert.equal(answer.headers["content-type"], "application/problem+json");
@@ -19,7 +19,7 @@ function assertProblem(answer: Sent, type: ProblemType): void {
   assert.equal(answer.headers["cache-control"], "no-store");
 }
 
-Deno.test("a probe that failed is asked again", async () => {
+Deno.test("a failed probe is repeated", async () => {
   let asked = 0;
   const probe = () => ++asked === 1 ? Promise.reject(new Error("busy")) : Promise.resolve([DEVICE]);
   const { send } = testApp({ probeDevices: probe });
@@ -35,7 +35,7 @@ Deno.test("a device shows the contract's fields and no other", async () => {
   assert.deepEqual((await send("/v1/capabilities")).json.devices, [DEVICE]);
 });
 
-Deno.test("a path that is no route does not send its reader to one that is not built", async () => {
+Deno.test("the answer for an unknown path does not suggest a route that is not built", async () => {
   const { send } = testApp();
   const missing = await send("/v1/nothing");
   assertProblem(missing, "not-found");
@@ -44,7 +44,7 @@ Deno.test("a path that is no route does not send its reader to one that is not b
   }
 });
 
-Deno.test("health tells version and whole seconds of uptime", async () => {
+Deno.test("health reports the version and seconds of uptime", async () => {
   const { send, clock } = testApp();
   await clock.advance(90_999);
   const answer = await send("/v1/health");
@@ -90,7 +90,7 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
   });
 });
 
-Deno.test("a budget is taken from what there is, and stays open where nobody knows that", () => {
+Deno.test("a budget is a part of the available memory, and null if that is unknown", () => {
   assert.deepEqual(budgetCard("all", 10), { requested: "all", total_bytes: 10, effective_bytes: 10 });
   assert.deepEqual(budgetCard("1KiB", 10), { requested: "1KiB", total_bytes: 10, effective_bytes: 10 });
   assert.deepEqual(budgetCard("1KiB", null), { requested: "1KiB", total_bytes: null, effective_bytes: 1024 });
@@ -166,7 +166,7 @@ Deno.test("a wrong Host or Origin is 401 before anything else, in plain text out
   assert.equal((await send("/healthz", { method: "POST" })).headers.allow, "GET, HEAD, OPTIONS");
 });
 
-Deno.test("a failure is 500 with a trace_id that the log has too, and tells nothing else", async () => {
+Deno.test("a failure is 500 with a trace_id that is also in the log, and no other details", async () => {
   const { send, logged } = testApp({ probeDevices: () => Promise.reject(new Error("secret path /srv/x")) });
   const answer = await send("/v1/capabilities");
   assertProblem(answer, "internal");

@@ -1,4 +1,4 @@
-/** A server without a port for tests: every answer is held against what its route declares. */
+/** A server without a port for tests. Every answer is checked against its route's declaration. */
 
 import assert from "node:assert/strict";
 import type { z } from "zod";
@@ -12,7 +12,7 @@ import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { requestUrl, Router, splitTarget } from "./router.ts";
 
-/** Problems of the checks before a route: no entry declares them. */
+/** Problems of the checks before routing, which routes do not declare. */
 const BEFORE_ROUTES: readonly ProblemType[] = ["unauthorized", "not-found", "method-not-allowed"];
 
 function problemTypeOf(document: ProblemDocument, type_base: string): ProblemType {
@@ -21,7 +21,7 @@ function problemTypeOf(document: ProblemDocument, type_base: string): ProblemTyp
   return document.type.slice(base.length) as ProblemType;
 }
 
-/** The problem of an answer is whole, and of a type and codes that the route declares. */
+/** Checks that a problem document is complete, and that the route declares its type and codes. */
 function assertDeclaredProblem(
   route: Route | null,
   document: ProblemDocument,
@@ -56,8 +56,8 @@ function assertDeclaredAnswer(route: Route, sent: Sent): void {
 }
 
 /**
- * An answer is one that the route at its path declares: status, media type, JSON by its schema, type and codes of a
- * problem. Outside the API a refusal is plain text.
+ * Checks that the route declares the answer: status, media type, JSON schema, and a problem's type and codes. Outside
+ * the API a refusal is plain text.
  *
  * @throws {AssertionError}
  */
@@ -82,7 +82,7 @@ export function assertDeclared(
   } else assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");
 }
 
-/** What a test sends beside the target. */
+/** A test's request besides the target. */
 export interface Given {
   method?: string;
   headers?: Record<string, string | undefined>;
@@ -91,12 +91,12 @@ export interface Given {
   signal?: AbortSignal;
 }
 
-/** An answer, read to its end. */
+/** A complete answer. */
 export interface Sent {
   status: number;
   headers: Record<string, string>;
   body: string;
-  /** The body of JSON and of problems; else null. */
+  /** The parsed body of JSON and problems; else null. */
   // deno-lint-ignore no-explicit-any -- tests look into documents of every form
   json: any;
 }
@@ -118,7 +118,7 @@ export interface TestAppOptions {
   routes?: readonly Route[];
 }
 
-/** A request as the listener would hand it over. */
+/** Builds a request as the listener does. */
 export function testRequest(target: string, given: Given = {}): [Request, RequestContext] {
   const { method = "GET", headers = {}, hosts = ["localhost:8471"], body, signal } = given;
   const sent = Object.entries(headers).filter((pair): pair is [string, string] => pair[1] !== undefined);
@@ -131,7 +131,7 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
   return [request, { method, target, hosts, peer: "127.0.0.1:1" }];
 }
 
-/** An app with a clock of its own, and `send`, which checks every answer with {@link assertDeclared}. */
+/** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
 export function testApp({ toml = "", probeDevices, routes = ROUTES }: TestAppOptions = {}) {
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();

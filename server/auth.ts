@@ -1,18 +1,18 @@
-/** Who may ask: the Host and Origin of a request, against DNS rebinding and other pages, and the bearer token. */
+/** Checks the caller: Host and Origin, against DNS rebinding and other sites, and the bearer token. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
 
-/** A request's headers as they matter here. */
+/** The headers of a request that matter here. */
 export interface Caller {
-  /** Every Host header, as sent. */
+  /** All Host headers, as sent. */
   hosts: readonly string[];
   origin: string | undefined;
-  /** The request target as sent: a path, or a whole URL that proxies send. */
+  /** The request target as sent: a path, or a full URL from a proxy. */
   target: string;
 }
 
 export interface HostRules {
-  /** Of the configuration. */
+  /** From the configuration. */
   allowed_hosts: readonly string[];
   /** The port that the server listens on. */
   port: number;
@@ -45,7 +45,7 @@ export function isHostAllowed(host: string, rules: HostRules): boolean {
   return LOOPBACK_NAMES.includes(split.name) || isListed(split, rules, 80) || isListed(split, rules, 443);
 }
 
-/** Whether an Origin is the server's own, as the Host header names it, or a listed one. */
+/** Whether an Origin is the server's own, according to the Host header, or listed. */
 export function isOriginAllowed(origin: string, host: string, rules: HostRules): boolean {
   const match = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase());
   const split = match && splitHost(match[2]!);
@@ -56,7 +56,7 @@ export function isOriginAllowed(origin: string, host: string, rules: HostRules):
   return isListed(split, rules, default_port);
 }
 
-/** Why Host or Origin of a request are refused, or null. */
+/** Why the Host or Origin of a request is refused, or null. */
 export function callerProblem({ hosts, origin, target }: Caller, rules: HostRules): string | null {
   if (hosts.length !== 1) return "The request must have one Host header";
   const host = hosts[0]!;
@@ -75,7 +75,7 @@ export function callerProblem({ hosts, origin, target }: Caller, rules: HostRule
   return null;
 }
 
-/** Whether an Authorization header carries the token; the time it takes does not tell how much of it is right. */
+/** Whether an Authorization header has the token. The time taken does not depend on how much of it is right. */
 export function isTokenRight(header: string | undefined, token: string): boolean {
   const given = /^bearer +(\S+) *$/i.exec(header ?? "")?.[1];
   if (given === undefined) return false;

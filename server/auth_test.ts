@@ -35,7 +35,7 @@ Deno.test("hosts: loopback names always, listed names at their port, nothing els
   for (const host of refused) assert.ok(!isHostAllowed(host, RULES), host);
 });
 
-Deno.test("origins: the server's own and listed ones; another port of loopback is another page", () => {
+Deno.test("origins: the server's own and listed ones; another port of loopback is another origin", () => {
   const allowed: [string, string][] = [
     ["http://localhost:8471", "localhost:8471"],
     ["http://127.0.0.1:9000", "127.0.0.1:9000"],
@@ -58,7 +58,7 @@ Deno.test("origins: the server's own and listed ones; another port of loopback i
   for (const [origin, host] of refused) assert.ok(!isOriginAllowed(origin, host, RULES), origin);
 });
 
-Deno.test("one Host header, and a whole URL as target must agree with it", () => {
+Deno.test("one Host header, and a full URL as target must agree with it", () => {
   const problem = (hosts: string[], target = "/v1/health", origin?: string) =>
     callerProblem({ hosts, target, origin }, RULES);
   assert.equal(problem(["localhost:8471"]), null);

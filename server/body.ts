@@ -1,4 +1,4 @@
-/** The body of a request: its type (415), its size (413), then its bytes (422). */
+/** The body of a request: checks its type (415), its size (413), then its content (422). */
 
 import type { ServerConfig } from "../config/server.ts";
 import { check } from "./issues.ts";
@@ -8,10 +8,10 @@ import { parseStrictJson } from "./strict_json.ts";
 
 export type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
 
-/** A body whose type and announced size are right; nothing of it has been read. */
+/** A body with a valid type and announced size, not yet read. */
 export interface OpenBody {
   content_type: string;
-  /** Fails with `payload-too-large` beyond the limit. */
+  /** Fails with `payload-too-large` above the limit. */
   stream: Bytes;
 }
 
@@ -27,7 +27,7 @@ function tooLarge(limit: number): Problem {
   });
 }
 
-/** Which of the declared media types a header names: any `+json` is JSON, and the only charset is UTF-8. */
+/** The declared media type that a header names. Any `+json` is JSON; the only charset is UTF-8. */
 export function declaredType(header: string | null, declared: readonly string[]): string | null {
   const [name, ...parameters] = (header ?? "").toLowerCase().split(";").map((part) => part.trim());
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
@@ -36,7 +36,7 @@ export function declaredType(header: string | null, declared: readonly string[])
   return declared.includes(type) ? type : null;
 }
 
-/** Bytes up to a limit: beyond it the stream fails. */
+/** Limits a stream: above the limit it fails. */
 function bounded(stream: Bytes, limit: number): Bytes {
   let bytes = 0;
   return stream.pipeThrough(
@@ -51,10 +51,10 @@ function bounded(stream: Bytes, limit: number): Bytes {
 }
 
 /**
- * The body that a route takes, before its first byte.
+ * Opens the body for a route without reading it.
  *
- * @param spec Null where the route takes none: then a body must at least be labelled as JSON, so that no form of
- * another page reaches the route, and is left unread.
+ * @param spec Null when the route takes no body. A body must then be labelled as JSON, so that a form on another site
+ * cannot reach the route; it is not read.
  * @throws {Problem} `unsupported-media-type` or `payload-too-large`.
  */
 export function openBody(
@@ -74,7 +74,7 @@ export function openBody(
   return { content_type, stream: bounded(request.body ?? new Blob([]).stream(), limit) };
 }
 
-/** Reads a body as text. @throws {Problem} `invalid-request` where it is not UTF-8, or what the stream fails with. */
+/** Reads a body as text. @throws {Problem} `invalid-request` when it is not UTF-8, or the stream's error. */
 export async function readText(stream: Bytes): Promise<string> {
   const bytes = await new Response(stream).bytes();
   try {
@@ -84,7 +84,7 @@ export async function readText(stream: Bytes): Promise<string> {
   }
 }
 
-/** What a handler is given as the body, with what is wrong with it. */
+/** Reads the body for the handler, with all problems in it. */
 export async function readBody(
   open: OpenBody | null,
   spec: BodySpec | null,

@@ -1,4 +1,4 @@
-/** What `GET /v1/capabilities` answers. */
+/** Builds the answer of `GET /v1/capabilities`. */
 
 import { z } from "zod";
 import {
@@ -65,7 +65,7 @@ export interface CapabilityFacts {
   ram_bytes: number;
 }
 
-/** A budget of the configuration against the memory that there is. */
+/** A memory budget of the configuration, compared with the available memory. */
 export function budgetCard(requested: string | number, total_bytes: number | null) {
   const budget = parseBudget(requested)!;
   let effective_bytes = total_bytes;
@@ -77,14 +77,14 @@ export function budgetCard(requested: string | number, total_bytes: number | nul
   return { requested, total_bytes, effective_bytes };
 }
 
-/** Only what the contract names: whoever probes may know more. */
+/** Only fields of the contract, because a probe may return more. */
 function deviceCard(
   { name, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
 ): DeviceCard {
   return { name, backend, driver, features, limits, vram_bytes, software };
 }
 
-/** "The container sandbox is not in this build", as the configuration's refusals say it. */
+/** "The container sandbox is not in this build", in the words of the configuration's refusals. */
 function lackText(part: string): string {
   return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
 }

@@ -1,4 +1,4 @@
-/** What a schema finds in a request, as entries of a problem document. */
+/** Converts schema errors in a request to entries of a problem document. */
 
 import { z } from "zod";
 import { unwrap } from "../config/describe.ts";
@@ -7,12 +7,12 @@ import type { ProblemError } from "./problems.ts";
 
 type Path = readonly PropertyKey[];
 
-/** A JSON pointer; the empty path is the whole. */
+/** A JSON pointer; the empty path is the entire value. */
 export function pointerOf(path: Path): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-/** The names that an object at `path` of a schema may have; none where any may, or where there is no object. */
+/** The names of the object at `path` of a schema; empty when any name is allowed or there is no object. */
 function namesAt(schema: z.ZodType, path: Path): string[] {
   let inner = unwrap(schema).schema;
   for (const part of path) {
@@ -25,7 +25,7 @@ function namesAt(schema: z.ZodType, path: Path): string[] {
   return inner instanceof z.ZodObject ? Object.keys(inner.shape) : [];
 }
 
-/** An entry for a name that no schema has; the hint is a close one. */
+/** An entry for an unknown name, with a similar name as hint. */
 export function unknownField(pointer: string, name: string, names: readonly string[]): ProblemError {
   const near = nearestName(name, names);
   const hint = near === null ? {} : { hint: `did you mean "${near}"?` };
@@ -42,16 +42,16 @@ function valueAt(value: unknown, path: Path): unknown {
   );
 }
 
-/** How a failed check turns into entries. */
+/** How to convert a failed check to entries. */
 export interface Checked {
   schema: z.ZodType;
-  /** What was checked. */
+  /** The checked value. */
   value: unknown;
-  /** What stands before every pointer, such as `/query`. */
+  /** The prefix of every pointer, such as `/query`. */
   prefix: string;
 }
 
-/** Every entry that an issue of a schema stands for. */
+/** The entries for a schema issue. */
 export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Checked): ProblemError[] {
   const { path } = issue;
   const pointer = prefix + pointerOf(path);
@@ -70,7 +70,7 @@ export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Ch
   return [{ pointer, code: "out_of_range", message: `must be ${bound}, not ${String(found)}` }];
 }
 
-/** Checks a value. @returns The schema's output, or every entry that is wrong. */
+/** Checks a value. @returns The schema's output, or all entries that are wrong. */
 export function check(checked: Checked): { value: unknown; errors: ProblemError[] } {
   const parsed = checked.schema.safeParse(checked.value);
   if (parsed.success) return { value: parsed.data, errors: [] };

@@ -1,4 +1,4 @@
-/** The listener: `node:http`, because it has time limits for headers and bodies. */
+/** The listener: `node:http`, because it has timeouts for headers and bodies. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,7 +8,7 @@ import { assert, ServiceError } from "../core/errors.ts";
 import { App, type AppOptions } from "./app.ts";
 import { leaveSignal, requestOf, sendResponse } from "./node_bridge.ts";
 
-/** Limits of a connection. The parser answers what exceeds them (400, 408, 431) before a request is seen. */
+/** Limits of a connection. The parser answers violations (400, 408, 431) before a request reaches the app. */
 const LIMITS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
@@ -18,18 +18,18 @@ const LIMITS = {
 } as const;
 
 export interface ConnectionLimits {
-  /** A connection beyond these is closed at once. */
+  /** Further connections are closed at once. */
   max_connections: number;
-  /** How long open requests may take after the server was asked to stop. */
+  /** The time for open requests to finish after the server was asked to stop. */
   close_grace_ms: number;
 }
 
 const CONNECTION_LIMITS: ConnectionLimits = { max_connections: 10_000, close_grace_ms: 5000 };
 
 export interface ListeningServer {
-  /** The address that is bound, such as `127.0.0.1:8471`. */
+  /** The bound address, such as `127.0.0.1:8471`. */
   address: string;
-  /** Takes no new connection, lets open requests end, and resolves when all is closed. */
+  /** Accepts no new connections, waits for open requests, and resolves when everything is closed. */
   close(): Promise<void>;
 }
 
@@ -47,7 +47,7 @@ async function answer(app: App, [message, outgoing]: Exchange, log: AppOptions["
   } catch (error) {
     const reason = error instanceof Error ? error.stack ?? error.message : String(error);
     if (!outgoing.destroyed) log({ level: "error", trace_id, message: reason });
-    // An answer that cannot be ended is broken off, so that nobody takes a part for the whole.
+    // Cut off an answer that cannot be completed, so that a client does not take a part for all of it.
     outgoing.destroy();
   }
 }
@@ -62,7 +62,7 @@ export async function listen(
   services: Services,
   limits: ConnectionLimits = CONNECTION_LIMITS,
 ): Promise<ListeningServer> {
-  // Deno would bind what this variable says instead of what the configuration says.
+  // Otherwise Deno would bind this variable's address instead of the configured one.
   Deno.env.delete("DENO_SERVE_ADDRESS");
   const { host, port } = parseBind(config.bind)!;
   const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });

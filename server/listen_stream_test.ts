@@ -1,4 +1,4 @@
-/** Bodies on real sockets: both ways at the pace of the reader, and the end of the work when a client leaves. */
+/** Bodies on real sockets: both directions at the reader's pace, and the end of the work when a client leaves. */
 
 import assert from "node:assert/strict";
 import { z } from "zod";
@@ -56,7 +56,7 @@ function head(address: string, lines: string): Uint8Array {
   );
 }
 
-/** A stream of so many chunks, counting those that were asked for. */
+/** A stream with this many chunks that counts the reads. */
 function chunks(count: number) {
   const state = { pulled: 0, cancelled: Promise.withResolvers<void>() };
   const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -72,10 +72,10 @@ function chunks(count: number) {
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
 
 Deno.test({
-  name: "a body goes in and an answer goes out as streams, at once",
+  name: "request and answer bodies are streamed at the same time",
   ...sanitize,
   async fn() {
-    // The answer begins before the body has ended: neither is held as a whole.
+    // The answer starts before the body has ended: neither is buffered completely.
     const echo = bytesRoute("/x", (_, body) => body);
     await withRoutes([echo], async (address, logged) => {
       using connection = await connect(address);
@@ -101,7 +101,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "an answer is made no faster than its client reads, and ends when the client leaves",
+  name: "an answer is produced at its client's pace, and ends when the client leaves",
   ...sanitize,
   async fn() {
     const { state, stream } = chunks(MANY);
@@ -113,7 +113,7 @@ Deno.test({
     await withRoutes([big], async (address, logged) => {
       const connection = await connect(address);
       await connection.write(head(address, "Content-Length: 0\r\n"));
-      // What the client has read bounds what can have been asked for, with what the sockets hold.
+      // The reads are limited by what the client has read plus the buffers of the sockets.
       await connection.read(new Uint8Array(65_536));
       connection.close();
       await Promise.all([state.cancelled.promise, left.promise]);
@@ -124,7 +124,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a client that leaves in the middle of its body ends the reading, and nothing is logged",
+  name: "a client that leaves during its body ends the reading, and nothing is logged",
   ...sanitize,
   async fn() {
     const started = Promise.withResolvers<void>();
@@ -155,7 +155,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "an answer that fails on its way is broken off and logged under its trace",
+  name: "an answer that fails during sending is cut off and logged with its trace",
   ...sanitize,
   async fn() {
     const fails = bytesRoute("/x", () =>
@@ -178,7 +178,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a client that leaves before its answer begins ends the work",
+  name: "a client that leaves before its answer starts ends the work",
   ...sanitize,
   async fn() {
     const started = Promise.withResolvers<void>();

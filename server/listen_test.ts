@@ -15,7 +15,7 @@ async function withServer(toml: string, body: (address: string) => Promise<void>
   }
 }
 
-/** Sends bytes as they are and returns all that comes back until the server closes the connection. */
+/** Sends raw bytes and returns everything until the server closes the connection. */
 async function sendRaw(address: string, text: string): Promise<string> {
   const [hostname, port] = address.split(":");
   using connection = await Deno.connect({ hostname: hostname!, port: Number(port) });
@@ -101,7 +101,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a connection beyond the limit is closed, and one that never finishes does not hold up the end",
+  name: "a connection above the limit is closed, and one that never finishes does not delay the end",
   ...sanitize,
   async fn() {
     const config = parseServerConfig(`bind = "127.0.0.1:0"`, { path: "server.toml" });

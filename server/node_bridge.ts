@@ -1,11 +1,11 @@
-/** Between the messages of `node:http` and the Request and Response of the web, bodies as streams both ways. */
+/** Converts messages of `node:http` to a web Request and Response, with streaming bodies in both directions. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { RequestContext } from "./app.ts";
 import type { Bytes } from "./body.ts";
 import { requestUrl } from "./router.ts";
 
-/** Headers as sent; a name that stands twice has both values. */
+/** Headers as sent; a repeated name has all of its values. */
 function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
   return Array.from(
     { length: rawHeaders.length / 2 },
@@ -17,9 +17,9 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-/** The bytes of a message, taken from the socket only as they are asked for. */
+/** The body of a message, read from the socket only on demand. */
 function bodyOf(message: IncomingMessage): Bytes {
-  // To let go of the body must not close the socket that the answer goes out by.
+  // Cancelling the body must not close the socket, which the answer still needs.
   const chunks = message.iterator({ destroyOnReturn: false });
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
@@ -33,14 +33,14 @@ function bodyOf(message: IncomingMessage): Bytes {
   }, { highWaterMark: 0 });
 }
 
-/** A message as a request, with what a request does not keep of it. */
+/** Converts a message to a request, and keeps what a request would lose. */
 export function requestOf(
   message: IncomingMessage,
   signal: AbortSignal,
 ): { request: Request; context: RequestContext } {
   const { method = "GET", url: target = "/", socket } = message;
   const headers = headerPairs(message);
-  // A Request knows neither TRACE nor CONNECT, and no body of GET and HEAD.
+  // A Request does not support TRACE and CONNECT, nor a body of GET and HEAD.
   const is_known = method !== "TRACE" && method !== "CONNECT";
   const body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message) ? bodyOf(message) : null;
   const request = new Request(requestUrl(target), {
@@ -56,11 +56,11 @@ export function requestOf(
   };
 }
 
-/** A signal that aborts when the client leaves before it has the whole answer. */
+/** A signal that aborts when the client leaves before it has the entire answer. */
 export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
   const controller = new AbortController();
   const leave = () => controller.abort(clientLeft());
-  // A body that breaks off fails before the answer closes: whoever reads it must find the signal aborted.
+  // A broken body fails before the answer closes: its reader must then find the signal aborted.
   message.once("error", leave);
   outgoing.once("close", () => {
     if (!outgoing.writableFinished) leave();
@@ -73,9 +73,9 @@ function clientLeft(): DOMException {
 }
 
 /**
- * Writes an answer as fast as the client reads it. A client that leaves cancels the body.
+ * Writes an answer at the client's pace. A client that leaves cancels the body.
  *
- * @throws What the body fails with, after its first bytes may have gone out.
+ * @throws The body's error, possibly after its first bytes have been sent.
  */
 export async function sendResponse(
   response: Response,
@@ -83,11 +83,11 @@ export async function sendResponse(
   message: IncomingMessage,
 ): Promise<void> {
   const headers = Object.fromEntries(response.headers);
-  // What is left of a body that nobody read would pass for the next request.
+  // The unread rest of a body would be taken for the next request.
   if (hasBody(message) && !message.readableEnded) headers.connection = "close";
   outgoing.writeHead(response.status, headers);
   if (!response.body) return void outgoing.end();
-  // A stream's first event may be long in coming.
+  // The first event of a stream may come late, so send the headers now.
   if (headers["content-length"] === undefined) outgoing.flushHeaders();
   const reader = response.body.getReader();
   let wake = () => {};

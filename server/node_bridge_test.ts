@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { requestOf } from "./node_bridge.ts";
 
-/** A message whose body makes a byte for each time that it is read, and counts. */
+/** A message whose body produces one byte for each read, and counts. */
 function message(given: { method: string; url?: string; rawHeaders: string[] }) {
   const made = { bytes: 0 };
   const body = new Readable({
@@ -22,7 +22,7 @@ function message(given: { method: string; url?: string; rawHeaders: string[] }) 
 
 const signal = new AbortController().signal;
 
-Deno.test("a body is taken only as it is read", async () => {
+Deno.test("a body is read only on demand", async () => {
   const { made, message: sent } = message({ method: "POST", rawHeaders: ["Transfer-Encoding", "chunked"] });
   const { request } = requestOf(sent, signal);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -32,7 +32,7 @@ Deno.test("a body is taken only as it is read", async () => {
   for (let i = 1; i <= 20; i++) {
     await reader.read();
     await turn();
-    // The stream below keeps a few ready.
+    // The stream underneath keeps a few bytes ready.
     assert.ok(made.bytes <= i * 4 + 4, `${made.bytes} bytes were taken for ${i} reads`);
   }
   await reader.cancel();
@@ -50,7 +50,7 @@ Deno.test("a message keeps method, target, every Host, and its headers", () => {
   assert.equal(request.body, null);
 });
 
-Deno.test("a body of no bytes is none", () => {
+Deno.test("an empty body counts as no body", () => {
   const { request } = requestOf(
     message({ method: "POST", rawHeaders: ["Content-Length", "0"] }).message,
     signal,

@@ -1,4 +1,4 @@
-/** OpenAPI 3.1 out of the table of routes. */
+/** Builds OpenAPI 3.1 from the table of routes. */
 
 import { z } from "zod";
 import { assert } from "../core/errors.ts";
@@ -19,11 +19,11 @@ An operation whose only answers are problems is in the contract and not in this 
 
 const TRACE_HEADER = { $ref: "#/components/headers/X-Trace-Id" };
 
-/** Schemas by name, which the document's places refer to. */
+/** Schemas by name, for references in the document. */
 class Components {
   readonly schemas: JsonObject = {};
 
-  /** The schema of a place; parts that have an id are kept apart and referred to. */
+  /** The schema for a place in the document. Schemas with an id become components and are referenced. */
   place(schema: z.ZodType, io: "input" | "output"): JsonObject {
     const { $schema: _, $defs, ...place } = z.toJSONSchema(schema, { target: "draft-2020-12", io });
     for (const [id, part] of Object.entries($defs ?? {})) {
@@ -43,7 +43,7 @@ class Components {
   }
 }
 
-/** References from a schema's own definitions to the document's. */
+/** Redirects references from a schema's own definitions to the document's. */
 function moved(value: Json): Json {
   if (Array.isArray(value)) return value.map(moved);
   if (typeof value !== "object" || value === null) return value;
@@ -66,7 +66,7 @@ function parametersOf(route: Route, components: Components): Json[] {
   }));
   const query = Object.entries(route.query?.shape ?? {}).map(([name, field]) => {
     const schema = field as z.ZodType;
-    // What a parameter may be is what its text is turned into.
+    // A parameter's schema describes its parsed value.
     const { description, ...place } = components.place(schema, "output");
     return {
       name,
@@ -79,7 +79,7 @@ function parametersOf(route: Route, components: Components): Json[] {
   return [...path, ...query];
 }
 
-/** The headers that an answer has beside the trace. */
+/** The headers of an answer besides the trace. */
 function headersOf(headers: Readonly<Record<string, string>>): JsonObject {
   const own = Object.entries(headers).map(([name, description]) => [
     name,
@@ -130,7 +130,7 @@ function operationOf(route: Route, components: Components): JsonObject {
   };
 }
 
-/** The problem document's schema with the codes that some route answers with, and no other. */
+/** The problem document's schema, with only the codes that some route answers with. */
 function withEmittedCodes(schemas: JsonObject, routes: readonly Route[]): void {
   const emitted = new Set(routes.flatMap((route) => Object.values(problemsOf(route)).flat()));
   emitted.add("not_found");
@@ -138,7 +138,7 @@ function withEmittedCodes(schemas: JsonObject, routes: readonly Route[]): void {
   error.properties.code.enum = error.properties.code.enum.filter((code) => emitted.has(code as never));
 }
 
-/** The document of a table; paths stand in its order. */
+/** The document of a table; paths are in its order. */
 export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   const components = new Components();
   components.place(problemSchema, "output");
@@ -166,7 +166,7 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   };
 }
 
-/** The document as the stored copy and `svc-server openapi` have it. */
+/** The document's text, as in the stored copy and from `svc-server openapi`. */
 export function openApiText(routes: readonly Route[]): string {
   return `${JSON.stringify(openApiDocument(routes), null, 2)}\n`;
 }

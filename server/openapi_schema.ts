@@ -1,4 +1,4 @@
-/** The form of an OpenAPI document, as far as this program builds on it. */
+/** The schema of an OpenAPI document, for the parts that this program uses. */
 
 import { z } from "zod";
 

@@ -10,7 +10,7 @@ import { testApp } from "./app_testing.ts";
 // deno-lint-ignore no-explicit-any -- a document of many forms
 type Json = any;
 
-/** Every object in a document, with its place. */
+/** All objects in a document, with their places. */
 function* objectsOf(value: Json, place = "#"): Generator<[string, Record<string, Json>]> {
   if (typeof value !== "object" || value === null) return;
   if (!Array.isArray(value)) yield [place, value];
@@ -40,7 +40,7 @@ function operationsOf(document: Json): Operation[] {
   );
 }
 
-/** What any valid document of ours has. */
+/** Checks properties of any valid document of this API. */
 function assertSound(document: Json): void {
   assert.match(document.openapi, /^3\.1\.\d+$/);
   for (const [place, object] of objectsOf(document)) {
@@ -93,7 +93,7 @@ Deno.test("the server answers with the document", async () => {
   assert.deepEqual(json, JSON.parse(openApiText(ROUTES)));
 });
 
-Deno.test("what is built has an answer that succeeds, and nothing else has one", () => {
+Deno.test("exactly the built operations have a success answer", () => {
   const document: Json = openApiDocument(ROUTES);
   for (const { method, path, handler } of ROUTES) {
     const { responses } = document.paths[path][method.toLowerCase()];
@@ -107,7 +107,7 @@ Deno.test("the codes of problems are those that some route declares, each under 
   const document: Json = openApiDocument(ROUTES);
   const listed: string[] = document.components.schemas.ProblemError.properties.code.enum;
   const declared = new Set(ROUTES.flatMap((entry) => Object.values(problemsOf(entry)).flat()));
-  // Of an unknown path, which is no operation's.
+  // The 404 of an unknown path, which belongs to no operation.
   declared.add("not_found");
   assert.deepEqual([...listed].sort(), [...declared].sort());
   for (const { name, operation } of operationsOf(document)) {
@@ -119,7 +119,7 @@ Deno.test("the codes of problems are those that some route declares, each under 
   }
 });
 
-Deno.test("a token is asked for under /v1 and nowhere else", () => {
+Deno.test("a token is required under /v1 and nowhere else", () => {
   const document: Json = openApiDocument(ROUTES);
   assert.deepEqual(document.security, [{ bearer: [] }, {}]);
   for (const { path, operation } of operationsOf(document)) {
@@ -188,7 +188,7 @@ Deno.test("parameters, bodies and answers of a route with all of them", () => {
   assert.deepEqual(operation.responses["409"]["x-problems"], { conflict: ["conflict"] });
 });
 
-Deno.test("two schemas of one id do not pass", () => {
+Deno.test("two schemas with one id are refused", () => {
   const changes = z.strictObject({ a: z.int().default(1) }).meta({ id: "OpenApiTestChanges" });
   const content = { "application/json": changes };
   const both: Route = {

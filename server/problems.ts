@@ -1,10 +1,10 @@
-/** Problem documents (RFC 9457): every failed answer of the API. Only this file maps failures to HTTP. */
+/** Problem documents (RFC 9457): all failed answers of the API. Only this file maps failures to HTTP. */
 
 import { z } from "zod";
 import { MAX_LISTED_PROBLEMS } from "../config/problems.ts";
 import type { ErrorCode, ServiceError } from "../core/errors.ts";
 
-/** Every type of problem with its status and title. */
+/** All types of problems with status and title. */
 export const PROBLEM_TYPES = {
   "invalid-request": { status: 422, title: "The request is not valid" },
   "server-declared": { status: 422, title: "Only the operator may declare this" },
@@ -25,7 +25,7 @@ export const PROBLEM_TYPES = {
 
 export type ProblemType = keyof typeof PROBLEM_TYPES;
 
-/** The codes of `errors[]`, as the specification closes them. */
+/** All codes of `errors[]` in the specification. */
 export const PROBLEM_CODES = [
   "missing_field",
   "unknown_field",
@@ -40,7 +40,7 @@ export const PROBLEM_CODES = [
 
 export type ProblemCode = typeof PROBLEM_CODES[number];
 
-/** Which problems something may answer with: types, each with the codes of its entries. */
+/** The problems that a route may answer with: types, each with the codes of its entries. */
 export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly ProblemCode[]>>>;
 
 /** An entry of `errors[]`. */
@@ -56,7 +56,7 @@ const problemErrorSchema = z.strictObject({
 
 export type ProblemError = z.output<typeof problemErrorSchema>;
 
-/** The document that every failed answer of the API is. */
+/** The problem document of every failed answer. */
 export const problemSchema = z.strictObject({
   type: z.string().meta({
     description: "problem_type_base of the server, a slash, and the kind.",
@@ -72,7 +72,7 @@ export const problemSchema = z.strictObject({
 
 export type ProblemDocument = z.output<typeof problemSchema>;
 
-/** A refusal on its way to the client. */
+/** An error that becomes a problem document. */
 export class Problem extends Error {
   readonly errors: readonly ProblemError[];
   readonly headers: Readonly<Record<string, string>>;
@@ -98,12 +98,12 @@ export function notFound(detail: string): Problem {
   return new Problem("not-found", detail, { errors: [{ pointer: "", code: "not_found", message: detail }] });
 }
 
-/** A refusal by the state of a resource, at a field of the request or, with `""`, at the whole. */
+/** A conflict with the state of a resource, at a field of the request or, with `""`, at the entire request. */
 export function conflict(detail: string, pointer = ""): Problem {
   return new Problem("conflict", detail, { errors: [{ pointer, code: "conflict", message: detail }] });
 }
 
-/** A refusal of what the request holds, with everything that is wrong, up to {@link MAX_LISTED_PROBLEMS}. */
+/** A refusal of the request's contents, with all problems up to {@link MAX_LISTED_PROBLEMS}. */
 export function invalidRequest(errors: readonly ProblemError[]): Problem {
   const [first] = errors;
   const place = first?.pointer ? `${first.pointer} ` : "";
@@ -112,7 +112,7 @@ export function invalidRequest(errors: readonly ProblemError[]): Problem {
   return new Problem("invalid-request", detail, { errors: errors.slice(0, MAX_LISTED_PROBLEMS) });
 }
 
-/** What an operating failure is to a client whose request named the cause. */
+/** How an operating failure looks to a client whose request caused it. */
 const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: ProblemCode | null }>> = {
   config_invalid: { type: "invalid-request", code: "invalid_value" },
   data_invalid: { type: "invalid-request", code: "invalid_value" },
@@ -135,8 +135,8 @@ const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: Prob
 };
 
 /**
- * An operating failure as a refusal of the field that named its cause. Only the handler knows that there is such a
- * field: a failure that nobody turns into a problem is the server's own, 500.
+ * Converts an operating failure to a refusal of the field that caused it. Only the handler knows this field. A failure
+ * that is not converted is the server's own, 500.
  *
  * @param pointer JSON pointer of the field.
  */

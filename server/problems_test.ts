@@ -31,7 +31,7 @@ Deno.test("types have the statuses of the specification", () => {
   ]);
 });
 
-Deno.test("a failure that a field names is a refusal at that field; the server's own stays a failure", () => {
+Deno.test("a failure with a field becomes a refusal at that field; others stay failures", () => {
   const absent = problemAt("/model", new ServiceError("path_not_found", "Cannot read m.gguf: there is none"));
   assert.ok(absent instanceof Problem);
   assert.equal(absent.type, "invalid-request");

@@ -1,17 +1,17 @@
-/** The parameters behind a path. */
+/** The query parameters of a request. */
 
 import type { z } from "zod";
 import { check, pointerOf, unknownField } from "./issues.ts";
 import type { ProblemError } from "./problems.ts";
 
-/** The two of a signed link, which every route but the download's ignores. */
+/** Parameters of a signed link; all routes except the download ignore them. */
 const SIGNATURE = ["exp", "sig"];
 
 /**
- * Checks the query of a target against a route's schema. A parameter that the route does not have is
- * `unknown_field`; one that stands twice is `invalid_value`.
+ * Checks the query of a target against a route's schema. An unknown parameter is `unknown_field`; a repeated one is
+ * `invalid_value`.
  *
- * @param search Behind the `?`, as sent.
+ * @param search The text after the `?`, as sent.
  */
 export function readQuery(
   search: string,

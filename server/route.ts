@@ -1,4 +1,4 @@
-/** A route as it is declared: routing, OpenAPI, checks of the input and tests read nothing else. */
+/** The declaration of a route. Routing, OpenAPI, input checks and tests read only this. */
 
 import type { z } from "zod";
 import type { DeclaredProblems } from "./problems.ts";
@@ -11,21 +11,21 @@ export type PathNames<P extends string> = P extends `${string}{${infer Name}}${i
   ? Name | PathNames<Rest>
   : never;
 
-/** Bodies by media type. JSON is checked against its schema; the schema of any other describes its text. */
+/** Bodies by media type. JSON is checked against its schema; any other schema describes the text. */
 export type Content = Readonly<Record<string, z.ZodType>>;
 
-/** What the route takes as a body. */
+/** The request body of a route. */
 export interface BodySpec {
   content: Content;
-  /** The key of the server's configuration that limits it. */
+  /** The configuration key of its size limit. */
   limit: "max_body_bytes" | "max_dataset_bytes";
 }
 
-/** An answer of one status; without content it has no body. */
+/** An answer with one status; without content it has no body. */
 export interface AnswerSpec {
   description: string;
   content?: Content;
-  /** Headers that only this answer has, with what they say. */
+  /** Headers of this answer only, with descriptions. */
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -33,23 +33,23 @@ export type AnswerSpecs = Readonly<Record<number, AnswerSpec>>;
 
 const JSON_TYPE = "application/json";
 
-/** What a handler is called with. */
+/** The argument of a handler. */
 export interface Call<P extends string = string, Q = unknown, B = unknown, F = unknown> {
   /**
-   * As the client sent it, for headers and for `signal`, which aborts when the client leaves. Its URL is normalised:
-   * the names and values of the path and of the query are in `params` and `query`.
+   * The client's request, for headers and for `signal`, which aborts when the client leaves. Its URL is normalised:
+   * take path and query values from `params` and `query`.
    */
   request: Request;
   params: Readonly<Record<PathNames<P>, string>>;
   query: Q;
   body: B;
-  /** What `find` returned. */
+  /** The return value of `find`. */
   found: F;
   trace_id: string;
   services: Services;
 }
 
-/** A body as the handler gets it: the checked value of JSON, the bytes of anything else, bounded by the limit. */
+/** A handler's body: the checked value of JSON, else the bytes, limited in size. */
 export type BodyOf<B> = B extends { content: infer C } ? {
     [T in keyof C & string]: T extends typeof JSON_TYPE
       ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
@@ -66,7 +66,9 @@ type ContentAnswer<S, C> = {
   };
 }[keyof C & string];
 
-/** What a handler returns: one of the declared answers. JSON is a value, any other body is what `Response` takes. */
+/**
+ * A handler's return value: one of the declared answers. JSON is a value, any other body is what `Response` accepts.
+ */
 export type AnswerOf<A> = {
   [S in keyof A & number]: A[S] extends { content: infer C } ? ContentAnswer<S, C>
     : { status: S; headers?: Record<string, string> };
@@ -80,10 +82,10 @@ export interface Answer {
   headers?: Record<string, string>;
 }
 
-/** What every entry of the table says. */
+/** The declared part of a table entry. */
 export interface Entry<P extends string = string> {
   method: Method;
-  /** The whole path; `{name}` stands for one segment. */
+  /** The full path; `{name}` matches one segment. */
   path: P;
   /** The operation's name, such as `list_runs`: unique, and never renamed. */
   operation: string;
@@ -92,20 +94,20 @@ export interface Entry<P extends string = string> {
 
 interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec, A extends AnswerSpecs, F>
   extends Entry<P> {
-  /** Parameters behind the path, as the strings that they are sent as. */
+  /** Query parameters, as the strings that clients send. */
   query?: Q;
   body?: B;
   answers: A;
-  /** Problems beside those that every route of its form has; see `route_problems.ts`. */
+  /** Problems besides those of every route of its form; see `route_problems.ts`. */
   problems?: DeclaredProblems;
-  /** Finds the resource that the path names, before the body is looked at. @throws {Problem} `not-found`. */
+  /** Finds the resource of the path before the body is checked. @throws {Problem} `not-found`. */
   find?: (params: Readonly<Record<PathNames<P>, string>>, services: Services) => Promise<F>;
   handler: (
     call: Call<P, z.output<Q>, BodyOf<B>, F>,
   ) => AnswerOf<A> | Promise<AnswerOf<A>>;
 }
 
-/** An entry of the table. Without a handler it is in the contract and not in this build. */
+/** An entry of the table. Without a handler it is in the contract but not in this build. */
 export interface Route extends Entry {
   query?: z.ZodObject;
   body?: BodySpec;
@@ -115,7 +117,7 @@ export interface Route extends Entry {
   handler?: (call: Call) => Answer | Promise<Answer>;
 }
 
-/** Declares a route; the handler's types follow from what is declared. */
+/** Declares a route; the handler's types follow from the declaration. */
 export function route<
   const P extends string,
   const A extends AnswerSpecs,
@@ -136,7 +138,7 @@ export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
 }
 
-/** An answer of another type: text, bytes, or a stream of them. */
+/** An answer of another media type: text, bytes, or a stream of them. */
 export function raw<const S extends number, const T extends string>(
   status: S,
   content_type: T,
@@ -150,12 +152,12 @@ export function empty<const S extends number>(status: S) {
   return { status } as const;
 }
 
-/** Whether a path belongs to the API; everything else has no token and answers in plain text. */
+/** Whether a path belongs to the API; other paths need no token and answer in plain text. */
 export function isApi(path: string): boolean {
   return path === "/v1" || path.startsWith("/v1/");
 }
 
-/** The names in a path template, in their order. */
+/** The names in a path template, in order. */
 export function pathNames(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
 }

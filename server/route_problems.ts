@@ -1,10 +1,10 @@
-/** Which problems a route can answer with. */
+/** The problems that a route can answer with. */
 
 import type { z } from "zod";
 import type { DeclaredProblems, ProblemCode, ProblemType } from "./problems.ts";
 import { isApi, pathNames, type Route } from "./route.ts";
 
-/** The codes that the check of parameters can find. */
+/** The codes from checking query parameters. */
 function queryCodes(query: z.ZodObject | undefined): ProblemCode[] {
   const fields = Object.values(query?.shape ?? {}) as z.ZodType[];
   const is_required = fields.some((field) => !field.safeParse(undefined).success);
@@ -15,7 +15,7 @@ function queryCodes(query: z.ZodObject | undefined): ProblemCode[] {
   ];
 }
 
-/** Problems that follow from a route's form: its place, its parameters and its body. */
+/** The problems that follow from a route's path, parameters and body. */
 function formProblems(entry: Route): DeclaredProblems {
   if (!isApi(entry.path)) return {};
   const always = { unauthorized: ["unauthorized"], internal: [] } as const;
@@ -33,7 +33,7 @@ function formProblems(entry: Route): DeclaredProblems {
   };
 }
 
-/** Every problem that a route can answer with: those of its form and those that its entry declares. */
+/** All problems of a route: those of its form and those that its entry declares. */
 export function problemsOf(entry: Route): DeclaredProblems {
   const all: Partial<Record<ProblemType, ProblemCode[]>> = {};
   for (const declared of [formProblems(entry), entry.problems ?? {}]) {

@@ -1,4 +1,4 @@
-/** The one table of routes: every path that the server answers, in the order of the contract. */
+/** The table of all routes, in the order of the contract. */
 
 import type { Route } from "./route.ts";
 import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
@@ -17,7 +17,7 @@ import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
 import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
 
-/** Every route of the contract, in its order; one without a handler answers 501. */
+/** All routes of the contract, in order. One without a handler answers 501. */
 export const ROUTES: readonly Route[] = [
   ...HEALTH_ROUTES,
   ...CAPABILITIES_ROUTES,

@@ -1,13 +1,13 @@
-/** From a path to the routes at it. */
+/** Finds the routes of a path. */
 
 import { assert } from "../core/errors.ts";
 import type { Method, Route } from "./route.ts";
 
-/** A path that the table has, with what the request's own path put in the template's places. */
+/** A path of the table, with the request's values for its names. */
 export interface FoundPath {
   routes: ReadonlyMap<Method, Route>;
   params: Record<string, string>;
-  /** What `Allow` says: HEAD works wherever GET does. */
+  /** The value of `Allow`: HEAD is available wherever GET is. */
   allow: string;
 }
 
@@ -16,9 +16,9 @@ interface Pattern {
   routes: Map<Method, Route>;
 }
 
-/** A target's path and query, as sent: dots and escapes stay, so that no route is reached by another name. */
+/** A target's path and query as sent. Dots and escapes stay, so that no other spelling reaches a route. */
 export function splitTarget(target: string): { path: string; search: string } {
-  // A proxy sends a whole URL; the path begins behind its authority.
+  // A proxy sends a full URL; the path starts after its authority.
   const relative = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "").split("#", 1)[0]!;
   const at = relative.indexOf("?");
   return at < 0
@@ -26,13 +26,13 @@ export function splitTarget(target: string): { path: string; search: string } {
     : { path: relative.slice(0, at), search: relative.slice(at + 1) };
 }
 
-/** A URL for a `Request`: it cannot fail, and nothing but the path and the query of the target is in it. */
+/** A URL for a `Request`. It is always valid, and contains only the path and query of the target. */
 export function requestUrl(target: string): string {
   const { path, search } = splitTarget(target);
   return `http://localhost${path.startsWith("/") ? path : "/"}${search && `?${search}`}`;
 }
 
-/** The parts of a path, decoded; null where its percent-encoding is malformed. */
+/** The decoded segments of a path; null when its percent-encoding is malformed. */
 export function decodeSegments(path: string): string[] | null {
   try {
     return path.split("/").map(decodeURIComponent);
@@ -45,7 +45,7 @@ function isName(part: string): boolean {
   return part.startsWith("{");
 }
 
-/** A value that no template's place takes: clients and proxies fold these segments away. */
+/** A value that no name in a template matches, because clients and proxies remove these segments. */
 function isUnnamed(value: string): boolean {
   return value === "" || value === "." || value === "..";
 }
@@ -55,7 +55,7 @@ function allowHeader(methods: Iterable<Method>): string {
     .join(", ");
 }
 
-/** Literal segments come before places, whatever the order of the table. */
+/** Literal segments match before names, whatever the order of the table. */
 function byLiterals(a: Pattern, b: Pattern): number {
   const rank = ({ segments }: Pattern) => segments.map((part) => isName(part) ? "1" : "0").join("");
   return rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0;
@@ -65,7 +65,7 @@ function byLiterals(a: Pattern, b: Pattern): number {
 export class Router {
   readonly #patterns: Pattern[] = [];
 
-  /** @param routes A method stands once at a path. */
+  /** @param routes Each method occurs once for a path. */
   constructor(routes: readonly Route[]) {
     const by_path = new Map<string, Pattern>();
     for (const route of routes) {

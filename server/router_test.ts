@@ -7,7 +7,7 @@ function entry(method: Route["method"], path: string): Route {
   return notBuilt({ method, path, operation: "x", summary: "x" });
 }
 
-Deno.test("a target is taken as sent: dots, escapes and repeated slashes stay", () => {
+Deno.test("a target is used as sent: dots, escapes and repeated slashes stay", () => {
   assert.deepEqual(splitTarget("/v1/x/../health?a=1?b#c"), { path: "/v1/x/../health", search: "a=1?b" });
   assert.deepEqual(splitTarget("http://h:1/v1/./%68?q"), { path: "/v1/./%68", search: "q" });
   assert.deepEqual(splitTarget("http://h"), { path: "", search: "" });
@@ -22,7 +22,7 @@ Deno.test("every target makes a URL of this host", () => {
   }
 });
 
-Deno.test("literal segments are matched as sent, places decoded; what clients fold away is no name", () => {
+Deno.test("literal segments are matched as sent, names decoded; segments that clients normalise away do not match", () => {
   const router = new Router(ROUTES);
   assert.deepEqual(router.find("/v1/runs/a%2Fb%20c")?.params, { id: "a/b c" });
   const path = "/v1/runs/r/trajectories/updates/3/groups/g/members/0/tokens";
@@ -44,7 +44,7 @@ Deno.test("literal segments are matched as sent, places decoded; what clients fo
   ) assert.equal(router.find(other), null, other);
 });
 
-Deno.test("a literal comes before a place, whatever the order", () => {
+Deno.test("a literal matches before a name, whatever the order", () => {
   const router = new Router([entry("GET", "/v1/{a}/x"), entry("GET", "/v1/b/{c}"), entry("GET", "/v1/b/x")]);
   const pathOf = (path: string) => router.find(path)?.routes.get("GET")?.path;
   assert.equal(pathOf("/v1/b/x"), "/v1/b/x");
@@ -52,12 +52,12 @@ Deno.test("a literal comes before a place, whatever the order", () => {
   assert.equal(pathOf("/v1/z/x"), "/v1/{a}/x");
 });
 
-Deno.test("Allow has the methods of a path, HEAD beside GET", () => {
+Deno.test("Allow has the methods of a path, and HEAD with GET", () => {
   const router = new Router([entry("GET", "/a"), entry("POST", "/a"), entry("DELETE", "/b")]);
   assert.equal(router.find("/a")?.allow, "GET, HEAD, POST, OPTIONS");
   assert.equal(router.find("/b")?.allow, "DELETE, OPTIONS");
 });
 
-Deno.test("a method stands once at a path", () => {
+Deno.test("a method occurs once for a path", () => {
   assert.throws(() => new Router([entry("GET", "/a"), entry("GET", "/a")]), /GET \/a stands once/);
 });

@@ -1,4 +1,4 @@
-/** What the handlers of routes work with. */
+/** The services for route handlers. */
 
 import type { ServerConfig } from "../config/server.ts";
 import type { DeviceCard } from "./capabilities.ts";
@@ -6,10 +6,10 @@ import type { OpenApiDocument } from "./openapi_schema.ts";
 
 export interface Services {
   config: ServerConfig;
-  /** Whole seconds since the server began. */
+  /** Seconds since the server started, rounded down. */
   uptimeSeconds(): number;
-  /** The machine's devices, the one that a run would take first. @throws What the probe failed with. */
+  /** The machine's devices, the one that a run would take first. @throws The probe's error. */
   devices(): Promise<DeviceCard[]>;
-  /** The OpenAPI document of the routes that this server answers. */
+  /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
 }

@@ -1,10 +1,10 @@
-/** JSON of a request: what `JSON.parse` would silently change is an entry of the problem document. */
+/** Strict JSON for requests: what `JSON.parse` would silently change becomes an entry of the problem document. */
 
 import { MAX_JSON_DEPTH } from "../core/json.ts";
 import { pointerOf } from "./issues.ts";
 import type { ProblemError } from "./problems.ts";
 
-/** Most entries that are listed for one body. */
+/** The most entries for one body. */
 const MAX_ERRORS = 200;
 
 export interface StrictJson {
@@ -12,7 +12,7 @@ export interface StrictJson {
   errors: ProblemError[];
 }
 
-/** Text that is no JSON. */
+/** The text is not JSON. */
 class NotJson extends Error {}
 
 class Reader {
@@ -50,7 +50,7 @@ class Reader {
     return true;
   }
 
-  /** The token that a sticky pattern finds here. */
+  /** The token at this position that matches a sticky pattern. */
   #token(pattern: RegExp): string | null {
     pattern.lastIndex = this.#at;
     const token = pattern.exec(this.text)?.[0] ?? null;
@@ -117,13 +117,13 @@ class Reader {
       this.#path.pop();
     } while (this.#take(","));
     if (!this.#take("}")) throw this.#failure();
-    // A field `__proto__` stays a field.
+    // Keep a field `__proto__` as a field.
     return Object.fromEntries(fields);
   }
 }
 
 /**
- * Reads JSON. Duplicate keys, lone surrogates, integers that lose precision, and text that is no JSON are
+ * Parses JSON. Duplicate keys, lone surrogates, integers that lose precision, and text that is not JSON are
  * `invalid_value`.
  */
 export function parseStrictJson(text: string): StrictJson {

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { MAX_JSON_DEPTH } from "../core/json.ts";
 import { parseStrictJson } from "./strict_json.ts";
 
-/** The pointers of what is wrong. */
+/** The pointers of all errors. */
 function wrong(text: string): string[] {
   const { errors } = parseStrictJson(text);
   assert.ok(errors.every(({ code }) => code === "invalid_value"));
   return errors.map(({ pointer }) => pointer);
 }
 
-Deno.test("what JSON.stringify writes is read as JSON.parse reads it", () => {
+Deno.test("output of JSON.stringify is parsed as JSON.parse does", () => {
   fc.assert(fc.property(fc.jsonValue(), (value) => {
     const text = JSON.stringify(value, null, 1);
     const { value: read, errors } = parseStrictJson(text);
@@ -19,7 +19,7 @@ Deno.test("what JSON.stringify writes is read as JSON.parse reads it", () => {
   }));
 });
 
-Deno.test("what JSON.parse refuses is invalid_value, and nothing else is refused as no JSON", () => {
+Deno.test("text that JSON.parse refuses is invalid_value, and no other text is refused as not JSON", () => {
   const texts = [
     "",
     " ",

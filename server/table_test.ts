@@ -1,4 +1,4 @@
-/** What the frame does for every route, with a table of its own. */
+/** The framework's behaviour for all routes, with a table of its own. */
 
 import assert from "node:assert/strict";
 import { z } from "zod";
@@ -49,7 +49,7 @@ const makeThing = route({
   },
 });
 
-/** A route that does what its entry does not say. */
+/** A route that does not do what its entry declares. */
 function liar(path: string, handler: Route["handler"]): Route {
   const content = { [JSON_TYPE]: z.strictObject({ ok: z.boolean() }) };
   const answers = { 200: { description: "Ok.", content } };
@@ -100,7 +100,7 @@ async function entries(target: string, body: string, headers?: Record<string, st
   ];
 }
 
-Deno.test("a handler is given what the schemas make of path, query and body", async () => {
+Deno.test("a handler gets the parsed values of path, query and body", async () => {
   const { send } = testApp({ routes });
   const made = await send("/v1/things/a%20b?limit=7", post('\ufeff{"count":3}'));
   assert.deepEqual([made.status, made.json], [201, { id: "A B", count: 3, limit: 7 }]);
@@ -109,7 +109,7 @@ Deno.test("a handler is given what the schemas make of path, query and body", as
   assert.deepEqual(toml.json, { id: "X", count: 9, limit: 50 });
 });
 
-Deno.test("everything that is wrong with query and body is listed at its place", async () => {
+Deno.test("all problems of query and body are listed at their places", async () => {
   assert.deepEqual(
     await entries("/v1/things/x?limit=501&nmae=a", '{"count":0,"inner":{"lr":"1","x":1},"conut":1}'),
     [
@@ -152,7 +152,7 @@ Deno.test("a signature is ignored, and any other parameter of a route without pa
   ]);
 });
 
-Deno.test("types of body: JSON in its forms, UTF-8 alone, no content encoding", async () => {
+Deno.test("types of body: JSON types, only UTF-8, no content encoding", async () => {
   const { send } = testApp({ routes });
   const typed = (type: string) => send("/v1/things/x", post('{"count":1}', { "content-type": type }));
   for (
@@ -206,7 +206,7 @@ Deno.test("bytes that are not UTF-8 are invalid_value", async () => {
   assert.deepEqual([status, json.errors[0].code], [422, "invalid_value"]);
 });
 
-Deno.test("the first class that fails decides: resource, type, size, then what is inside", async () => {
+Deno.test("the first failing check decides: resource, type, size, then contents", async () => {
   const bad = { "content-type": "text/plain", "content-length": "99999999" };
   assert.deepEqual(await entries("/v1/things/none?x=1", "{", bad), ["404", " not_found"]);
   assert.deepEqual(await entries("/v1/things/x?x=1", "{", bad), ["415", " unsupported_format"]);
@@ -217,7 +217,7 @@ Deno.test("the first class that fails decides: resource, type, size, then what i
   assert.deepEqual(await entries("/v1/things/taken", '{"count":1}'), ["409", " conflict"]);
 });
 
-Deno.test("an answer or a problem that its entry does not declare fails the test that meets it", async () => {
+Deno.test("an undeclared answer or problem fails its test", async () => {
   const { send } = testApp({ routes });
   const cases: [string, RegExp][] = [
     ["/v1/more", /answers what its schema does not allow/],
@@ -237,7 +237,7 @@ Deno.test("an operating failure that no handler names is the server's own, and i
   assert.deepEqual({ method, path, peer }, { method: "GET", path: "/v1/broken", peer: "127.0.0.1:1" });
 });
 
-Deno.test("HEAD of a stream lets go of it", async () => {
+Deno.test("HEAD cancels a stream", async () => {
   let cancelled = false;
   const body = () => new ReadableStream({ cancel: () => void (cancelled = true) });
   const stream = liar("/v1/stream", () => ({ status: 200, content_type: JSON_TYPE + "-seq", body: body() }));

@@ -1,4 +1,6 @@
-/** The agent as a whole against what PyTorch measured on the same file: a part of docs/experiments/untrained_tiny_agent. */
+/**
+ * The complete agent compared with PyTorch's results on the same file: a part of docs/experiments/untrained_tiny_agent.
+ */
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -18,7 +20,7 @@ const passes = ({ scenarios }: EvaluationResult) => scenarios.reduce((sum, { pas
 Deno.test("svc eval of the untrained model solves 81 of 100 held-out scenarios greedily, as in PyTorch", async () => {
   const result = await evaluate("--samples", "1", "--temperature", "0");
   assert.equal(result.scenarios.length, 100);
-  // A near tie may turn two of them.
+  // Two attempts may differ because of near ties.
   assert.ok(Math.abs(passes(result) - 81) <= 2, `${passes(result)} of 100`);
 });
 

@@ -1,4 +1,4 @@
-/** Reads what lies in `fixtures/`. A file that gzip halves is stored as `<name>.gz` and asked for as `<name>`. */
+/** Reads files in `fixtures/`. A file that gzip at least halves is stored as `<name>.gz` and requested as `<name>`. */
 
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -13,17 +13,17 @@ export interface FixtureEntry {
   sha256: string;
   origin: string;
   license: string;
-  /** Of the content of a `.gz` file. */
+  /** The SHA-256 of the unpacked content of a `.gz` file. */
   unpacked_sha256?: string;
 }
 
-/** What the manifest lists, in its order. */
+/** The entries of the manifest, in order. */
 export async function fixtureEntries(): Promise<FixtureEntry[]> {
   const manifest = JSON.parse(await Deno.readTextFile(`${ROOT}manifest.json`));
   return manifest.files;
 }
 
-/** Lower-case hex of the SHA-256 of some bytes. */
+/** The SHA-256 of bytes in lower-case hex. */
 export function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
@@ -66,7 +66,7 @@ export async function fixturePath(name: string): Promise<string> {
   if (!entry) throw new Error(`Cannot find the fixture ${name}: fixtures/manifest.json does not list it`);
   const path = `${CACHE}${entry.unpacked_sha256}/${name.split("/").at(-1)}`;
   if (await Deno.stat(path).catch(() => null)) return path;
-  // Tests of several processes may unpack at the same time: each writes a file of its own and renames it.
+  // Tests in several processes may unpack at the same time: each writes its own file and renames it.
   const own = `${path}.${Deno.pid}-${crypto.randomUUID()}`;
   await writeFileAtomic(own, await readFixture(name));
   await Deno.rename(own, path);

@@ -31,7 +31,7 @@ Deno.test("every fixture has an origin, a licence and the bytes that the manifes
   }
 });
 
-Deno.test("a packed fixture has a path where its content lies unpacked", async () => {
+Deno.test("a packed fixture has the path of its unpacked content", async () => {
   const name = "templates/goldens.json";
   const [first, second] = await Promise.all([fixturePath(name), fixturePath(name)]);
   assert.equal(first, second);

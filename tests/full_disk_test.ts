@@ -1,4 +1,4 @@
-/** What a disk that fills up costs a run: the update under way, and never what is on it. */
+/** A full disk costs a run only its current update, never what is already on disk. */
 
 import assert from "node:assert/strict";
 import { ObserveWriter, readIndex } from "../agent/results/observe.ts";
@@ -9,11 +9,11 @@ import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { withFolder } from "./folder.ts";
 
-/** Inside the namespace: where a small disk is mounted. */
+/** Inside the namespace: the mount point of a small disk. */
 const DISK = Deno.env.get("SVC_TEST_DISK");
 const FILLER = `${DISK}/filler`;
 
-/** Why no disk can be mounted here; null: it can. */
+/** Why no disk can be mounted here; null when it can. */
 async function obstacle(): Promise<string | null> {
   if (Deno.build.os !== "linux" || Deno.uid() !== 0) return "mounting a small disk needs root on Linux";
   const mount = ["-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"];
@@ -47,7 +47,7 @@ function fillAt(method: string, n: number): (called: string) => void {
 
 const FULL = /^Cannot [^\n]*: no space is left on the disk; free some space/;
 
-/** The words that a run which meets a full disk leaves, in its end or as the error of its process. */
+/** The message of a run on a full disk, from its end event or its process's error. */
 async function failure(options: Omit<TestRunOptions, "newEngine">): Promise<string> {
   const run = await start(options);
   const drained = Array.fromAsync(run.events).catch(() => {});
@@ -84,7 +84,7 @@ if (DISK === undefined) {
       }),
   });
 } else {
-  Deno.test("the run fails with the place and the reason, and goes on to the same adapter", () =>
+  Deno.test("the run fails with the path and the reason, and continues to the same adapter", () =>
     withFolder(async (elsewhere) => {
       assert.equal(await (await start({ root: elsewhere })).ended, "completed");
       const adapter = await adapterOf(elsewhere);
@@ -99,7 +99,7 @@ if (DISK === undefined) {
       }
     }));
 
-  Deno.test("metrics that found no room are written when the run is told again", () =>
+  Deno.test("metrics that did not fit are written when the run is resumed", () =>
     withFolder(async (root) => {
       const csv = `${DISK}/metrics.csv`, more = MORE;
       const change: TestRunOptions["change"] = (config) => config.metrics.csv = csv;
@@ -115,7 +115,7 @@ if (DISK === undefined) {
       assert.match(await Deno.readTextFile(csv), /^seq,time,update,step,name,value\n/);
     }));
 
-  Deno.test("an update that found no room in the observe directory is written later", async () => {
+  Deno.test("an update that did not fit the observe directory is written later", async () => {
     const directory = `${DISK}/trajectories`;
     const options = {
       directory,

@@ -1,4 +1,6 @@
-/** Files of an attacker: whatever they hold, a command ends with a clear error, and nothing in it steers a terminal. */
+/**
+ * Malicious files: whatever they contain, a command ends with a clear error, and nothing in them controls a terminal.
+ */
 
 import fc from "fast-check";
 import assert from "node:assert/strict";
@@ -21,10 +23,10 @@ const TEXTS = {
   rows: await readFixtureText("models/tiny-agent/sft-traces.jsonl"),
 };
 const MODEL = await readFixture("models/tiny-agent-q8_0.gguf");
-/** The header with its tokenizer, and somewhat of the weights behind it. */
+/** The header with its tokenizer, and a part of the weights after it. */
 const HEADER_BYTES = 64 << 10;
 
-/** Runs a command as far as it goes without starting an engine. */
+/** Runs a command as far as possible without starting an engine. */
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const terminal = testTerminal();
   const refuse = () => {
@@ -38,7 +40,7 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
   return { code: await runCli(args, context), out: terminal.out, err: terminal.err };
 }
 
-/** Every command that reads a configuration, or the file itself. */
+/** Runs every command that reads a configuration, or the file itself. */
 async function expectClear(commands: string[][]): Promise<void> {
   for (const args of commands) {
     const { code, out, err } = await run(...args);
@@ -47,7 +49,7 @@ async function expectClear(commands: string[][]): Promise<void> {
     assert.doesNotMatch(err, /^\s+at .*(\.ts|node:|npm:|ext:)/m, shown);
     if (code === 2) assert.match(err, /^svc: Cannot /, shown);
     assert.equal(printable(out + err), out + err, shown);
-    // Only the program begins a line.
+    // Only the program starts a line.
     for (const line of err.split("\n").slice(0, -1)) assert.match(line, /^(svc: | {2})/, shown);
   }
 }
@@ -101,7 +103,7 @@ const HOSTILE = [
   "0x7fffffffffffffff",
 ];
 
-/** Values that TOML and JSON both take, and what only one of them does. */
+/** Values that are valid in both TOML and JSON, then values for only one of them. */
 const VALUES = [
   ...[
     '"\\u001b[2J\\nsvc: done"',
@@ -140,7 +142,7 @@ const VALUES = [
   ...['{"files":{"../x":"","a\\n":"","a/b":"","a":""},"setup":["\\u0000"],"verify":{"command":["\\u0000"]}}'],
 ];
 
-/** Lines that a file of either kind could have beside its own. */
+/** Lines that a file of either kind could contain additionally. */
 const LINES = [
   '\n"\\u001b[2J\\nsvc: done" = 1\n',
   "\n[agent]\n",
@@ -157,7 +159,7 @@ const LINES = [
   '\n{"messages":[{"role":"\\u001b","content":null},{"role":"assistant","content":"x"}]}\n',
 ];
 
-/** One change of a text: something hostile, or another part of the text, in the place of a part of it. */
+/** One change of a text: a part of it is replaced by something hostile, or by another part. */
 const edit = fc.record({
   at: fc.noBias(fc.nat(9999)).map((n) => n / 10_000),
   remove: fc.oneof(fc.constant(0), fc.nat(3), fc.nat(200)),
@@ -167,10 +169,10 @@ const edit = fc.record({
     fc.constantFrom(...LINES),
     fc.string({ unit: "binary", maxLength: 8 }),
   ),
-  /** In the place of a whole value behind a `=` or `:`. */
+  /** Replaces an entire value after a `=` or `:`. */
   is_value: fc.integer({ min: 0, max: 3 }).map((n) => n > 0),
 });
-/** Mostly one: what is behind the first that is refused is not reached. */
+/** Mostly one change: after the first refused one, others are not reached. */
 const EDITS = fc.oneof(
   { weight: 4, arbitrary: fc.tuple(edit) },
   fc.array(edit, { minLength: 2, maxLength: 3 }),
@@ -287,7 +289,7 @@ Deno.test("data of any text", () =>
     );
   }));
 
-/** One change of bytes: numbers that a header could not mean. */
+/** One change of bytes to numbers that no header should have. */
 const poke = fc.record({
   at: fc.oneof(fc.noBias(fc.nat(400)), fc.noBias(fc.nat(HEADER_BYTES))),
   bytes: fc.oneof(
@@ -374,7 +376,7 @@ Deno.test("a model of any metadata and tensors", () =>
             else metadata.set(key, other);
           }
           metadata.delete("general.alignment");
-          // Of the weights nothing but the shapes is looked at: a value each stands for them.
+          // Only the weights' shapes are read, so one value is enough for each.
           const tensors = names.map((name) => ({
             name: renamed?.[0] === name ? renamed[1] : name,
             type: "F32" as const,

@@ -1,4 +1,4 @@
-/** Kill -9, then `--resume`: the real program, on the real engine, ends with the bytes of a run that nobody killed. */
+/** Kill -9, then `--resume`: the real program, on the real engine, ends with the bytes of an uninterrupted run. */
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -44,7 +44,7 @@ every_updates = 1
   return path;
 }
 
-/** Runs `svc train`, and kills it at the first event of which `isTheEnd` is true. */
+/** Runs `svc train`, and kills it at the first event for which `isTheEnd` is true. */
 async function train(
   config: string,
   args: string[],
@@ -68,7 +68,7 @@ async function train(
   return { events, success: (await child.status).success };
 }
 
-/** Trajectories without what a clock decides. */
+/** Trajectories without the fields that depend on a clock. */
 async function trajectories(root: string): Promise<unknown[]> {
   const text = await Deno.readTextFile(join(root, "run/trajectories/update_000003.jsonl"));
   return text.trimEnd().split("\n").map((line) =>
@@ -85,13 +85,13 @@ gpuTest("kill -9 and --resume give the bytes of the uninterrupted run", async ()
     };
     const whole = await train(await folder("whole"), []);
     assert.ok(whole.success);
-    // The bound shortens every step: what a run goes on from holds that too.
+    // The bound shortens every step, and a checkpoint must include that.
     const scales = whole.events.flatMap((event) =>
       event.kind === "metrics" ? event.values["optimizer/step_scale"] ?? [] : []
     );
     assert.ok(scales.length === 3 && scales.every((scale) => 0 < scale && scale < 1), scales.join());
     const config = await folder("killed");
-    // While the first update's episodes run; then in the second update, before its checkpoint is whole.
+    // During the first update's episodes; then in the second update, before its checkpoint is complete.
     const first = await train(config, [], (event) => event.kind === "state" && event.state === "running");
     assert.ok(!first.success);
     const second = await train(

@@ -1,4 +1,4 @@
-/** Links on every path of a run: the real program does with them what it does without. */
+/** Links in all paths of a run do not change what the real program does. */
 
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { fixturePath } from "./fixture.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
 
-/** Inputs by the names that the configuration has for them. */
+/** Inputs by their configuration keys. */
 const INPUTS: Record<string, string> = {
   "model.gguf": "models/tiny-agent-q8_0.gguf",
   "start.gguf": "models/tiny-agent/golden-lora/golden-lora.gguf",
@@ -59,7 +59,7 @@ async function svc(args: string[], tmp: string): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-/** Copies a fixture; of scenarios only one that takes a call of write_file, or one whose workspace has a file. */
+/** Copies a fixture; of scenarios only one that needs a call of write_file, or one whose workspace has a file. */
 async function copyFixture(name: string, to: string): Promise<void> {
   const from = await fixturePath(name);
   if (!name.includes("scenarios")) return await Deno.copyFile(from, to);
@@ -68,7 +68,7 @@ async function copyFixture(name: string, to: string): Promise<void> {
   await Deno.writeTextFile(to, lines.find((line) => line.includes(family)) + "\n");
 }
 
-/** A project without a link: copies of the inputs. */
+/** A project without links: copies of the inputs. */
 async function plainProject(root: string): Promise<void> {
   for (const [name, fixture] of Object.entries(INPUTS)) await copyFixture(fixture, join(root, name));
 }
@@ -93,7 +93,7 @@ async function linkedProject(root: string): Promise<string> {
   return join(root, "linked", "project");
 }
 
-/** Trajectories without what a clock decides. */
+/** Trajectories without the fields that depend on a clock. */
 async function trajectories(run: string): Promise<string> {
   const text = await Deno.readTextFile(join(run, "trajectories/update_000001.jsonl"));
   const groups = text.trimEnd().split("\n").map((line) =>
@@ -102,7 +102,7 @@ async function trajectories(run: string): Promise<string> {
   return JSON.stringify(groups);
 }
 
-gpuTest("with links in every path a run trains to the same bytes, and is evaluated alike", async () => {
+gpuTest("with links in all paths a run gives the same bytes and the same evaluation", async () => {
   const root = await Deno.makeTempDir();
   try {
     const plain = join(root, "plain"), temporary = join(root, "temporary"), tmp = join(root, "tmp");

@@ -1,4 +1,4 @@
-/** llama.cpp as another implementation to compare with; it runs in a process of its own. */
+/** Runs llama.cpp, an independent implementation to compare with, in its own process. */
 
 import { fileURLToPath } from "node:url";
 
@@ -6,15 +6,15 @@ const FOLDER = fileURLToPath(new URL("llama_cpp", import.meta.url));
 
 export interface GreedyRequest {
   model_path: string;
-  /** A GGUF adapter at scale 1; null: none. */
+  /** A GGUF adapter at scale 1; null for none. */
   adapter_path: string | null;
   /** Token ids; every prompt starts at position 0. */
   prompts: number[][];
-  /** End tokens do not stop a run. */
+  /** End tokens do not stop decoding. */
   max_new_tokens: number;
 }
 
-/** A prompt's continuation, and by how much each token's logit leads over the second best. */
+/** A prompt's continuation, and the lead of each token's logit over the second best. */
 export interface GreedyRun {
   tokens: number[];
   margins: number[];
@@ -38,13 +38,16 @@ export interface TokenizeRequest {
   special: boolean;
 }
 
-/** By text: its ids, without begin or end token, and the text of those ids. */
+/** By text: its ids, without begin or end token, and the text of these ids. */
 export interface Tokenized {
   ids: number[][];
   decoded: string[];
 }
 
-/** Decodes greedily with llama.cpp, one run a prompt. @throws When llama.cpp refuses the model or the adapter. */
+/**
+ * Decodes greedily with llama.cpp, one continuation for each prompt. @throws When llama.cpp refuses the model or the
+ * adapter.
+ */
 export async function decodeGreedily(request: GreedyRequest): Promise<GreedyRun[]> {
   const { runs } = await runProgram("greedy.mjs", "decode", request) as { runs: GreedyRun[] };
   return runs;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { fixturePath, readFixtureJson } from "./fixture.ts";
 import { decodeGreedily, llamaCppMissing } from "./llama_cpp.ts";
 
-/** llama.cpp rounds activations to f16 on this file, so that a lead below this may turn. */
+/** llama.cpp rounds activations to f16 for this file, so a smaller lead may change the choice. */
 const NEAR_TIE = 3e-2;
 
 const missing = llamaCppMissing();
@@ -43,7 +43,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `llama.cpp refuses a file that is no model${suffix}`,
+  name: `llama.cpp refuses a file that is not a model${suffix}`,
   ignore: missing !== null,
   async fn() {
     const request = {

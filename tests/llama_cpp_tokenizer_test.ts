@@ -11,7 +11,7 @@ import { strings, text } from "./vocabulary.ts";
 const missing = llamaCppMissing();
 const suffix = missing ? ` (skipped: ${missing})` : "";
 
-/** What pre-tokenizers and merges treat in different ways. */
+/** Text that pre-tokenizers and merges treat differently. */
 const awkward =
   "a|Z|é|ß|ſ|日本|Привет|नमस्ते|e\u0301|1|12|345|6789|٣٤٥|²|½|Ⅷ|'s|'S|'re|'LL|'d|'|’s|!|...|$|+|<=>|^|~|`|_|-|€|→|" +
   "🦙|👍🏽|Hello| world|the |<s>|</s>|<unk>|<|endoftext|>|<0x0A>|▁|ª| |  |\n|\r\n|\t|\u0085|\u00a0|\ufeff|\u3000|\u200d|\0";

@@ -47,7 +47,7 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
 });
 
-Deno.test("a run that a device cannot hold is refused with the contract's facts and with what makes it smaller", async () => {
+Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {
   const enough = (await planned(null)).plan.memory.peak_bytes;
   assert.equal((await planned(enough)).refusal, null);
   const { refusal } = await planned(enough - 1);
@@ -100,7 +100,7 @@ Deno.test("0.5B in F16 is planned on a device that binds 128 MiB, with no more w
   });
 });
 
-Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, and says what is in its way", async () => {
+Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, with the reasons", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`;
     await makeHeader(path);
@@ -112,7 +112,7 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, an
     const all = 2 * V * C + layers * (2 * C * C + 2 * K * C + 3 * F * C);
     const vectors = (2 * layers + 1) * C + 2 * 4096 * 64;
     assert.equal(post(run, "weights"), ((all - q6) * 152 + q6 * 212) / 256 + 4 * vectors);
-    // Four sequences of commands and a prompt, of 4096 tokens and a page each, two bytes a number.
+    // Four sequences for commands and a prompt, of 4096 tokens and one more page each, two bytes for each number.
     const pages = 5 * (4096 / 32 + 1);
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);

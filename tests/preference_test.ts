@@ -1,4 +1,4 @@
-/** `svc` from a file of pairs to an adapter that prefers what was chosen, with the tiny model on the device. */
+/** `svc` from a file of pairs to an adapter that prefers the chosen completions, with the tiny model on the device. */
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ async function svc(...args: string[]): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-/** Colours that are preferred to numbers, whatever was asked. */
+/** Rows that prefer colours to numbers, whatever the question. */
 function rows(questions: readonly string[]): string {
   return questions.map((content, i) =>
     JSON.stringify({

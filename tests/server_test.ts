@@ -13,7 +13,7 @@ function svcServer(...args: string[]): Deno.Command {
   });
 }
 
-/** Reads until the text holds a match. */
+/** Reads until the text contains a match. */
 async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): Promise<RegExpExecArray> {
   let text = "";
   const reader = stream.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
@@ -24,7 +24,7 @@ async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): P
     text += value;
     const found = pattern.exec(text);
     if (!found) continue;
-    // What follows must be read too, or the child blocks on a full pipe.
+    // Later output must be read too, or the child blocks on a full pipe.
     (async () => {
       while (!(await reader.read()).done);
     })();
@@ -33,7 +33,7 @@ async function readUntil(stream: ReadableStream<Uint8Array>, pattern: RegExp): P
 }
 
 Deno.test({
-  name: "svc-server listens, tells its devices, and stops at SIGTERM with 0",
+  name: "svc-server listens, lists its devices, and exits with status 0 at SIGTERM",
   sanitizeResources: true,
   async fn() {
     const directory = await Deno.makeTempDir();
@@ -56,7 +56,7 @@ Deno.test({
   },
 });
 
-Deno.test("a wrong configuration or argument is exit 2, with every problem", async () => {
+Deno.test("an invalid configuration or argument exits with status 2, with all problems", async () => {
   const directory = await Deno.makeTempDir();
   const path = `${directory}/server.toml`;
   await Deno.writeTextFile(path, `bind = "0.0.0.0:0"\nmax_queued_rums = 1\n`);

@@ -31,7 +31,7 @@ export const text = (value: string): GgufValue => ({ type: "string", value });
 export const uint32 = (value: number): GgufValue => ({ type: "uint32", value });
 export const bool = (value: boolean): GgufValue => ({ type: "bool", value });
 
-/** Reads a tokenizer from keys below `tokenizer.ggml.`; a later key takes the place of an earlier one. */
+/** Reads a tokenizer from keys below `tokenizer.ggml.`; a later key replaces an earlier one. */
 export async function readVocabularyOf(...keys: Record<string, GgufValue>[]): Promise<Tokenizer> {
   const metadata: GgufMetadata = new Map();
   for (const [key, value] of keys.flatMap(Object.entries)) metadata.set(`tokenizer.ggml.${key}`, value);
@@ -45,7 +45,7 @@ export async function readVocabularyOf(...keys: Record<string, GgufValue>[]): Pr
   return tokenizer!;
 }
 
-/** Asserts that a tokenizer gives llama.cpp's ids in the test vectors of its vocabulary, and the texts back. */
+/** Asserts that a tokenizer gives llama.cpp's ids for its vocabulary's test vectors, and the texts back. */
 export async function assertVectors(tokenizer: Tokenizer, name: string): Promise<void> {
   const texts = (await readFixtureText(`${name}.inp`)).split("\n__ggml_vocab_test__\n");
   const lines = (await readFixtureText(`${name}.out`)).split("\n");

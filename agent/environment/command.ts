@@ -1,23 +1,25 @@
-/** Programs in a process group of their own, with a time limit, capped output and nothing of our environment. */
+/** Runs programs in their own process group, with a time limit, capped output and a minimal environment. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import { killProcessesOf } from "./leftovers.ts";
 
-/** Bytes of stdout and of stderr that are kept; what follows is read and forgotten. */
+/** Bytes of stdout and of stderr to keep; later output is read and discarded. */
 export const MAX_OUTPUT_BYTES = 1 << 20;
 
 /**
- * Of a command as short as this only processes with greater numbers than its own are looked at afterwards. In a longer
- * one the numbers could all have been given away and begun anew: 32,768 of them last for longer than this.
+ * After a command shorter than this, only processes with a greater id than its own need to be checked. During a longer
+ * one, process ids could wrap around: there are 32,768.
  */
 export const SHORT_COMMAND_MS = 250;
 
-/** How long output may still arrive after everything is dead (a process that was not found can hold the pipe). */
+/**
+ * How long to wait for output after all found processes are dead: a process that was not found can keep the pipe open.
+ */
 export const DRAIN_TIMEOUT_MS = 500;
 
 export interface CommandOptions {
-  /** Program and arguments. */
+  /** The program and its arguments. */
   argv: readonly string[];
   cwd: string;
   timeout_ms: number;
@@ -32,15 +34,15 @@ export interface CommandResult {
   ended: "exited" | "killed" | "timeout" | "cancelled";
   stdout: string;
   stderr: string;
-  /** Some output was left out. */
+  /** Some output was discarded. */
   capped: boolean;
 }
 
 let die_with_parent: readonly string[] | null = null;
 
 /**
- * `setpriv --pdeathsig KILL` where the machine has it: a program dies with the run that started it. What the program
- * itself started does not; `killLeftovers` ends that before the workspaces are used again.
+ * `setpriv --pdeathsig KILL` where it is installed: the program dies with the run that started it. Its own children do
+ * not; `killLeftovers` ends them before the workspaces are used again.
  */
 async function deathSignalPrefix(): Promise<readonly string[]> {
   if (die_with_parent) return die_with_parent;
@@ -60,12 +62,12 @@ async function deathSignalPrefix(): Promise<readonly string[]> {
 }
 
 /**
- * Runs a program to its end, or kills its whole process group when the time is up or the signal aborts. What it
- * started in the background dies with it; on Linux, where it can be found by its home, in other sessions too; that takes
- * `LOOK_TIMEOUT_MS` at most.
+ * Runs a program to its end, or kills its process group when the time is up or the signal aborts. Its background
+ * processes are killed too. On Linux that includes processes in other sessions, which are found by their HOME; the
+ * search takes at most `LOOK_TIMEOUT_MS`.
  *
- * @param options.cwd The program's folder and home; a real path.
- * @throws {ServiceError} `environment_failed` when the program cannot be started, or what it left not be looked for.
+ * @param options.cwd The program's working directory and HOME; a real path.
+ * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
   const { argv, cwd, clock, signal, timeout_ms } = options;
@@ -105,7 +107,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   killGroup(child.pid);
   const is_short = clock.monotonic_ms() - started_ms < SHORT_COMMAND_MS;
   try {
-    // Also when the signal has aborted: what is cancelled leaves nothing either.
+    // Also after an abort: a cancelled command must not leave processes either.
     await killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0 });
   } finally {
     await drain(outputs, clock);
@@ -120,14 +122,14 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   };
 }
 
-/** Programs are found on this path; the caller's own environment stays with the caller. */
+/** The search path for programs. The program does not inherit the caller's environment. */
 const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 function commandEnvironment(cwd: string): Record<string, string> {
   return { PATH: SEARCH_PATH, HOME: cwd, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" };
 }
 
-/** With a launcher in front of it, a program that is not there would look like one that fails. */
+/** With a launcher in front, a missing program would look like one that fails. */
 async function checkProgram(program: string, cwd: string): Promise<void> {
   const places = program.includes("/")
     ? [program.startsWith("/") ? program : `${cwd}/${program}`]
@@ -142,7 +144,7 @@ function killGroup(pid: number): void {
   try {
     Deno.kill(-pid, "SIGKILL");
   } catch {
-    // The group is already gone.
+    // The group is gone already.
   }
 }
 
@@ -154,7 +156,7 @@ async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<vo
   await Promise.all(outputs.map((output) => output.cancel()));
 }
 
-/** Reads a stream to its end and keeps the first bytes. */
+/** Reads a stream to its end and keeps its first bytes. */
 class CappedOutput {
   readonly done: Promise<void>;
   capped = false;

@@ -1,4 +1,4 @@
-/** What every environment with the toolset `files` must do, as tests over its factory. */
+/** Tests for every environment with the toolset `files`. */
 
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock.ts";
@@ -9,9 +9,9 @@ import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./enviro
 
 export interface TestedEnvironments {
   factory: EnvironmentFactory;
-  /** The clock that its limits go by; a command's limit is 30 s. */
+  /** The clock for limits; a command's limit is 30 s. */
   clock: ManualClock;
-  /** What closed environments left behind: folders, containers. */
+  /** What closed environments left: folders, containers. */
   leftovers(): Promise<string[]>;
 }
 
@@ -30,7 +30,7 @@ const CHECKS: Record<string, (tested: TestedEnvironments) => Promise<void>> = {
   "two trajectories do not see each other": checkTwo,
 };
 
-/** Registers the suite under `name`; one set of environments serves all of it. */
+/** Registers the tests under `name`. They share one environment factory. */
 export function testEnvironments(name: string, open: () => Promise<TestedEnvironments>): void {
   Deno.test({
     name: `${name}: environment contract`,
@@ -41,7 +41,7 @@ export function testEnvironments(name: string, open: () => Promise<TestedEnviron
       for (const [check, run] of Object.entries(CHECKS)) {
         await t.step(check, async () => {
           await run(tested);
-          deepEqual(await tested.leftovers(), [], "nothing is left behind");
+          deepEqual(await tested.leftovers(), [], "nothing is left");
         });
       }
     },
@@ -57,7 +57,7 @@ export function scenarioWith(env: object): Scenario {
   });
 }
 
-/** Acquires, uses and closes. */
+/** Opens an environment, uses it and closes it. */
 async function withEnvironment(
   { factory }: TestedEnvironments,
   env: object,
@@ -82,7 +82,7 @@ async function result(
   return answer.result;
 }
 
-/** The answer without how the command ended. */
+/** The grade without the record of the command. */
 async function graded(environment: Environment): Promise<Omit<EnvironmentGrade, "verification">> {
   const { verification: _, ...answer } = await environment.grade(never);
   return answer;
@@ -182,7 +182,7 @@ async function checkSetup(tested: TestedEnvironments): Promise<void> {
   });
   await rejects(opening, (error: unknown) => {
     ok(error instanceof ServiceError && error.code === "environment_failed");
-    ok(/setup line 2 ended with 7: broken/.test(error.message), error.message);
+    ok(/setup line 2 exited with status 7: broken/.test(error.message), error.message);
     return true;
   });
 }
@@ -194,13 +194,13 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
     equal(await result(environment, "write_file", { path: "out.txt", content: "done" }), "ok");
     deepEqual(await graded(environment), { reward: 2.5, timed_out: false });
   });
-  // What ended a verification from outside, or kept it from running, says nothing of the attempt.
+  // A verification that was killed or never started does not judge the attempt.
   for (
     const [line, reason] of [
       ["echo oops >&2; kill -9 $$", "was killed: oops"],
-      ["exit 126", "ended with 126"],
-      ["no-such-program", "ended with 127: "],
-      ["chmod -x a; ./a", "ended with 126: "],
+      ["exit 126", "exited with status 126"],
+      ["no-such-program", "exited with status 127: "],
+      ["chmod -x a; ./a", "exited with status 126: "],
     ] as const
   ) {
     await withEnvironment(tested, { files: { a: "" }, ...verifyBy(line) }, async (environment) => {
@@ -222,7 +222,7 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
   });
 }
 
-/** Moves time on as soon as something waits for it. */
+/** Advances the clock as soon as something waits for it. */
 async function expire(clock: ManualClock, delta_ms: number): Promise<void> {
   while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   await clock.advance(delta_ms);
@@ -246,7 +246,7 @@ async function checkHang(tested: TestedEnvironments): Promise<void> {
   });
 }
 
-/** A reward of 0 says why: a person sees a verification that broke. */
+/** A reward of 0 has a record, so that a person sees a broken verification. */
 async function checkEndings(tested: TestedEnvironments): Promise<void> {
   const ended = async (line: string) => {
     let found: VerificationRecord | undefined;

@@ -1,30 +1,29 @@
-/** Processes of a workspace that are still there when its command has ended, or when the run that started it is dead. */
+/** Finds and kills processes that outlive their command or the run that started them. */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
-/** A process can fork while the others are killed: so many times it is looked again. */
+/** A process can fork while others are killed, so the search repeats up to this often. */
 export const MAX_SWEEPS = 10;
 
-/** How long looking and killing may take together: a process whose memory the system holds can block whoever looks. */
+/** The limit for searching and killing: reading a process that the system blocks can hang. */
 export const LOOK_TIMEOUT_MS = 10_000;
 
 export interface LeftoverOptions {
   clock?: Clock;
-  /** Only processes with greater numbers can be meant, unless the numbers have begun anew since. Left out: all. */
+  /** Only processes with a greater id, unless ids have wrapped around since. Absent: all processes. */
   after?: number;
-  /** Where the system shows its processes. */
+  /** The folder of the proc file system. */
   proc?: string;
 }
 
 /**
- * Kills every process whose home is a workspace in a folder: what commands of a killed run left behind. A command's
- * home is its workspace, and what it starts inherits that: a process is known by it in whatever session it runs, when
- * its parents are gone and its number says nothing. One that has changed its home is not found. On Linux only:
- * elsewhere, and where {@link canFindLeftovers} is false, nothing is done.
+ * Kills every process whose HOME is a workspace in a folder, such as those that a killed run left. A command's HOME is
+ * its workspace, and its children inherit it. This finds a process in any session, without its parents and whatever its
+ * id, unless it changed HOME. Linux only; does nothing elsewhere or when {@link canFindLeftovers} is false.
  *
- * @returns How many were killed.
+ * @returns The number of killed processes.
  * @throws {ServiceError} `environment_failed` after `LOOK_TIMEOUT_MS`.
  */
 export async function killLeftovers(directory: string, options: LeftoverOptions = {}): Promise<number> {
@@ -32,12 +31,12 @@ export async function killLeftovers(directory: string, options: LeftoverOptions 
   return root === null ? 0 : await killByHome(literally(`${root}/${WORKSPACE_PREFIX}`), options);
 }
 
-/** The same for the processes of one workspace, given by its real path. @throws {ServiceError} */
+/** The same for one workspace, given by its real path. @throws {ServiceError} */
 export function killProcessesOf(workspace: string, options: LeftoverOptions = {}): Promise<number> {
   return killByHome(`${literally(workspace)}$`, options);
 }
 
-/** Whether what a command left can be found on this machine. @throws {ServiceError} As {@link killLeftovers}. */
+/** Whether this machine can find leftover processes. @throws {ServiceError} Like {@link killLeftovers}. */
 export async function canFindLeftovers(options: LeftoverOptions = {}): Promise<boolean> {
   return Deno.build.os === "linux" && await within(options, (look) => look("nowhere$")) !== null;
 }
@@ -62,16 +61,16 @@ function kill(pid: number): void {
   try {
     Deno.kill(pid, "SIGKILL");
   } catch {
-    // It has ended by itself.
+    // It ended by itself.
   }
 }
 
-/** A text as a basic regular expression. */
+/** Escapes a text for a basic regular expression. */
 function literally(text: string): string {
   return text.replace(/[\\.*[\]^$]/g, "\\$&");
 }
 
-/** Finds the processes whose home matches; null where none can be found. */
+/** Finds the processes whose HOME matches; null when the search is impossible. */
 type Look = (home: string) => Promise<number[] | null>;
 
 async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise<T>): Promise<T> {
@@ -95,7 +94,7 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
   }
 }
 
-/** Of each process that is young enough, and of all when the numbers began anew after that one, the environment. */
+/** Searches the environment of each process with a greater id, or of all processes when ids have wrapped around. */
 const LOOK_LINE = `
 pattern=$1 after=$2 proc=$3 self="^SVC_LOOK=$SVC_LOOK\\$"
 if [ "$after" -eq 0 ] || [ "$$" -lt "$after" ]; then
@@ -108,8 +107,9 @@ done
 exec grep -lz -e "$self" -e "$pattern" "$@"`;
 
 /**
- * Processes with a variable in their environment that matches; other users' and dead ones tell nothing. A program
- * looks, because the agent worker may run programs but not read `/proc`. Null when it does not even find itself.
+ * The processes with a matching environment variable; those of other users and dead ones cannot be read. A program
+ * searches, because the agent worker may run programs but not read `/proc`. Null when the program does not find even
+ * itself.
  */
 async function processesWith(
   pattern: string,
@@ -131,7 +131,7 @@ async function processesWith(
     return null;
   }
   const stop = () => {
-    // One that the system does not let go must not hold this process either.
+    // A search that the system blocks must not keep this process alive.
     look.unref();
     kill(look.pid);
   };

@@ -8,7 +8,7 @@ import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } fro
 const LINUX = Deno.build.os === "linux";
 const skipped = LINUX ? "" : " (skipped: needs Linux)";
 
-/** A run that verifies with a command whose child outlives the command. */
+/** A program that runs a verification whose child outlives its command. */
 const RUN = `
 import { systemClock } from ${JSON.stringify(new URL("../../core/clock.ts", import.meta.url).href)};
 import { runCommand } from ${JSON.stringify(new URL("./command.ts", import.meta.url).href)};
@@ -25,7 +25,7 @@ async function textOnceThere(path: string): Promise<string> {
   }
 }
 
-/** Numbers of the processes of which a file in `/proc` holds a text. */
+/** The ids of processes with a file in `/proc` that contains a text. */
 async function processesThatHold(text: string, file: "environ" | "cmdline"): Promise<number[]> {
   const found: number[] = [];
   for await (const { name } of Deno.readDir("/proc")) {
@@ -36,7 +36,7 @@ async function processesThatHold(text: string, file: "environ" | "cmdline"): Pro
   return found;
 }
 
-/** A killed process is there for a while; one that nobody killed stays: the rounds have an end. */
+/** Waits until no process is found. A killed process is visible for a while; the number of rounds is limited. */
 async function onceNone(look: () => Promise<number[]>): Promise<number[]> {
   let found = await look();
   for (let round = 0; found.length > 0 && round < 5000; round++) {
@@ -46,26 +46,26 @@ async function onceNone(look: () => Promise<number[]>): Promise<number[]> {
   return found;
 }
 
-/** A process of a workspace that no command of this test started. */
+/** A process of a workspace that does not come from a command of this test. */
 function startIn(workspace: string): Deno.ChildProcess {
   return new Deno.Command("sleep", { args: ["1000"], env: { HOME: workspace } }).spawn();
 }
 
-/** Whether the system still gives away greater numbers than this: it begins anew when they are used up. */
+/** Whether the next process ids are still greater than this one; they wrap around when used up. */
 async function isBefore(pid: number): Promise<boolean> {
   const later = new Deno.Command("true").spawn();
   await later.status;
   return later.pid > pid;
 }
 
-/** Gone, or dead and not yet collected by whoever inherits orphans: it has no memory any more. */
+/** Gone, or dead and not yet reaped: it has no memory any more. */
 async function isDead(pid: string): Promise<boolean> {
   const environment = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => "");
   return environment === "";
 }
 
 Deno.test({
-  name: `what a killed run left running is ended, and nothing else${skipped}`,
+  name: `the processes of a killed run are ended, and no others${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -88,7 +88,7 @@ Deno.test({
       equal(await isDead(child), false, "the parent's death does not reach it");
       ok(await killLeftovers(directory) >= 1);
       while (!await isDead(child)) await new Promise((resolve) => setTimeout(resolve, 1));
-      // One that was killed is found until it has ended.
+      // A killed process is found until it is reaped.
       while (await killLeftovers(directory) > 0) await new Promise((resolve) => setTimeout(resolve, 1));
       equal(await killLeftovers(join(directory, "absent")), 0);
       equal(await isDead(String(bystander.pid)), false);
@@ -100,19 +100,21 @@ Deno.test({
   },
 });
 
-/** Ways to outlive a command: each line puts the number of a process that goes on into the file `pid`. */
+/** Ways to outlive a command: each line writes the id of a surviving process to the file `pid`. */
 const ESCAPES = [
   "sleep 1000 & echo $! > pid",
   "setsid sleep 1000 & echo $! > pid",
   "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done",
-  // A double fork: its parent is gone, and it holds no output.
+  // A double fork: its parent is gone, and it does not hold the output.
   "(setsid sh -c '(sleep 1000 > /dev/null 2>&1 & echo $! > pid) &' &); while [ ! -s pid ]; do :; done",
-  // It forks on and on: each look finds another.
+  // It forks on and on: each search finds a new process.
   "setsid sh -c 'i=0; while [ $i -lt 50 ]; do sleep 1000 & i=$((i+1)); done; echo $! > pid; wait' & " +
   "while [ ! -s pid ]; do :; done",
 ];
 
-/** Runs each line as a command, with the agent worker's permissions, and prints what is left of its processes. */
+/**
+ * A program that runs each line as a command with the agent worker's permissions, and prints the surviving processes.
+ */
 const ESCAPING_RUN = `
 import { systemClock } from ${JSON.stringify(new URL("../../core/clock.ts", import.meta.url).href)};
 import { runCommand } from ${JSON.stringify(new URL("./command.ts", import.meta.url).href)};
@@ -128,7 +130,7 @@ console.log(JSON.stringify(codes));
 `;
 
 Deno.test({
-  name: `nothing that a command started outlives it, in whatever session${skipped}`,
+  name: `no process of a command outlives it, in any session${skipped}`,
   ignore: !LINUX,
   sanitizeOps: true,
   sanitizeResources: true,
@@ -156,11 +158,11 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a process whose memory cannot be read holds nobody for more than LOOK_TIMEOUT_MS${skipped}`,
+  name: `a process whose memory cannot be read delays the search by at most LOOK_TIMEOUT_MS${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (directory) => {
-      // Reading it blocks, as it does where the system holds a process's memory.
+      // Reading this file blocks, as when the system blocks access to a process's memory.
       await Deno.mkdir(join(directory, "77"));
       ok((await new Deno.Command("mkfifo", { args: [join(directory, "77/environ")] }).output()).success);
       const clock = new ManualClock();
@@ -180,7 +182,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a search that does not find even itself is known to find nothing${skipped}`,
+  name: `a search that does not find even itself is reported as impossible${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (directory) => {
@@ -193,7 +195,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `only processes with greater numbers are looked at, unless the numbers began anew${skipped}`,
+  name: `only processes with greater ids are searched, unless ids have wrapped around${skipped}`,
   ignore: !LINUX,
   fn: () =>
     withFolder(async (workspace) => {
@@ -203,7 +205,7 @@ Deno.test({
       ok(await killProcessesOf(workspace, { after: left.pid - 1 }) >= 1);
       equal((await left.status).signal, "SIGKILL");
       const other = startIn(workspace);
-      // No system has that many: every number is smaller, as after a new beginning.
+      // Greater than every id, as after ids have wrapped around.
       ok(await killProcessesOf(workspace, { after: 2 ** 30 }) >= 1);
       equal((await other.status).signal, "SIGKILL");
     }),

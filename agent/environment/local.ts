@@ -1,4 +1,4 @@
-/** A folder of this machine per trajectory. It confines the toolset's paths, not the commands of a scenario. */
+/** An environment in a folder of this machine. It confines the toolset's paths, but not a scenario's commands. */
 
 import { dirname, join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
@@ -18,7 +18,7 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
   protect?: readonly string[] | undefined;
   limits: { exec_timeout_secs: number };
   clock: Clock;
-  /** Where workspaces are made; left out: the system's folder of temporary files. */
+  /** The folder for workspaces; absent: the system's folder of temporary files. */
   directory?: string;
 }
 
@@ -26,6 +26,29 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
  * Environments of `type = "local"`.
  *
  * @throws {ServiceError} `config_invalid` without `allow_unsandboxed`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ * import { parseScenario } from "../../data/scenario.ts";
+ *
+ * const verify = { command: ["grep", "-q", "42", "sum.txt"] };
+ * const task = { id: "sum-1", user: "Write 42 to sum.txt.", metadata: { env: { verify } } };
+ * const scenario = parseScenario(task, { path: "tasks.jsonl", line: 1 });
+ * const environments = localEnvironments({
+ *   allow_unsandboxed: true,
+ *   tools: { default: "files" },
+ *   scenario_toolsets: [],
+ *   limits: { exec_timeout_secs: 10 },
+ *   clock: systemClock,
+ * });
+ * const { signal } = new AbortController();
+ * const environment = await environments.open(scenario, { signal, seed: 1 });
+ * await environment.call({ id: "call_0", name: "write_file", arguments: { path: "sum.txt", content: "42" } }, signal);
+ * assert.equal((await environment.grade(signal)).reward, 1);
+ * await environment.close();
+ * ```
  */
 export function localEnvironments(options: LocalEnvironmentOptions): EnvironmentFactory {
   if (!options.allow_unsandboxed) {
@@ -46,7 +69,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
 
 const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
-/** How much of a command's output an error or a trajectory quotes. */
+/** The most characters of a command's output in an error or a trajectory. */
 const QUOTED_CHARS = 400;
 
 class LocalEnvironment implements Environment {
@@ -134,13 +157,13 @@ class LocalEnvironment implements Environment {
     await removeFolder(this.workspace.root).catch(() => {});
   }
 
-  /** How a command ended, and the end of what it wrote. */
+  /** How a command ended, with the end of its output. */
   #outcome(result: CommandResult): string {
     const output = this.#quoted(result);
     return `${ending(result)}${output ? `: ${output}` : ""}`;
   }
 
-  /** A workspace's name is chance, and compared runs must not differ by it. */
+  /** Replaces the workspace's random name, so that repeated runs have equal texts. */
   #quoted({ stderr, stdout }: CommandResult): string {
     const output = (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
     return output.replaceAll(this.workspace.root, ".");
@@ -158,15 +181,15 @@ class LocalEnvironment implements Environment {
   }
 }
 
-/** A shell's exit codes of a program that it cannot execute, or cannot find. */
+/** A shell's exit statuses for a program that cannot be executed or found. */
 const NOT_EXECUTED = [126, 127];
 
-/** A verification that was ended from outside, or never ran, has not found the attempt wrong. */
+/** Whether a verification was killed or never ran, so that it does not judge the attempt. */
 function toldNothing({ ended, code }: CommandResult): boolean {
   return ended !== "exited" || NOT_EXECUTED.includes(code!);
 }
 
 function ending(result: CommandResult): string {
   if (result.ended === "timeout") return "ran past exec_timeout_secs";
-  return result.ended === "exited" ? `ended with ${result.code}` : "was killed";
+  return result.ended === "exited" ? `exited with status ${result.code}` : "was killed";
 }

@@ -46,7 +46,7 @@ Deno.test("a scenario gets the toolset it names, else the default", async () => 
   const with_default = localEnvironments(options({ tools: { default: "files" } }));
   equal((await with_default.catalog(none)).name, "files");
   const other = scenarioWith({ toolset: "python" });
-  // Advice to offer it would lead to the next refusal.
+  // Advice to set this value would lead to the next refusal.
   await rejects(offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
   const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
   await rejects(unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);
@@ -74,7 +74,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a path may lead over MAX_LINKS links and no more",
+  name: "a path may have at most MAX_LINKS links",
   sanitizeResources: true,
   async fn() {
     const root = await Deno.makeTempDir();
@@ -91,7 +91,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "protected files may hold MAX_PROTECTED_BYTES and no more",
+  name: "protected files may have at most MAX_PROTECTED_BYTES",
   sanitizeResources: true,
   async fn() {
     const root = await Deno.makeTempDir();
@@ -141,7 +141,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a command's output is capped and its end is told",
+  name: "a command's output is capped and its exit status is reported",
   sanitizeOps: true,
   sanitizeResources: true,
   async fn() {
@@ -163,7 +163,7 @@ Deno.test({
   },
 });
 
-Deno.test("only workspaces are removed from a folder, and it goes when nothing else lies there", async () => {
+Deno.test("only workspaces are removed from a folder, and the folder too when it is empty", async () => {
   const root = await Deno.makeTempDir();
   try {
     const folder = `${root}/workspaces`;

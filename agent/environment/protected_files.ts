@@ -1,18 +1,18 @@
-/** Files that a verification relies on, kept as they were before the model came and put back before it runs. */
+/** Keeps the files that a verification relies on, and restores them before it runs. */
 
 import { dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 
-/** Bytes of all protected files of one workspace. */
+/** The most bytes of all protected files of a workspace. */
 export const MAX_PROTECTED_BYTES = 64 << 20;
 
-/** Globs that are protected unless a scenario or the environment names others. */
+/** The globs to protect unless a scenario or the environment sets others. */
 export const DEFAULT_PROTECT = ["test_*", "*_test.*", "tests/**"] as const;
 
 /**
- * The globs of a scenario: its own, else the environment's, else every file of `files` that the verify command
- * names (a path from the workspace's root, with or without `./`), and {@link DEFAULT_PROTECT}.
+ * A scenario's globs: its own, else the environment's, else every file of `files` that the verify command names (a path
+ * from the workspace's root, with or without `./`) and {@link DEFAULT_PROTECT}.
  */
 export function protectGlobs(scenario: Scenario, configured: readonly string[] | undefined): string[] {
   const verify = scenario.env?.verify;
@@ -25,13 +25,13 @@ export function protectGlobs(scenario: Scenario, configured: readonly string[] |
 
 const escapeGlob = (path: string) => path.replace(/[*?[\\]/g, "\\$&");
 
-/** What may stand beside a path in a shell line or a program's text: all that is not part of a path itself. */
+/** A character that can be next to a path in a command: anything that cannot be part of a path. */
 const BESIDE_PATH = /[^\p{L}\p{N}_./~-]/u;
 
-/** Ways to write the workspace's root in front of a path; a command's home is the workspace. */
+/** Spellings of the workspace's root at the start of a path; a command's HOME is the workspace. */
 const FROM_ROOT = /(?<![\p{L}\p{N}_.\/~-])(?:~\/|\$\{?(?:PWD|HOME)\}?\/)?(?:\.\/+)*$/u;
 
-/** Whether a command has a path as a whole word: `data.txt` does not name `a.txt`, nor does `x/a.txt`. */
+/** Whether a command contains a path as a separate word: `data.txt` does not contain `a.txt`, nor does `x/a.txt`. */
 function names(command: readonly string[], path: string): boolean {
   return command.some((argument) => {
     for (let at = argument.indexOf(path); at >= 0; at = argument.indexOf(path, at + 1)) {
@@ -45,9 +45,9 @@ function names(command: readonly string[], path: string): boolean {
 }
 
 /**
- * Whether a path of the workspace matches a glob: `*` and `?` within a part, `**` any number of parts, `[…]` a
- * class, `\` takes the next character as it is. A glob without `/` matches a name in any folder; `/` at its beginning
- * is the workspace's root.
+ * Whether a path of the workspace matches a glob: `*` and `?` match within a part, `**` any number of parts, `[…]` a
+ * class; `\` quotes the next character. A glob without `/` matches a name in any folder. A leading `/` is the
+ * workspace's root.
  */
 export function matchesGlob(glob: string, path: string): boolean {
   const pattern = globPattern(glob.replace(/^\//, ""));
@@ -88,7 +88,7 @@ interface KeptFile {
 export class ProtectedFiles {
   private constructor(readonly root: string, readonly files: readonly KeptFile[]) {}
 
-  /** Reads every regular file under `root` that a glob matches. @throws {ServiceError} `environment_failed`. */
+  /** Reads all regular files under `root` that match a glob. @throws {ServiceError} `environment_failed`. */
   static async keep(root: string, globs: readonly string[]): Promise<ProtectedFiles> {
     const files: KeptFile[] = [];
     let left = MAX_PROTECTED_BYTES;
@@ -106,7 +106,7 @@ export class ProtectedFiles {
     return new ProtectedFiles(root, files);
   }
 
-  /** Puts every file back, whatever stands in its place or its folders' places. */
+  /** Restores all files, and replaces whatever is in their or their folders' places. */
   async restore(): Promise<void> {
     for (const { path, bytes, mode } of this.files) {
       const full = join(this.root, path);

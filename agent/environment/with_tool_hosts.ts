@@ -1,11 +1,11 @@
-/** Environments whose trajectories have the tools of other hosts beside their own. */
+/** Adds the tools of other hosts to environments. */
 
 import { composeTools, type HostedTools, type ToolHost } from "../tools/tool_host.ts";
 import type { EnvironmentFactory } from "./environment.ts";
 
 /**
- * The same environments, with the tools of `hosts` after their own in every catalogue. A call goes to the host that lists
- * its tool; everything else stays the environment's. No two may list one name.
+ * The same environments with the tools of `hosts` after their own in every catalogue. A call goes to the host that
+ * lists its tool. Two hosts may not list the same name.
  */
 export function withToolHosts(
   environments: EnvironmentFactory,

@@ -26,11 +26,11 @@ Deno.test("an attempt calls the tools of its environment and those of another ho
   const [member] = group!.members;
   deepEqual(group!.tools.map(({ name }) => name), [...TEST_TOOLS.map(({ name }) => name), "time"]);
   deepEqual(member!.turns.map(({ calls }) => calls[0]!.result), ["noon", "ok", null]);
-  // The environment's own reward: what was said through it.
+  // The environment's own reward: the text of its `say` tool.
   deepEqual([member!.stop_reason, member!.total_reward, own.live], ["completed", 1, 0]);
 });
 
-Deno.test("environments without other hosts are as they were", async () => {
+Deno.test("environments without other hosts stay the same", async () => {
   const own = testEnvironments();
   equal(withToolHosts(own, []), own);
   const [scenario] = testScenarios("s");

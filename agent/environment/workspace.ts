@@ -1,26 +1,26 @@
-/** A folder that a model's paths cannot leave: every link on the way is followed and checked. */
+/** A folder that a model's paths cannot leave: every link is followed and checked. */
 
 import { dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/builtin/files.ts";
 
-/** Bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
+/** The most bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
 export const MAX_RESULT_BYTES = 1 << 20;
 
-/** Links on the way of one path; more count as a way out. */
+/** The most links in one path; more count as leaving the folder. */
 export const MAX_LINKS = 40;
 
-/** How the names of workspaces begin. */
+/** The prefix of workspace names. */
 export const WORKSPACE_PREFIX = "svc-workspace-";
 
-/** Removes the workspaces in a folder, as far as that goes, and the folder when nothing else lies in it. */
+/** Removes the workspaces in a folder where possible, and the folder when it is empty. */
 export async function removeWorkspaces(folder: string): Promise<void> {
   for (const { name } of await Array.fromAsync(Deno.readDir(folder)).catch(() => [])) {
     if (!name.startsWith(WORKSPACE_PREFIX)) continue;
     await Deno.remove(join(folder, name), { recursive: true }).catch(() => {});
   }
   const there = await Deno.lstat(folder).catch(() => null);
-  // A link to a folder is somebody's wish, not a leftover.
+  // A link to a folder was made by a user and is not a leftover.
   if (there?.isDirectory) await Deno.remove(folder).catch(() => {});
 }
 
@@ -29,9 +29,9 @@ export class Workspace implements WorkspaceFiles {
   constructor(readonly root: string) {}
 
   /**
-   * Where a path of the model leads once `..` and every link are resolved; what does not exist yet counts as it is
-   * written. A process of the workspace could move a link between this check and its use: who runs such processes
-   * without a container trusts them as far as the user that runs the service.
+   * The target of a model's path after `..` and links are resolved; parts that do not exist are taken as written. A
+   * process in the workspace could change a link between this check and the use of the path. Without a container, such
+   * processes have the rights of the user that runs the service.
    *
    * @throws {WorkspaceRefusal} `outside`.
    */
@@ -77,7 +77,7 @@ export class Workspace implements WorkspaceFiles {
       await Deno.mkdir(dirname(full), { recursive: true });
       await Deno.writeTextFile(full, content);
     } catch (cause) {
-      // The model can do nothing about a workspace that this process may not write to.
+      // The model cannot fix a workspace that this process may not write to.
       if (cause instanceof Deno.errors.NotCapable) {
         const message = `Cannot write to the workspace ${this.root}: ${cause.message}`;
         throw new ServiceError("environment_failed", message, { path: this.root }, { cause });
@@ -109,7 +109,7 @@ function tooLarge(what: string, size: string): ServiceError {
   );
 }
 
-/** Removes a folder with everything in it, also what a task took the rights from. */
+/** Removes a folder with all its contents, also where a task removed permissions. */
 export async function removeFolder(folder: string): Promise<void> {
   await Deno.remove(folder, { recursive: true }).catch(async () => {
     await makeRemovable(folder).catch(() => {});

@@ -1,12 +1,12 @@
-/** The environment as a grader: its verification at an attempt's end, and the rewards that its tools gave on the way. */
+/** The environment as a grader: its verification after an attempt, and the step rewards of its tools. */
 
 import type { EnvironmentFactory } from "../environment/environment.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import type { Grader } from "./grader.ts";
 
 /**
- * Grades by what an environment answers at an attempt's end; no reward is 0. It grades the scenarios that the environment
- * can verify, and every group in which a call had a reward.
+ * Grades by the environment's verification; no reward counts as 0. It grades the scenarios that the environment can
+ * verify, and every group in which a call had a reward.
  */
 export function environmentGrader(environments: Pick<EnvironmentFactory, "canGrade">): Grader<number | null> {
   return {

@@ -1,4 +1,6 @@
-/** From graders to rewards: an attempt is looked at where it ends, and a group is graded when all of it has ended. */
+/**
+ * From graders to rewards: graders inspect each attempt at its end, and grade the group when all attempts have ended.
+ */
 
 import type { Clock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
@@ -8,16 +10,16 @@ import type { Group } from "../trajectory/group.ts";
 import { isComplete, type Trajectory } from "../trajectory/trajectory.ts";
 import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grader.ts";
 
-/** What graders found in one attempt's environment, for their `grade`. */
+/** What each grader found in an attempt's environment; passed to its `grade`. */
 export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
 
-/** The graders that a scenario's attempts can come to: those up to the first that is sure to grade them. */
+/** The graders that may grade a scenario's attempts: up to the first that certainly grades them. */
 function gradersOf(scenario: Scenario, graders: readonly Grader[]): readonly Grader[] {
   const sure = graders.findIndex((grader) => grader.canGrade(scenario));
   return sure < 0 ? graders : graders.slice(0, sure + 1);
 }
 
-/** Lets graders look at an open attempt, in their order, until one finds that it cannot be graded. */
+/** Lets graders inspect an open attempt in order, until one finds that it cannot be graded. */
 export async function inspectAttempt(
   attempt: OpenAttempt,
   graders: readonly Grader[],
@@ -35,24 +37,24 @@ export async function inspectAttempt(
   return found;
 }
 
-/** What {@link gradeGroup} takes beside the group. */
+/** Options of {@link gradeGroup} besides the group. */
 export interface GradeGroupOptions {
   scenario: Scenario;
   graders: readonly Grader[];
-  /** By member; null for one that no grader has looked at. */
+  /** By member; null for a member that was not inspected. */
   evidence: readonly (EvidenceByGrader | null)[];
-  /** Whether a grader that breaks costs the group, or the run. */
+  /** Whether a grader that fails drops the group or fails the run. */
   judge_failure: "drop_group" | "fail";
   clock: Clock;
   signal: AbortSignal;
 }
 
 /**
- * Gives the attempts of a group that came to their end their rewards. The first grader with something to say of the
- * group is its only source (`graded_by`): the terminal reward is its grade, the total the sum of that and the rewards of
- * the steps. A grader that breaks leaves the group without rewards, which drops it.
+ * Gives rewards to the completed attempts of a group. The first grader that returns grades is the only source
+ * (`graded_by`): its grade is the terminal reward, and the total adds the step rewards. A grader that fails leaves the
+ * group without rewards, which drops it.
  *
- * @throws {ServiceError} `judge_failed` for a grader that breaks under `judge_failure = "fail"`.
+ * @throws {ServiceError} `judge_failed` for a grader that fails under `judge_failure = "fail"`.
  */
 export async function gradeGroup(group: Group, options: GradeGroupOptions): Promise<void> {
   const { scenario, graders, judge_failure, clock } = options;
@@ -87,7 +89,7 @@ export async function gradeGroup(group: Group, options: GradeGroupOptions): Prom
   }
 }
 
-/** One grader's answer, checked; a group of which nothing came to its end is not sent anywhere. */
+/** A grader's checked answer. A group without completed attempts is not sent to it. */
 async function askGrader(
   grader: Grader,
   { group, attempts }: { group: Group; attempts: readonly Trajectory[] },

@@ -19,7 +19,7 @@ import { environmentGrader } from "./environment_grader.ts";
 import type { GroupGrades } from "./grader.ts";
 import { type RankingJudge, rankingJudge } from "./ranking_judge_fake.ts";
 
-/** Says a word and ends; both in one turn. */
+/** Says a word and ends, in one turn. */
 const saying = (text: string) => `${callText("say", { text })}\n${callText("end")}`;
 
 const finish = (groups: Group[], more: Partial<GradingSettings> = {}) =>
@@ -37,7 +37,7 @@ interface Judged extends TestRollout {
   environment?: TestEnvironments;
 }
 
-/** Rollouts that the environment grades where it can, and else the judge. */
+/** Rollouts that the environment grades where it can, else the judge. */
 async function judged({ judge, turns, ...more }: Judged): Promise<Group[]> {
   let next = 0;
   const engine = new ScriptedEngine({ script: () => turnTokens(turns[next++]!) });
@@ -66,14 +66,14 @@ Deno.test("a judge compares the attempts of a group, and advantages follow its r
   deepEqual(group!.members[2]!.judge, { score: 0.5, explanation: "1 wrote less" });
   deepEqual(group!.members.map(({ deterministic }) => deterministic), [false, false, false]);
   finish(groups);
-  // Each reward less the mean of the two others.
+  // Each reward minus the mean of the other two.
   deepEqual(group!.members.map(({ advantage }) => advantage), [1 - 0.25, 0 - 0.75, 0.5 - 0.5]);
   const metrics = rolloutMetrics(groups, 1);
   deepEqual([metrics["judge/failed_fraction"], metrics["judge/degenerate_group_fraction"]], [0, 0]);
   equal(metrics["reward/mean"], 0.5);
 });
 
-Deno.test("the judge neither sees nor grades what the environment grades", async () => {
+Deno.test("the judge neither sees nor grades groups that the environment grades", async () => {
   const judge = rankingJudge();
   const environment = testEnvironments({ canGrade: ({ id }) => id === "verified" });
   const stepped = `${callText("reward", { value: 2 })}\n${callText("end")}`;
@@ -85,11 +85,11 @@ Deno.test("the judge neither sees nor grades what the environment grades", async
     group_size: 2,
   });
   deepEqual(groups.map(({ graded_by }) => graded_by), ["environment", "environment", "judge"]);
-  // Whether a tool gives rewards is not known before the group has ended.
+  // Only a finished group shows whether a tool gives rewards.
   deepEqual(judge.inspected, ["stepped/0", "stepped/1", "judged/0", "judged/1"]);
   deepEqual(judge.graded.map(({ scenario }) => scenario), ["judged"]);
   const rewards = groups.map(({ members }) => members.map(({ total_reward }) => total_reward));
-  // One thing was said in each attempt of the first; the judge's look says nothing in the third.
+  // The first group says one thing in each attempt; in the third, the judge's inspection finds nothing.
   deepEqual(rewards[0], [1, 1]);
   deepEqual(groups[1]!.members.map(({ step_rewards }) => step_rewards), [[2], [0]]);
   deepEqual(rewards[2], [0, 1]);
@@ -114,7 +114,7 @@ const BREAKS: [string, () => GroupGrades, RegExp][] = [
 ];
 
 for (const [what, instead, message] of BREAKS) {
-  Deno.test(`a judge that ${what} costs its group alone`, async () => {
+  Deno.test(`a judge that ${what} costs only its group`, async () => {
     const judge = rankingJudge({ before: ({ id }) => id === "x" ? instead() : undefined });
     const scenarios = testScenarios("x", "y");
     const turns = ["a", "bb", "a", "bb"].map(saying);
@@ -151,7 +151,7 @@ Deno.test('a judge that breaks fails the run under judge_failure = "fail"', asyn
   );
 });
 
-Deno.test("only attempts that came to their end are judged, and min_reward goes by their grades", async () => {
+Deno.test("only completed attempts are judged, and min_reward uses their grades", async () => {
   const turns = [saying("ccc"), saying("a"), callText("say", { text: "x" }), callText("fail")];
   const judge = rankingJudge();
   const settings = { max_turns: 1 };
@@ -172,7 +172,7 @@ Deno.test("a judge that gives everyone the same makes a degenerate group", async
   equal(rolloutMetrics(groups, 1)["judge/degenerate_group_fraction"], 1);
 });
 
-Deno.test("grading holds no slot: a judge that waits for the next group's attempts gets them", async () => {
+Deno.test("grading does not occupy a slot: a judge that waits for the next group's attempts gets them", async () => {
   const other = Promise.withResolvers<void>();
   const judge = rankingJudge({ before: ({ id }) => id === "x" ? other.promise : other.resolve() });
   const scenarios = testScenarios("x", "y");

@@ -1,63 +1,63 @@
-/** Who says what attempts are worth. Graders stand between rollouts and advantages; neither knows which there are. */
+/** Graders give attempts their rewards. Rollouts and advantages know this interface only. */
 
 import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Group, RewardSource } from "../trajectory/group.ts";
 import type { JudgeRecord, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
 
-/** An attempt that came to its end within every limit; its environment is still open. */
+/** An attempt that ended within every limit; its environment is still open. */
 export interface OpenAttempt {
   scenario: Scenario;
   trajectory: Readonly<Trajectory>;
   environment: Environment;
 }
 
-/** What a look at an open attempt found. */
+/** The result of inspecting an open attempt. */
 export interface Inspection<Evidence = unknown> {
-  /** Handed to the same grader's `grade`, with the attempt. */
+  /** Passed to the same grader's `grade` with the attempt. */
   evidence: Evidence;
-  /** Why the attempt cannot be graded: it ends as `environment_failed`. Left out: it can. */
+  /** Why the attempt cannot be graded; it then ends as `environment_failed`. Absent: it can. */
   failure?: string;
-  /** A wall-clock limit decided it. */
+  /** A wall-clock limit was the cause. */
   timed_out?: boolean;
-  /** Of a verification by a command. */
+  /** For a verification by a command. */
   verification?: VerificationRecord;
 }
 
-/** A group whose rollouts are over. */
+/** A group whose rollouts have ended. */
 export interface AttemptedGroup<Evidence = unknown> {
   scenario: Scenario;
-  /** With every member, also those that hit a limit or broke. */
+  /** With all members, also those that hit a limit or failed. */
   group: Readonly<Group>;
-  /** The members that came to their end, in their order; none only for a grader whose `canGrade` was false. */
+  /** The completed members, in order. Empty only for a grader whose `canGrade` was false. */
   attempts: readonly { trajectory: Readonly<Trajectory>; evidence: Evidence | null }[];
 }
 
-/** What an attempt earned at its end. */
+/** The terminal reward of an attempt. */
 export interface Grade {
   /** Finite; 0 for nothing. */
   reward: number;
-  /** What a judge said of it. */
+  /** The judge's record of the attempt. */
   judge?: JudgeRecord;
 }
 
-/** The grades of a group's attempts, in their order. */
+/** The grades of a group's attempts, in order. */
 export interface GroupGrades {
   grades: readonly Grade[];
-  /** False when the same attempts need not get the same grades again, as from a hosted service. */
+  /** False when the same attempts may get other grades next time, as from a hosted service. */
   deterministic: boolean;
 }
 
 /**
- * A source of rewards. It may look at each attempt at its end, while the environment is open, and it grades the attempts
- * of a group together, when all have ended. A verification needs the first alone; a judge compares attempts.
+ * A source of rewards. It may inspect each attempt at its end, while the environment is open, and it grades all
+ * attempts of a group together. A verification needs only the inspection; a judge compares attempts.
  */
 export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
-  /** Whether it grades all attempts at a scenario, whatever they come to: known before anything is rolled out. */
+  /** Whether it certainly grades all attempts at a scenario; known before any rollout. */
   canGrade(scenario: Scenario): boolean;
-  /** Looks at an attempt; left out: it needs no environment. What this throws is a failure of the environment. */
+  /** Inspects an attempt; absent when it needs no environment. An error is a failure of the environment. */
   inspect?(attempt: OpenAttempt, signal: AbortSignal): Promise<Inspection<Evidence>>;
-  /** Null: it has nothing to say of this group, and the next grader is asked. What this throws is the grader's failure. */
+  /** Null: it does not grade this group, and the next grader is asked. An error is the grader's failure. */
   grade(group: AttemptedGroup<Evidence>, signal: AbortSignal): Promise<GroupGrades | null>;
 }

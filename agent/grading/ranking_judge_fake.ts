@@ -1,23 +1,23 @@
-/** A judge that compares the attempts of a group by how much each wrote, and breaks on purpose. */
+/** A judge that ranks the attempts of a group by length, and fails on request. */
 
 import type { Scenario } from "../../data/scenario.ts";
 import type { AttemptedGroup, Grade, Grader, GroupGrades } from "./grader.ts";
 
 export interface RankingJudgeOptions {
-  /** Runs before a group is graded: it may throw, hang, or answer in the judge's place. */
+  /** Runs before a group is graded: it may throw, hang, or return grades. */
   before?: (scenario: Scenario) => Promise<GroupGrades | void> | GroupGrades | void;
 }
 
 export interface RankingJudge extends Grader<string> {
-  /** Attempts that it looked at, as "scenario/member". */
+  /** The inspected attempts, as "scenario/member". */
   inspected: string[];
-  /** The groups that it graded, with what it was given of each member. */
+  /** The graded groups, with the evidence of each member. */
   graded: { scenario: string; members: number[]; evidence: (string | null)[] }[];
 }
 
 /**
- * An attempt's score is the share of the others that wrote less: 0 for the shortest and 1 for the longest. Its evidence
- * is what the environment answers to the last look at it.
+ * An attempt's score is the share of the others that are shorter: 0 for the shortest and 1 for the longest. Its
+ * evidence is the environment's answer to a last call.
  */
 export function rankingJudge({ before }: RankingJudgeOptions = {}): RankingJudge {
   const judge: RankingJudge = {

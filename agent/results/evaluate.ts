@@ -1,15 +1,15 @@
-/** Evaluation: attempts at scenarios, graded by the environment, learnt from by nobody. */
+/** Evaluation: attempts at scenarios, graded by the environment and not used for training. */
 
 import { breakReasons, firstFailure, type ReasonCounts, type ScenarioFailure } from "../rollout/lost.ts";
 import { earnedReward, passed } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
 
-/** What the attempts at one scenario came to; lists are in the order of the attempts. */
+/** The results of the attempts at one scenario; lists are in the order of the attempts. */
 export interface ScenarioOutcome {
   scenario: string;
   attempts: number;
   passes: number;
-  /** The environment's reward; a truncated attempt has its steps' alone. Null: it broke and was not graded. */
+  /** The environment's reward; for a truncated attempt its step rewards only. Null: it failed and was not graded. */
   rewards: (number | null)[];
   stop_reasons: string[];
 }
@@ -18,19 +18,19 @@ export interface EvaluationSummary {
   scenarios: ScenarioOutcome[];
   /** Mean over scenarios of the share of their attempts that passed. */
   pass_rate: number;
-  /** Mean over scenarios of their attempts' mean reward; what broke counts as 0. */
+  /** Mean over scenarios of their attempts' mean reward; a failed attempt counts as 0. */
   reward_mean: number;
-  /** Attempts that broke for reasons other than the model's, counted by reason; they have not passed. */
+  /** Attempts that failed for reasons other than the model's, counted by reason; they have not passed. */
   failed: ReasonCounts;
-  /** The first of these; null without one. */
+  /** The first of these failures; null when there is none. */
   failure: ScenarioFailure | null;
   deterministic: boolean;
 }
 
 /**
- * What groups of attempts came to. An attempt passes when the environment graded it above 0; one that ran out of a
- * budget or broke has not passed, so that limits and failures are never hidden by leaving attempts out. What broke is
- * counted by its reason beside that: the pass rate is then too low by at most its share.
+ * Summarises groups of attempts. An attempt passes when the environment graded it above 0. Truncated and failed
+ * attempts count as not passed, so that limits and failures cannot raise the rate. Failed attempts are also counted by
+ * reason: the true pass rate is higher by at most their share.
  */
 export function summarizeEvaluation(groups: readonly Group[]): EvaluationSummary {
   const scenarios = groups.map(({ scenario, members }): ScenarioOutcome => ({

@@ -11,7 +11,7 @@ import {
 import { testGroup } from "../rollout/group_testing.ts";
 import { summarizeEvaluation } from "./evaluate.ts";
 
-Deno.test("every attempt counts, whatever became of it", () => {
+Deno.test("every attempt counts, whatever its result", () => {
   const groups = [
     testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "max_turns", step_rewards: [0.5] }, {
       stop_reason: "tool_failed",
@@ -52,7 +52,7 @@ Deno.test("every attempt counts, whatever became of it", () => {
   });
 });
 
-Deno.test("attempts share their prompt, draw the same at every update, and greedy ones are equal", async () => {
+Deno.test("attempts share their prompt, get the same samples at every update, and greedy ones are equal", async () => {
   const tokensAt = async (update: number, temperature: number, seed = 1) => {
     const engine = new ScriptedEngine({
       script: ({ turn }) => turn === 0 ? undefined : turnTokens(callText("end")),

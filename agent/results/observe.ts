@@ -1,4 +1,4 @@
-/** The observe directory: what a run's trajectories looked like, for whoever looks later. */
+/** The observe directory: a run's trajectories, for later inspection. */
 
 import { join } from "node:path";
 import { type Clock, timestamp } from "../../core/clock.ts";
@@ -8,39 +8,39 @@ import { earnedReward, survivors } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
 import { capTexts, withoutTexts } from "./observe_texts.ts";
 
-/** Version of the form of both kinds of file. */
+/** Version of both file formats. */
 export const OBSERVE_FORMAT = 1;
 
 const INDEX = "index.jsonl";
 
-/** One line of the index: one update. A later line of the same update takes an earlier one's place. */
+/** A line of the index, for one update. A later line of the same update replaces an earlier one. */
 export interface ObservedUpdate {
   format: number;
   update: number;
   time: string;
-  /** Name of its file in the directory. */
+  /** The name of its file in the directory. */
   file: string;
   groups: number;
   trajectories: number;
-  /** Trajectories that were compared; the others were lost. */
+  /** Trajectories in a group's baseline; the others were lost. */
   kept: number;
-  /** Over all trajectories, of what the environment gave, as `reward/mean` and its like. */
+  /** The smallest environment reward of all trajectories, counted as in `reward/mean`. */
   reward_min: number | null;
   reward_mean: number | null;
   reward_max: number | null;
   metrics: Record<string, number>;
-  /** Whether messages, calls, results and tokens are in the file. */
+  /** Whether the file has messages, calls, results and tokens. */
   texts_kept: boolean;
 }
 
-/** One line of an update's file. */
+/** A line of an update's file. */
 export interface ObservedGroup {
   group: Group;
-  /** The text of every token id that occurs; null without texts. */
+  /** The text of every token id in the group; null without texts. */
   token_texts: Record<number, string> | null;
 }
 
-/** Published rule: the first of every `every` updates keeps its texts; so do the first and the last of the run. */
+/** Texts are kept for the first of every `every` updates, and for the first and last of the run. */
 export function keepsTexts(
   update: number,
   { every, updates }: { every: number; updates: number | null },
@@ -52,7 +52,7 @@ export interface ObserveOptions {
   directory: string;
   /** `[observe] every`. */
   every: number;
-  /** Updates of the whole run; null where that is not known. */
+  /** Updates of the run; null when unknown. */
   updates: number | null;
   /** 0: no limit. */
   max_text_chars: number;
@@ -62,8 +62,8 @@ export interface ObserveOptions {
 }
 
 /**
- * Writes an update's file whole, then its line in the index. The newest update always has its texts, because nobody
- * knows whether it will be the last; they go when the next one is written, where the rule says so.
+ * Writes an update's file, then its line in the index. The newest update always has its texts, because it may turn out
+ * to be the last. They are removed when the next update is written, unless the rule keeps them.
  */
 export class ObserveWriter {
   #last: ObservedUpdate | null;
@@ -72,14 +72,14 @@ export class ObserveWriter {
     this.#last = last;
   }
 
-  /** Goes on where an earlier process stopped. */
+  /** Opens the directory and continues where an earlier process stopped. */
   static async open(options: ObserveOptions): Promise<ObserveWriter> {
     await makeFolder(options.directory);
     const { updates } = await readIndex(options.directory);
     return new ObserveWriter(options, updates.at(-1) ?? null);
   }
 
-  /** @param groups Finished groups of one update, numbered from 1; written again, an update replaces itself. */
+  /** @param groups Finished groups of one update, numbered from 1. Writing an update again replaces it. */
   async write(update: number, groups: readonly Group[], metrics: Record<string, number>): Promise<void> {
     const { max_text_chars, clock, tokenText } = this.options;
     const previous = this.#last;
@@ -114,7 +114,7 @@ function* jsonLines(values: Iterable<unknown>): Generator<Uint8Array> {
   for (const value of values) yield encoder.encode(JSON.stringify(value) + "\n");
 }
 
-/** Behind a line that a crash tore, a line end comes first. */
+/** Starts a new line after one that a crash cut off. */
 async function appendLine(path: string, line: string): Promise<void> {
   using file = await Deno.open(path, { read: true, write: true, create: true });
   const end = await file.seek(0, Deno.SeekMode.End);
@@ -156,7 +156,7 @@ function summarize(
   };
 }
 
-/** What could be read, and how many lines could not: a crash tears the last one. */
+/** The lines that could be read, and how many could not: a crash cuts off the last one. */
 export interface ReadLines<T> {
   values: T[];
   skipped_lines: number;
@@ -175,7 +175,7 @@ async function readJsonLines<T>(path: string): Promise<ReadLines<T>> {
   return read;
 }
 
-/** The updates of an observe directory in their order; none when there is no index yet. */
+/** The updates of an observe directory, in order; empty without an index. */
 export async function readIndex(
   directory: string,
 ): Promise<{ updates: ObservedUpdate[]; skipped_lines: number }> {

@@ -27,7 +27,7 @@ function test(name: string, use: (options: ObserveOptions) => Promise<void>): vo
   Deno.test({ name, sanitizeOps: true, sanitizeResources: true, fn: () => inDirectory(use) });
 }
 
-test("what is written is read back whole", async (options) => {
+test("written groups are read back completely", async (options) => {
   const writer = await ObserveWriter.open(options);
   const groups = finished(
     testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "timeout" }]),
@@ -64,7 +64,7 @@ Deno.test("the rule keeps the first of every stretch, and the last", () => {
   deepEqual(kept(5, null), [1, 6, 11]);
 });
 
-test("texts go when the next update is written, and the newest has always its own", async (options) => {
+test("texts are removed when the next update is written, and the newest update always has its texts", async (options) => {
   const writer = await ObserveWriter.open({ ...options, every: 3 });
   const groups = finished(rewardedGroup([1, 0]));
   const kept = async () => (await readIndex(options.directory)).updates.map(({ texts_kept }) => texts_kept);
@@ -103,7 +103,7 @@ test("an update that is repeated replaces itself", async (options) => {
   equal((await readUpdate(options.directory, 2)).groups.length, 2);
 });
 
-test("an index cut at any byte loses its last line at most, and goes on", async (options) => {
+test("an index cut at any byte loses at most its last line, and can be continued", async (options) => {
   const writer = await ObserveWriter.open(options);
   for (let update = 1; update <= 2; update++) await writer.write(update, finished(rewardedGroup([1, 0])), {});
   const path = join(options.directory, "index.jsonl");
@@ -121,7 +121,7 @@ test("an index cut at any byte loses its last line at most, and goes on", async 
   }
 });
 
-test("a torn line of an update's file is skipped and counted", async (options) => {
+test("an incomplete line of an update's file is skipped and counted", async (options) => {
   const writer = await ObserveWriter.open(options);
   await writer.write(1, finished(rewardedGroup([1, 0]), rewardedGroup([1, 0], 1)), {});
   const path = join(options.directory, "update_000001.jsonl");
@@ -135,7 +135,7 @@ test("no directory, no updates", async ({ directory }) => {
   deepEqual(await readIndex(directory), { updates: [], skipped_lines: 0 });
 });
 
-test("texts are cut to their limit, with what is missing", async (options) => {
+test("texts are cut to their limit, with the number of missing characters", async (options) => {
   const group = finished(rewardedGroup([1, 0]))[0]!;
   const member = group.members[0]!;
   member.messages.push({ role: "tool", content: "x".repeat(30) });

@@ -1,9 +1,11 @@
-/** The texts of a group: cut to a length, or left out. */
+/** Shortens the texts of a group, or removes them. */
 
 import type { Message } from "../../core/chat.ts";
 import type { Group } from "../trajectory/group.ts";
 
-/** A copy in which every text of messages, turns, calls and results has at most `max_chars` characters; 0: all. */
+/**
+ * A copy in which every text of messages, turns, calls and results has at most `max_chars` characters; 0 is no limit.
+ */
 export function capTexts(group: Group, max_chars: number): Group {
   if (max_chars === 0) return group;
   const cap = (text: string) => capText(text, max_chars);
@@ -30,7 +32,7 @@ export function capTexts(group: Group, max_chars: number): Group {
   };
 }
 
-/** Roles, names and ids stay whole: they tell what the texts are. */
+/** Roles, names and ids are not cut: they identify the texts. */
 function capMessage(message: Message, max_chars: number): Message {
   const { content, reasoning_content, tool_calls } = message;
   return {
@@ -46,7 +48,7 @@ function capMessage(message: Message, max_chars: number): Message {
   };
 }
 
-/** Cuts every string that plain data holds; the names of its fields stay. */
+/** Cuts every string in plain data, but not field names. */
 function capValues<T>(value: T, max_chars: number): T {
   if (typeof value === "string") return capText(value, max_chars) as T;
   if (Array.isArray(value)) return value.map((item) => capValues(item, max_chars)) as T;
@@ -56,7 +58,7 @@ function capValues<T>(value: T, max_chars: number): T {
   ) as T;
 }
 
-/** The first `max_chars` characters, and how many are missing. */
+/** The first `max_chars` characters, and the number of missing ones. */
 export function capText(text: string, max_chars: number): string {
   if (text.length <= max_chars) return text;
   const cut = text.slice(0, max_chars).toWellFormed();

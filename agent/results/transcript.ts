@@ -1,4 +1,4 @@
-/** Attempts as a person reads them: the conversation, what graded it, and why it ended. */
+/** Attempts for a person to read: the conversation, its grading, and why it ended. */
 
 import type { Message } from "../../core/chat.ts";
 import { passed } from "../rollout/reward.ts";
@@ -6,32 +6,32 @@ import type { Group } from "../trajectory/group.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import type { ScenarioOutcome } from "./evaluate.ts";
 
-/** Plain data, as `svc eval --json` gives it. */
+/** Plain data, as in `svc eval --json`. */
 export interface Transcript extends Pick<Trajectory, "stop_reason" | "failure" | "verification"> {
   scenario: string;
-  /** From 1, of `attempts`. */
+  /** From 1 to `attempts`. */
   attempt: number;
   attempts: number;
   passed: boolean;
   reward: number | null;
-  /** What the attempt started from. */
+  /** The prompt's messages. */
   prompt: Message[];
   turns: TranscriptTurn[];
 }
 
-/** One turn of a transcript with its calls and their results. */
+/** A turn with its calls and their results. */
 export interface TranscriptTurn {
-  /** What the model wrote, calls included. */
+  /** The model's text, including calls. */
   text: string;
-  /** `arguments` are null, and `text` is what was written, where the call could not be read. */
+  /** For an unreadable call, `arguments` is null and `text` is the model's text. */
   calls: Pick<Trajectory["turns"][number]["calls"][number], "name" | "arguments" | "text" | "result">[];
 }
 
 /**
- * Some of the attempts of an evaluation: those that failed before those that passed, and of each kind every
- * scenario's first before any second.
+ * Chooses attempts of an evaluation to show: failed before passed ones, and within each the first of every scenario
+ * before any second.
  *
- * @param outcomes What the groups came to, in their order.
+ * @param outcomes The groups' results, in order.
  */
 export function chooseTranscripts(
   groups: readonly Group[],

@@ -21,7 +21,7 @@ Deno.test("failures come first, and every scenario once before any twice", async
     script: ({ turn }) => turnTokens(turn === 0 ? SAY : callText("end")),
   });
   const scenarios = testScenarios("a", "b", "c");
-  // One at a time, so that the rewards go to known attempts: a 1 0, b 0 0, c 1 1.
+  // One attempt at a time, so that each gets a known reward: a 1 0, b 0 0, c 1 1.
   const options = testRollout(engine.client, {
     environment,
     scenarios,

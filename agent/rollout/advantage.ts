@@ -1,4 +1,4 @@
-/** From rewards to the advantage of every token, within a group. */
+/** Computes the advantage of every token from the rewards of its group. */
 
 import type { Group } from "../trajectory/group.ts";
 import { isTruncated, type Trajectory } from "../trajectory/trajectory.ts";
@@ -6,10 +6,10 @@ import { survivors } from "./reward.ts";
 
 export type AdvantageKind = "leave_one_out" | "mean" | "mean_std";
 
-/** A group all of whose advantages are at most this teaches nothing. */
+/** A group is degenerate when no advantage exceeds this. */
 export const DEGENERATE_ADVANTAGE = 1e-6;
 
-/** Below this deviation of the rewards `mean_std` divides by nothing: it would blow up noise. */
+/** Below this standard deviation of the rewards, `mean_std` does not divide, because it would amplify noise. */
 export const MIN_REWARD_STD = 1e-3;
 const STD_EPSILON = 1e-4;
 
@@ -19,21 +19,31 @@ const STD_EPSILON = 1e-4;
  *   A_{i,κ} = [Σ_{k≥κ} r_{i,k} − 1/(G−1) Σ_{j≠i} Σ_{k≥κ} r_{j,k}] + [R_{i,T} − 1/(G−1) Σ_{j≠i} R_{j,T}]
  *
  * Empty sums are 0: a member that ended earlier has no later steps. The terminal part is the same at every turn.
- * `mean` takes 1/G Σ_j in place of 1/(G−1) Σ_{j≠i}; `mean_std` divides that by the population's deviation σ of the
- * total rewards plus 1e-4 where σ > 1e-3.
+ * `mean` uses 1/G Σ_j in place of 1/(G−1) Σ_{j≠i}; `mean_std` divides that by the population standard deviation σ of
+ * the total rewards plus 1e-4 where σ > 1e-3.
  *
- * Sets `turn_advantages`, `advantage` and the tokens' column of every surviving member, and marks a group as
- * degenerate whose largest |A| is at most 1e-6.
+ * Sets `turn_advantages`, `advantage` and the tokens' column of every surviving member. Marks a group as degenerate
+ * when its largest |A| is at most 1e-6.
  *
- * @source leave-one-out: RLOO (arXiv 2402.14740); `mean`: Dr. GRPO (arXiv 2503.20783); `mean_std`: GRPO
- * (arXiv 2402.03300).
+ * @source leave-one-out: RLOO (arXiv 2402.14740); `mean`: Dr. GRPO (arXiv 2503.20783); `mean_std`: GRPO (arXiv
+ * 2402.03300).
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { rewardedGroup } from "./group_testing.ts";
+ *
+ * const group = rewardedGroup([1, 0, 0]);
+ * assignAdvantages(group, "leave_one_out");
+ * assert.deepEqual(group.members.map(({ advantage }) => advantage), [1, -0.5, -0.5]);
+ * ```
  */
 export function assignAdvantages(group: Group, kind: AdvantageKind): void {
   const members = survivors(group);
   const longest = Math.max(0, ...members.map(({ turns }) => turns.length));
   const terminal = baselined(members.map((member) => member.terminal_reward!), kind);
   const scale = kind === "mean_std" ? deviationScale(members) : 1;
-  // Rewards that `min_reward` made up tell nothing when no member earned one.
+  // Rewards that `min_reward` assigned carry no information when no member earned one.
   const nobody_finished = members.every(({ stop_reason }) => isTruncated(stop_reason));
   for (const member of members) member.turn_advantages = [];
   for (let turn = 0; turn < Math.max(1, longest); turn++) {
@@ -48,7 +58,7 @@ export function assignAdvantages(group: Group, kind: AdvantageKind): void {
   if (members.length > 0 && largest <= DEGENERATE_ADVANTAGE) group.status = "degenerate";
 }
 
-/** Each value less its baseline. */
+/** Each value minus its baseline. */
 function baselined(values: readonly number[], kind: AdvantageKind): number[] {
   const total = values.reduce((sum, value) => sum + value, 0);
   if (kind !== "leave_one_out") return values.map((value) => value - total / values.length);
@@ -69,7 +79,7 @@ function deviationScale(members: readonly Trajectory[]): number {
   return deviation > MIN_REWARD_STD ? 1 / (deviation + STD_EPSILON) : 1;
 }
 
-/** Gives every token of the model its turn's advantage. */
+/** Sets the advantage of every model token to that of its turn. */
 function spread(member: Trajectory): void {
   const { turn_advantages } = member;
   let total = 0, tokens = 0;

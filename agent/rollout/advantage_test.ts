@@ -32,8 +32,8 @@ Deno.test("mean and mean_std", () => {
   deepEqual(tiny, [[5e-4], [-5e-4]], "a deviation of 5e-4 divides nothing");
 });
 
-Deno.test("mean_std divides by the deviation of the total rewards", () => {
-  // Totals 1 and 3, whose deviation is 1; of the terminal parts 0 and 3 it would be 1.5.
+Deno.test("mean_std divides by the standard deviation of the total rewards", () => {
+  // Totals 1 and 3 have standard deviation 1; the terminal parts 0 and 3 would have 1.5.
   const scaled = advantages(
     [{ step_rewards: [1], terminal: 0 }, { step_rewards: [0], terminal: 3 }],
     "mean_std",
@@ -42,9 +42,9 @@ Deno.test("mean_std divides by the deviation of the total rewards", () => {
   near(scaled[1]![0]!, 1 / (1 + 1e-4));
 });
 
-Deno.test("mean_std divides above a deviation of 1e-3, and not below", () => {
+Deno.test("mean_std divides above a standard deviation of 1e-3, and not below", () => {
   const of = (high: number) => advantages([{ terminal: high }, { terminal: 0 }], "mean_std")[0]![0]!;
-  // Two rewards deviate by half of their difference, and so are their distances from the mean.
+  // The standard deviation of two rewards is half of their difference, and so is their distance from the mean.
   near(of(2 * 1.01e-3), 1.01e-3 / (1.01e-3 + 1e-4));
   near(of(2 * 0.99e-3), 0.99e-3);
 });
@@ -96,7 +96,7 @@ Deno.test("a group without any difference is degenerate, per token", () => {
   deepEqual(steps.members.map((member) => member.turn_advantages), [[0, -1], [0, 1]]);
 });
 
-Deno.test("a group that min_reward made up whole is degenerate", () => {
+Deno.test("a group whose rewards all come from min_reward is degenerate", () => {
   const group = settled(testGroup([
     { stop_reason: "max_turns", step_rewards: [1, 0] },
     { stop_reason: "max_turns", step_rewards: [0, 2] },
@@ -105,7 +105,7 @@ Deno.test("a group that min_reward made up whole is degenerate", () => {
   deepEqual(group.members.map((member) => member.turn_advantages), [[0, 0], [0, 0]]);
 });
 
-/** One way that an episode can go: its probability, d logπ/dθ of each turn's action, and its rewards. */
+/** One possible episode: its probability, d logπ/dθ of each turn's action, and its rewards. */
 interface Play {
   p: number;
   scores: number[];
@@ -132,8 +132,9 @@ function expectedGradient(plays: Play[]): number {
 const p = 0.6, q = 1 - p;
 
 Deno.test("the estimator's expectation is the true gradient of a game with steps and early ends", () => {
-  // One parameter θ, p = σ(θ): action 1 with p. Turn 1: 1 earns 1 and goes on, 0 ends with terminal 0.5.
-  // Turn 2: 1 earns 2, 0 costs 1 and gives terminal 3. So J = p(1 + 2p + (1 − p)(−1 + 3)) + (1 − p)·0.5.
+  // One parameter θ, p = σ(θ): action 1 with probability p. Turn 1: action 1 earns 1 and continues; action 0 ends with
+  // terminal 0.5. Turn 2: action 1 earns 2; action 0 costs 1 and ends with terminal 3. So J = p(1 + 2p + (1 − p)(−1 +
+  // 3)) + (1 − p)·0.5.
   const plays: Play[] = [
     { p: q, scores: [-p], steps: [0], terminal: 0.5 },
     { p: p * p, scores: [q, q], steps: [1, 2], terminal: 0 },
@@ -143,8 +144,8 @@ Deno.test("the estimator's expectation is the true gradient of a game with steps
   near(expectedGradient(plays), 2.5 * p * q);
 });
 
-Deno.test("nothing is learned from what comes after a free reward", () => {
-  // Turn 1 earns 1 whatever is done; then the action (the only one that θ decides) is to stop or to ramble on.
+Deno.test("a reward that every action earns does not affect what is learned", () => {
+  // Turn 1 earns 1 for either action. Then the action, which alone depends on θ, is to stop or to continue.
   const plays: Play[] = [
     { p: p, scores: [0, q], steps: [1, 0], terminal: 0 },
     { p: q * p, scores: [0, -p, q], steps: [1, 0, 0], terminal: 0 },

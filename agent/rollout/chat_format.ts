@@ -1,16 +1,16 @@
-/** What rollouts need of a model's tokenizer and chat template. */
+/** The part of a tokenizer and chat template that rollouts use. */
 
 import type { Message, ToolFunction } from "../../core/chat.ts";
 
-/** A call as it stands in the model's text. */
+/** A call in the model's text. */
 export type ParsedCall =
   | { type: "call"; name: string; arguments: Record<string, unknown> }
   /** `message` tells the model what is wrong. */
   | { type: "malformed"; text: string; message: string };
 
-/** One turn of the model, taken apart. */
+/** A parsed turn of the model. */
 export interface ParsedTurn {
-  /** Thinking before the answer; null when there was none. */
+  /** Thinking before the answer; null when there is none. */
   reasoning: string | null;
   /** The turn without its calls and thinking. */
   content: string;
@@ -18,25 +18,25 @@ export interface ParsedTurn {
   calls: ParsedCall[];
 }
 
-/** How a conversation goes on behind the model's turn. */
+/** How a conversation continues after the model's turn. */
 export type Continuation =
-  /** The tokens so far stay: first those written in the model's place to close its turn, then the new ones. */
+  /** Keep the tokens so far: first the forced ones that close the model's turn, then the new ones. */
   | { type: "extend"; forced: number[]; tokens: number[]; origin: "tool" | "prompt" }
-  /** The template may rewrite earlier turns: the whole prompt, of a new fragment unless it extends what there is. */
+  /** The template may rewrite earlier turns: the full prompt, in a new fragment unless it extends the tokens so far. */
   | { type: "restart"; tokens: number[] };
 
-/** How messages become tokens and turns become messages: all that rollouts know of template and tokenizer. */
+/** Converts messages to tokens and turns to messages. Rollouts know nothing else of template and tokenizer. */
 export interface ChatFormat {
   /** Tokens that end an assistant turn. */
   stop_tokens: number[];
-  /** The tokens of a conversation up to where the assistant writes. */
+  /** The tokens of a conversation up to the start of the assistant's turn. */
   promptTokens(messages: readonly Message[], tools: readonly ToolFunction[]): number[];
   /** The text of sampled tokens, special ones included. */
   decode(tokens: readonly number[]): string;
-  /** Reads the text of one turn. */
+  /** Parses the text of a turn. */
   parseTurn(text: string): ParsedTurn;
   /**
-   * @param messages The conversation with the model's turn and what answers it.
+   * @param messages The conversation with the model's turn and the answers to it.
    * @param turn Index of the model's turn in `messages`.
    * @param ended_by The stop token that ended the turn.
    */

@@ -1,4 +1,4 @@
-/** One trajectory: the model writes, tools answer, until something ends it. Tokens in, tokens out. */
+/** One trajectory: the model writes and tools answer until something ends it. Tokens in, tokens out. */
 
 import type { Message } from "../../core/chat.ts";
 import { rngKey } from "../../core/random.ts";
@@ -13,11 +13,11 @@ import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
 
-/** What the members of a group have in common. */
+/** The shared prompt of a group's members. */
 export interface EpisodePrompt {
   messages: Message[];
   tokens: number[];
-  /** The sequence that holds these tokens; members share its cache. Null: they leave no room for a turn. */
+  /** The sequence with these tokens; members share its cache. Null when the prompt leaves no room for a turn. */
   sequence: number | null;
   catalog: ToolCatalog;
 }
@@ -30,20 +30,20 @@ export interface EpisodeOptions {
   rollout: RolloutOptions;
 }
 
-/** An attempt that is over and not yet graded. */
+/** An attempt that has ended and is not yet graded. */
 export interface EndedEpisode {
   trajectory: Trajectory;
-  /** Null: no grader has looked at it. */
+  /** Null: not inspected by a grader. */
   evidence: EvidenceByGrader | null;
 }
 
-/** How long an environment may take to close before it is left alone. */
+/** The time for an environment to close before it is abandoned. */
 export const CLOSE_TIMEOUT_MS = 30_000;
 
-/** What a model is told whose turn called no tool, where such a turn does not end the trajectory. */
+/** The message to the model after a turn without a tool call, when such a turn does not end the trajectory. */
 export const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
 
-/** The key of one turn's random numbers. Evaluations leave the update out: the same numbers before and after training. */
+/** The random key of a turn. Evaluations leave out the update: they use the same numbers before and after training. */
 export function turnRngKey(
   sampling: RolloutSampling,
   at: { update: number; scenario: string; member: number; turn: number },
@@ -55,8 +55,8 @@ export function turnRngKey(
 }
 
 /**
- * Runs one episode to its end. Every ending is data in the trajectory; only what breaks the run is thrown: the
- * engine's errors, a template that fails, a programmer's mistake. Sequence and environment are closed in every case.
+ * Runs an episode to its end. Every ending is data in the trajectory. Thrown are only errors that end the run: those of
+ * the engine, a failing template, a programmer's mistake. Sequence and environment are always closed.
  */
 export async function runEpisode(options: EpisodeOptions): Promise<EndedEpisode> {
   const episode = new Episode(options);
@@ -67,7 +67,7 @@ class Episode {
   readonly #trajectory: Trajectory;
   readonly #recorder: FragmentRecorder;
   readonly #sequence: number;
-  /** Aborts with the run's signal or when the wall time is up. */
+  /** Aborts with the run's signal or at the wall-clock limit. */
   readonly #abort = new AbortController();
   #started_ms = 0;
   #failed_turns = 0;
@@ -143,7 +143,7 @@ class Episode {
         return opening;
       });
     } catch (error) {
-      // One that is ready after nobody waits for it is closed all the same.
+      // Close an environment also when it opens after the attempt was given up.
       (opening as Promise<Environment> | null)?.then((late) => late.close()).catch(() => {});
       return this.#broken(error, "environment_failed");
     } finally {
@@ -173,12 +173,12 @@ class Episode {
     } finally {
       this.#trajectory.timings.rollout_ms = clock.monotonic_ms() - this.#started_ms;
       stop.abort();
-      // An engine that refuses this is gone, and the error that says so is on its way.
+      // If the engine refuses this it is gone, and another error reports that.
       if (opened) await engine.call("sequence_close", { sequence: this.#sequence }).catch(() => {});
     }
   }
 
-  /** One turn, with its checks in their published order; null: the trajectory goes on. */
+  /** Runs one turn with its checks in their documented order; null when the trajectory continues. */
   async #turn(environment: Environment): Promise<StopReason | null> {
     const { settings } = this.options.rollout;
     const trajectory = this.#trajectory;
@@ -189,7 +189,7 @@ class Episode {
     const text = trajectory.turns.at(-1)!.text;
     const late = this.#timeIsUp();
     if (late || generated.stop !== "stop_token") {
-      // A turn without its end, or too late, stays as it is: no call in it is executed.
+      // An unfinished or late turn stays as it is: no call in it is executed.
       trajectory.messages.push({ role: "assistant", content: text });
       if (late) return late;
       const turn_is_full = generated.tokens.length >= settings.max_new_tokens_per_turn;
@@ -286,7 +286,7 @@ class Episode {
     return true;
   }
 
-  /** Gives the model what answers its turn: the new tokens alone, where the template allows it. */
+  /** Appends the answer to the model's turn: only the new tokens where the template allows it. */
   async #continue(ended_by: number, turn: number): Promise<StopReason | null> {
     const { prompt, rollout } = this.options;
     const { messages } = this.#trajectory;
@@ -324,7 +324,7 @@ class Episode {
     return null;
   }
 
-  /** What graders must see of the open environment; a stop reason when the attempt cannot be graded. */
+  /** Lets graders inspect the open environment; returns a stop reason when the attempt cannot be graded. */
   async #inspect(environment: Environment): Promise<StopReason | null> {
     const { scenario, rollout: { clock, signal, graders } } = this.options;
     const trajectory = this.#trajectory, started = clock.monotonic_ms();
@@ -348,7 +348,7 @@ class Episode {
     }
   }
 
-  /** Records a broken boundary, unless the run or the wall time ended it. */
+  /** Records a boundary failure, unless the run or the wall-clock limit caused it. */
   #broken(error: unknown, reason: "tool_failed" | "environment_failed"): StopReason {
     if (!(error instanceof BoundaryFailure)) throw error;
     if (error.kind === "cancelled") {

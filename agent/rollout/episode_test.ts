@@ -16,7 +16,7 @@ import {
   turnTokens,
 } from "./rollout_fake.ts";
 
-/** Runs one episode whose turns are given as texts, and checks that nothing stays open. */
+/** Runs an episode with the given turns, and checks that nothing stays open. */
 async function episode(turns: string[], more: TestRollout = {}): Promise<Trajectory> {
   const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn] ?? "nothing left") });
   const environment = testEnvironments();
@@ -30,7 +30,7 @@ async function episode(turns: string[], more: TestRollout = {}): Promise<Traject
 
 const say = callText("say", { text: "hi" });
 
-Deno.test("a trajectory holds its tokens as they were, each with its origin", async () => {
+Deno.test("a trajectory contains its exact tokens, each with its origin", async () => {
   const trajectory = await episode([say, callText("submit")]);
   equal(trajectory.stop_reason, "submitted");
   const parts = [
@@ -176,7 +176,7 @@ Deno.test("parallel calls are executed in their order and answered by index", as
   const environment = testEnvironments({ log: (event) => executed.push(event) });
   const turn = [say, "{broken", callText("reward", { value: 0.5 }), callText("end"), say].join("\n");
   const trajectory = await episode([turn], { environment });
-  deepEqual(executed, ["s say", "s reward", "s end"], "nothing behind the call that says done");
+  deepEqual(executed, ["s say", "s reward", "s end"], "nothing after the call that says done");
   const { calls, reward } = trajectory.turns[0]!;
   deepEqual(calls.map(({ index, id, result, malformed, done }) => [index, id, result, malformed, done]), [
     [0, "call_0_0", "ok", false, false],
@@ -197,7 +197,7 @@ Deno.test("step rewards stand by their turn and count in the total", async () =>
   deepEqual([trajectory.terminal_reward, trajectory.total_reward], [1, 3.5]);
 });
 
-Deno.test("where the environment decides, a turn without a call is told so and goes on", async () => {
+Deno.test("if the environment decides the end, a turn without a call is answered and the trajectory continues", async () => {
   const trajectory = await episode(["b", callText("end")], {
     settings: { end_on_no_tool_call: false },
     chat: new class extends TextChat {
@@ -217,7 +217,7 @@ Deno.test("where the environment decides, a turn without a call is told so and g
   ]);
 });
 
-Deno.test("an environment that cannot be had, or cannot grade, fails its own trajectory", async () => {
+Deno.test("an environment that cannot open, or cannot grade, fails only its own trajectory", async () => {
   const broken = () => {
     throw new ServiceError("environment_failed", "Cannot start: broken");
   };
@@ -238,7 +238,7 @@ Deno.test("an environment that cannot be had, or cannot grade, fails its own tra
   deepEqual(step.turns[0]!.calls[0]!.failure, step.failure, "attributed once, where it broke");
 });
 
-Deno.test("a trajectory tells how its verification ended", async () => {
+Deno.test("a trajectory records how its verification ended", async () => {
   const verification = { ended: "timeout" as const, code: null, output: "", capped: false };
   const environment = testEnvironments();
   const open = environment.open;
@@ -264,7 +264,7 @@ Deno.test("a trajectory tells how its verification ended", async () => {
   equal((await episode([callText("end")])).verification, null);
 });
 
-Deno.test("an environment that does not close is left alone after CLOSE_TIMEOUT_MS", async () => {
+Deno.test("an environment that does not close is abandoned after CLOSE_TIMEOUT_MS", async () => {
   const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
   const environment = testEnvironments(), open = environment.open;
   const closing = Promise.withResolvers<void>();
@@ -284,7 +284,7 @@ Deno.test("an environment that does not close is left alone after CLOSE_TIMEOUT_
   equal((await rolled)[0]!.members[0]!.stop_reason, "completed");
 });
 
-Deno.test("a reward that is no number fails the tool that gave it", async () => {
+Deno.test("a reward that is not a number fails its tool", async () => {
   const environment = testEnvironments();
   const open = environment.open;
   environment.open = async (...args) => ({
@@ -294,7 +294,7 @@ Deno.test("a reward that is no number fails the tool that gave it", async () => 
   equal((await episode([say], { environment })).stop_reason, "tool_failed");
 });
 
-Deno.test("what breaks the run is thrown", async () => {
+Deno.test("errors that end the run are thrown", async () => {
   const lost = new ServiceError("device_lost", "Cannot go on: the device is gone");
   const engine = new ScriptedEngine({ script: () => lost });
   await rejects(Array.fromAsync(rolloutGroups(testRollout(engine.client))), { code: "device_lost" });
@@ -306,7 +306,7 @@ Deno.test("what breaks the run is thrown", async () => {
   await rejects(episode([say, say], { chat }), { code: "template_failed" });
 });
 
-Deno.test("a template that is not prefix-stable gives a fragment a turn", async () => {
+Deno.test("a template that is not prefix-stable gives a fragment for each turn", async () => {
   const trajectory = await episode([say, callText("end")], { chat: new TextChat(true) });
   equal(trajectory.stop_reason, "completed");
   deepEqual(trajectory.fragments.map(({ spans }) => spans.map(({ origin }) => origin)), [
@@ -332,7 +332,7 @@ Deno.test("a render that extends the tokens so far begins no fragment", async ()
   ]);
 });
 
-Deno.test("the draws depend on seed, update, scenario, member and turn alone", async () => {
+Deno.test("samples depend only on seed, update, scenario, member and turn", async () => {
   const at = { update: 3, scenario: "a", member: 2, turn: 1 };
   const train = { domain: "train", seed: 42, temperature: 1 } as const;
   deepEqual(turnRngKey(train, at), rngKey(42, 3, "a", 2, 1));

@@ -1,4 +1,4 @@
-/** From rolled-out groups to groups that can be learned from. */
+/** Turns finished rollouts into groups for training. */
 
 import type { Group } from "../trajectory/group.ts";
 import { type AdvantageKind, assignAdvantages } from "./advantage.ts";
@@ -8,16 +8,16 @@ import { applyTruncation, checkLost } from "./reward.ts";
 export interface GradingSettings {
   truncation: "drop" | "min_reward";
   max_dropped_fraction: number;
-  /** `agent.max_trajectory_tokens` and `training.ctx`, for advice; left out: not known to be equal. */
+  /** `agent.max_trajectory_tokens` and `training.ctx`, for advice; absent when not known to be equal. */
   max_trajectory_tokens?: number;
   ctx?: number;
   advantage: AdvantageKind;
 }
 
 /**
- * Settles who is compared, gives every token its advantage, and stops a run that loses too many trajectories.
+ * Decides which members are compared, computes all advantages, and fails a run that loses too many trajectories.
  *
- * @throws {ServiceError} `max_dropped_fraction`; the groups are settled even then, so that they can be looked at.
+ * @throws {ServiceError} `max_dropped_fraction`. The groups are complete even then, so that they can be inspected.
  */
 export function finishGroups(groups: readonly Group[], settings: GradingSettings): void {
   for (const group of groups) {

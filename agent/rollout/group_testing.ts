@@ -1,4 +1,4 @@
-/** Groups as rollouts leave them, made by hand for tests. */
+/** Hand-made groups for tests, as rollouts return them. */
 
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
@@ -12,7 +12,7 @@ import {
 
 export interface TestMember {
   stop_reason?: StopReason;
-  /** One a turn. Default: none in one turn. */
+  /** One for each turn. Default: none, in one turn. */
   step_rewards?: number[];
   terminal?: number;
   /** Tokens of each turn. Default: 2. */
@@ -21,7 +21,7 @@ export interface TestMember {
 
 export const TEST_PROMPT = [1, 2, 3];
 
-/** A member as an episode leaves it: prompt 1 2 3, turns of tokens 10, 11, …, results of one token 9. */
+/** A member as an episode returns it: prompt 1 2 3, turns of tokens 10, 11, …, results of one token 9. */
 export function testMember(member: number, options: TestMember = {}): Trajectory {
   const { stop_reason = "completed", step_rewards = [0], terminal = 0 } = options;
   const recorder = new FragmentRecorder(TEST_PROMPT);
@@ -81,6 +81,6 @@ export function testGroup(members: TestMember[], group = 0): Group {
   };
 }
 
-/** A group with a terminal reward a member and nothing else. */
+/** A group with a terminal reward for each member and nothing else. */
 export const rewardedGroup = (rewards: number[], group = 0): Group =>
   testGroup(rewards.map((terminal) => ({ terminal })), group);

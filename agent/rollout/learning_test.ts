@@ -23,12 +23,12 @@ const OPTIMIZER = {
   max_grad_norm: 1,
 };
 
-/** Every token ends the turn, so a turn is one token; its text is the attempt. */
+/** Every token ends the turn, so a turn is one token, whose text is the attempt. */
 class OneToken extends TextChat {
   override readonly stop_tokens = Array.from({ length: 64 }, (_, i) => i);
 }
 
-Deno.test("rollouts, advantages and steps together raise the reward, and the measures come back", async () => {
+Deno.test("rollouts, advantages and steps together raise the reward, and the measures are written back", async () => {
   const engine = new ScriptedEngine();
   const { client } = engine;
   const lora = { rank: 1, alpha: 1, targets: ["q_proj" as const] };
@@ -47,7 +47,7 @@ Deno.test("rollouts, advantages and steps together raise the reward, and the mea
       chat: new OneToken(),
     });
     const groups = await Array.fromAsync(rolloutGroups(options));
-    // The first half of the alphabet is right: about every second attempt, before anything is learnt.
+    // The first half of the alphabet is right: about every second attempt before training.
     for (const member of groups.flatMap(({ members }) => members)) {
       member.terminal_reward = member.total_reward = member.fragments[0]!.tokens.at(-1)! < 32 ? 1 : 0;
     }

@@ -1,15 +1,15 @@
-/** Which attempts came to nothing, and why: what an update lost, and what an evaluation could not try. */
+/** Lost attempts and their reasons, for updates and evaluations. */
 
 import type { Group } from "../trajectory/group.ts";
 import type { Failure, Trajectory, TurnRecord } from "../trajectory/trajectory.ts";
 
-/** Attempts by reason; a reason that there was not is left out. */
+/** Number of attempts by reason, without zeros. */
 export type ReasonCounts = Record<string, number>;
 
 /**
- * What broke an attempt where the model's writing did not end it. `prompt_too_long`: the prompt leaves no room for a turn;
- * `environment_failed`: there was no environment, as when `setup` fails; `verify_failed`: the verification broke;
- * `tool_failed`: a tool did; `judge_failed`: what grades its group gave no usable answer.
+ * Why an attempt broke other than by the model's text. `prompt_too_long`: the prompt leaves no room for a turn;
+ * `environment_failed`: no environment, such as when `setup` fails; `verify_failed`: the verification failed;
+ * `tool_failed`: a tool failed; `judge_failed`: the grader of its group gave no usable answer.
  */
 export const BREAK_REASONS = [
   "prompt_too_long",
@@ -21,34 +21,34 @@ export const BREAK_REASONS = [
 
 export type BreakReason = typeof BREAK_REASONS[number];
 
-/** Why an attempt tells nothing of the model; null where it was graded, ran out of a budget, or called tools wrongly. */
+/** Why an attempt says nothing about the model; null when it was graded, hit a limit, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
   if (failure?.boundary === "judge" || failure?.boundary === "reward") return "judge_failed";
-  // Nothing is verified before the first turn, and no environment is opened after it.
+  // No verification runs before the first turn, and no environment opens after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
 }
 
-/** `max_failed_turns` ends a trajectory as `tool_failed` too. */
+/** `max_failed_turns` also ends a trajectory as `tool_failed`. */
 function endedByMalformedCalls(turns: readonly TurnRecord[]): boolean {
   const calls = turns.at(-1)?.calls ?? [];
   return calls.some(({ malformed }) => malformed) && !calls.some(({ failure }) => failure);
 }
 
-/** What broke attempts, counted. */
+/** Counts the reasons of broken attempts. */
 export function breakReasons(groups: readonly Group[]): ReasonCounts {
   return count(membersOf(groups).flatMap((member) => brokenBy(member) ?? []));
 }
 
-/** Attempts that nothing is learned from: truncated and dropped, failed, or gone with their group. */
+/** Attempts that are not trained on: truncated and dropped, failed, or dropped with their group. */
 export function lostMembers(groups: readonly Group[]): Trajectory[] {
   return membersOf(groups).filter(({ status }) => status !== "kept");
 }
 
 /**
- * Why attempts were lost, counted: a reason of {@link brokenBy}, else the stop reason; `max_failed_turns` where malformed
- * calls ended them, and `group_dropped` where they were whole and their group was not.
+ * Counts the reasons of lost attempts: a reason of {@link brokenBy}, else the stop reason; `max_failed_turns` when
+ * malformed calls ended them, and `group_dropped` when they were complete and their group was dropped.
  */
 export function lostReasons(groups: readonly Group[]): ReasonCounts {
   return count(lostMembers(groups).map(lostReason));
@@ -60,12 +60,12 @@ function lostReason(member: Trajectory): string {
   return broken ?? (member.stop_reason === "tool_failed" ? "max_failed_turns" : member.stop_reason);
 }
 
-/** A failure and the scenario that it befell. */
+/** A failure and its scenario. */
 export interface ScenarioFailure extends Failure {
   scenario: string;
 }
 
-/** The failure of the first attempt that broke, in the order of groups and members; null without one. */
+/** The failure of the first broken attempt, in the order of groups and members; null when there is none. */
 export function firstFailure(groups: readonly Group[]): ScenarioFailure | null {
   for (const { scenario, members } of groups) {
     const failure = members.find((member) => brokenBy(member) !== null)?.failure;

@@ -15,7 +15,7 @@ import {
 } from "./rollout_fake.ts";
 import { rewardedGroup, testGroup } from "./group_testing.ts";
 
-/** One attempt that says these turns. */
+/** One attempt with these turns. */
 async function attempt(turns: string[], more: TestRollout = {}) {
   const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn] ?? "b") });
   const groups = await Array.fromAsync(rolloutGroups(testRollout(engine.client, more)));
@@ -27,7 +27,7 @@ const broken = () => {
 };
 const end = callText("end");
 
-Deno.test("what breaks an attempt is told from what the model did", async () => {
+Deno.test("failures outside the model are distinguished from the model's own", async () => {
   const environment = (more: Parameters<typeof testEnvironments>[0]) => ({
     environment: testEnvironments(more),
   });
@@ -66,7 +66,7 @@ Deno.test("a prompt that leaves no room for a turn is named with both lengths", 
   }
 });
 
-Deno.test("what is lost is counted by reason, and what is kept is not", () => {
+Deno.test("lost attempts are counted by reason, and kept ones are not", () => {
   const groups = [
     testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "max_turns" }, { stop_reason: "max_turns" }]),
     testGroup([{ terminal: 1 }, { stop_reason: "environment_failed", step_rewards: [] }], 1),

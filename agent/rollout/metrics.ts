@@ -1,4 +1,4 @@
-/** What an update's rollouts tell of themselves. Every mean is over trajectories first: long ones do not weigh more. */
+/** Metrics of an update's rollouts. Means are taken over trajectories first, so that long ones do not weigh more. */
 
 import type { Group } from "../trajectory/group.ts";
 import {
@@ -14,25 +14,25 @@ import { earnedReward, meanActionTokens, passed, survivors } from "./reward.ts";
 export type RolloutMetrics = Record<string, number>;
 
 /**
- * Metrics of finished groups. One that has nothing to be computed from is left out.
+ * Metrics of finished groups. A metric without data is left out.
  *
- * Over every trajectory that was started: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or
- * environment broke), `env/verify_failed_fraction` (of these: the verification did), `stop/<reason>` (share of each
- * reason), `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`,
- * `time/queue_seconds` (mean wait for a slot), `time/reward_seconds` (sum of all verifications). Over those with a turn:
+ * Over all started trajectories: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or environment
+ * failed), `env/verify_failed_fraction` (of these: the verification failed), `stop/<reason>` (share of each reason),
+ * `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean
+ * wait for a slot), `time/reward_seconds` (sum of all verifications). Over those with a turn:
  * `agent/tool_calls_per_turn` (well-formed calls by turns). Over those with a call: `agent/malformed_call_fraction` and
- * `agent/valid_call_fraction` (shares of a trajectory's calls). Over those that executed one: `env/exec_ms_mean` (mean of
- * a trajectory's calls).
+ * `agent/valid_call_fraction` (shares of a trajectory's calls). Over those that executed one: `env/exec_ms_mean` (mean
+ * of a trajectory's calls).
  *
- * Also over every trajectory: `reward/mean|std|min|max` (population deviation) of what the environment gave: the total
- * reward where it graded, the step rewards alone where a limit was hit, 0 where something broke.
+ * Also over all trajectories: `reward/mean|std|min|max` (population standard deviation) of the environment's rewards:
+ * the total reward where it graded, the step rewards alone where a limit was hit, 0 where something failed.
  *
- * Over the members that survived: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
- * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the rest).
+ * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
+ * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups that came to a judge: `judge/failed_fraction` (it gave no
- * usable answer). Over those that it graded: `judge/degenerate_group_fraction` (every attempt has the same score). Of the
- * whole: `time/rollout_seconds`, `tokens/generated_per_second`.
+ * `group/all_fail_fraction` (of the survivors). Over the groups for a judge: `judge/failed_fraction` (it gave no usable
+ * answer). Over those that it graded: `judge/degenerate_group_fraction` (all attempts have the same score). Over
+ * everything: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */
@@ -84,7 +84,7 @@ function trajectoryMetrics(all: readonly Trajectory[]): Gappy {
   return metrics;
 }
 
-/** A call that reached its tool. */
+/** A call that its tool executed. */
 function wasExecuted(call: Trajectory["turns"][number]["calls"][number]): boolean {
   return !call.malformed && (call.result !== null || call.done || call.failure !== null);
 }
@@ -144,7 +144,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 const mean = (values: readonly number[]) => values.length > 0 ? sum(values) / values.length : null;
 const ratio = (part: number, whole: number) => whole > 0 ? part / whole : null;
 
-/** The mean over the trajectories for which there is a value. */
+/** The mean over the trajectories that have a value. */
 function meanOf(all: readonly Trajectory[], value: (trajectory: Trajectory) => number | null): number | null {
   return mean(all.map(value).filter((x) => x !== null));
 }

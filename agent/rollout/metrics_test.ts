@@ -8,7 +8,7 @@ const settings = { truncation: "drop", max_dropped_fraction: 1, advantage: "leav
 
 type CallKind = "ok" | "malformed" | "skipped" | "failed";
 
-/** Gives a member's turns their calls, by kind and time. */
+/** Sets the calls of a member's turns, by kind and time. */
 function giveCalls(member: Trajectory, turns: [CallKind, number][][]): void {
   turns.forEach((calls, t) => {
     member.turns[t]!.calls = calls.map(([kind, exec_ms], index): CallRecord => ({
@@ -57,7 +57,7 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     10,
   );
   deepEqual(metrics, {
-    // 8 trajectories: four of the first group, two and two of the others.
+    // 8 trajectories: four of the first group, two in each of the others.
     "agent/truncated_fraction": 1 / 8,
     "agent/failed_fraction": 2 / 8,
     "agent/turns_mean": (2 + 1 + 4 + 0 + 1 + 1 + 1 + 1) / 8,
@@ -87,7 +87,7 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     "group/dropped_fraction": 1 / 3,
     "group/all_pass_fraction": 1 / 3,
     "group/all_fail_fraction": 0,
-    // All eight: 1, 0, two that were not graded; 1, 1; 1 whose group was dropped, and one that broke.
+    // All eight: 1, 0, two not graded; 1, 1; 1 in a dropped group, and one that failed.
     "reward/mean": 4 / 8,
     "reward/min": 0,
     "reward/max": 1,
@@ -98,12 +98,12 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     "time/rollout_seconds": 10,
     "tokens/generated_per_second": 24 / 10,
   });
-  // Deviations of four ones and four zeros around 1/2, and of 1, −1, 0, 0 around 0.
+  // Standard deviations of four ones and four zeros around 1/2, and of 1, −1, 0, 0 around 0.
   ok(Math.abs(reward_std! - 1 / 2) < 1e-15);
   ok(Math.abs(advantage_std! - Math.sqrt(0.5)) < 1e-15);
 });
 
-Deno.test("a metric that nothing can be said of is left out", () => {
+Deno.test("a metric without data is left out", () => {
   const groups = [testGroup([{ stop_reason: "environment_failed", step_rewards: [] }])];
   finishGroups(groups, settings);
   const metrics = rolloutMetrics(groups, 0);
@@ -134,7 +134,7 @@ Deno.test("truncated attempts count with what they earned, also under min_reward
   }
 });
 
-Deno.test("a verification that broke is a share of all attempts", () => {
+Deno.test("failed verifications are a share of all attempts", () => {
   const group = testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "environment_failed" }, {
     stop_reason: "environment_failed",
     step_rewards: [],

@@ -1,4 +1,4 @@
-/** A model's tokenizer and chat template as rollouts need them. */
+/** A model's tokenizer and chat template in the form that rollouts use. */
 
 import { type Message, openAiTool, type ToolFunction } from "../../core/chat.ts";
 import type { Renderer, RenderOptions } from "../../trainer/tokenizer/renderer.ts";
@@ -8,13 +8,13 @@ import type { ChatFormat, Continuation, ParsedCall, ParsedTurn } from "./chat_fo
 
 export interface RenderedChatOptions {
   renderer: Renderer;
-  /** What the template can be trusted with; a part that is not stable is rendered anew each turn. */
+  /** The template's stable parts; a part that is not stable is rendered again each turn. */
   probe: TemplateProbe;
   /** `[agent] template_variables`. */
   variables: Readonly<Record<string, unknown>>;
 }
 
-/** The chat format of a real model: its template renders, and its tokenizer encodes. */
+/** The chat format of a real model, from its template and its tokenizer. */
 export class RenderedChat implements ChatFormat {
   readonly stop_tokens: number[];
   readonly #options: RenderedChatOptions;

@@ -65,7 +65,7 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
   const [member] = group!.members;
   equal(member!.stop_reason, "submitted");
   deepEqual(group!.prompt_tokens, ids.slice(0, prompt_length));
-  deepEqual(member!.fragments[0]!.tokens, ids.slice(0, -1), "all but the line end behind the last turn");
+  deepEqual(member!.fragments[0]!.tokens, ids.slice(0, -1), "all but the line end after the last turn");
   equal(member!.fragments[0]!.sampled.turns.length, turns.flat().length);
   const written = member!.messages.map(({ role, content }) => ({ role, content }));
   deepEqual(written, messages.map(({ role, content }) => ({ role, content })));
@@ -104,7 +104,7 @@ Deno.test({
     const scenarios = all.filter(({ id }) => id === "heldout-copy-0001");
     const options = testRollout(engine.client, { chat, environment, scenarios, group_size: 2 });
     const [group] = await Array.fromAsync(rolloutGroups(options));
-    // Whose environment is ready first draws first, and that is either of the two.
+    // The first environment to be ready samples first, and that may be either.
     const ended = (reason: string) => group!.members.filter(({ stop_reason }) => stop_reason === reason);
     deepEqual(ended("submitted").map(({ total_reward }) => total_reward), [1]);
     deepEqual(ended("no_tool_call").map(({ total_reward }) => total_reward), [0]);
@@ -113,7 +113,7 @@ Deno.test({
   },
 });
 
-Deno.test("a turn's calls come in the order of its text, broken ones among them", () => {
+Deno.test("a turn's calls are in the order of its text, including malformed ones", () => {
   const submit = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
   const { calls, content } = chat.parseTurn(
     `<tool_call>\n{</tool_call>${submit}text<tool_call>7</tool_call>${submit}`,
@@ -128,7 +128,7 @@ const asked: Message[] = [
 ];
 const result: Message = { role: "tool", content: "ok", tool_call_id: "call_0_0", name: "read_file" };
 
-Deno.test("a turn that another token ended is closed in the model's place", () => {
+Deno.test("a turn that another token ended gets a forced end token", () => {
   const messages = [...asked, result];
   const frame = encode(
     "\n<|im_start|>user\n<tool_response>\nok\n</tool_response><|im_end|>\n<|im_start|>assistant\n",
@@ -148,7 +148,7 @@ Deno.test("a turn that another token ended is closed in the model's place", () =
   deepEqual(chat.stop_tokens.toSorted(), [ENDOFTEXT, IM_END]);
 });
 
-Deno.test("what a template does not keep stable is rendered anew", async () => {
+Deno.test("an unstable part of a template is rendered again", async () => {
   const { chat } = await tinyChat("llamacpp/Qwen-Qwen3-0.6B.jinja");
   const question: Message = { role: "user", content: "and?" };
   const messages = [...asked, question];

@@ -1,4 +1,4 @@
-/** From what environments gave to the rewards that members are compared by. */
+/** From environment rewards to the rewards by which members are compared. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Group } from "../trajectory/group.ts";
@@ -7,22 +7,22 @@ import { brokenBy, firstFailure, lostMembers, lostReasons, reasonsText } from ".
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-/** Members that are part of the group's baseline. */
+/** Members in the group's baseline. */
 export function survivors(group: Group): Trajectory[] {
   return group.members.filter(({ status }) => status === "kept");
 }
 
 /**
- * Whether an attempt succeeded: it came to its end, was graded, and its total reward is above 0. One that ran out of a
- * budget has not, whatever reward `truncation = "min_reward"` compares it by.
+ * Whether an attempt succeeded: it completed, was graded, and its total reward is above 0. A truncated one did not,
+ * whatever reward `truncation = "min_reward"` gives it.
  */
 export function passed({ stop_reason, total_reward }: Trajectory): boolean {
   return !isTruncated(stop_reason) && (total_reward ?? 0) > 0;
 }
 
 /**
- * What the environment gave for an attempt: the total reward of one that was graded, the step rewards alone of one that ran
- * out of a budget. Null: it broke before it could be graded.
+ * The environment's reward: the total reward of a graded attempt, the step rewards alone of a truncated one. Null: the
+ * attempt failed before it could be graded.
  */
 export function earnedReward(trajectory: Trajectory): number | null {
   if (brokenBy(trajectory) !== null) return null;
@@ -30,9 +30,9 @@ export function earnedReward(trajectory: Trajectory): number | null {
 }
 
 /**
- * Decides who is compared. A member that hit a limit is dropped, or, under `min_reward`, kept with the lowest total
- * of the complete members: its terminal part becomes `min_total − Σ step_rewards`, so that its steps keep their
- * returns. A group with fewer than two members left, or that nothing graded, is dropped with all of them.
+ * Decides which members are compared. A member that hit a limit is dropped, or, under `min_reward`, kept with the
+ * lowest total of the complete members: its terminal part becomes `min_total − Σ step_rewards`, so that its steps keep
+ * their returns. A group with fewer than two members left, or without grades, is dropped with all of them.
  */
 export function applyTruncation(group: Group, truncation: "drop" | "min_reward"): void {
   for (const member of group.members) {
@@ -44,7 +44,7 @@ export function applyTruncation(group: Group, truncation: "drop" | "min_reward")
   const lowest = Math.min(...complete.map(({ total_reward }) => total_reward!));
   for (const member of kept) {
     if (!isTruncated(member.stop_reason)) continue;
-    // With nobody to compare to all are equal: the group will be degenerate.
+    // Without a complete member to compare with, all are equal and the group will be degenerate.
     member.total_reward = complete.length > 0 ? lowest : 0;
     member.terminal_reward = member.total_reward - sum(member.step_rewards);
   }
@@ -56,13 +56,13 @@ function drop(group: Group, status: "judge_failed" | "too_small"): void {
   for (const member of survivors(group)) member.status = "group_dropped";
 }
 
-/** Share of an update's trajectories that were lost: truncated and dropped, failed, or gone with their group. */
+/** The share of an update's trajectories that were lost: truncated and dropped, failed, or dropped with their group. */
 export function lostFraction(groups: readonly Group[]): number {
   const members = groups.flatMap((group) => group.members);
   return members.length === 0 ? 0 : lostMembers(groups).length / members.length;
 }
 
-/** Keys that decide what is lost and what can be done about it. */
+/** Keys that decide what is lost, for the advice. */
 export interface LossLimits {
   max_dropped_fraction: number;
   max_trajectory_tokens?: number;
@@ -70,7 +70,7 @@ export interface LossLimits {
 }
 
 /**
- * Stops a run that loses more than `max_dropped_fraction` of an update's trajectories.
+ * Fails a run that loses more than `max_dropped_fraction` of an update's trajectories.
  *
  * @throws {ServiceError} `max_dropped_fraction`, with the count of each reason ({@link lostReasons}).
  */
@@ -99,8 +99,8 @@ const LIMIT_KEYS: Partial<Record<StopReason, string>> = {
 };
 
 /**
- * What to change for the limits that were hit; nothing where none was, as when an environment broke. A trajectory that
- * its group took along was within them.
+ * What to change for the limits that were hit; empty when none was, such as when an environment failed. Trajectories
+ * that were dropped with their group hit no limit.
  */
 function advice(lost: readonly Trajectory[], { max_trajectory_tokens, ctx }: LossLimits): string {
   const truncated = lost.filter(({ status }) => status === "dropped");
@@ -112,7 +112,7 @@ function advice(lost: readonly Trajectory[], { max_trajectory_tokens, ctx }: Los
   return hit.size === 0 ? "" : `; raise ${[...hit].join(", ")} or set agent.truncation = "min_reward"`;
 }
 
-/** Mean action tokens of some trajectories; null for none. */
+/** Mean number of action tokens; null for no trajectories. */
 export function meanActionTokens(trajectories: readonly Trajectory[]): number | null {
   return trajectories.length === 0 ? null : sum(trajectories.map(actionTokens)) / trajectories.length;
 }

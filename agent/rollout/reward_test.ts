@@ -45,7 +45,7 @@ Deno.test("min_reward is the lowest total, not the lowest terminal part", () => 
   deepEqual([group.members[2]!.total_reward, group.members[2]!.terminal_reward], [1, 0.75]);
 });
 
-Deno.test("fewer than two survivors take their group along", () => {
+Deno.test("a group with fewer than two survivors is dropped", () => {
   const group = testGroup([{ terminal: 1 }, { stop_reason: "max_turn_tokens" }, {
     stop_reason: "environment_failed",
   }]);
@@ -88,7 +88,7 @@ Deno.test("losing more than max_dropped_fraction stops the run and says why", ()
   });
 });
 
-Deno.test("where no limit was hit, no limit is to be raised", () => {
+Deno.test("without a limit that was hit, no advice is given to raise one", () => {
   const failed: TestMember = { stop_reason: "environment_failed", step_rewards: [] };
   const broken = testGroup([{ terminal: 1 }, failed, failed]);
   finishGroups([broken], { ...settings, max_dropped_fraction: 1 });
@@ -113,7 +113,7 @@ Deno.test("min_reward compares a truncated attempt by the lowest reward, and it 
   deepEqual(group.members.map(earnedReward), [1, 1, 0.25]);
 });
 
-Deno.test("the advice names the key that binds, and nothing that would change nothing", () => {
+Deno.test("the advice names the limiting key, and no key without effect", () => {
   const message = (
     truncation: "drop" | "min_reward",
     limits: { max_trajectory_tokens?: number; ctx?: number },
@@ -121,7 +121,7 @@ Deno.test("the advice names the key that binds, and nothing that would change no
     const group = testGroup([{ terminal: 1 }, { stop_reason: "max_trajectory_tokens" }, {
       stop_reason: "environment_failed",
     }]);
-    // What is truncated stays with min_reward; without the third there is one member too few.
+    // min_reward keeps the truncated member; without the third there is one member too few.
     const groups = truncation === "drop" ? [group] : [testGroup([
       { stop_reason: "max_trajectory_tokens" },
       { stop_reason: "environment_failed" },

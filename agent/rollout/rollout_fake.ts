@@ -1,4 +1,4 @@
-/** Doubles for rollout tests: a chat of 64 characters, and an environment whose tools misbehave on purpose. */
+/** Fakes for rollout tests: a chat of 64 characters, and an environment whose tools fail on request. */
 
 import type { Message, ToolFunction } from "../../core/chat.ts";
 import { ManualClock } from "../../core/clock.ts";
@@ -24,14 +24,14 @@ export function textTokens(text: string): number[] {
   });
 }
 
-/** The tokens of a whole turn. */
+/** The tokens of a complete turn. */
 export const turnTokens = (text: string): number[] => [...textTokens(text), END];
 
-/** A call as {@link TextChat} reads it. */
+/** A call in the form of {@link TextChat}. */
 export const callText = (name: string, args: object = {}): string =>
   JSON.stringify({ name, arguments: args });
 
-/** One line a message; in a turn, each line that begins with `{` is a call. */
+/** One line for each message; in a turn, each line that starts with `{` is a call. */
 export class TextChat implements ChatFormat {
   readonly stop_tokens = [END];
 
@@ -83,25 +83,25 @@ export const TEST_TOOLS: ToolFunction[] = [
   tool("submit"),
 ];
 
-/** What a {@link testEnvironments} does beside its tools; each may hang or throw. */
+/** The behaviour of {@link testEnvironments} besides its tools; each part may hang or throw. */
 export interface TestEnvironmentOptions {
   call_timeout_ms?: number;
   /** Default: it grades every scenario. */
   canGrade?: (scenario: Scenario) => boolean;
   open?: (scenario: Scenario, seed: number) => Promise<void> | void;
   grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
-  /** Told of every event. */
+  /** Receives every event. */
   log?: (event: string) => void;
 }
 
 export interface TestEnvironments extends EnvironmentFactory {
-  /** Opened and not closed. */
+  /** Opened and not yet closed. */
   live: number;
 }
 
 const HANG = new Promise<never>(() => {});
 
-/** Environments whose tools do what their names say; by default the reward is the number of things said. */
+/** Environments whose tools do what their names say. By default the reward is the number of `say` calls. */
 export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvironments {
   const factory: TestEnvironments = {
     type: "local",
@@ -142,7 +142,7 @@ async function runTestTool(call: ToolCall, said: string[]): Promise<CallAnswer> 
   return answer;
 }
 
-/** Scenarios that have nothing but an id, which is also what the user says. */
+/** Scenarios with only an id, which is also the user's message. */
 export function testScenarios(...ids: string[]): Scenario[] {
   return ids.map((id, i) => parseScenario({ id, user: id }, { path: "x", line: i + 1 }));
 }
@@ -162,7 +162,7 @@ export interface TestRollout extends Omit<Partial<RolloutOptions>, "settings"> {
   settings?: Partial<RolloutSettings>;
 }
 
-/** Options of a rollout, with a clock that stands still. */
+/** Options of a rollout with a clock that stands still. */
 export function testRollout(
   engine: EngineClient,
   more: TestRollout = {},

@@ -1,4 +1,4 @@
-/** What rollouts take, and the signature of the one function that makes them. */
+/** Options of rollouts, and the type of the rollout function. */
 
 import type { Clock } from "../../core/clock.ts";
 import type { Scenario } from "../../data/scenario.ts";
@@ -11,22 +11,22 @@ import type { ChatFormat } from "./chat_format.ts";
 export interface RolloutSettings {
   max_turns: number;
   max_new_tokens_per_turn: number;
-  /** Length of the whole sequence in tokens, prompt and results included. */
+  /** Length of the entire sequence in tokens, prompt and results included. */
   max_trajectory_tokens: number;
   /** 0: no limit. */
   max_rollout_secs: number;
   end_on_no_tool_call: boolean;
-  /** Turns with a malformed call in a row after which the trajectory ends as `tool_failed`; 0: no limit. */
+  /** Consecutive turns with a malformed call after which the trajectory ends as `tool_failed`; 0: no limit. */
   max_failed_turns: number;
-  /** Appended to every system prompt; "" for nothing. */
+  /** Appended to every system prompt; "" for none. */
   system_suffix: string;
-  /** What a grader that breaks means: for its group, or for the run. */
+  /** Whether a grader that fails drops its group or fails the run. */
   judge_failure: "drop_group" | "fail";
 }
 
 /**
- * How tokens are drawn. The key of a turn's random numbers is (seed, domain, update, scenario, member, turn), so neither the order
- * of scenarios nor what else runs changes a trajectory, and an evaluation never draws a training rollout's numbers.
+ * How tokens are sampled. The random key of a turn is (seed, domain, update, scenario, member, turn). So the order of
+ * scenarios and other work never change a trajectory, and evaluations use other numbers than training.
  */
 export interface RolloutSampling {
   domain: "train" | "evaluation";
@@ -39,11 +39,11 @@ export interface RolloutOptions {
   update: number;
   scenarios: readonly Scenario[];
   group_size: number;
-  /** Episodes alive at a time. */
+  /** Episodes that run at once. */
   concurrent_rollouts: number;
   settings: RolloutSettings;
   sampling: RolloutSampling;
-  /** The engine's name of the policy; null: the base model. */
+  /** The engine's name of the policy's adapter; null for the base model. */
   adapter: string | null;
   engine: EngineClient;
   chat: ChatFormat;

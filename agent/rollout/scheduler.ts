@@ -1,4 +1,4 @@
-/** Continuous batching: a slot that one episode leaves is taken by the next member at once, of whichever group. */
+/** Continuous batching: when an episode ends, the next member of any group takes its slot at once. */
 
 import type { Message } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
@@ -8,29 +8,29 @@ import type { Group } from "../trajectory/group.ts";
 import { type EndedEpisode, type EpisodePrompt, runEpisode } from "./episode.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
 
-/** One scenario's members on their way. */
+/** The running members of one scenario. */
 interface GroupInProgress {
   index: number;
   scenario: Scenario;
-  /** Rendered and opened by the first member that gets a slot. */
+  /** Rendered and prefilled by the first member that gets a slot. */
   prompt: Promise<EpisodePrompt> | null;
   episodes: EndedEpisode[];
   left: number;
   whole: PromiseWithResolvers<Group>;
 }
 
-/** Something that a rollout has come to: how many episodes have ended so far, or a whole group. */
+/** Progress of a rollout: the number of episodes that have ended so far, or a complete group. */
 export type RolloutNews = { ended: number } | { group: Group };
 
 /**
  * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,
- * member). Yields the groups in the scenarios' order, each as soon as it and all before it are whole, and in between
- * how many episodes have ended, whenever that has grown. Groups are graded as soon as all of them has ended; their
- * statuses and advantages are not yet known. Leaving the loop early or aborting the signal cancels every episode; its sequences and environments are closed before this
- * returns.
+ * member). Yields the groups in the scenarios' order, each as soon as it and all earlier ones are complete. In between
+ * it yields the number of ended episodes whenever it has grown. A group is graded as soon as all of its episodes have
+ * ended; status and advantages are computed later. Leaving the loop early or aborting the signal cancels every episode
+ * and closes its sequences and environments before this returns.
  *
- * @throws {ServiceError} `cancelled`; what the engine or the template failed with; `data_invalid` for a scenario
- * whose toolset is not offered; `judge_failed` where a grader that breaks fails the run.
+ * @throws {ServiceError} `cancelled`; errors of the engine or the template; `data_invalid` for a scenario whose toolset
+ * is not offered; `judge_failed` when a failing grader fails the run.
  */
 export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<RolloutNews, void> {
   const scheduler = new Scheduler(options);
@@ -52,7 +52,7 @@ export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<Roll
   }
 }
 
-/** The groups of {@link rolloutNews} alone. */
+/** Only the groups of {@link rolloutNews}. */
 export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
   for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
 }
@@ -97,7 +97,7 @@ class Scheduler {
     return this.#ended;
   }
 
-  /** Resolves as soon as more episodes have ended than `count`. */
+  /** Resolves as soon as more than `count` episodes have ended. */
   async endedMoreThan(count: number): Promise<void> {
     while (this.#ended <= count) await this.#more.promise;
   }
@@ -139,7 +139,7 @@ class Scheduler {
     this.#more = Promise.withResolvers();
     if (--group.left > 0) return;
     await this.#closePrompt(group);
-    // Grading holds no slot.
+    // Grading does not occupy a slot.
     this.#grading.push(this.#grade(group, prompt).catch((error) => this.#fail(error)));
   }
 
@@ -181,7 +181,7 @@ class Scheduler {
     const prompt = await group.prompt?.catch(() => null);
     const sequence = prompt?.sequence ?? null;
     if (sequence === null) return;
-    // An engine that refuses this is gone, and the error that says so is on its way.
+    // If the engine refuses this it is gone, and another error reports that.
     await this.#options.engine.call("sequence_close", { sequence }).catch(() => {});
   }
 
@@ -191,7 +191,7 @@ class Scheduler {
   }
 }
 
-/** What every member starts from: the system prompt with its suffix, where there is either, and the task. */
+/** The shared prompt of all members: the system prompt with its suffix, if either exists, and the task. */
 export function promptMessages(scenario: Scenario, system_suffix: string): Message[] {
   const system = (scenario.system ?? "") + system_suffix;
   const task: Message = { role: "user", content: scenario.user };

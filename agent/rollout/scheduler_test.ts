@@ -15,10 +15,10 @@ import {
 
 const END_TURN = turnTokens(callText("end"));
 
-/** Turns of the event loop in which nothing is drawn before nothing more is expected to happen. */
+/** After this many turns of the event loop without sampling, nothing more is expected to happen. */
 const QUIET_TURNS = 20;
 
-/** Lets everything happen that needs no time, however long the engine draws. */
+/** Lets everything run that needs no time, however long the engine samples. */
 async function settle({ client }: ScriptedEngine): Promise<void> {
   let steps = -1;
   for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
@@ -88,7 +88,7 @@ Deno.test("a tool that never answers blocks only its own member, and freed slots
   deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
 });
 
-Deno.test("no more episodes are alive than there are slots", async () => {
+Deno.test("there are never more episodes than slots", async () => {
   let most = 0;
   const engine = new ScriptedEngine({ script: () => END_TURN });
   const environment = testEnvironments({ grade: () => (most = Math.max(most, environment.live), 1) });
@@ -102,7 +102,7 @@ Deno.test("no more episodes are alive than there are slots", async () => {
   ok(most <= 5 && most > 1, String(most));
 });
 
-Deno.test("groups come in the scenarios' order, each as soon as it is whole", async () => {
+Deno.test("groups are yielded in the scenarios' order, each as soon as it is complete", async () => {
   const slow = Promise.withResolvers<number>();
   const engine = new ScriptedEngine({ script: () => END_TURN });
   const environment = testEnvironments({ grade: ({ id }) => id === "b" ? slow.promise : 1 });
@@ -149,7 +149,7 @@ Deno.test("episodes are counted as they end, whichever group they are of", async
   deepEqual(rest.map((item) => "ended" in item ? item.ended : item.group.scenario), [4, "a", "b"]);
 });
 
-/** Runs one member whose first turn is drawn by `script`, and lets `seconds` pass when nothing else happens. */
+/** Runs one member whose first turn is sampled by `script`, and advances by `seconds` when nothing else happens. */
 async function timed(
   script: (
     turn: ScriptedTurn,
@@ -167,7 +167,7 @@ async function timed(
   return group!;
 }
 
-Deno.test("the wall time ends a generation, a tool and what follows", async () => {
+Deno.test("the wall-clock limit ends a generation, a tool and the steps after them", async () => {
   const generation = await timed(() => "hang", (clock) => clock.advance(60_000));
   deepEqual(outcomes([generation]), [["timeout"]]);
   deepEqual([generation.members[0]!.deterministic, generation.members[0]!.status], [false, "kept"]);
@@ -177,7 +177,7 @@ Deno.test("the wall time ends a generation, a tool and what follows", async () =
   equal(tool.members[0]!.failure, null, "the limit ended it, not the tool");
 });
 
-Deno.test("the wall time counts from the first token of the prompt", async () => {
+Deno.test("the wall-clock limit counts from the first token of the prompt", async () => {
   const ready = Promise.withResolvers<void>();
   const engine = new ScriptedEngine({ script: () => END_TURN });
   const environment = testEnvironments({ open: () => ready.promise });
@@ -232,7 +232,7 @@ Deno.test("leaving the loop early closes everything too", async () => {
   deepEqual([engine.openSequences, environment.live, options.clock.sleeping], [[], 0, 0]);
 });
 
-Deno.test("an error of the engine cancels all and is thrown once everything is closed", async () => {
+Deno.test("an error of the engine cancels everything and is thrown after everything is closed", async () => {
   const engine = new ScriptedEngine({
     script: () => "hang",
     refuse: (method, request) => {
@@ -263,7 +263,7 @@ Deno.test("an environment that is ready after the rollouts were cancelled is clo
   equal(environment.live, 0);
 });
 
-Deno.test("a member's environment gets a seed of its own", async () => {
+Deno.test("each member's environment gets its own seed", async () => {
   const seeds: number[] = [];
   const environment = testEnvironments({ open: (_, seed) => void seeds.push(seed) });
   const engine = new ScriptedEngine({ script: () => END_TURN });

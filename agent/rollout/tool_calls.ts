@@ -1,4 +1,4 @@
-/** The calls of one turn: read, checked, executed in their order, and answered by index. */
+/** Parses, checks and executes the calls of a turn in order; results belong to calls by index. */
 
 import type { Message, MessageToolCall, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -20,13 +20,13 @@ export interface AnsweredCalls {
   calls: CallRecord[];
   /** The name of the tool that ended the trajectory. */
   done_by: string | null;
-  /** The call that broke: nothing behind it was executed. */
+  /** The call that failed; later calls were not executed. */
   broken: BoundaryFailure | null;
 }
 
 /**
- * Executes a turn's calls one after the other, so that their effects have one order. A malformed call, an unknown
- * tool and arguments that do not fit are answered with what is wrong; a call behind one that says done is not executed.
+ * Executes a turn's calls one after the other, so that their effects have one order. The answer to a malformed call, an
+ * unknown tool or invalid arguments says what is wrong. Calls after one that ends the trajectory are not executed.
  */
 export async function answerCalls(
   turn: number,
@@ -96,7 +96,7 @@ function checkAnswer(answer: CallAnswer): CallAnswer {
   throw new Error(`the reward ${answer.reward} is not a finite number`);
 }
 
-/** The assistant's message. A turn with an unreadable call keeps its whole text, so that nothing is invented. */
+/** The assistant's message. A turn with an unreadable call keeps its full text, so that nothing is invented. */
 export function assistantMessage(text: string, parsed: ParsedTurn, calls: readonly CallRecord[]): Message {
   const readable = parsed.calls.every((call) => call.type === "call");
   if (!readable) return { role: "assistant", content: text };
@@ -111,7 +111,7 @@ export function assistantMessage(text: string, parsed: ParsedTurn, calls: readon
   return { ...message, tool_calls };
 }
 
-/** The results as messages, in the order of the calls, whatever order they came in. */
+/** The results as messages, in the order of the calls. */
 export function resultMessages(calls: readonly CallRecord[]): Message[] {
   return calls.filter((call) => call.result !== null).map(({ id, name, result }) => ({
     role: "tool",

@@ -1,4 +1,4 @@
-/** Groups as sequences to learn from, and what learning measured back in the groups. */
+/** Converts groups to training samples, and writes the measures of training back into the groups. */
 
 import { assert } from "../../core/errors.ts";
 import type { Rng } from "../../core/random.ts";
@@ -6,7 +6,7 @@ import type { SampleMeasure, TrainingSample } from "../../trainer/engine/protoco
 import type { Group } from "../trajectory/group.ts";
 import type { Fragment, Trajectory } from "../trajectory/trajectory.ts";
 
-/** Keys of `[agent]` that the loss and its rows depend on. */
+/** Keys of `[agent]` that determine the loss and its rows. */
 export interface BatchSettings {
   max_turns: number;
   max_new_tokens_per_turn: number;
@@ -15,7 +15,7 @@ export interface BatchSettings {
   importance_sampling_level: "token" | "sequence";
 }
 
-/** Where a sample comes from, and which of the fragment's sampled tokens it trains. */
+/** A sample's origin, and the sampled tokens of the fragment that it trains. */
 export interface SamplePlace {
   group: number;
   member: number;
@@ -24,7 +24,7 @@ export interface SamplePlace {
   columns: number[];
 }
 
-/** The samples of some groups, and what is needed to write results back to where they came from. */
+/** The samples of some groups, with the places for results. */
 export interface TrainingBatch {
   samples: TrainingSample[];
   /** One for each sample. */
@@ -35,15 +35,16 @@ export interface TrainingBatch {
   normalizer: number;
 }
 
-/** N = min(max_turns · max_new_tokens_per_turn, max_trajectory_tokens): constant, so that length is not favoured. */
+/** N = min(max_turns · max_new_tokens_per_turn, max_trajectory_tokens): constant, so that length has no influence. */
 export function tokenBudget(settings: BatchSettings): number {
   return Math.min(settings.max_turns * settings.max_new_tokens_per_turn, settings.max_trajectory_tokens);
 }
 
 /**
- * Samples in the order (scenario, member, fragment). A token is trained where the model wrote it and its advantage
- * is not 0, or the loss has a KL term, or its trajectory's other tokens need it for their common ratio; a fragment without such a token, and without a KL term a degenerate group, is
- * left out, though its trajectories count in M. Fragments that begin with their group's prompt share it.
+ * Samples in the order (scenario, member, fragment). A token is trained if the model sampled it and its advantage is
+ * not 0, or the loss has a KL term, or the trajectory's other tokens need it for their common ratio. A fragment without
+ * such a token is left out, as is a degenerate group when there is no KL term; their trajectories still count in M.
+ * Fragments that start with their group's prompt share it.
  */
 export function trainingSamples(groups: readonly Group[], settings: BatchSettings): TrainingBatch {
   const batch: TrainingBatch = { samples: [], places: [], trajectories: 0, normalizer: 0 };
@@ -74,7 +75,7 @@ export function trainingSamples(groups: readonly Group[], settings: BatchSetting
   return batch;
 }
 
-/** The ratio of a sequence is a mean over all of its trajectory's tokens, those without an advantage too. */
+/** A sequence-level ratio is a mean over all tokens of its trajectory, including those without an advantage. */
 function needsAllTokens(member: Trajectory, settings: BatchSettings): boolean {
   return settings.kl_coefficient > 0 ||
     (settings.importance_sampling_level === "sequence" && member.turn_advantages.some((a) => a !== 0));
@@ -108,7 +109,7 @@ function sampleOf(
   };
 }
 
-/** Where each sampled token of a fragment stands in it. */
+/** The positions of a fragment's sampled tokens. */
 export function sampledPositions(fragment: Fragment): number[] {
   const positions: number[] = [];
   for (const { start, end, origin } of fragment.spans) {
@@ -119,10 +120,7 @@ export function sampledPositions(fragment: Fragment): number[] {
   return positions;
 }
 
-/**
- * Puts log-probabilities, as `score` answers them, into the samples: those of the policy that sampled, or of the
- * reference.
- */
+/** Adds log-probabilities from `score` to the samples: those of the old policy, or of the reference. */
 export function attachLogprobs(
   batch: TrainingBatch,
   field: "old_logprobs" | "reference_logprobs",
@@ -148,7 +146,7 @@ export function samplerLogprobs(batch: TrainingBatch, groups: readonly Group[]):
   });
 }
 
-/** Writes down the trainer's log-probabilities of the policy that sampled. */
+/** Records the trainer's log-probabilities of the old policy. */
 export function recordTrainerLogprobs(
   batch: TrainingBatch,
   groups: readonly Group[],
@@ -161,9 +159,9 @@ export function recordTrainerLogprobs(
 }
 
 /**
- * Writes what a training step measured into the trajectories: ratio, clipped, entropy, and that the token was
- * trained. The trainer's log-probability is that of the first pass unless one was recorded before; the rest is the last
- * pass's.
+ * Writes the measures of a training step into the trajectories: ratio, clipped, entropy, and that the token was
+ * trained. The trainer's log-probability comes from the first pass unless it was recorded before; the rest comes from
+ * the last pass.
  */
 export function recordMeasures(
   batch: TrainingBatch,
@@ -193,8 +191,8 @@ function fragmentAt(groups: readonly Group[], place: SamplePlace): Fragment {
 }
 
 /**
- * Splits an update's groups, whole, into at most `steps` parts of nearly equal size, shuffled by the random numbers; within a
- * part they keep their order.
+ * Divides an update's groups into at most `steps` parts of nearly equal size, shuffled by the random key. Within a part
+ * they keep their order.
  */
 export function splitGroups(groups: readonly Group[], steps: number, rng: Rng): Group[][] {
   const kept = groups.filter(({ status }) => status === "kept" || status === "degenerate");

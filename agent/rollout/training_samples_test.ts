@@ -37,7 +37,7 @@ Deno.test("N is the smaller of the turns' tokens and the trajectory's", () => {
   equal(tokenBudget({ ...SETTINGS, max_trajectory_tokens: 29 }), 29);
 });
 
-Deno.test("a sample trains the model's tokens alone, and shares its group's prompt", () => {
+Deno.test("a sample trains only the model's tokens, and shares its group's prompt", () => {
   const groups = settled(testGroup([
     { step_rewards: [0, 0], terminal: 1, turn_tokens: [2, 1] },
     { step_rewards: [0], terminal: 0, turn_tokens: [3] },
@@ -103,7 +103,7 @@ Deno.test("tokens without an advantage go through the head only for a KL term", 
   deepEqual([...all.samples[0]!.loss_mask], [0, 0, 0, 1, 1, 0, 1, 1]);
 });
 
-Deno.test("the ratio of a sequence takes in every token of its trajectory", () => {
+Deno.test("the ratio of a sequence includes all tokens of its trajectory", () => {
   const groups = settled(
     testGroup([{ step_rewards: [1, 0] }, { step_rewards: [0, 0] }, {
       step_rewards: [0.5],
@@ -139,7 +139,7 @@ Deno.test("fragments of one trajectory share its number, and their group's promp
   deepEqual([...samples[1]!.loss_mask], [0, 0, 0, 0, 1, 1]);
 });
 
-Deno.test("log-probabilities go to the masked places and back", () => {
+Deno.test("log-probabilities are written to the masked positions and read back", () => {
   const groups = settled(testGroup([
     { step_rewards: [1, 0], turn_tokens: [2, 2] },
     { step_rewards: [0, 0], turn_tokens: [1, 1] },
@@ -157,7 +157,7 @@ Deno.test("log-probabilities go to the masked places and back", () => {
   throws(() => attachLogprobs(batch, "old_logprobs", []), /one list/);
 });
 
-Deno.test("measures come back into the tokens that were trained", () => {
+Deno.test("measures are written back to the trained tokens", () => {
   const groups = settled(testGroup([
     { step_rewards: [1, 0], turn_tokens: [1, 1] },
     { step_rewards: [0, 0], turn_tokens: [1, 1] },
@@ -192,7 +192,7 @@ Deno.test("measures come back into the tokens that were trained", () => {
   equal(tokenRows(groups[0]!.members[1]!.fragments[0]!)[3]!.trainer_logprob, -8, "a recorded one stays");
 });
 
-Deno.test("where only a later turn is trained, every column is that turn's", () => {
+Deno.test("if only a later turn is trained, all columns belong to that turn", () => {
   // Returns are equal in the first turn and differ in the second.
   const groups = settled(testGroup([
     { step_rewards: [1, 0], turn_tokens: [1, 2] },
@@ -237,7 +237,7 @@ const row = (id: number, origin: "prompt" | "tool" | "model") => ({
   clipped: null,
 });
 
-Deno.test("groups are split whole, each once, in the same way for the same stream", () => {
+Deno.test("groups are never split, each is used once, and the same key gives the same order", () => {
   const groups = settled(
     ...Array.from({ length: 7 }, (_, i) => rewardedGroup([1, 0], i)),
     testGroup([{ terminal: 1 }], 7),

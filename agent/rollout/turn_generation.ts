@@ -1,4 +1,4 @@
-/** One turn's tokens from the engine. */
+/** Samples the tokens of one turn. */
 
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { EngineMethods, GenerationStop } from "../../trainer/engine/protocol.ts";
@@ -9,7 +9,7 @@ export interface GeneratedTurn {
   stop: GenerationStop;
 }
 
-/** Drains a generation; when the signal aborts, the engine is told and what was drawn so far is kept. */
+/** Collects a generation. When the signal aborts, it stops the engine and keeps the tokens so far. */
 export async function generateTurn(
   engine: EngineClient,
   request: EngineMethods["sequence_generate"]["request"],

@@ -1,4 +1,4 @@
-/** Whether a call's arguments are what a tool's JSON Schema asks for: the part of it that tools use. */
+/** Checks a call's arguments against the tool's JSON Schema, for the keywords that tools use. */
 
 import type { JsonSchema } from "../../core/chat.ts";
 
@@ -13,9 +13,9 @@ const TYPES: Record<string, (value: unknown) => boolean> = {
 };
 
 /**
- * `type`, `enum`, `properties`, `required`, `additionalProperties` and `items`, to any depth; other keywords admit
- * everything. Unlike JSON Schema, an object admits no property beyond its `properties` unless
- * `additionalProperties` is given and not false: a name that a tool does not know is a mistake of the model.
+ * Checks `type`, `enum`, `properties`, `required`, `additionalProperties` and `items` at any depth; other keywords
+ * accept everything. Unlike JSON Schema, an object accepts no property outside `properties` unless
+ * `additionalProperties` is given and not false: an unknown name is a mistake of the model.
  */
 export function matchesSchema(schema: JsonSchema, value: unknown): boolean {
   const types = schema.type === undefined ? [] : [schema.type].flat() as string[];

@@ -1,9 +1,9 @@
-/** Whoever executes the calls of one trajectory: an environment, or several hosts side by side. */
+/** Executes the calls of a trajectory: an environment, or several hosts together. */
 
 import type { ToolFunction } from "../../core/chat.ts";
 import { assert } from "../../core/errors.ts";
 
-/** A call that the model made, parsed and checked against the tool's parameters. */
+/** A call by the model, parsed and checked against the tool's parameters. */
 export interface ToolCall {
   id: string;
   name: string;
@@ -11,15 +11,15 @@ export interface ToolCall {
 }
 
 export interface CallAnswer {
-  /** What the model is shown; null: nothing (a call that ends the trajectory). */
+  /** The text for the model; null for none (a call that ends the trajectory). */
   result: string | null;
   /** A step reward. */
   reward: number | null;
-  /** The trajectory is over. */
+  /** The trajectory has ended. */
   done: boolean;
 }
 
-/** The tools of one scenario, known before any environment is opened: a group's prompt is rendered from them. */
+/** The tools of a scenario, known before any environment opens: a group's prompt is rendered from them. */
 export interface ToolCatalog {
   name: string;
   version: string;
@@ -28,17 +28,17 @@ export interface ToolCatalog {
 
 /** Executes calls of the tools that it lists. */
 export interface ToolHost {
-  /** @throws {ServiceError} `tool_failed` when the tool broke; an error that the model may see is a result. */
+  /** @throws {ServiceError} `tool_failed` when the tool fails. An error for the model is a result. */
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
 }
 
-/** A host with the tools that it executes. */
+/** A host and its tools. */
 export interface HostedTools {
   tools: readonly ToolFunction[];
   host: ToolHost;
 }
 
-/** Several hosts as one: each call goes to the host that lists its tool. No two may list one name. */
+/** Combines several hosts: each call goes to the host that lists its tool. Two hosts may not list the same name. */
 export function composeTools(parts: readonly HostedTools[]): ToolHost {
   const hosts = new Map<string, ToolHost>();
   for (const { tools, host } of parts) {

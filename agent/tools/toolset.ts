@@ -1,4 +1,4 @@
-/** Toolsets: versioned lists of tools that a scenario is given as a whole. */
+/** Toolsets: versioned lists of tools. A scenario gets all tools of one. */
 
 import { openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -6,7 +6,7 @@ import type { Scenario } from "../../data/scenario.ts";
 import { matchesSchema } from "./arguments.ts";
 import { FILES_TOOLSET } from "./builtin/files.ts";
 
-/** Definitions and result texts belong to the toolset and its version, not to a tool's name. */
+/** Definitions and result texts belong to a version of the toolset, not to a tool's name. */
 export interface Toolset {
   name: string;
   version: string;
@@ -15,13 +15,13 @@ export interface Toolset {
 
 const BUILTIN: Readonly<Record<string, Toolset>> = { files: FILES_TOOLSET };
 
-/** Which toolsets an environment offers: keys of `[agent.environment]`. */
+/** The toolsets that an environment offers: keys of `[agent.environment]`. */
 export interface ToolsetChoice {
   tools: { default?: string | undefined };
   scenario_toolsets: readonly string[];
 }
 
-/** The toolset of a name. @throws {ServiceError} `not_built`. */
+/** The toolset with this name. @throws {ServiceError} `not_built`. */
 export function toolsetByName(name: string): Toolset {
   const found = Object.hasOwn(BUILTIN, name) ? BUILTIN[name] : undefined;
   if (found) return found;
@@ -35,11 +35,11 @@ function notInThisBuild(name: string): string {
 }
 
 /**
- * The toolset of a scenario: the one that it names, which must be the default or one of `scenario_toolsets`, else
- * the default.
+ * The toolset of a scenario: the one that it names, which must be the default or one of `scenario_toolsets`, else the
+ * default.
  *
- * @throws {ServiceError} `data_invalid`, or `not_built` for a toolset that no configuration can offer; the scenario's
- * line and the reason alone are in the details, for whoever knows the file.
+ * @throws {ServiceError} `data_invalid`, or `not_built` for a toolset that no configuration can offer. The details hold
+ * only the scenario's line and the reason; a caller that knows the file adds its name.
  */
 export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
   const fallback = choice.tools.default;
@@ -64,7 +64,7 @@ export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
   throw refuse("data_invalid", reason);
 }
 
-/** One offered toolset as `svc tools list` prints it: the definitions exactly as they stand in prompts. */
+/** An offered toolset as `svc tools list` prints it: the definitions exactly as in prompts. */
 export interface ToolListing {
   toolset: string;
   version: string;
@@ -72,7 +72,7 @@ export interface ToolListing {
   tools: ToolDefinition[];
 }
 
-/** Every toolset that a configuration offers, the default first, each once. */
+/** All toolsets that a configuration offers, the default first, without repetition. */
 export function listTools(environment: ToolsetChoice | undefined): ToolListing[] {
   if (!environment) return [];
   const { tools: { default: fallback }, scenario_toolsets } = environment;

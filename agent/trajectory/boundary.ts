@@ -1,12 +1,12 @@
-/** The line between the run and what it does not control: a failure is attributed here, once. */
+/** The boundary between the run and code that it does not control. A failure gets its cause here, once. */
 
 import type { Clock } from "../../core/clock.ts";
 import type { Failure } from "./trajectory.ts";
 
-/** `failed`: it threw; `timeout`: its own limit passed; `cancelled`: whoever called it gave up. */
+/** `failed`: it threw; `timeout`: its own limit passed; `cancelled`: the caller aborted. */
 export type BoundaryBreak = "failed" | "timeout" | "cancelled";
 
-/** What {@link boundary} throws. */
+/** The error of {@link boundary}. */
 export class BoundaryFailure extends Error {
   constructor(readonly failure: Failure, readonly kind: BoundaryBreak, options?: ErrorOptions) {
     super(failure.message, options);
@@ -23,10 +23,10 @@ export interface BoundaryOptions {
 }
 
 /**
- * Runs work that may hang, throw anything or ignore its signal, and answers when it does, when its time is up or
- * when the caller's signal aborts, whichever is first. Work that is given up goes on unheard.
+ * Runs work that may hang, throw anything or ignore its signal. Settles when the work does, at the time limit, or when
+ * the caller's signal aborts, whichever is first. Abandoned work continues without effect.
  *
- * @throws {BoundaryFailure} Always this type; one that comes from an inner boundary keeps its attribution.
+ * @throws {BoundaryFailure} Always this type; one from an inner boundary keeps its cause.
  */
 export async function boundary<T>(
   options: BoundaryOptions,

@@ -19,7 +19,7 @@ Deno.test("an answer passes, and leaves no timer", async () => {
   equal(o.clock.sleeping, 0);
 });
 
-Deno.test("whatever is thrown becomes a failure of the boundary, once", async () => {
+Deno.test("any thrown value becomes a boundary failure, once", async () => {
   await rejects(boundary(options(), () => Promise.reject(new Error("broke"))), is("failed", /^broke$/));
   await rejects(
     boundary(options(), () => {
@@ -34,7 +34,7 @@ Deno.test("whatever is thrown becomes a failure of the boundary, once", async ()
   );
 });
 
-Deno.test("work that never answers is given up at its limit", async () => {
+Deno.test("work that never answers is abandoned at its time limit", async () => {
   const o = options();
   let aborted = false;
   const hanging = boundary(o, (signal) => {
@@ -47,7 +47,7 @@ Deno.test("work that never answers is given up at its limit", async () => {
   equal(aborted, true, "and told so");
 });
 
-Deno.test("work is given up when its caller gives up", async () => {
+Deno.test("work is abandoned when its caller aborts", async () => {
   const controller = new AbortController();
   const o = options({ signal: controller.signal, timeout_ms: null });
   const hanging = boundary(o, () => new Promise(() => {}));

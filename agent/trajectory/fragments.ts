@@ -1,4 +1,4 @@
-/** Writes down the tokens of a trajectory as they come: every one with its origin, sampled ones with their columns. */
+/** Records the tokens of a trajectory as they arrive, each with its origin, and columns for the sampled ones. */
 
 import { assert } from "../../core/errors.ts";
 import type { Fragment, SampledTokens, TokenOrigin } from "./trajectory.ts";
@@ -50,7 +50,7 @@ export class FragmentRecorder {
     }
   }
 
-  /** Begins a fragment: earlier turns stand in its prompt as the template rewrote them. */
+  /** Starts a fragment: its prompt contains the earlier turns as the template rewrote them. */
   restart(prompt: readonly number[]): void {
     this.fragments.push(newFragment());
     this.add("prompt", prompt);

@@ -1,13 +1,13 @@
 /**
- * What happened in one attempt at a scenario, as plain data: every value survives JSON, and every field that a
- * clock decides ends in `_ms`, so that two runs can be compared without them.
+ * One attempt at a scenario as plain data: every value survives JSON, and every field that depends on a clock ends in
+ * `_ms`, so that two runs can be compared without these fields.
  */
 
 import type { Message } from "../../core/chat.ts";
 
 /**
  * Why a trajectory ended. `completed`: the environment said done; `submitted`: the toolset's `submit` was called;
- * `max_turns`, `max_turn_tokens`, `max_trajectory_tokens` and `timeout` are exhausted budgets.
+ * `max_turns`, `max_turn_tokens`, `max_trajectory_tokens` and `timeout` are exhausted limits.
  */
 export const STOP_REASONS = [
   "completed",
@@ -24,26 +24,26 @@ export const STOP_REASONS = [
 
 export type StopReason = typeof STOP_REASONS[number];
 
-/** The trajectory hit a limit: `truncation` decides what becomes of it. */
+/** The trajectory hit a limit; `truncation` decides whether it is kept. */
 export function isTruncated(reason: StopReason): boolean {
   return reason === "max_turns" || reason === "max_turn_tokens" || reason === "max_trajectory_tokens" ||
     reason === "timeout";
 }
 
-/** The trajectory was broken by what ran it: it is lost, and is nobody's baseline. */
+/** The trajectory failed outside the model: it is lost and in no baseline. */
 export function isFailed(reason: StopReason): boolean {
   return reason === "tool_failed" || reason === "environment_failed";
 }
 
-/** The attempt came to its end: no limit, no failure and nobody else ended it. Only such an attempt is graded. */
+/** The attempt completed: no limit, failure or cancellation ended it. Only such an attempt is graded. */
 export function isComplete(reason: StopReason): boolean {
   return !isTruncated(reason) && !isFailed(reason) && reason !== "cancelled";
 }
 
 /**
- * Who put a token there. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and
- * the template's frame around them; `forced`: written in the model's place
- * without being sampled. Only `model` tokens can be trained.
+ * The origin of a token. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and the
+ * template around them; `forced`: inserted in the model's turn without being sampled. Only `model` tokens can be
+ * trained.
  */
 export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;
 
@@ -56,9 +56,9 @@ export interface TokenSpan {
   origin: TokenOrigin;
 }
 
-/** Columns over a fragment's `model` tokens, in their order. Null: not computed for this token. */
+/** Columns over a fragment's `model` tokens, in order. Null: not computed for this token. */
 export interface SampledTokens {
-  /** The turn that wrote the token, from 0. */
+  /** The turn of the token, from 0. */
   turns: number[];
   sampler_logprobs: number[];
   trainer_logprobs: (number | null)[];
@@ -66,20 +66,20 @@ export interface SampledTokens {
   ratios: (number | null)[];
   /** −1 clipped below, 1 clipped above, 0 not clipped. */
   clipped: (number | null)[];
-  /** The entropy of the policy's distribution here, in nats. */
+  /** The entropy of the policy's distribution at this position, in nats. */
   entropies: (number | null)[];
   /** Whether the loss had a term for the token. */
   trained: boolean[];
 }
 
-/** One sequence that the model saw. A template that is prefix-stable gives one; any other, one a turn. */
+/** A sequence that the model saw. A prefix-stable template gives one; any other gives one for each turn. */
 export interface Fragment {
   tokens: number[];
   spans: TokenSpan[];
   sampled: SampledTokens;
 }
 
-/** The broken boundary between the run and something that it does not control; `prompt`: it leaves no room for a turn. */
+/** A failure at the boundary to code that the run does not control; `prompt`: it leaves no room for a turn. */
 export interface Failure {
   boundary: "prompt" | "tool" | "environment" | "reward" | "judge";
   message: string;
@@ -87,16 +87,16 @@ export interface Failure {
 
 /** One tool call of a turn. */
 export interface CallRecord {
-  /** Position among the turn's calls, malformed ones included. */
+  /** Position among the turn's calls, including malformed ones. */
   index: number;
   id: string;
   name: string;
-  /** Null where the model's text could not be read as a call; `text` then holds it. */
+  /** Null when the model's text could not be parsed as a call; `text` then holds it. */
   arguments: Record<string, unknown> | null;
-  /** The call as the model wrote it; only on a malformed one. */
+  /** The model's text of a malformed call, else null. */
   text: string | null;
   malformed: boolean;
-  /** What the model was shown; null when the call had no result or was not executed. */
+  /** The text for the model; null when the call had no result or was not executed. */
   result: string | null;
   reward: number | null;
   done: boolean;
@@ -104,16 +104,16 @@ export interface CallRecord {
   exec_ms: number;
 }
 
-/** One assistant turn and what answered it. */
+/** An assistant turn and the answers to it. */
 export interface TurnRecord {
   /** From 0. */
   turn: number;
-  /** What the model wrote, without the token that ended the turn. */
+  /** The model's text without the token that ended the turn. */
   text: string;
   calls: CallRecord[];
   /** Sum of the calls' rewards. */
   reward: number;
-  /** Where the model's tokens of this turn lie. */
+  /** The fragment with the model's tokens of this turn. */
   fragment: number;
   start: number;
   end: number;
@@ -129,15 +129,15 @@ export interface JudgeRecord {
 }
 
 /**
- * `kept`: part of its group's baseline; `dropped`: a truncated one under `truncation = "drop"`; `failed`: broken or
- * cancelled; `group_dropped`: whole in itself, but its group was too small or could not be graded.
+ * `kept`: in its group's baseline; `dropped`: truncated, under `truncation = "drop"`; `failed`: failed or cancelled;
+ * `group_dropped`: complete, but its group was too small or could not be graded.
  */
 export type TrajectoryStatus = "kept" | "dropped" | "failed" | "group_dropped";
 
 export interface TrajectoryTimings {
-  /** Waiting for a slot. */
+  /** The wait for a slot. */
   queue_ms: number;
-  /** Waiting for the environment. */
+  /** The wait for the environment. */
   acquire_ms: number;
   generate_ms: number;
   tools_ms: number;
@@ -147,11 +147,11 @@ export interface TrajectoryTimings {
   rollout_ms: number;
 }
 
-/** How a verification's command ended, so that a reward of 0 can be told from a verification that broke. */
+/** How a verification command ended. It distinguishes a reward of 0 from a verification that failed. */
 export interface VerificationRecord {
   /** `killed`: by a signal; `timeout`: by the environment's own limit. */
   ended: "exited" | "killed" | "timeout";
-  /** The exit code; null when it did not exit by itself. */
+  /** The exit status; null when it did not exit by itself. */
   code: number | null;
   /** The end of what it wrote when it failed: of standard error, else of standard output. */
   output: string;
@@ -161,35 +161,35 @@ export interface VerificationRecord {
 
 /** One attempt. Rewards and advantages are null until they are known, and stay so on what was lost. */
 export interface Trajectory {
-  /** Position in the group, from 0. */
+  /** The position in the group, from 0. */
   member: number;
   stop_reason: StopReason;
   status: TrajectoryStatus;
   failure: Failure | null;
-  /** The whole conversation, the prompt's messages first. */
+  /** The entire conversation, starting with the prompt's messages. */
   messages: Message[];
   turns: TurnRecord[];
-  /** Per turn: Σ of the rewards that its calls brought. */
+  /** For each turn: Σ of the rewards of its calls. */
   step_rewards: number[];
-  /** Verification, reward command or judge; after `truncation = "min_reward"` the lowered value. */
+  /** From verification, reward command or judge; with `truncation = "min_reward"` the lowered value. */
   terminal_reward: number | null;
-  /** Null where nothing was verified, or not by a command. */
+  /** Null when nothing was verified, or not by a command. */
   verification: VerificationRecord | null;
   /** Σ step_rewards + terminal_reward. */
   total_reward: number | null;
-  /** Per turn, for its tokens; with a terminal reward only they are all equal. */
+  /** For each turn, the advantage of its tokens; all are equal when there is only a terminal reward. */
   turn_advantages: number[];
   /** Mean of the advantages of the trajectory's own tokens. */
   advantage: number | null;
   judge: JudgeRecord | null;
   malformed_calls: number;
   fragments: Fragment[];
-  /** False when a wall-clock limit decided something. */
+  /** False when a wall-clock limit had an effect. */
   deterministic: boolean;
   timings: TrajectoryTimings;
 }
 
-/** One token as the API shows it. */
+/** A token as the API shows it. */
 export interface TokenRow {
   id: number;
   origin: TokenOrigin;
@@ -201,7 +201,7 @@ export interface TokenRow {
   clipped: number | null;
 }
 
-/** A fragment token by token: columns become rows, and what only sampled tokens have is null elsewhere. */
+/** A fragment token by token: columns become rows. Values that only sampled tokens have are null for other tokens. */
 export function tokenRows(fragment: Fragment): TokenRow[] {
   const rows: TokenRow[] = [];
   const { sampled } = fragment;
@@ -224,7 +224,7 @@ export function tokenRows(fragment: Fragment): TokenRow[] {
   return rows;
 }
 
-/** Tokens of the trajectory that the model wrote, over all fragments. */
+/** The number of tokens that the model sampled, over all fragments. */
 export function actionTokens(trajectory: Trajectory): number {
   return trajectory.fragments.reduce((sum, fragment) => sum + fragment.sampled.turns.length, 0);
 }

@@ -1,4 +1,4 @@
-/** AdamW over flat arenas, with clipping by the global norm on the device. Formulas stand in the shaders. */
+/** AdamW over flat arenas, with clipping by the global norm on the device. The formulas are in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -10,7 +10,7 @@ import adamwWgsl from "./adamw.wgsl" with { type: "text" };
 import prepareWgsl from "./adamw_prepare.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** Threads of the whole grid; each walks the arenas with this stride. */
+/** Threads of the entire grid; each advances by this stride. */
 const MAX_THREADS = 65_536;
 
 const prepareKernel = defineKernel({
@@ -64,14 +64,14 @@ export interface AdamwOptions {
   step: number;
 }
 
-/** What an AdamW step tells of itself. */
+/** Statistics of an AdamW step. */
 export interface AdamwStats {
-  /** The norm was not finite: nothing has changed. */
+  /** The norm was not finite, so nothing has changed. */
   skipped: boolean;
-  /** Parameters whose √v̂ is below eps: for them the step is no longer lr in size. */
+  /** Parameters whose √v̂ is below eps: their step is smaller than lr. */
   eps_dominated: number;
   clipped: boolean;
-  /** What the gradient was multiplied with. */
+  /** The factor on the gradient. */
   clip_factor: number;
 }
 
@@ -87,10 +87,10 @@ export function parseAdamwStats(words: Uint32Array): AdamwStats {
 }
 
 /**
- * Records one step of AdamW: p, m and v are updated, the gradient clipped by its global norm on the way (as PyTorch's
- * `clip_grad_norm_`), the weight decay decoupled. Where `norm_sq` is not finite nothing changes. `stats` is overwritten.
+ * Records one step of AdamW: updates p, m and v, clips the gradient by its global norm (as PyTorch's
+ * `clip_grad_norm_`), with decoupled weight decay. If `norm_sq` is not finite nothing changes. Overwrites `stats`.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
  */
 export function adamw(recorder: Recorder, tensors: AdamwTensors, options: AdamwOptions): void {

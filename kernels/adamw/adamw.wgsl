@@ -10,7 +10,7 @@
 //   v       [P] f32   in and out
 //   stats   [4] u32   in: skipped, factor; [1] accumulated: parameters whose √v̂ is below eps
 //
-// Dispatch: T / 64 workgroups. Where `skipped` is 1 nothing changes. `item` is linked.
+// Dispatch: T / 64 workgroups. If `skipped` is 1 nothing changes. `item` is linked.
 // Source: Loshchilov, Hutter (2019), algorithm 2.
 
 struct Params {
@@ -49,7 +49,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     v[i] = second;
     below += select(item(), item(1.0), root < item(params.eps));
   }
-  // A whole number, so the order in which threads add does not matter.
+  // An integer, so the order in which threads add does not matter.
   let count = u32(item_sum(below));
   if count > 0u { atomicAdd(&stats[1], count); }
 }

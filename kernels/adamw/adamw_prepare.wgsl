@@ -1,6 +1,6 @@
-// AdamW, first of two steps: one thread turns the gradient's norm into the factor that clips it.
+// AdamW, first of two steps: one thread computes the clipping factor from the gradient's norm.
 //
-//   norm = √norm_sq        factor = min(1, max_norm / (norm + 1e-6)), or 1 where max_norm is 0
+//   norm = √norm_sq        factor = min(1, max_norm / (norm + 1e-6)), or 1 if max_norm is 0
 //
 //   params   max_norm
 //   norm_sq  [1] f32   in
@@ -17,7 +17,7 @@ struct Params { max_norm: f32 }
 
 @compute @workgroup_size(1)
 fn main() {
-  // By its bits: a compiler may take it that no number is infinite.
+  // Tested by its bits, because a compiler may assume that no number is infinite.
   let finite = (bitcast<u32>(norm_sq[0]) & 0x7f800000u) != 0x7f800000u;
   let norm = sqrt(norm_sq[0]);
   let clipped = finite && params.max_norm > 0.0 && norm + 1e-6 > params.max_norm;

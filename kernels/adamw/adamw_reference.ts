@@ -1,4 +1,4 @@
-/** The f64 reference of adamw: the formulas, written to be read. */
+/** The f64 reference of adamw, written for clarity. */
 
 import type { AdamwOptions } from "./adamw.ts";
 
@@ -8,7 +8,7 @@ export interface AdamwState {
   v: Float64Array;
 }
 
-/** One step; the state is changed in place. Returns the norm and how many √v̂ are below eps. */
+/** One step; changes the state in place. Returns the norm, and the number of √v̂ below eps. */
 export function adamwReference({ p, m, v }: AdamwState, g: Float64Array, options: AdamwOptions) {
   const { lr, beta1, beta2, eps, weight_decay, max_grad_norm, step } = options;
   const norm = Math.sqrt(g.reduce((sum, x) => sum + x * x, 0));

@@ -40,7 +40,7 @@ const fresh = (p: Float64Array): AdamwState => ({
   v: new Float64Array(p.length),
 });
 
-Deno.test("the reference takes the two steps that a hand computes", () => {
+Deno.test("the reference agrees with two steps computed by hand", () => {
   const state = fresh(Float64Array.of(1)), options = { ...usual, lr: 0.1, eps: 0, max_grad_norm: 0 };
   adamwReference(state, Float64Array.of(2), options);
   // m̂ = 2 and v̂ = 4, so the step is lr · 2/2, and the decay 0.1 · 0.01 of 1.
@@ -61,7 +61,7 @@ for (const count of [1, 7, 1000, 300_000]) {
       const out = await runStep(gpu, actual, g, options);
       const { factor, eps_dominated } = adamwReference(reference, g, options);
       actual = out;
-      // The norm, a root and a quotient of f32: a step of 1e-2 is off by some 1e-8.
+      // The norm, a root and a quotient of f32: a step of 1e-2 has an error of about 1e-8.
       expectClose(out.p, reference.p, { relative: 2e-7, absolute: 5e-8 }, "p");
       // The two addends of m may cancel; each is at most 0.1 and rounds to 6e-8 of itself.
       expectClose(out.m, reference.m, { relative: 2e-6, absolute: 1e-8 }, "m");
@@ -82,7 +82,7 @@ gpuTest("adamw's first step is lr in size, whatever the gradient's scale", async
   assert.deepEqual(out.told, { skipped: false, eps_dominated: 0, clipped: false, clip_factor: 1 });
 });
 
-gpuTest("adamw counts the parameters whose second moment drowns in eps", async (gpu) => {
+gpuTest("adamw counts the parameters whose second moment is below eps", async (gpu) => {
   const g = Float64Array.from({ length: 103 }, (_, i) => i % 3 === 0 ? 0 : i % 3 === 1 ? 1e-5 : 1);
   const out = await runStep(gpu, fresh(randomNormal(1, 103)), g, { ...usual, eps: 1e-3, max_grad_norm: 0 });
   assert.equal(out.told.eps_dominated, g.filter((x) => x < 1e-3).length);

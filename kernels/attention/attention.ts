@@ -1,4 +1,4 @@
-/** Attention over packed rows, forward and backward, without a matrix of rows by rows. Formulas stand in the shaders. */
+/** Attention over packed rows, forward and backward, without an N × N matrix. The formulas are in the shaders. */
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -15,10 +15,10 @@ import forwardLanesWgsl from "./attention_forward_lanes.wgsl" with { type: "text
 import forwardTilesWgsl from "./attention_forward_tiles.wgsl" with { type: "text" };
 import { type AttentionRules, visibilityKey, visibilityParts } from "./visibility.ts";
 
-/** The widest head: beyond it a row's head would take more threads than a workgroup has. */
+/** The widest head: a wider one would need more threads for a row than a workgroup has. */
 export const MAX_HEAD_WIDTH = 256;
 
-/** What a head's width is a multiple of: threads that share a head have equally many of its vectors, at most 8. */
+/** The divisor of a head's width: threads that share a head have equally many of its vectors, at most 8. */
 export function headWidthStep(width: number): number {
   return width <= 32 ? 4 : width <= 128 ? 16 : 64;
 }
@@ -28,10 +28,10 @@ const DELTA_THREADS = 64;
 const params = { rows: "u32", heads: "u32", kv_heads: "u32", scale: "f32" } as const;
 const backwardInputs = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
 
-/** What a kernel is made for: constants of its template in JSON; window and soft cap of scores, 0 for none. */
+/** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type AttentionKey = [constants: string, window: number, soft_cap: number];
 
-/** The part that says what rows see, then a pass's text of the family that the constants are for. */
+/** The part for visibility, then the text of a pass in the form of the constants. */
 function parts(
   { name, lanes, tiles }: { name: string; lanes: string; tiles: string },
   [key, ...visibility]: AttentionKey,
@@ -85,7 +85,7 @@ const backwardKey = kernelFamily((...key: AttentionKey) => {
   });
 });
 
-/** The families of kernels, by what they are made for, for tests that read their text. */
+/** The kernel families by key, for tests that read their text. */
 export const attentionKernels = { forward, backwardQuery, backwardKey } as const;
 
 function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, spans: typeof q): HeadsShape {
@@ -103,16 +103,16 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
 }
 
 /**
- * Records `o = softmax(soft_cap(scale · q kᵀ)) v` over the keys that each row may see: its prefix, then its own segment
- * up to itself, of these the last `window`. A row's bits depend on its keys only, not on where its segment lies nor on
- * what lies beside it.
+ * Records `o = softmax(soft_cap(scale · q kᵀ)) v` over the keys that each row sees: its prefix, then its own segment up
+ * to itself, and of these the last `window`. A row's bits depend on its keys only, not on the position of its segment
+ * nor on other rows.
  *
  * @param tensors q, o `[N, H, D] f32`; k, v `[N, K, D] f32`; rows `[N, 4] u32`, see `packRows`; lse `[N, H] f32`, the
- * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up
- * to 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of {@link attentionRowAlignment}. Every row holds finite
- * numbers, padding too.
- * @param rules The factor of scores; window and soft cap where there are some.
- * @throws {ShapeError} When the shapes do not belong together.
+ * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up to
+ * 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of {@link attentionRowAlignment}. All rows hold
+ * finite numbers, including padding.
+ * @param rules The factor of scores; window and soft cap if any.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Dao, "FlashAttention-2" (2023), algorithm 1.
  */
 export function attentionForward(
@@ -139,11 +139,11 @@ export type AttentionGradients =
   & Operands<ReturnType<typeof backwardKey>>;
 
 /**
- * Records the gradients of {@link attentionForward} with respect to q, k and v; all outputs are overwritten.
+ * Records the gradients of {@link attentionForward} with respect to q, k and v; overwrites all outputs.
  *
- * @param tensors q, o, d_o, d_q `[N, H, D] f32`; k, v, d_k, d_v `[N, K, D] f32`; rows `[N, 4] u32`; lse `[N, H] f32` of
- * the forward pass; delta `[N, H] f32`, which the first of three dispatches writes.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors q, o, d_o, d_q `[N, H, D] f32`; k, v, d_k, d_v `[N, K, D] f32`; rows `[N, 4] u32`; lse `[N, H] f32`
+ * from the forward pass; delta `[N, H] f32`, which the first of three dispatches writes.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Dao, "FlashAttention-2" (2023), algorithm 2.
  */
 export function attentionBackward(

@@ -1,5 +1,6 @@
-// Packed attention, backward to k and v, for software adapters: a lane owns KEYS keys of one key/value head and walks
-// the rows that attend them, all query heads of the group inside. Rows are loaded one to a lane and broadcast.
+// Packed attention, backward to k and v, for software adapters: a lane owns KEYS keys of one key/value head and
+// iterates over the rows that attend to them, all query heads of the group inside. Rows are loaded one to a lane and
+// broadcast.
 //
 //   d_v[j] = Σ_i Σ_h p[i, h, j] · d_o[i, h]        d_k[j] = scale · Σ_i Σ_h d_s[i, h, j] · q[i, h]
 //
@@ -67,7 +68,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     any_seen = any_seen || seen{t}_{l};
     #end
     #end
-    // Rows whose windows have passed these keys.
+    // Rows whose windows begin after these keys.
     if window > 0u && subgroupMax(select(0u, 1u, any_seen)) == 0u { continue; }
     for (var h = 0u; h < group_heads; h++) {
       let at = i * params.heads + kv * group_heads + h;

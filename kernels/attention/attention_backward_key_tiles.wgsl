@@ -1,6 +1,7 @@
 // Packed attention, backward to k and v, for GPUs: a workgroup owns ROWS consecutive keys of one key/value head and
-// walks the rows that attend them, KEYS rows at a time staged in workgroup memory, all query heads of the group inside.
-// PARTS neighbouring threads share a key: each holds every PARTS-th vector of k, v, d_k and d_v, at most 8 of each.
+// iterates over the rows that attend to them, KEYS rows at a time staged in workgroup memory, all query heads of the
+// group inside. PARTS neighbouring threads share a key: each holds every PARTS-th vector of k, v, d_k and d_v, at most
+// 8 of each.
 //
 //   d_v[j] = Σ_i Σ_h p[i, h, j] · d_o[i, h]        d_k[j] = scale · Σ_i Σ_h d_s[i, h, j] · q[i, h]
 //
@@ -58,7 +59,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var d_k{c} = vec4<f32>();
   var d_v{c} = vec4<f32>();
   #end
-  // Every thread finds the last row that attends these keys: the tiles leave no workgroup memory to share it in.
+  // Every thread searches the last row that attends these keys: no workgroup memory is left to share it.
   var end = 0u;
   for (var x = 0u; x < {ROWS}u; x++) { end = max(end, rows[min(first + x, last)].w); }
   end = min(end, params.rows);
@@ -68,7 +69,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let span{l} = rows[min(base + {l}u, last)];
     let seen{l} = base + {l}u <= last && row_sees(span{l}, base + {l}u, j);
     #end
-    // Rows whose windows have passed these keys. Neither a block of rows nor the workgroup's keys cross a segment.
+    // Rows whose windows begin after these keys. Neither a block of rows nor the workgroup's keys cross a segment.
     if passed(span0, base, min(first + {ROWS}u - 1u, last)) { continue; }
     for (var h = 0u; h < group_heads; h++) {
       let head = kv * group_heads + h;

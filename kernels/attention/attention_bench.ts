@@ -13,10 +13,12 @@ import { benchCase } from "./attention_cases.ts";
 import { packRows } from "./packed_rows.ts";
 
 const DISPATCHES = 4;
-/** Multiplications and additions of each pair of a query and a key, per number of a head: q·k and p·v, then five. */
+/**
+ * Multiplications and additions for each pair of a query and a key, per dimension of a head: q·k and p·v, then five.
+ */
 const FORWARD_FLOPS = 4, BACKWARD_FLOPS = 10;
 
-/** Seconds of the fastest of some submissions, per dispatch, without the wait that every readback has. */
+/** Seconds of the fastest of several submissions, per dispatch, without the wait of a readback. */
 export async function fastest(
   recorder: Recorder,
   record: () => void,

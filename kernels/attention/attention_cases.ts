@@ -1,4 +1,4 @@
-/** The shapes that attention is tested and timed on: test and bench share them. */
+/** The shapes for attention's tests and bench. */
 
 import type { PackedGroup } from "./packed_rows.ts";
 
@@ -8,7 +8,7 @@ export interface AttentionCase {
   heads: number;
   kv_heads: number;
   width: number;
-  /** Queries are this many times as large as standard normal ones: scores far beyond what exp can hold. */
+  /** A factor on standard normal queries: scores far beyond the range of exp. */
   size: number;
   window?: number;
   soft_cap?: number;
@@ -42,7 +42,7 @@ export const cases: readonly AttentionCase[] = [
     size: 1000,
   },
   {
-    // Members see part of their prompt, or none of it; blocks and tiles lie before all windows.
+    // Members see a part of their prompt, or none of it; blocks and tiles lie before all windows.
     name: "a window shorter than the prompt",
     groups: [{ prompt: 45, members: [17, 70, 3] }, { prompt: 3, members: [40] }],
     ...shape(2, 1, 8),

@@ -6,7 +6,7 @@
 //   o[i, h] = Σ_j exp(s[i, h, j] − lse[i, h]) · v[j, kv(h)]        lse[i, h] = log Σ_j exp s[i, h, j]
 //
 // The sums run over blocks of LANES keys counted from the first one, prefix and segment as one run, with the maximum so
-// far taken out and put right once per block: a row's bits depend on its own keys only, not on where its prefix ends,
+// far subtracted and corrected once per block: a row's bits depend on its own keys only, not on where its prefix ends,
 // and are those of attention_paged_shared_lanes.wgsl.
 //
 //   params  rows N, heads H, kv_heads K, scale
@@ -17,7 +17,7 @@
 //   lse     [N, H]    f32   out, overwritten; the backward pass needs it
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts. With LANES = 1 a thread
-// is alone and needs no subgroup operations. `visibility.wgsl` is linked.
+// needs no subgroup operations. `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -42,12 +42,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let group_heads = params.heads / params.kv_heads;
   let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
   let kv = group.y / chunks;
-  // Where HEADS does not divide the group, a thread computes its last head again and writes the same numbers twice.
+  // If HEADS does not divide the group, a thread computes its last head twice and writes the same numbers again.
   let chunk = group.y % chunks * {HEADS}u;
 
   let span = rows[row];
   let tile = subgroupBroadcast(span, 0u);
-  // A row of padding sees itself only.
+  // A row of padding sees only itself.
   let place = place_of(tile, i);
   let begin = select(place, first_seen(place), span.z == tile.z);
   let end = place_of(tile, first) + {LANES}u;

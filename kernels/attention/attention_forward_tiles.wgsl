@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let span = rows[row];
   let tile = rows[first];
-  // A row of padding sees itself only.
+  // A row of padding sees only itself.
   let place = place_of(tile, i);
   let begin = select(place, first_seen(place), span.z == tile.z);
   let end = place_of(tile, first) + {ROWS}u;

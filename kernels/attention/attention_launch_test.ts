@@ -9,7 +9,7 @@ import { attentionBackward, attentionForward, attentionKernels } from "./attenti
 import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
 import { packRows } from "./packed_rows.ts";
 
-/** All tensors of attention over one sequence of `length` rows, forward and backward, run once. */
+/** Runs attention forward and backward over one sequence of `length` rows; returns the bytes of its tensors. */
 async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
   const H = 4, K = 2, D = 8;
   const packed = packRows([{ prompt: length, members: [] }], attentionRowAlignment(gpu, options));
@@ -38,7 +38,7 @@ async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
     gpu.device.createBuffer = own;
   }
   const [lse] = await recorder.submitAndRead([tensors.lse]);
-  // Queries of zeros see every key alike: log Σ exp 0 = log(number of keys).
+  // Queries of zeros give all keys the same score: log Σ exp 0 = log(number of keys).
   assert.ok(Math.abs(new Float32Array(lse!)[(length - 1) * H]! - Math.log(length)) < 1e-5);
   recorder.destroy();
   allocator.destroy();
@@ -102,7 +102,7 @@ Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () =
   assert.deepEqual(alignments, [8, 1, 32]);
 });
 
-Deno.test("rows of a group point at their prompt; padding points at itself", () => {
+Deno.test("rows of a group refer to their prompt; padding refers to itself", () => {
   const packed = packRows([{ prompt: 3, members: [2, 1] }, { prompt: 0, members: [1] }], 4);
   assert.deepEqual(packed.groups, [
     { prompt: { start: 0, length: 3 }, members: [{ start: 4, length: 2 }, { start: 8, length: 1 }] },
@@ -120,7 +120,7 @@ Deno.test("rows of a group point at their prompt; padding points at itself", () 
   assert.deepEqual([row(12), row(15)], [[12, 0, 12, 13], [0, 0, 15, 16]]);
 });
 
-/** How often a pattern occurs in each kernel's text. */
+/** The number of matches of a pattern in each kernel's text. */
 function counts(constants: Record<string, number>, pattern: RegExp): number[] {
   const { forward, backwardQuery, backwardKey } = attentionKernels;
   return [forward, backwardQuery, backwardKey].map((family) =>
@@ -128,7 +128,7 @@ function counts(constants: Record<string, number>, pattern: RegExp): number[] {
   );
 }
 
-Deno.test("the texts for lanes are straight lines over named registers", () => {
+Deno.test("the texts for lanes are straight-line code with named registers", () => {
   const constants = { D4: 3, HEADS: 2, KEYS: 2, LANES: 4, THREADS: 4 };
   assert.deepEqual(
     counts(constants, /^\s*#|\{[A-Za-z0-9]+\}/gm),
@@ -150,7 +150,7 @@ Deno.test("the texts for lanes are straight lines over named registers", () => {
   );
 });
 
-Deno.test("the texts for tiles share staged rows, a thread's part in straight lines", () => {
+Deno.test("the texts for tiles share staged rows and are straight-line code for each thread", () => {
   const constants = { D4: 32, PARTS: 4, CHUNKS: 8, ROWS: 32, KEYS: 8, HEADS: 1, THREADS: 128 };
   assert.deepEqual(counts(constants, /var<workgroup> \w+_tile/g), [2, 2, 2]);
   assert.deepEqual(counts(constants, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");

@@ -1,30 +1,32 @@
-/** How attention's kernels are cut for a device and for the shape of the heads. */
+/** Plans attention's kernels for a device and a shape of heads. */
 
 import type { Gpu } from "../device.ts";
 import { ceilDiv } from "../shape.ts";
 import { deviceForm, type KernelForm } from "../variant.ts";
 
-/** How the kernels run; the defaults follow from the device. */
+/** How the kernels run; defaults depend on the device. */
 export interface AttentionOptions {
   form?: KernelForm;
-  /** Lanes that broadcast to each other; 1: each thread is alone. */
+  /** Lanes that broadcast to each other; 1: no subgroups. */
   lanes?: number;
 }
 
 /** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
 const TILE_ROWS = 32, TILE_KEYS = 8;
-/** Vectors of a head beyond which half as many are staged: 8 of them would not fit in 16 KB of workgroup memory. */
+/** Heads with more vectors than this stage half as many rows: 8 of them would not fit in 16 KB of workgroup memory. */
 const WIDE_HEAD = 32;
-/** Threads of a workgroup on GPUs: 128 parts of dot products for 8 keys fill 8 KB. */
+/** Threads of a workgroup on GPUs: 128 partial dot products for 8 keys fill 8 KB. */
 const TILE_THREADS = 128;
-/** Numbers that a lane holds under names. More of them spill further and compile longer than they save in loads. */
+/**
+ * Numbers that a lane holds in named registers. More of them would spill, and compile longer than they save in loads.
+ */
 const LANE_NUMBERS = 512;
-/** Threads of a workgroup whose threads are alone. */
+/** Threads of a workgroup without subgroups. */
 const SINGLE_THREADS = 32;
-/** Subgroups for which the broadcasts are written out. */
+/** Subgroup sizes for which broadcasts are generated. */
 const MIN_LANES = 4, MAX_LANES = 16;
 
-/** How attention runs on a device when nothing else is asked for. */
+/** The default options for a device. */
 export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
   const { subgroup_size } = gpu;
   const fits = subgroup_size >= MIN_LANES && subgroup_size <= MAX_LANES;
@@ -32,15 +34,15 @@ export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
 }
 
 /**
- * Segments of packed rows start at multiples of this: the rows that one subgroup or workgroup handles together belong
- * to one segment.
+ * The alignment of segments in packed rows: the rows that one subgroup or workgroup handles together belong to one
+ * segment.
  */
 export function attentionRowAlignment(gpu: Gpu, options: AttentionOptions = {}): number {
   const { form, lanes } = { ...attentionOptions(gpu), ...options };
   return form === "tiles" ? TILE_ROWS : lanes;
 }
 
-/** Constants of a template, and how many workgroups share its rows. */
+/** The constants of a template, and the number of workgroups that share its rows. */
 export interface AttentionPlan {
   constants: Record<string, number>;
   /** Rows (or keys) of a workgroup. */
@@ -50,9 +52,9 @@ export interface AttentionPlan {
 }
 
 /**
- * The cut of a kernel whose threads own rows.
+ * The plan of a kernel whose threads own rows.
  *
- * @param shape `vectors`: how many vectors as long as a head a lane holds for each head.
+ * @param shape `vectors`: the number of head-sized vectors that a lane holds for each head.
  */
 export function planHeads(
   gpu: Gpu,
@@ -76,20 +78,20 @@ export function planHeads(
   return { constants, rows: THREADS, chunks };
 }
 
-/** The cut of the kernel whose threads own keys. */
+/** The plan of the kernel whose threads own keys. */
 export function planKeys(gpu: Gpu, options: AttentionOptions, { width }: HeadsShape): AttentionPlan {
   const { form, lanes } = { ...attentionOptions(gpu), ...options };
   if (form === "tiles") {
     const tile = planTile(width);
     return { constants: { ...tile, THREADS: TILE_ROWS * tile.PARTS }, rows: TILE_ROWS, chunks: 1 };
   }
-  // Two keys to a lane halve the loads of rows; k, v, d_k and d_v of more would be a long way from registers.
+  // Two keys in a lane halve the loads of rows; k, v, d_k and d_v of more keys would not fit in registers.
   const KEYS = Math.max(1, Math.min(2, Math.floor(LANE_NUMBERS / (4 * width))));
   const THREADS = lanes === 1 ? SINGLE_THREADS : lanes;
   return { constants: { D4: width / 4, KEYS, LANES: lanes, THREADS }, rows: THREADS * KEYS, chunks: 1 };
 }
 
-/** Splits a head between PARTS threads so that each holds at most 8 of its vectors. */
+/** Splits a head between PARTS threads, so that each holds at most 8 of its vectors. */
 function planTile(width: number): { D4: number; PARTS: number; CHUNKS: number; ROWS: number; KEYS: number } {
   const D4 = width / 4;
   let PARTS = ceilDiv(D4, 8);

@@ -1,13 +1,13 @@
-/** The f64 reference of attention over packed rows: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of attention over packed rows, written for clarity. Arrays are row-major. */
 
 export interface AttentionInput {
   heads: number;
   kv_heads: number;
   width: number;
   scale: number;
-  /** A row sees the last so many of its keys; null or absent: all of them. */
+  /** A row sees only this many of its last keys; null or absent: all of them. */
   window?: number | null;
-  /** A score s becomes `cap · tanh(s / cap)`; null or absent: it stays. */
+  /** A score s becomes `cap · tanh(s / cap)`; null or absent: no cap. */
   soft_cap?: number | null;
   q: Float64Array;
   k: Float64Array;
@@ -27,14 +27,14 @@ export function keysOf(rows: ArrayLike<number>, i: number, window: number | null
   return window === null ? keys : keys.slice(-window);
 }
 
-/** A key's place, its probability, and the derivative of its capped score by the score. */
+/** A key's position, its probability, and the derivative of its capped score by the score. */
 interface SeenKey {
   key: number;
   p: number;
   slope: number;
 }
 
-/** `visit` gets each row's head: its part of q, its place, and the keys that it sees. */
+/** Calls `visit` for each head of each row with its part of q, its position, and the keys that it sees. */
 function eachHead(
   { heads, kv_heads, width, scale, window, soft_cap, q, k, rows }: AttentionInput,
   visit: (at: number, lse: number, seen: SeenKey[]) => void,

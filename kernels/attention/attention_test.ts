@@ -15,7 +15,7 @@ const FORMS: readonly AttentionOptions[] = [
 ];
 const OUTPUTS = ["o", "lse", "d_q", "d_k", "d_v"] as const;
 /**
- * Shapes that say nothing new of a form and take seconds to compile: a lone lane runs the text of several with
+ * Shapes to skip because they test nothing new and take seconds to compile: a single lane runs the text of several with
  * another number, 32 is to tiles what 64 and 128 are, and 256 is to lanes what 128 is.
  */
 const says = ({ form, lanes }: AttentionOptions, width: number) =>
@@ -23,7 +23,7 @@ const says = ({ form, lanes }: AttentionOptions, width: number) =>
 
 const title = ({ form, lanes }: AttentionOptions) => `attention (${form}${lanes ? ", alone" : ""})`;
 
-/** Rules that every score of a handful of rows feels. */
+/** Rules that affect every score even with a few rows. */
 const RULES = { window: 2, soft_cap: 1.5 };
 
 /** True for rows between segments. */
@@ -33,7 +33,7 @@ const isPadding = (rows: Uint32Array, i: number, alignment: number) =>
 function inputs(shape: AttentionCase, alignment: number) {
   const { heads, kv_heads, width, groups, size, window = null, soft_cap = null } = shape;
   const packed = packRows(groups, alignment);
-  // The last segment's padding is left out: the number of rows is no multiple of the alignment.
+  // The last segment's padding is left out: the number of rows is not a multiple of the alignment.
   const ends = packed.groups.flatMap((group) => [group.prompt, ...group.members]).map((s) =>
     s.start + s.length
   );
@@ -51,7 +51,7 @@ function inputs(shape: AttentionCase, alignment: number) {
 
 type Inputs = ReturnType<typeof inputs>;
 
-/** Forward and backward in one submission; every output starts as rubbish. */
+/** Forward and backward in one submission; every output starts with arbitrary values. */
 async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
   const { heads: H, kv_heads: K, width: D, q, k, v, d_o, rows, scale, window, soft_cap } = given;
   const rules = { scale, window, soft_cap };
@@ -74,7 +74,7 @@ async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
   });
 }
 
-/** One sequence behind prompts of other lengths has the bits that it has alone. */
+/** A sequence after prompts of other lengths has the same bits as alone. */
 async function expectBitsAnywhere(
   gpu: Gpu,
   options: AttentionOptions,
@@ -97,7 +97,7 @@ async function expectBitsAnywhere(
     for (const name of ["o", "lse", "d_q"] as const) {
       const size = expected[name].length / length;
       const at = (t: number) => [...actual[name].subarray(rowOf(t) * size, (rowOf(t) + 1) * size)];
-      assert.deepEqual(rows.flatMap(at), [...expected[name]], `${name} behind a prompt of ${prompt}`);
+      assert.deepEqual(rows.flatMap(at), [...expected[name]], `${name} after a prompt of ${prompt}`);
     }
   }
 }
@@ -109,8 +109,8 @@ for (const options of FORMS) {
       const given = inputs(shape, attentionRowAlignment(gpu, options));
       const actual = await runBoth(gpu, given, options);
       const expected = { ...attentionReference(given), ...attentionBackwardReference(given, given.d_o) };
-      // Sums of up to 100 terms round to 1e-6 of their largest; exp carries an ulp of the score, up to 1e-4 of a
-      // probability where scores are in the thousands, and d_k is as large as q. A cap's tanh is good to 2^-23.
+      // Sums of up to 100 terms round to 1e-6 of their largest; exp has the error of an ulp of the score, up to 1e-4 of
+      // a probability for scores in the thousands, and d_k is as large as q. A cap's tanh is accurate to 2^-23.
       const relative = 3e-6 + 1e-7 * shape.size + 2 ** -22 * (shape.soft_cap ?? 0);
       for (const name of OUTPUTS) {
         const absolute = relative * (name === "d_k" ? shape.size : 1);
@@ -119,7 +119,7 @@ for (const options of FORMS) {
     });
   }
 
-  gpuTest(`${title(options)}: a row's bits do not depend on what lies beside its group`, async (gpu) => {
+  gpuTest(`${title(options)}: a row's bits do not depend on other groups`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
     const shape = { ...cases[2]!, groups: [{ prompt: 21, members: [10, 35] }] };
     const alone = inputs(shape, alignment);
@@ -137,7 +137,7 @@ for (const options of FORMS) {
     gpuTest(`${title(options)}: ${name}`, (gpu) => expectBitsAnywhere(gpu, options, window));
   }
 
-  gpuTest(`${title(options)}: padding disturbs nobody, whatever it holds`, async (gpu) => {
+  gpuTest(`${title(options)}: padding affects no row, whatever it contains`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
     for (const rules of [{}, { window: 6 }]) {
       const shape = { ...cases[1]!, groups: [{ prompt: 5, members: [3, 9] }], ...rules };
@@ -149,7 +149,7 @@ for (const options of FORMS) {
           values.map((x, at) => padding[Math.floor(at * count / values.length)] ? value : x);
         return { ...given, q: fill(given.q), k: fill(given.k), v: fill(given.v) };
       };
-      // 1e4 · 1e4 in a score: exp of it overflows wherever a mask comes too late.
+      // 1e4 · 1e4 in a score: its exp overflows if the mask is applied too late.
       const [zeros, large] = [withPadding(0), withPadding(1e4)];
       const [expected, actual] = [await runBoth(gpu, zeros, options), await runBoth(gpu, large, options)];
       for (const name of OUTPUTS) {
@@ -162,7 +162,7 @@ for (const options of FORMS) {
   });
 }
 
-gpuTest("a window that no row fills changes no bit", async (gpu) => {
+gpuTest("a window longer than all rows changes no bit", async (gpu) => {
   for (const options of FORMS) {
     const shape = { ...cases[1]!, groups: [{ prompt: 13, members: [9, 34] }] };
     const given = inputs(shape, attentionRowAlignment(gpu, options));

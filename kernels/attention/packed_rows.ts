@@ -1,8 +1,8 @@
-/** How groups of sequences lie in packed rows: a prompt once, its members behind it. */
+/** Packs groups of sequences into rows: each prompt once, followed by its members. */
 
 import { roundUp } from "../shape.ts";
 
-/** A prompt's length and those of the members that continue it; all lengths in rows. */
+/** The length of a prompt and of the members that continue it, in rows. */
 export interface PackedGroup {
   prompt: number;
   members: readonly number[];
@@ -15,17 +15,17 @@ export interface PackedSegment {
 }
 
 export interface PackedRows {
-  /** Rows in all, padding included. */
+  /** The number of rows, including padding. */
   count: number;
   /** `[count, 4]`: prefix_start, prefix_length, own_start, subtree_end. */
   rows: Uint32Array;
-  /** Where each group's prompt and members lie. A prompt of length 0 has no rows. */
+  /** The positions of each group's prompt and members. A prompt of length 0 has no rows. */
   groups: { prompt: PackedSegment; members: PackedSegment[] }[];
 }
 
 /**
- * Lays groups out one behind the other. A segment starts at a multiple of `alignment`; the rows up to the next one
- * are padding, which attends to itself only.
+ * Packs groups one after the other. A segment starts at a multiple of `alignment`; the rows in between are padding,
+ * which attends only to itself.
  *
  * @param alignment `attentionRowAlignment` of the device.
  */

@@ -1,4 +1,4 @@
-/** What rows see and what is done to a score: the part that all shaders of attention link. */
+/** Visibility and soft cap: the part that all attention shaders link. */
 
 import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
@@ -6,20 +6,20 @@ import { softCapParts } from "../soft_cap/soft_cap.ts";
 import { constantsPart, itemPart } from "../variant.ts";
 import visibilityWgsl from "./visibility.wgsl" with { type: "text" };
 
-/** How scores are made of queries and keys. */
+/** How scores are computed from queries and keys. */
 export interface AttentionRules {
   /** The factor of q·k, usually 1 / √D. */
   scale: number;
   /** A row at position p sees the keys at positions above p − window; null or absent: all up to its own. */
   window?: number | null;
-  /** A score s becomes `cap · tanh(s / cap)`; null or absent: it stays. */
+  /** A score s becomes `cap · tanh(s / cap)`; null or absent: no cap. */
   soft_cap?: number | null;
 }
 
-/** The rules that are compiled into a kernel: window and cap, 0 for none. */
+/** The rules compiled into a kernel: window and cap, 0 for none. */
 export type VisibilityKey = readonly [window: number, soft_cap: number];
 
-/** What a kernel is compiled for. */
+/** The rules as a kernel's key. */
 export function visibilityKey({ window, soft_cap }: AttentionRules): VisibilityKey {
   const none = window === undefined || window === null;
   assert(

@@ -1,4 +1,4 @@
-/** A row added to every row, in place. The formula stands in the shader. */
+/** Adds a row to every row, in place. The formula is in the shader. */
 
 import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -23,7 +23,7 @@ const kernel = kernelFamily((size: ItemSize) =>
  * Records `y += bias` for every row. The gradient of y passes through unchanged.
  *
  * @param tensors y `[N, C] f32`, bias `[C] f32`.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function addBias(recorder: Recorder, tensors: { y: Tensor; bias: Tensor }): void {
   const [rows, columns] = expectShape(tensors.y, "y", 2);

@@ -1,4 +1,4 @@
-/** The gated activation of the feed-forward block, forward and backward. Formulas stand in the shaders. */
+/** The gated activation of the feed-forward block, forward and backward. The formulas are in the shaders. */
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -11,7 +11,7 @@ import siluWgsl from "./silu.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
-/** The function of the gate: `silu(z) = z / (1 + exp(−z))`, or GELU in its approximation by tanh. */
+/** The gate's function: `silu(z) = z / (1 + exp(−z))`, or GELU in its approximation by tanh. */
 export type Activation = "silu" | "gelu_tanh";
 
 const ACTIVATIONS: Readonly<Record<Activation, WgslPart>> = {
@@ -19,7 +19,7 @@ const ACTIVATIONS: Readonly<Record<Activation, WgslPart>> = {
   gelu_tanh: { file: "gelu_tanh.wgsl", text: geluTanhWgsl },
 };
 
-/** What both kernels link before their own text. */
+/** The parts that both kernels link before their own text. */
 function parts(activation: Activation, size: ItemSize): WgslPart[] {
   return [constantsPart({ threads: THREADS }), itemPart(size), ACTIVATIONS[activation]];
 }
@@ -68,7 +68,7 @@ export function gatedActivation(
 }
 
 /**
- * Records the gradients of {@link gatedActivation} with respect to both inputs; both are overwritten.
+ * Records the gradients of {@link gatedActivation} with respect to both inputs; overwrites both.
  *
  * @param tensors gate, up, d_h, d_gate, d_up `[N, F] f32`.
  * @throws {ShapeError} When the shapes differ.

@@ -1,10 +1,10 @@
-/** The shapes that the gated activation is tested and timed on: test and bench share them. */
+/** The shapes for the gated activation's tests and bench. */
 
 export interface GatedActivationCase {
   name: string;
   rows: number;
   width: number;
-  /** Every gate is multiplied by it: far from zero the sigmoid is 0 or 1. */
+  /** A factor on every gate: far from zero the sigmoid is 0 or 1. */
   scale: number;
 }
 

@@ -1,4 +1,4 @@
-/** The f64 reference of the gated activation: the formulas, written to be read. */
+/** The f64 reference of the gated activation, written for clarity. */
 
 import type { Activation } from "./gated_activation.ts";
 

@@ -6,7 +6,7 @@ import { type Activation, gatedActivation, gatedActivationBackward } from "./gat
 import { cases, type GatedActivationCase } from "./gated_activation_cases.ts";
 import { gatedActivationReference } from "./gated_activation_reference.ts";
 
-/** Devices may take exp to 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) weighs. */
+/** The error of exp may be 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) matters. */
 const tolerance = { relative: 2e-5, absolute: 1e-6 };
 
 function inputs({ rows, width, scale }: GatedActivationCase) {
@@ -57,7 +57,7 @@ for (const activation of ["silu", "gelu_tanh"] as const) {
     });
   }
 
-  gpuTest(`${activation}'s rows do not depend on how many run beside them`, async (gpu) => {
+  gpuTest(`${activation}'s rows do not depend on the number of rows`, async (gpu) => {
     const many = { name: "", rows: 33, width: 20, scale: 1 };
     const given = inputs(many);
     const all = await runBoth(gpu, activation, many, given);

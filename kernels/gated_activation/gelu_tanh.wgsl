@@ -1,5 +1,5 @@
-// The activation gelu(z) = z/2 · (1 + tanh(u)) with u = √(2/π) · (z + 0.044715 · z³), and what its gradient takes.
-// `item` is linked. (1 + tanh(u)) / 2 is s = 1 / (1 + exp(−2u)), which cannot overflow as some devices' tanh does.
+// The activation gelu(z) = z/2 · (1 + tanh(u)) with u = √(2/π) · (z + 0.044715 · z³), and its derivative. `item` is
+// linked. (1 + tanh(u)) / 2 is s = 1 / (1 + exp(−2u)), which cannot overflow as some devices' tanh does.
 //
 // Source: Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 
@@ -7,7 +7,7 @@ const two_root = 1.5957691216057308; // 2 · √(2/π)
 const cubic = 0.044715;
 
 fn gate_share(z: item) -> item {
-  // Below −88 the exponential would leave f32; gelu is 0 there to the last bit that counts.
+  // Below −88 the exponential would exceed f32; gelu is 0 there in f32.
   return 1.0 / (1.0 + exp(min(-two_root * z * (1.0 + cubic * z * z), item(88.0))));
 }
 

@@ -1,6 +1,6 @@
-// The activation silu(z) = z · s with s = 1 / (1 + exp(−z)), and what its gradient takes. `item` is linked.
+// The activation silu(z) = z · s with s = 1 / (1 + exp(−z)), and its derivative. `item` is linked.
 //
-// Below −88 the exponential would leave f32; silu is 0 there to the last bit that counts.
+// Below −88 the exponential would exceed f32; silu is 0 there in f32.
 
 fn activate(z: item) -> item { return z / (1.0 + exp(min(-z, item(88.0)))); }
 

@@ -1,4 +1,4 @@
-/** A tensor moved along the line from another one. The formula stands in the shader. */
+/** Moves a tensor along the line from another one. The formula is in the shader. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel, type Operands } from "../kernel.ts";
@@ -23,7 +23,7 @@ const interpolateKernel = kernelFamily((size: ItemSize) =>
 );
 
 /**
- * Records `x = origin + scale · (x − origin)`: 1 leaves x as it is up to rounding, 0 makes it a copy of `origin`.
+ * Records `x = origin + scale · (x − origin)`: 1 keeps x up to rounding, 0 makes it a copy of `origin`.
  *
  * @param tensors origin, x `[n] f32`, two buffers.
  * @param scale From 0 to 1.

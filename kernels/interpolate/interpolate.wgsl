@@ -1,4 +1,4 @@
-// Moves a tensor along the line from another: a thread owns an item.
+// Moves a tensor along the line from another one: a thread owns an item.
 //
 //   x[i] = from[i] + scale · (x[i] − from[i]);  at scale 0 x[i] is from[i], bit for bit
 //
@@ -19,7 +19,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let i = id.x + id.y * groups.x * threads;
   if i >= params.items { return; }
   if params.scale == 0.0 {
-    // Whatever x holds, NaN too, must not reach the copy.
+    // The copy must not depend on x, even if x is NaN.
     x[i] = origin[i];
   } else {
     x[i] = origin[i] + params.scale * (x[i] - origin[i]);

@@ -8,7 +8,7 @@ const tolerance = { relative: 1e-6, absolute: 1e-6 };
 
 for (const count of [1, 7, 64, 4 * 65]) {
   for (const scale of [1, 0.5, 0.3]) {
-    gpuTest(`interpolate goes ${scale} of the way over ${count} elements`, async (gpu) => {
+    gpuTest(`interpolate moves ${scale} of the way over ${count} elements`, async (gpu) => {
       const origin = randomNormal(1, count), x = randomNormal(2, count);
       const actual = await run(
         gpu,
@@ -31,7 +31,7 @@ gpuTest("interpolate at 0 copies every bit, over NaN and infinities too", async 
   assert.deepEqual(x, origin);
 });
 
-gpuTest("interpolate reaches beyond what one axis of the grid holds", async (gpu) => {
+gpuTest("interpolate works beyond one axis of the grid", async (gpu) => {
   const count = 65_535 * 64 + 65;
   const given = { origin: filled(2, count), x: filled(4, count) };
   const { x } = await run(gpu, given, (recorder, t) => interpolate(recorder, t, 0.5));

@@ -1,4 +1,4 @@
-/** Attention of rows over their sequences' pages, for prefill and decode. The formulas stand in the shaders. */
+/** Attention of rows over their sequences' pages, for prefill and decode. The formulas are in the shaders. */
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -24,7 +24,7 @@ const MAX_WIDTH = 256;
 const params = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
 const inputs = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
 
-/** What a kernel is made for: constants of its template in JSON; window and soft cap of scores, 0 for none. */
+/** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type PagedKey = [dtype: DType, constants: string, window: number, soft_cap: number];
 
 /** The parts of a kernel's text. */
@@ -102,17 +102,16 @@ function expectPaged(tensors: PagedAttentionTensors): PagedShape {
 }
 
 /**
- * Records `o = softmax(scale · q kᵀ) v` of every row over the tokens 0 … positions[r] of its slot, of these the last
- * `window`. A row's bits depend
- * on its slot's tokens only. Rows of slot `NO_SLOT` read nothing and get zeros. On software adapters rows run fastest
- * when those that share pages (a prefill's rows, a group's members) stand side by side: {@link attentionOptions}'s
- * `lanes` at a time, counted from row 0, load a shared page once.
+ * Records `o = softmax(scale · q kᵀ) v` for every row over the tokens 0 … positions[r] of its slot, and of these the
+ * last `window`. A row's bits depend only on its slot's tokens. Rows of slot `NO_SLOT` read nothing and get zeros. On
+ * software adapters it is fastest when rows that share pages (a prefill's rows, a group's members) are adjacent: {@link
+ * attentionOptions}'s `lanes` rows at a time, counted from row 0, load a shared page once.
  *
  * @param tensors q, o `[N, H, D] f32`; k_pages, v_pages `[·, K, 32, D]` f32 or f16; page_table `[S, P] u32`: page p of
  * slot s is `page_table[s, p]`; slots, positions `[N] u32`; state `[N, H, 2] f32`, scratch. H is a multiple of K; D a
  * multiple of 4 up to 256. The pages hold finite numbers.
- * @param rules The factor of scores; window and soft cap where there are some.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param rules The factor of scores; window and soft cap if any.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
  */
 export function attentionPaged(
@@ -136,7 +135,7 @@ export function attentionPaged(
   const y = kv_heads * plan.chunks;
   const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
   recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
-  if (lanes === 1) return; // Alone, a row shares all of its pages with itself.
+  if (lanes === 1) return; // A single row shares all of its pages with itself.
   const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
   recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, lanes]);
 }

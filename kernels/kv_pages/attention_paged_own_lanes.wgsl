@@ -11,7 +11,7 @@
 //   page_table  [S, P]        u32   in
 //   slots       [N]           u32   in, 0xffffffff: inactive
 //   positions   [N]           u32   in
-//   o           [N, H, D]     f32   in and out in rows that go on
+//   o           [N, H, D]     f32   in and out in rows that continue
 //   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens
 //
 // Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × LANES workgroups; a template for unroll.ts.

@@ -1,12 +1,12 @@
 // Paged attention for software adapters, first of two kernels: the tokens whose pages LANES consecutive rows share.
 // Lanes are rows, as in attention_forward_lanes.wgsl: one key to a lane, broadcast, all HEADS heads of a row in a lane.
-// A row that has no other tokens is finished here; the others go on in attention_paged_own_lanes.wgsl.
+// A row that has no other tokens is finished here; the others continue in attention_paged_own_lanes.wgsl.
 //
 //   s[r, h, t] = soft_cap(scale · q[r, h] · key t of slots[r])        t in first_seen(positions[r]) … positions[r]
 //   o[r, h] = Σ_t exp(s[r, h, t] − top) · value t / Σ_t exp(s[r, h, t] − top)
 //
 // Both kernels take the same steps in the same order (blocks of LANES tokens from token 0), so that a row's bits do
-// not depend on which of them takes which block, that is on the rows beside it.
+// not depend on which of them handles which block, and so not on adjacent rows.
 //
 //   params      rows N, heads H, kv_heads K, slot_pages P, scale
 //   q           [N, H, D]     f32   in
@@ -15,8 +15,8 @@
 //   page_table  [S, P]        u32   in
 //   slots       [N]           u32   in, 0xffffffff: inactive, o is zeros
 //   positions   [N]           u32   in
-//   o           [N, H, D]     f32   out, overwritten; not yet divided in rows that go on
-//   state       [N, H, 2]     f32   out, overwritten in rows that go on: top and Σ exp(s − top)
+//   o           [N, H, D]     f32   out, overwritten; not yet divided in rows that continue
+//   state       [N, H, 2]     f32   out, overwritten in rows that continue: top and Σ exp(s − top)
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
 // `visibility.wgsl` is linked.
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let group_heads = params.heads / params.kv_heads;
   let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
   let kv = group.y / chunks;
-  // Where HEADS does not divide the group, a thread computes its last head again and writes the same numbers twice.
+  // If HEADS does not divide the group, a thread computes its last head twice and writes the same numbers again.
   let chunk = group.y % chunks * {HEADS}u;
 
   let slot = slot_of(r);

@@ -14,12 +14,12 @@ const FORMS: readonly AttentionOptions[] = [
   { form: "lanes", lanes: 1 },
   { form: "tiles" },
 ];
-/** Heads that a lone lane is tried on: it runs the text of the wider ones with another number of lanes. */
+/** The width of heads for tests with a single lane, which runs the text of several with another number. */
 const LONE_WIDTH = 16;
 
 const title = ({ form, lanes }: AttentionOptions) => `attentionPaged (${form}${lanes ? ", alone" : ""})`;
 
-/** Keys and values lie where sequences have tokens; everywhere else the pages hold NaN, which must not be read. */
+/** Keys and values exist where sequences have tokens; all other page entries are NaN and must not be read. */
 function inputs(shape: PagedCase) {
   const { heads, kv_heads, width, dtype, sequences, rows } = shape;
   const places = layPages(shape);
@@ -50,7 +50,7 @@ function inputs(shape: PagedCase) {
 
 type Inputs = ReturnType<typeof inputs>;
 
-/** Runs the rows; `o` and `state` start as rubbish. */
+/** Runs the rows; `o` and `state` start with arbitrary values. */
 async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
   const { heads: H, kv_heads: K, width: D, dtype, pages, slot_pages, sequences } = given;
   const N = given.slots.length;
@@ -77,7 +77,7 @@ for (const options of FORMS) {
     });
   }
 
-  gpuTest(`${title(options)}: a row's bits do not depend on the rows beside it`, async (gpu) => {
+  gpuTest(`${title(options)}: a row's bits do not depend on other rows`, async (gpu) => {
     for (const shape of cases.filter((c) => c.rows.length > 1 && c.width <= 64)) {
       if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
       const given = inputs(shape);
@@ -98,13 +98,13 @@ for (const options of FORMS) {
 }
 
 gpuTest(
-  "rows that share all of their pages are finished by the first kernel, whoever stands between",
+  "rows that share all of their pages are finished by the first kernel, whatever rows are between them",
   async (gpu) => {
     const shape = cases.find((c) => c.name.startsWith("a row that ends"))!;
     const given = inputs(shape);
     const { state } = await runPaged(gpu, given, { form: "lanes" });
-    // The scratch of a finished row stays as it was. A lone lane's rows are always finished; with 16 lanes the rows of
-    // slots 1 and 2 stand in one subgroup.
+    // The scratch of a finished row does not change. A single lane's rows are always finished; with 16 lanes the rows
+    // of slots 1 and 2 are in one subgroup.
     const { lanes } = attentionOptions(gpu);
     const going = lanes === 1 ? [] : lanes <= 8 ? [8, 10] : [2, 3, 6, 8, 10];
     const actual = shape.rows.flatMap((_, row) => Number.isNaN(state[2 * row * shape.heads]!) ? [] : [row]);
@@ -179,7 +179,7 @@ for (
     const { o } = await runPaged(gpu, paged, options);
     const packed = packRows([{ prompt, members: [length - prompt] }], 32);
     const starts = packed.groups.flatMap((g) => [g.prompt, ...g.members]);
-    // Row of each token, and its key and value from the pages.
+    // The row of each token, and its key and value from the pages.
     const rowOf = starts.flatMap(({ start, length }) => Array.from({ length }, (_, i) => start + i));
     const N = packed.count;
     const q = new Float64Array(N * heads * width);
@@ -205,8 +205,8 @@ for (
     const gathered = Float64Array.from(
       rowOf.flatMap((row) => [...actual.o.subarray(row * size, (row + 1) * size)]),
     );
-    if (options.form === "lanes") assert.deepEqual(o, gathered, "bit for bit, behind the prompt too");
-    // Tiles of pages sum in another order than tiles of packed rows.
+    if (options.form === "lanes") assert.deepEqual(o, gathered, "bit for bit, after the prompt too");
+    // Tiles of pages sum in a different order than tiles of packed rows.
     const difference = largestDifference(o, gathered);
     assert.ok(difference <= 2e-6, `the largest difference is ${difference}`);
   });

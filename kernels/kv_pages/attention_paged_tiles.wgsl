@@ -1,7 +1,7 @@
-// Paged attention for GPUs: a workgroup owns a row and HEADS query heads of one key/value head and walks the row's
-// tokens THREADS at a time. A thread is a token for the scores; for the values it is one vector of o and one of SPLITS
-// shares of the tokens, so that neighbours read neighbours and a thread holds HEADS vectors of o only. The shares meet
-// in workgroup memory at the end.
+// Paged attention for GPUs: a workgroup owns a row and HEADS query heads of one key/value head and iterates over the
+// row's tokens THREADS at a time. A thread is a token for the scores; for the values it is one vector of o and one of
+// SPLITS parts of the tokens, so that neighbours read neighbours and a thread holds HEADS vectors of o only. The parts
+// are added in workgroup memory at the end.
 //
 //   s[r, h, t] = soft_cap(scale · q[r, h] · key t of slots[r])        t in first_seen(positions[r]) … positions[r]
 //   o[r, h] = Σ_t exp(s[r, h, t] − top) · value t / Σ_t exp(s[r, h, t] − top)
@@ -34,7 +34,7 @@ const LOWEST = -3.0e38;
 const PAGE_TOKENS = 32u;
 const NO_SLOT = 0xffffffffu;
 const THREADS = {THREADS}u;
-// Shares of the tokens for the values.
+// Parts into which the tokens are divided for the values.
 const SPLITS = THREADS / {D4}u;
 // Threads that reduce one head's scores, in two steps.
 const REDUCERS = 16u;

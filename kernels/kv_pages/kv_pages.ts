@@ -11,15 +11,15 @@ import writeWgsl from "./kv_write.wgsl" with { type: "text" };
 import pageF16Wgsl from "./page_f16.wgsl" with { type: "text" };
 import pageF32Wgsl from "./page_f32.wgsl" with { type: "text" };
 
-/** Tokens of a page. */
+/** The number of tokens in a page. */
 export const PAGE_TOKENS = 32;
 
-/** The slot of a row that has no sequence: it reads and writes no page. */
+/** The slot of a row without a sequence: it reads and writes no page. */
 export const NO_SLOT = 0xffffffff;
 
 const THREADS = 64;
 
-/** The WGSL that packs and unpacks numbers of pages. */
+/** The WGSL that packs and unpacks a page's numbers. */
 export function pagePart(dtype: DType): WgslPart {
   return dtype === "f16"
     ? { file: "page_f16.wgsl", text: pageF16Wgsl }
@@ -76,7 +76,7 @@ export function expectPages(k_pages: Tensor, v_pages: Tensor): { kv_heads: numbe
   return { kv_heads, width };
 }
 
-/** Checks the tensors that say where rows lie and returns the pages of a slot. @throws {ShapeError} */
+/** Checks the tensors with the rows' positions and returns the number of pages in a slot. @throws {ShapeError} */
 export function expectPlaces(
   tensors: { page_table: Tensor; slots: Tensor; positions: Tensor },
   rows: number,
@@ -94,9 +94,9 @@ export function expectPlaces(
  * Records the writing of keys and values into their pages: row r becomes token `positions[r]` of slot `slots[r]`, in
  * page `page_table[slots[r], positions[r] / 32]`. Rows of slot {@link NO_SLOT} write nothing.
  *
- * @param tensors k, v `[N, K, D] f32`; page_table `[S, P] u32`; slots, positions `[N] u32`; k_pages, v_pages
- * `[·, K, 32, D]` f32 or f16, in which only the rows' places change. Two active rows never share a place.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors k, v `[N, K, D] f32`; page_table `[S, P] u32`; slots, positions `[N] u32`; k_pages, v_pages `[·, K,
+ * 32, D]` f32 or f16, in which only the rows' entries change. No two active rows share an entry.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function kvWrite(recorder: Recorder, tensors: Operands<ReturnType<typeof write>>): void {
   const { kv_heads, width } = expectPages(tensors.k_pages, tensors.v_pages);
@@ -112,8 +112,8 @@ export function kvWrite(recorder: Recorder, tensors: Operands<ReturnType<typeof 
  * Records the copying of the first `tokens` tokens of page `from` to page `to` for every row of `copies`.
  *
  * @param tensors copies `[M, 3] u32`: from, to, tokens (at most 32); k_pages, v_pages `[·, K, 32, D]` f32 or f16. No
- * page is read by one copy of a call and written by another.
- * @throws {ShapeError} When the shapes do not belong together.
+ * page may be read by one copy of a call and written by another.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function kvCopyPage(recorder: Recorder, tensors: Operands<ReturnType<typeof copyPage>>): void {
   const { kv_heads, width } = expectPages(tensors.k_pages, tensors.v_pages);
@@ -127,7 +127,7 @@ export function kvCopyPage(recorder: Recorder, tensors: Operands<ReturnType<type
 }
 
 /**
- * Records the rounding of keys and values, in place, to what pages of a type would give back; in f32 that is nothing.
+ * Records the rounding of keys and values, in place, to a page's type; does nothing for f32.
  *
  * @param tensors k, v `[N, K, D] f32`.
  * @throws {ShapeError} When the shapes differ.

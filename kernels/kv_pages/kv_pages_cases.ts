@@ -1,4 +1,4 @@
-/** The batches that the paged kernels are tested and timed on: test and bench share them. */
+/** The batches for tests and benches of the paged kernels. */
 
 import { ceilDiv } from "../shape.ts";
 import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
@@ -9,7 +9,7 @@ export interface PagedCase {
   kv_heads: number;
   width: number;
   dtype: "f32" | "f16";
-  /** Of each slot's sequence: its length, and how many first pages it takes from slot 0. */
+  /** For each slot's sequence: its length, and the number of first pages that it shares with slot 0. */
   sequences: readonly { tokens: number; shared_pages: number }[];
   /** Rows: a slot (null: inactive) and a position. */
   rows: readonly (readonly [slot: number | null, position: number])[];
@@ -17,10 +17,10 @@ export interface PagedCase {
   soft_cap?: number;
 }
 
-/** Sequences whose tokens are their own. */
+/** Sequences that share nothing. */
 const own = (...tokens: number[]) => tokens.map((n) => ({ tokens: n, shared_pages: 0 }));
 
-/** A group of sequences on a prompt of whole pages. */
+/** A group of sequences that share a prompt of complete pages. */
 const group = (shared_pages: number, ...tokens: number[]) =>
   tokens.map((n) => ({ tokens: n, shared_pages: Math.min(shared_pages, Math.floor(n / PAGE_TOKENS)) }));
 
@@ -80,7 +80,7 @@ export const cases: readonly PagedCase[] = [
     rows: [[0, 39], [1, 49], [2, 69]],
   },
   {
-    // The first eight rows share every page that they have; of the others, slots 1 and 2 go on in pages of their own.
+    // The first eight rows share all of their pages; of the others, slots 1 and 2 continue in their own pages.
     name: "a row that ends with the prompt beside a longer and an inactive one",
     ...shape(2, 1, 8, "f32"),
     sequences: group(2, 64, 100, 101),
@@ -96,7 +96,7 @@ export const cases: readonly PagedCase[] = [
     rows: [[1, 8], [0, 19], [1, 3]],
   },
   {
-    // Windows that lie in the shared pages, across their end and after it.
+    // Windows inside the shared pages, across their end and after it.
     name: "a decode of a group on two pages with a window",
     ...shape(14, 2, 16, "f32"),
     sequences: smallGroup,
@@ -119,7 +119,7 @@ export const cases: readonly PagedCase[] = [
   },
 ];
 
-/** Decodes of the tiny model: groups of eight on a prompt of 320 tokens, or as many sequences of their own. */
+/** Decodes of the tiny model: groups of eight on a prompt of 320 tokens, or as many independent sequences. */
 export function decodeCase(rows: number, shared: boolean): PagedCase {
   const sequences = Array.from({ length: rows }, (_, slot) => ({
     tokens: 400 + slot * 7 % 60,
@@ -139,12 +139,14 @@ export function prefillCase(rows: number): PagedCase {
   };
 }
 
-/** A case's page table, slots and positions. Pages are dealt out backwards, so that no page lies where its number says. */
+/**
+ * A case's page table, slots and positions. Pages are assigned backwards, so that no page's position equals its number.
+ */
 export function layPages({ sequences, rows }: PagedCase) {
   const slot_pages = Math.max(...sequences.map(({ tokens }) => ceilDiv(tokens, PAGE_TOKENS))) + 1;
   const counts = sequences.map(({ tokens, shared_pages }) => ceilDiv(tokens, PAGE_TOKENS) - shared_pages);
   const pages = counts.reduce((sum, n) => sum + n, 0) + (sequences[0]!.shared_pages) + 1;
-  // What no sequence uses points at page 0, which holds nothing.
+  // Unused entries point at page 0, which is empty.
   const page_table = new Uint32Array(sequences.length * slot_pages);
   let next = pages - 1;
   sequences.forEach(({ tokens, shared_pages }, slot) => {

@@ -1,8 +1,8 @@
-/** The f64 references of the paged kernels: the formulas, written to be read. Arrays are row-major. */
+/** The f64 references of the paged kernels, written for clarity. Arrays are row-major. */
 
 import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
 
-/** Where rows and their tokens lie. */
+/** The positions of rows and their tokens. */
 export interface PagedPlaces {
   kv_heads: number;
   width: number;
@@ -16,16 +16,16 @@ export interface PagedPlaces {
 export interface PagedAttentionInput extends PagedPlaces {
   heads: number;
   scale: number;
-  /** A row sees the last so many tokens; null or absent: all up to its own. */
+  /** A row sees only this many last tokens; null or absent: all up to its own. */
   window?: number | null;
-  /** A score s becomes `cap · tanh(s / cap)`; null or absent: it stays. */
+  /** A score s becomes `cap · tanh(s / cap)`; null or absent: no cap. */
   soft_cap?: number | null;
   q: Float64Array;
   k_pages: Float64Array;
   v_pages: Float64Array;
 }
 
-/** Where the numbers of a token's key and value begin in a layer's pages. */
+/** The index of a token's first key and value number in a layer's pages. */
 function tokenAt(places: PagedPlaces, slot: number, token: number, kv: number): number {
   const page = places.page_table[slot * places.slot_pages + Math.floor(token / PAGE_TOKENS)]!;
   return ((page * places.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * places.width;

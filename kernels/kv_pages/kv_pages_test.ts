@@ -7,7 +7,7 @@ import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
 
 const BEFORE = 0.5;
 
-/** Random normal numbers that f16 holds exactly, so that every rounding mode gives the same bits. */
+/** Random normal numbers that f16 represents exactly, so that every rounding mode gives the same bits. */
 function exactNormal(seed: number, count: number): Float64Array {
   return Float64Array.from(Float16Array.from(randomNormal(seed, count)));
 }
@@ -15,10 +15,10 @@ function exactNormal(seed: number, count: number): Float64Array {
 for (const dtype of ["f32", "f16"] as const) {
   for (const shape of cases) {
     gpuTest(
-      `kvWrite puts rows into their ${dtype} pages and touches nothing else: ${shape.name}`,
+      `kvWrite writes rows into their ${dtype} pages and nothing else: ${shape.name}`,
       async (gpu) => {
         const { kv_heads: K, width: D, sequences } = shape;
-        // A case's rows may share a place; those that write do not.
+        // A case's rows may share an entry; rows that write do not.
         const places = layPages(shape), seen = new Set<string>();
         places.slots.forEach((slot, row) => {
           const page =
@@ -62,7 +62,7 @@ for (const dtype of ["f32", "f16"] as const) {
   });
 }
 
-gpuTest("kvWrite rounds to the nearest f16 or the one beside it", async (gpu) => {
+gpuTest("kvWrite rounds to the nearest f16 or its neighbour", async (gpu) => {
   const N = 32, D = 64;
   const x = randomNormal(3, N * D);
   const tokens = Array.from({ length: N }, (_, i) => i);
@@ -75,7 +75,7 @@ gpuTest("kvWrite rounds to the nearest f16 or the one beside it", async (gpu) =>
     k_pages: [new Float64Array(N * D), [1, 1, PAGE_TOKENS, D], "f16"],
     v_pages: [new Float64Array(N * D), [1, 1, PAGE_TOKENS, D], "f16"],
   }, kvWrite);
-  // WGSL leaves the rounding mode of pack2x16float open: at most one unit of 2^-10 of the number.
+  // WGSL does not specify the rounding of pack2x16float: an error of at most one unit of 2^-10 of the number.
   k_pages.forEach((actual, i) =>
     assert.ok(Math.abs(actual - x[i]!) <= 2 ** -10 * Math.abs(x[i]!) + 2 ** -24)
   );
@@ -113,7 +113,7 @@ gpuTest("kvWrite and kvCopyPage name the tensor whose shape is wrong", async (gp
   });
 });
 
-gpuTest("kvRound leaves what an f16 page would hold, and f32 alone", async (gpu) => {
+gpuTest("kvRound gives the values of an f16 page, and leaves f32 unchanged", async (gpu) => {
   const shape = [67, 2, 12], count = 67 * 2 * 12;
   const k = randomNormal(3, count), v = randomNormal(4, count).map((x) => 1e-3 * x);
   const given = { k: [k, shape], v: [v, shape] } as const;
@@ -121,7 +121,7 @@ gpuTest("kvRound leaves what an f16 page would hold, and f32 alone", async (gpu)
   for (const [actual, exact] of [[rounded.k, k], [rounded.v, v]] as const) {
     actual.forEach((value, i) => {
       assert.equal(value, Math.f16round(value), "a number of 16 bits");
-      // Devices may round either way: half a step where they round to the nearest, a whole one at most.
+      // Devices may round either way: half a step when they round to nearest, one step at most.
       const step = Math.max(2 ** -24, 2 ** (Math.floor(Math.log2(Math.abs(exact[i]!))) - 10));
       assert.ok(Math.abs(value - exact[i]!) <= step);
     });

@@ -1,4 +1,4 @@
-// How four neighbouring numbers of a key or value lie in a page: as f16, two to a word. Needs no shader-f16.
+// Four adjacent numbers of a key or value in a page: as f16, two in a word. Does not need shader-f16.
 
 alias Packed = vec2<u32>;
 

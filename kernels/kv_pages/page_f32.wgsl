@@ -1,4 +1,4 @@
-// How four neighbouring numbers of a key or value lie in a page: as f32.
+// Four adjacent numbers of a key or value in a page: as f32.
 
 alias Packed = vec4<f32>;
 

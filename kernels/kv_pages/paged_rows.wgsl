@@ -1,5 +1,5 @@
-// What the kernels of paged attention for software adapters share: where a token lies, and how many of a subgroup's
-// rows' first tokens lie in the same pages (all of a prefill's, a group's prompt in a decode).
+// Shared by the kernels of paged attention for software adapters: the position of a token, and how many of a
+// subgroup's rows' first tokens lie in the same pages (all of a prefill's, a group's prompt in a decode).
 //
 //   params      rows N, heads H, kv_heads K, slot_pages P, scale
 //   q           [N, H, D] f32                in
@@ -23,23 +23,23 @@ const LOWEST = -3.0e38;
 const PAGE_TOKENS = 32u;
 const NO_SLOT = 0xffffffffu;
 
-// Where the vectors of a token's key (or value) begin.
+// The index of the first vector of a token's key (or value).
 fn token_at(slot: u32, token: u32, kv: u32) -> u32 {
   let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
   return ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
 }
 
-// A row's slot, or NO_SLOT behind the last row.
+// A row's slot, or NO_SLOT after the last row.
 fn slot_of(row: u32) -> u32 {
   return select(NO_SLOT, slots[min(row, params.rows - 1u)], row < params.rows);
 }
 
-// How many tokens a row attends: none when it is inactive.
+// The number of tokens that a row attends to; 0 for an inactive row.
 fn tokens_of(row: u32, slot: u32) -> u32 {
   return select(0u, positions[min(row, params.rows - 1u)] + 1u, slot != NO_SLOT);
 }
 
-// x: how many first tokens lie in the same pages for every row that has them; y: a slot that has all of them.
+// x: the number of first tokens that lie in the same pages for every row that has them; y: a slot with all of them.
 // Uniform over the subgroup.
 fn shared_tokens(slot: u32, tokens: u32) -> vec2<u32> {
   let most = subgroupMax(tokens);

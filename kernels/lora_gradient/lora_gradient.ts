@@ -1,4 +1,4 @@
-/** Gradients of the factors of a LoRA: a product that is skinny on one side, summed over rows. */
+/** Gradients of LoRA factors: a product of a wide and a narrow matrix, summed over rows. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -12,12 +12,12 @@ import plainWgsl from "./lora_gradient_plain.wgsl" with { type: "text" };
 import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
 import tilesWgsl from "./lora_gradient_tiles.wgsl" with { type: "text" };
 
-/** Columns, in vec4s, of a lane, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
+/** Columns of a lane, in vec4s, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
 const LANE_TILES = 2;
 const LANE_RANKS = 16;
-/** Rows that a GPU's workgroup passes through shared memory at once. */
+/** Rows that a GPU's workgroup loads into shared memory at once. */
 const TILE_ROWS = 16;
-/** A GPU is full with so many workgroups, and a part of fewer rows is not worth its partial sums. */
+/** This many workgroups fill a GPU; a part with fewer rows is not worth its partial sums. */
 const WANTED_GROUPS = 512;
 const MIN_PART_ROWS = 64;
 
@@ -35,7 +35,7 @@ const OUT_PARAMS = {
   alpha: "f32",
 } as const;
 
-/** The text of the subgroup kernel for a subgroup of `lanes` and `blocks` ranks of each lane. */
+/** The subgroup kernel's text for `lanes` lanes and `blocks` ranks of each lane. */
 export function lanesText(lanes: number, blocks: number): string {
   return unroll(lanesWgsl, { LANES: lanes, BLOCKS: blocks, TILES: LANE_TILES });
 }
@@ -90,9 +90,7 @@ export function loraGradientVariant(recorder: Recorder): LoraGradientVariant {
   return recorder.gpu.subgroup_size > 0 ? "lanes" : "plain";
 }
 
-/**
- * f32 elements of `partials` that are enough for {@link loraGradient} of up to `rows` rows; 0 where it needs none.
- */
+/** The number of f32 elements of `partials` for {@link loraGradient} with up to `rows` rows; 0 when it needs none. */
 export function loraGradientPartials(
   { rows, columns, rank }: { rows: number; columns: number; rank: number },
   variant: LoraGradientVariant,
@@ -100,7 +98,7 @@ export function loraGradientPartials(
   return variant === "tiles" ? split(rows, columns, rank).wanted * columns * rank : 0;
 }
 
-/** How the rows are cut: it follows from the shapes alone, so that the sum has the same bits on every run. */
+/** How the rows are split. It depends only on the shapes, so that the sum has the same bits in every run. */
 function split(rows: number, columns: number, rank: number) {
   const tiles = ceilDiv(columns, 64) * ceilDiv(rank, 16);
   const wanted = Math.max(1, Math.min(ceilDiv(WANTED_GROUPS, tiles), Math.floor(rows / MIN_PART_ROWS)));
@@ -108,15 +106,15 @@ function split(rows: number, columns: number, rank: number) {
   return { wanted, part_rows, parts: ceilDiv(rows, part_rows) };
 }
 
-/** What {@link loraGradient} takes. */
+/** The tensors of {@link loraGradient}. */
 export interface LoraGradientTensors {
   /** `[M, P] f32`, P a multiple of 4. */
   p: Tensor;
-  /** `[M, stride] f32`, of which the R columns from `q_offset` on are read. */
+  /** `[M, stride] f32`; R columns from `q_offset` on are read. */
   q: Tensor;
   /** `[P, R]` or `[R, P] f32`, accumulated. */
   out: Tensor;
-  /** At least {@link loraGradientPartials} f32 elements; any tensor but the others where that is 0. */
+  /** At least {@link loraGradientPartials} f32 elements; if that is 0, any other tensor. */
   partials: Tensor;
 }
 
@@ -125,15 +123,15 @@ export interface LoraGradientOptions {
   /** `column_rank`: out is `[P, R]` (a gradient of B); `rank_column`: `[R, P]` (a gradient of A). */
   layout: "column_rank" | "rank_column";
   alpha: number;
-  /** First column of q that is read; 0 when left out. */
+  /** The first column of q to read; default 0. */
   q_offset?: number;
 }
 
 /**
- * Records `out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]`: for `y = x Aᵀ Bᵀ` with `u = x Aᵀ`, the gradient of
- * B from p = d_y and q = u, that of A from p = x and q = d_u. The sum has one order for given shapes.
+ * Records `out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]`: for `y = x Aᵀ Bᵀ` with `u = x Aᵀ`, the gradient of B
+ * from p = d_y and q = u, that of A from p = x and q = d_u. The sum has one order for given shapes.
  *
- * @throws {ShapeError} When the shapes do not belong together or P is no multiple of 4.
+ * @throws {ShapeError} When the shapes do not match or P is not a multiple of 4.
  * @source Hu et al., "LoRA" (2021), equation 3.
  */
 export function loraGradient(

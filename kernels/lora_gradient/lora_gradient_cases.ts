@@ -1,4 +1,4 @@
-/** The shapes that lora_gradient is tested and timed on: test and bench share them. */
+/** The shapes for lora_gradient's tests and bench. */
 
 export interface LoraGradientCase {
   name: string;

@@ -1,6 +1,6 @@
 // Gradient of a LoRA factor for software adapters: a subgroup owns {TILES} vec4s of columns per lane and {BLOCKS} ·
-// {LANES} ranks, and walks all rows, so there is no barrier and the sum has one order. A lane loads its own columns
-// of p and one rank of q; ranks reach the others by broadcast, since loads are what costs here.
+// {LANES} ranks, and iterates over all rows, so there is no barrier and the sum has one order. A lane loads its own
+// columns of p and one rank of q; ranks reach the others by broadcast, since loads are what costs here.
 //
 //   out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]
 //

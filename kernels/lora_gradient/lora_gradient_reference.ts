@@ -1,4 +1,4 @@
-/** The f64 reference of lora_gradient: the formula, written to be read. Arrays are row-major. */
+/** The f64 reference of lora_gradient, written for clarity. Arrays are row-major. */
 
 export interface LoraGradientInput {
   rows: number;

@@ -10,7 +10,7 @@ const BEFORE = 0.5;
 const ALPHA = 2;
 const variants: readonly LoraGradientVariant[] = ["lanes", "plain", "tiles"];
 
-/** A sum of M products of normal numbers is about √M in size and rounds to about √M · √M · 6e-8. */
+/** A sum of M products of normal numbers has a size of about √M and rounds to about √M · √M · 6e-8. */
 const tolerance = (rows: number) => ({ relative: 1e-5, absolute: 1e-6 + rows * ALPHA * 6e-8 });
 
 const inputs = ({ rows, columns, q_stride }: LoraGradientCase) => ({
@@ -66,7 +66,7 @@ Deno.test("the reference is the gradient of a LoRA's output with respect to A an
   const rows = 3, width = 4, outputs = 8, rank = 2;
   const x = randomNormal(1, rows * width), a = randomNormal(2, rank * width);
   const b = randomNormal(3, outputs * rank), d_y = randomNormal(4, rows * outputs);
-  // u[m, r] = Σ_i x[m, i] · a[r, i] and d_u[m, r] = Σ_o d_y[m, o] · b[o, r], written as references of themselves.
+  // u[m, r] = Σ_i x[m, i] · a[r, i] and d_u[m, r] = Σ_o d_y[m, o] · b[o, r], written independently.
   const u = (a: Float64Array) =>
     Float64Array.from({ length: rows * rank }, (_, at) => {
       const m = Math.floor(at / rank), r = at % rank;

@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let rank = group.y * 16u;
   let start = group.z * params.part_rows;
   let end = min(start + params.part_rows, params.rows);
-  // Rows behind the part count nothing, since q is 0 there; columns behind the last are not stored.
+  // Rows after the part add 0, because q is 0 there; columns after the last are not stored.
   let last_row = params.rows - 1u;
   let load_column = min(column + x, params.columns - 1u);
   #for r 4

@@ -1,4 +1,6 @@
-/** Log-probabilities over the vocabulary and their gradient, a chunk of rows at a time. Formulas stand in the shaders. */
+/**
+ * Log-probabilities over the vocabulary and their gradient, a chunk of rows at a time. The formulas are in the shaders.
+ */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -12,7 +14,7 @@ import statisticsWgsl from "./token_logprobs.wgsl" with { type: "text" };
 import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** Slices of a row: enough threads for a GPU when rows are few, and at least so many items for each. */
+/** The most slices of a row: enough threads for a GPU when rows are few, with at least this many items each. */
 const MAX_SLICES = 256;
 const MIN_SLICE_ITEMS = 32;
 
@@ -47,17 +49,17 @@ const backwardKernel = kernelFamily((size: ItemSize, soft_cap: number) =>
   })
 );
 
-/** Slices into which a row of the vocabulary is cut: of V alone, so that a row's bits do not depend on the rows. */
+/** The number of slices of a vocabulary row. It depends only on V, so that a row's bits do not depend on other rows. */
 export function vocabularySlices(vocabulary: number): number {
   return Math.min(MAX_SLICES, ceilDiv(vocabulary / itemSize(vocabulary), MIN_SLICE_ITEMS));
 }
 
-/** f32 elements of `partials` that {@link tokenLogprobs} needs for a chunk of `rows` rows. */
+/** The number of f32 elements of `partials` that {@link tokenLogprobs} needs for a chunk of `rows` rows. */
 export function vocabularyPartials(rows: number, vocabulary: number): number {
   return rows * vocabularySlices(vocabulary) * 4;
 }
 
-/** A chunk of logits `[rows, V] f32` and, for all R rows, what {@link tokenLogprobs} reads and writes. */
+/** A chunk of logits `[rows, V] f32` and, for all R rows, the other tensors of {@link tokenLogprobs}. */
 export interface VocabularyTensors {
   logits: Tensor;
   /** `[R] u32`, each below V. */
@@ -73,10 +75,10 @@ export interface VocabularyTensors {
 }
 
 /**
- * Records log-probability of the target, entropy and normaliser of every row of a chunk: rows `first_row` and on of the
- * `[R]` arrays. A logit of −inf is masked; a row needs one that is not.
+ * Records the target's log-probability, the entropy and the normaliser of every row of a chunk: rows from `first_row`
+ * on in the `[R]` arrays. A logit of −inf is masked; a row needs at least one unmasked logit.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function tokenLogprobs(
   recorder: Recorder,
@@ -101,13 +103,13 @@ export function tokenLogprobs(
 
 /**
  * Records `logits ← g · (onehot(target) − softmax(logits))` for every row of a chunk: the gradient of a loss whose
- * derivative with respect to row r's log-probability is `g[first_row + r]`. One kernel for every loss.
+ * derivative with respect to row r's log-probability is `g[first_row + r]`. All losses use this kernel.
  *
  * @param tensors logits `[rows, V] f32`, overwritten by their gradient; targets `[R] u32`, logsumexp `[R, 2] f32` of
  * {@link tokenLogprobs}, g `[R] f32`.
- * @param soft_cap The cap that was put on the logits: their gradient is that before it; null: there was none. Capped
- * logits are finite.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param soft_cap The cap that was applied to the logits; the gradient is then that of the logits before it. Null
+ * without a cap. Capped logits are finite.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function crossEntropyBackward(
   recorder: Recorder,

@@ -1,4 +1,4 @@
-// Gradient of weighted log-probabilities with respect to the logits, in their place: a thread owns an item.
+// Gradient of weighted log-probabilities with respect to the logits, in place: a thread owns an item.
 //
 //   logits[row, v] ← g[row] · (1[v = target] − exp(logits[row, v] − m − log_sum)) · soft_cap'
 //

@@ -1,12 +1,12 @@
-/** The shapes that cross_entropy is tested and timed on: test and bench share them. */
+/** The shapes for cross_entropy's tests and bench. */
 
 export interface CrossEntropyCase {
   name: string;
   rows: number;
   vocabulary: number;
-  /** Every logit is multiplied by it. */
+  /** A factor on every logit. */
   scale: number;
-  /** Besides the target only every so many ids is kept, the others are −inf; 1 masks none. */
+  /** Besides the target only every `kept`-th id is kept, the others are −inf; 1 masks none. */
   kept: number;
 }
 

@@ -1,4 +1,4 @@
-/** The f64 reference of cross_entropy: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of cross_entropy, written for clarity. Arrays are row-major. */
 
 export interface CrossEntropyInput {
   rows: number;

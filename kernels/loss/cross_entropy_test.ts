@@ -7,7 +7,7 @@ import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross
 import { cases, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";
 
-/** Rows before a chunk's first: the arrays of all rows are longer than the chunk. */
+/** Rows before the chunk: the arrays of all rows are longer than the chunk. */
 const FIRST_ROW = 5;
 
 function inputs({ rows, vocabulary, scale, kept }: CrossEntropyCase) {
@@ -47,7 +47,7 @@ for (const shape of cases) {
     const given = inputs(shape);
     const actual = await runBoth(gpu, shape, given);
     const expected = crossEntropyReference({ ...shape, ...given });
-    // A sum of exponentials is good to 1e-6, a difference of logits to an ulp of them, 6e-8 of their size.
+    // A sum of exponentials is accurate to 1e-6, a difference of logits to an ulp of them, 6e-8 of their size.
     const close = { relative: 1e-6, absolute: 2e-6 + 1e-7 * shape.scale };
     for (const name of ["logprob", "entropy"] as const) {
       expectClose(actual[name].slice(FIRST_ROW), expected[name], close, name);
@@ -101,7 +101,7 @@ gpuTest(
   },
 );
 
-gpuTest("cross_entropy's rows do not depend on how many run beside them", async (gpu) => {
+gpuTest("cross_entropy's rows do not depend on the number of rows", async (gpu) => {
   const many = cases.find((c) => c.name === "odd, rows beyond a workgroup")!, V = many.vocabulary;
   const given = inputs(many);
   const all = await runBoth(gpu, many, given);

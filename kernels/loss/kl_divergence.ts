@@ -1,4 +1,7 @@
-/** How far one distribution over the vocabulary is from another, a chunk of rows at a time. Formulas stand in the shaders. */
+/**
+ * The KL divergence of two distributions over the vocabulary, a chunk of rows at a time. The formulas are in the
+ * shaders.
+ */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -45,10 +48,10 @@ export interface KlDivergenceTensors {
 }
 
 /**
- * Records `divergence[r] = KL(p_r‖q_r) = Σ_v p log(p / q)` for rows `first_row` and on: of the whole distributions, not
- * of the one token that was drawn.
+ * Records `divergence[r] = KL(p_r‖q_r) = Σ_v p log(p / q)` for rows from `first_row` on: of the full distributions, not
+ * only of the sampled token.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function klDivergence(recorder: Recorder, tensors: KlDivergenceTensors, first_row: number): void {
   const { partials, divergence } = tensors;

@@ -22,10 +22,10 @@ struct Params { rows: u32, items: u32, slices: u32, first_row: u32 }
 @group(0) @binding(4) var<storage, read> q_logsumexp: array<vec2<f32>>;
 @group(0) @binding(5) var<storage, read_write> partials: array<f32>;
 
-// A masked logit, as a number: differences stay finite. exp of the farthest is 0 beside any probability.
+// A masked logit as a finite number, so that differences stay finite. Its exp is 0 next to any probability.
 const masked = -3.0e38;
 const farthest = -100.0;
-// Below it the difference of exp(d) − 1 and d loses its digits, and the series is exact to f32.
+// Below this the difference of exp(d) − 1 and d loses its digits, and the series is exact in f32.
 const near = 0.25;
 
 @compute @workgroup_size(64)

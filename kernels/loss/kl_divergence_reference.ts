@@ -1,4 +1,4 @@
-/** The f64 reference of kl_divergence: the formula, written to be read. Arrays are row-major. */
+/** The f64 reference of kl_divergence, written for clarity. Arrays are row-major. */
 
 export interface KlDivergenceInput {
   rows: number;

@@ -6,17 +6,17 @@ import { tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { klDivergence } from "./kl_divergence.ts";
 import { klDivergenceReference } from "./kl_divergence_reference.ts";
 
-/** Rows before a chunk's first: the arrays of all rows are longer than the chunk. */
+/** Rows before the chunk: the arrays of all rows are longer than the chunk. */
 const FIRST_ROW = 3;
 
 interface KlCase {
   name: string;
   rows: number;
   vocabulary: number;
-  /** Every logit of p is multiplied by it, and q's differ from p's by so many standard normals. */
+  /** A factor on every logit of p, and the size of the normal differences between q's and p's logits. */
   scale: number;
   change: number;
-  /** Only every so many ids is kept, the others are −inf in both. */
+  /** Only every `kept`-th id is kept, the others are −inf in both. */
   kept: number;
 }
 
@@ -25,7 +25,7 @@ const cases: readonly KlCase[] = [
   { name: "odd, rows beyond a workgroup", rows: 67, vocabulary: 131, scale: 3, change: 0.5, kept: 1 },
   { name: "one small step", rows: 9, vocabulary: 1024, scale: 4, change: 0.01, kept: 1 },
   {
-    name: "two policies that know nothing of each other",
+    name: "two independent policies",
     rows: 9,
     vocabulary: 1024,
     scale: 4,
@@ -70,14 +70,14 @@ async function divergence(gpu: Gpu, { rows, vocabulary }: KlCase, given: ReturnT
 for (const shape of cases) {
   gpuTest(`kl_divergence agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const given = inputs(shape);
-    // A log-probability is good to some 1e-6, which weighs by d/KL: the smaller the step, the more.
+    // A log-probability has an error of about 1e-6, which is amplified by d/KL: the smaller the step, the more.
     const close = { relative: 2e-6 + 4e-6 / Math.min(1, shape.change), absolute: 1e-8 };
     const expected = klDivergenceReference({ ...shape, ...given });
     expectClose(await divergence(gpu, shape, given), expected, close, "divergence");
   });
 }
 
-gpuTest("of a policy and itself it is 0, and the rows do not depend on each other", async (gpu) => {
+gpuTest("the divergence of a policy from itself is 0, and rows do not depend on each other", async (gpu) => {
   const shape = cases[1]!, given = inputs(shape);
   const same = await divergence(gpu, shape, { ...given, q_logits: given.p_logits });
   assert.ok(same.every((kl) => kl === 0));

@@ -1,6 +1,6 @@
 /**
- * Losses as functions of each target's log-probability: a loss is what derivative `g` it gives
- * `crossEntropyBackward`. Formulas stand in the shaders.
+ * Losses as functions of each target's log-probability. A loss is defined by the derivative `g` that it passes to
+ * `crossEntropyBackward`. The formulas are in the shaders.
  */
 
 import { assert } from "../../core/errors.ts";
@@ -53,20 +53,20 @@ export interface RowRange {
   rows: number;
 }
 
-/** Where the importance ratio comes from, each `[R] f32`; `null`: the policy is its own sampler, the ratio is 1. */
+/** The source of the importance ratio, each `[R] f32`; `null`: the policy itself sampled, and the ratio is 1. */
 export type RatioSource =
   | { readonly old_logprob: Tensor }
   | { readonly log_ratio: Tensor }
   | null;
 
-/** What {@link policyLoss} takes; arrays are `[R] f32`. */
+/** The tensors of {@link policyLoss}; arrays are `[R] f32`. */
 export interface PolicyTensors {
   logprob: Tensor;
   ratio: RatioSource;
-  /** `null` where there is no reference: the KL term is 0. */
+  /** `null` without a reference: the KL term is then 0. */
   reference_logprob: Tensor | null;
   advantage: Tensor;
-  /** Constant factor of the policy term, not of the KL term: truncated importance sampling. */
+  /** A constant factor on the policy term, not on the KL term: truncated importance sampling. */
   weight: Tensor;
   /** ∂loss/∂logprob, overwritten. */
   g: Tensor;
@@ -84,17 +84,17 @@ export interface PolicyOptions extends RowRange {
 
 /**
  * Records, for each row, the clipped policy loss with its k3 term and the derivative with respect to the row's
- * log-probability. With `old_logprob` the ratio is the token's; with `log_ratio` of {@link sequenceRatio} it is the
- * trajectory's, the gradient stays that of the token's own log-probability (GSPO-token).
+ * log-probability. With `old_logprob` the ratio is the token's. With `log_ratio` of {@link sequenceRatio} it is the
+ * trajectory's, and the gradient stays that of the token's own log-probability (GSPO-token).
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Yu et al., "DAPO" (2025), equation 8; Zheng et al., "Group Sequence Policy Optimization" (2025), §4.3.
  */
 export function policyLoss(recorder: Recorder, tensors: PolicyTensors, options: PolicyOptions): void {
   const { logprob, ratio, advantage, weight, g, results } = tensors;
   const { rows, first_row, clip_low, clip_high, kl_coefficient, normalizer } = options;
   const total = expectRange(logprob, options);
-  // With itself for its old self the log ratio is 0, and so is d with itself for its reference.
+  // With the policy as its own old policy the log ratio is 0; as its own reference, d is 0.
   const old = ratio === null ? logprob : "log_ratio" in ratio ? ratio.log_ratio : ratio.old_logprob;
   const reference_logprob = tensors.reference_logprob ?? logprob;
   const named = { old, reference_logprob, advantage, weight, g };
@@ -113,8 +113,8 @@ export function policyLoss(recorder: Recorder, tensors: PolicyTensors, options: 
  * Records the mean log ratio of each trajectory at each of its rows. It needs the log-probabilities of all rows of the
  * trajectory: every turn and every fragment.
  *
- * @param tensors logprob, old_logprob, log_ratio `[R] f32`; ranges `[J, 2] u32`: first row and the row behind the last.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors logprob, old_logprob, log_ratio `[R] f32`; ranges `[J, 2] u32`: first row, and the row after the last.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function sequenceRatio(recorder: Recorder, tensors: Operands<typeof sequenceKernel>): void {
   const [total] = expectShape(tensors.logprob, "logprob", 1);
@@ -127,9 +127,9 @@ export function sequenceRatio(recorder: Recorder, tensors: Operands<typeof seque
 /**
  * Records `loss = −weight · logprob / normalizer` and its derivative for each row.
  *
- * @param tensors logprob, weight, g `[R] f32`; results `[4, R] f32` as of {@link policyLoss}, with ratio 1.
- * @param options normalizer: Σ weight over the whole optimiser step.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors logprob, weight, g `[R] f32`; results `[4, R] f32` as in {@link policyLoss}, with ratio 1.
+ * @param options normalizer: Σ weight over all of the optimiser step.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function sftLoss(
   recorder: Recorder,

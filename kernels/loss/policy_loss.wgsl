@@ -42,7 +42,7 @@ struct Params {
 
 const limit = 20.0;
 
-// exp(d) − d − 1, by its series near 0, where the difference would leave no digits.
+// exp(d) − d − 1, by its series near 0, where the difference would lose all digits.
 fn exp_rest(d: f32) -> f32 {
   if abs(d) > 0.5 { return exp(d) - d - 1.0; }
   let tail = 1.0 + d / 5.0 * (1.0 + d / 6.0 * (1.0 + d / 7.0 * (1.0 + d / 8.0)));

@@ -1,6 +1,6 @@
 /**
- * The f64 reference of policy_loss: the losses, written to be read. What is a constant to the gradient (`sg` in the
- * formulas) is a separate argument, so that central differences of `loss` see only what is differentiated.
+ * The f64 reference of policy_loss, written for clarity. Constants of the gradient (`sg` in the formulas) are separate
+ * arguments, so that central differences of `loss` see only the differentiated parts.
  */
 
 export interface PolicyRow {
@@ -21,7 +21,7 @@ export interface PolicyScalars {
 
 const clamp = (x: number, low: number, high: number) => Math.min(Math.max(x, low), high);
 
-/** Ratio, its place against the clip range, and k3 of a row. */
+/** The ratio, its position relative to the clip range, and k3 of a row. */
 export function policyRowReference(row: PolicyRow, { clip_low, clip_high }: PolicyScalars) {
   const ratio = Math.exp(clamp(row.log_ratio, -20, 20));
   const d = clamp(row.reference_logprob - row.logprob, -20, 20);
@@ -29,7 +29,7 @@ export function policyRowReference(row: PolicyRow, { clip_low, clip_high }: Poli
   return { ratio, clipped: above ? 1 : below ? -1 : 0, k3: Math.expm1(d) - d };
 }
 
-/** The row's loss, with `kl_ratio` (sg[w]) in front of the KL term. */
+/** The row's loss, with `kl_ratio` (sg[w]) as factor of the KL term. */
 export function policyLossReference(row: PolicyRow, scalars: PolicyScalars, kl_ratio: number): number {
   const { clip_low, clip_high, kl_coefficient, normalizer } = scalars;
   const { ratio, k3 } = policyRowReference(row, scalars);

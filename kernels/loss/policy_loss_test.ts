@@ -12,11 +12,11 @@ import {
 
 const scalars: PolicyScalars = { clip_low: 0.2, clip_high: 0.28, kl_coefficient: 0.05, normalizer: 640 };
 
-/** exp may be off by 3 + 2·20 ulps at the clamp; sums and products add a few more. */
+/** The error of exp may be 3 + 2·20 ulps at the clamp; sums and products add a few more. */
 const tolerance = { relative: 1e-5, absolute: 1e-9 };
 const STEP = 1e-6;
 
-/** Ratios inside and beyond both ends of the clip range, each with advantages of both signs and none. */
+/** Ratios inside and outside both ends of the clip range, each with positive, negative and zero advantages. */
 function awkwardRows(): PolicyRow[] {
   const rows: PolicyRow[] = [];
   for (const log_ratio of [0, 1e-3, -1e-3, 0.24, 0.26, -0.21, -0.24, 3, -3, 19, -19]) {
@@ -33,7 +33,7 @@ function awkwardRows(): PolicyRow[] {
       }
     }
   }
-  // The kernel sees f32: the reference must see the same numbers.
+  // The kernel sees f32, and the reference must see the same numbers.
   return rows.map((row) => {
     const logprob = Math.fround(row.logprob), reference_logprob = Math.fround(row.reference_logprob);
     const old = Math.fround(logprob - row.log_ratio);
@@ -84,19 +84,20 @@ for (const form of ["token", "sequence"] as const) {
       );
       expectClose(actual.ratio, told.map((row) => row.ratio), tolerance, "ratio");
       assert.deepEqual([...actual.clipped], told.map((row) => row.clipped));
-      // d is a difference of two log-probabilities near 4, each a whole f32: near 0 it is exact.
+      // d is a difference of two f32 log-probabilities near 4: near 0 it is exact.
       expectClose(actual.k3, told.map((row) => row.k3), tolerance, "k3");
       const loss = rows.map((row, r) => policyLossReference(row, scalars, told[r]!.ratio));
       expectClose(actual.loss, loss, { relative: 1e-5, absolute: 1e-8 }, "loss");
       const numeric = rows.map((row, r) => {
-        // The ratio moves with the log-probability by ratio · ∂logprob for the token and for GSPO-token alike.
+        // The ratio's derivative by the log-probability is the ratio, for the token and for GSPO-token.
         const at = (step: number) => {
           const moved = { ...row, logprob: row.logprob + step, log_ratio: row.log_ratio + step };
           return policyLossReference(moved, scalars, told[r]!.ratio);
         };
         return (at(STEP) - at(-STEP)) / (2 * STEP);
       });
-      // Differences of a loss of size |loss| are good to 1e-16 · |loss| / STEP, and to STEP² of the third derivative.
+      // Differences of a loss of size |loss| are accurate to 1e-16 · |loss| / STEP, and to STEP² of the third
+      // derivative.
       expectClose(actual.g, numeric, { relative: 2e-5, absolute: 1e-8 }, "g");
     },
   );
@@ -111,7 +112,7 @@ gpuTest("without an old policy the ratio is 1 and without a reference the KL ter
   expectClose(actual.loss, expected, tolerance, "loss");
 });
 
-gpuTest("exponents beyond 20 are taken for 20", async (gpu) => {
+gpuTest("exponents beyond 20 are clamped to 20", async (gpu) => {
   const row = { logprob: -1, log_ratio: 30, reference_logprob: 29, advantage: -1, weight: 1 };
   const actual = await runPolicy(gpu, [row, { ...row, log_ratio: -30, reference_logprob: -31 }], "sequence");
   expectClose(actual.ratio, [Math.exp(20), Math.exp(-20)], tolerance, "ratio");
@@ -141,7 +142,7 @@ gpuTest("a trajectory's rows share the mean of their log ratios", async (gpu) =>
 });
 
 gpuTest(
-  "supervised weights are the derivative of the weighted mean, and the losses add up to it",
+  "SFT's g is the derivative of the weighted mean, and the losses add up to it",
   async (gpu) => {
     const total = 70,
       logprob = randomNormal(1, total, -2),

@@ -1,4 +1,4 @@
-/** Losses of pairs of completions. Formulas stand in the shader. */
+/** Preference losses. The formulas are in the shader. */
 
 import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -24,21 +24,23 @@ const kernel = defineKernel({
   outputs: ["g", "results"],
 });
 
-/** The losses, in the order of the shader's numbers. */
+/** The losses, in the order of their numbers in the shader. */
 export const PREFERENCE_LOSSES = ["dpo", "ipo", "simpo", "orpo"] as const;
 export type PreferenceLoss = typeof PREFERENCE_LOSSES[number];
 
-/** What {@link preferenceLoss} takes. */
+/** The tensors of {@link preferenceLoss}. */
 export interface PreferenceTensors {
   /** `[R] f32` each. */
   logprob: Tensor;
   /** Null for the losses without a reference, simpo and orpo. */
   reference_logprob: Tensor | null;
-  /** `[P, 3] u32`: first row of the chosen completion, first row of the rejected one after it, and the row after that. */
+  /**
+   * `[P, 3] u32`: the first row of the chosen completion, the first row of the rejected one, and the row after that.
+   */
   ranges: Tensor;
   /** `[R] f32`, ∂loss/∂logprob, overwritten for the rows of the pairs. */
   g: Tensor;
-  /** `[4, R] f32`, overwritten likewise: a pair's loss in its first row, and each row's completion's score. */
+  /** `[4, R] f32`, overwritten likewise: a pair's loss in its first row, and the score of each row's completion. */
   results: Tensor;
 }
 
@@ -49,14 +51,14 @@ export interface PreferenceOptions {
   gamma: number;
   /** Factor of orpo's odds-ratio term. */
   lambda: number;
-  /** Pairs of the whole optimiser step. The only division. */
+  /** Pairs of the optimiser step. The only division. */
   normalizer: number;
 }
 
 /**
  * Records the losses of pairs and their derivatives. It needs the log-probabilities of all rows of a pair.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function preferenceLoss(
   recorder: Recorder,

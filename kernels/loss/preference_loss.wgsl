@@ -16,7 +16,7 @@
 //   params             pairs P of the dispatch, kind, all rows R, beta β, gamma γ, lambda λ, normalizer: pairs of the step
 //   logprob            [R] f32      in
 //   reference_logprob  [R] f32      in, read by DPO and IPO
-//   ranges             [P, 3] u32   in: first row of w, first row of l, the row behind the last of l
+//   ranges             [P, 3] u32   in: first row of w, first row of l, the row after the last of l
 //   g                  [R] f32      out, overwritten for the rows of the pairs
 //   results            [4, R] f32   out, overwritten for the rows of the pairs; the last two are 0
 //
@@ -33,7 +33,7 @@ struct Params { pairs: u32, kind: u32, total: u32, beta: f32, gamma: f32, lambda
 @group(0) @binding(4) var<storage, read_write> g: array<f32>;
 @group(0) @binding(5) var<storage, read_write> results: array<f32>;
 
-// Of a completion that is nearly certain the odds have no bound: 1 − exp(ȳ) is taken for at least this.
+// The odds of a nearly certain completion are unbounded, so 1 − exp(ȳ) is at least this.
 const least_doubt = 1e-6;
 
 struct Scored { score: f32, slope: f32, mean: f32 }

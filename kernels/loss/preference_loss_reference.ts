@@ -1,4 +1,4 @@
-/** The f64 reference of preference_loss: the losses, written to be read. */
+/** The f64 reference of preference_loss, written for clarity. */
 
 import type { PreferenceOptions } from "./preference_loss.ts";
 
@@ -15,7 +15,7 @@ const mean = (values: readonly number[]) => sum(values) / values.length;
 const logSigmoid = (x: number) => -Math.log1p(Math.exp(-x));
 const logOdds = (values: readonly number[]) => mean(values) - Math.log(-Math.expm1(mean(values)));
 
-/** The scores of both completions, whose difference the loss is of. */
+/** The scores of both completions; the loss depends on their difference. */
 export function preferenceScores(
   { chosen, rejected, reference_chosen, reference_rejected }: PairReference,
   { loss, beta }: PreferenceOptions,

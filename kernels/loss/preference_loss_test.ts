@@ -10,7 +10,7 @@ import {
 
 /** Rows of the chosen and of the rejected completion of each pair. */
 const LENGTHS = [[1, 1], [3, 7], [40, 2], [64, 90]] as const;
-/** Rows before the pairs, between them and behind, which belong to none. */
+/** Rows before, between and after the pairs, which belong to none. */
 const GAP = 3;
 
 const OPTIONS: Record<PreferenceOptions["loss"], Omit<PreferenceOptions, "loss">> = {
@@ -23,7 +23,7 @@ const OPTIONS: Record<PreferenceOptions["loss"], Omit<PreferenceOptions, "loss">
 /** Sums of up to 90 numbers in f32, and exp and log of them: a few units in the last place of the largest term. */
 const tolerance = { relative: 2e-5, absolute: 1e-7 };
 
-/** Pairs of log-probabilities as the kernel sees them, the spread of some of them large. */
+/** Pairs of log-probabilities as the kernel sees them, some with a large spread. */
 function pairs(): PairReference[] {
   return LENGTHS.map(([chosen, rejected], i) => {
     const draw = (seed: number, count: number, shift: number) =>
@@ -37,7 +37,7 @@ function pairs(): PairReference[] {
   });
 }
 
-/** Where the completions of each pair begin and end in the rows. */
+/** The first and last rows of each pair's completions. */
 function rangesOf(all: readonly PairReference[]): { ranges: number[]; total: number } {
   let at = GAP;
   const ranges = all.flatMap(({ chosen, rejected }) => {
@@ -110,7 +110,7 @@ gpuTest("far margins stay finite, and a certain completion has a bounded gradien
   }
 });
 
-gpuTest("ranges that are no triples are refused", async (gpu) => {
+gpuTest("ranges that are not triples are refused", async (gpu) => {
   const given = { v: filled(0, 4), pairs: filled(0, 2, 2), results: filled(0, 4, 4) };
   await run(gpu, given, (recorder, t) => {
     const tensors = { logprob: t.v, reference_logprob: null, ranges: t.pairs, g: t.v, results: t.results };

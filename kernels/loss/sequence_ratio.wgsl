@@ -1,4 +1,4 @@
-// The importance ratio of a whole trajectory, as a logarithm, at each of its rows: a thread owns a trajectory and adds
+// The importance ratio of a trajectory, as a logarithm, at each of its rows: a thread owns a trajectory and adds
 // its rows in order.
 //
 //   log_ratio[r] = 1/|i| Σ_{q ∈ i} (logprob[q] − old_logprob[q])        for every row r of trajectory i
@@ -6,7 +6,7 @@
 //   params       trajectories J
 //   logprob      [R] f32      in
 //   old_logprob  [R] f32      in
-//   ranges       [J, 2] u32   in: first row and the row behind the last
+//   ranges       [J, 2] u32   in: first row and the row after the last
 //   log_ratio    [R] f32      out, overwritten for the rows of the trajectories
 //
 // Dispatch: ceil(J / 64) workgroups.

@@ -1,4 +1,4 @@
-// Softmax statistics over the vocabulary, second of two steps: a thread owns a row and joins its slices in order.
+// Softmax statistics over the vocabulary, second of two steps: a thread owns a row and combines its slices in order.
 //
 //   m = max z        log_sum = log Σ exp(z − m)        logsumexp = m + log_sum
 //   logprob = z[target] − m − log_sum                  entropy = log_sum − Σ (z − m) · exp(z − m) / Σ exp(z − m)

@@ -16,7 +16,7 @@ struct Params { rows: u32, items: u32, slices: u32 }
 @group(0) @binding(1) var<storage, read> logits: array<item>;
 @group(0) @binding(2) var<storage, read_write> partials: array<vec4<f32>>;
 
-// A masked logit, as a number: differences stay finite. exp(farthest) is 0 for every sum that holds a 1.
+// A masked logit as a finite number, so that differences stay finite. exp(farthest) is 0 next to a 1.
 const masked = -3.0e38;
 const farthest = -100.0;
 

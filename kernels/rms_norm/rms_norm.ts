@@ -1,4 +1,4 @@
-/** Root mean square normalisation by row, forward and backward. Formulas stand in the shaders. */
+/** Root mean square normalisation by row, forward and backward. The formulas are in the shaders. */
 
 import { defineKernel, type Operands } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -57,13 +57,13 @@ function layout(rows: number, width: number, form: KernelForm) {
 }
 
 /**
- * Records `y = x · rstd · gamma`, plus the residual where there is one, with `rstd = 1 / sqrt(mean(x²) + eps)` for
- * every row; per head, a row is a head.
+ * Records `y = x · rstd · gamma`, plus the residual if any, with `rstd = 1 / sqrt(mean(x²) + eps)` for every row. For a
+ * norm of heads, a row is a head.
  *
- * @param tensors x, y `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32`, which the backward pass needs; residual
- * `[N, C] f32`, another buffer than y.
+ * @param tensors x, y `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32`, which the backward pass needs; residual `[N, C]
+ * f32`, another buffer than y.
  * @param eps Added to the mean square, above 0.
- * @throws {ShapeError} When the shapes do not belong together; it names the tensor and both shapes.
+ * @throws {ShapeError} When the shapes do not match; it names the tensor and both shapes.
  * @source Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
  */
 export function rmsNorm(
@@ -85,11 +85,11 @@ export function rmsNorm(
 }
 
 /**
- * Records the gradient of {@link rmsNorm} with respect to its input; `d_x` is overwritten, or added to for a
- * residual stream.
+ * Records the gradient of {@link rmsNorm} with respect to its input. `d_x` is overwritten, or added to for a residual
+ * stream.
  *
- * @param tensors x, d_y, d_x `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32` of the forward pass.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors x, d_y, d_x `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32` from the forward pass.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function rmsNormBackward(
   recorder: Recorder,

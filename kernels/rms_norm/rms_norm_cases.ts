@@ -1,11 +1,11 @@
-/** The shapes that rms_norm is tested and timed on: test and bench share them. */
+/** The shapes for rms_norm's tests and bench. */
 
 export interface RmsNormCase {
   name: string;
   rows: number;
   width: number;
   eps: number;
-  /** Every x is multiplied by it: with small numbers eps decides. */
+  /** A factor on every x: for small numbers eps dominates. */
   scale: number;
 }
 

@@ -1,4 +1,4 @@
-/** The f64 reference of rms_norm: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of rms_norm, written for clarity. Arrays are row-major. */
 
 export interface RmsNormInput {
   rows: number;

@@ -59,7 +59,7 @@ for (const form of forms) {
     gpuTest(`rms_norm (${form}): gradients are central differences: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const actual = await runBoth(gpu, shape, given, form);
-      // One row's loss does not see the others: differences are taken row by row.
+      // One row's loss does not depend on the others, so differences are computed row by row.
       const row = (n: number, of: Float64Array) => of.subarray(n * shape.width, (n + 1) * shape.width);
       for (let n = 0; n < Math.min(shape.rows, 4); n++) {
         const d_y = row(n, given.d_y);
@@ -67,7 +67,7 @@ for (const form of forms) {
           rmsNormReference({ ...shape, rows: 1, gamma: given.gamma, x }).y
             .reduce((sum, y, i) => sum + y * d_y[i]!, 0);
         const numeric = centralDifferences(row(n, given.x), loss, 1e-4 * shape.scale);
-        // Differences are good to about 1e-8 of the gradient's size, which goes with 1 / scale.
+        // Differences are accurate to about 1e-8 of the gradient's size, which grows with 1 / scale.
         const close = { relative: 1e-4, absolute: 1e-5 / shape.scale };
         expectClose(row(n, actual.d_x), numeric, close, "d_x");
         const sum = { relative: 1e-4, absolute: 1e-5 / shape.scale + 1e-7 };
@@ -76,7 +76,7 @@ for (const form of forms) {
     });
   }
 
-  gpuTest(`rms_norm (${form}): rows do not depend on how many run beside them`, async (gpu) => {
+  gpuTest(`rms_norm (${form}): rows do not depend on the number of rows`, async (gpu) => {
     const many = { name: "", rows: 65, width: 96, eps: 1e-5, scale: 1 };
     const given = inputs(many);
     const all = await runBoth(gpu, many, given, form);

@@ -1,4 +1,4 @@
-/** Rotary position embedding, in place, and its inverse. The formula stands in the shader. */
+/** Rotary position embedding, in place, and its inverse. The formula is in the shader. */
 
 import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -31,12 +31,12 @@ const adjacentKernel = kernelFamily(() =>
 );
 
 /**
- * Which numbers of a head turn together: `half`, (i, i + D/2), as in GPT-NeoX and Hugging Face; `adjacent`, (2i, 2i + 1), as
- * in the paper and in GGUF files of llama.
+ * Which numbers of a head rotate together: `half`, (i, i + D/2), as in GPT-NeoX and Hugging Face; `adjacent`, (2i, 2i +
+ * 1), as in the paper and in GGUF files of llama.
  */
 export type RopePairing = "half" | "adjacent";
 
-/** Cosines and sines of every angle, row-major `[T, D/2]`. */
+/** Cosines and sines of all angles, row-major `[T, D/2]`. */
 export interface RopeTable {
   cosines: Float32Array;
   sines: Float32Array;
@@ -50,8 +50,8 @@ export function ropeTableShape(head_width: number, positions: number): readonly 
 }
 
 /**
- * The table of `cos` and `sin` of `position · base^(−2i/D) / factors[i]`, in f64 rounded once: an f32 angle is off by 2e-3 at
- * position 32,768, and a driver's sine by more.
+ * The table of `cos` and `sin` of `position · base^(−2i/D) / factors[i]`, computed in f64 and rounded once. An f32
+ * angle would have an error of 2e-3 at position 32,768, and a driver's sine a larger one.
  *
  * @param head_width D, even.
  * @param rotation base: the model's `rope.freq_base`, above 0; factors: D/2 divisors of the frequencies, null for none.
@@ -75,7 +75,7 @@ export function ropeTable(
   return { cosines, sines, shape };
 }
 
-/** What {@link rope} takes: x `[N, H, D] f32`, positions `[N] u32` below T, cosines and sines `[T, D/2] f32`. */
+/** The tensors of {@link rope}: x `[N, H, D] f32`, positions `[N] u32` below T, cosines and sines `[T, D/2] f32`. */
 export interface RopeTensors {
   x: Tensor;
   positions: Tensor;
@@ -86,8 +86,8 @@ export interface RopeTensors {
 /**
  * Records the rotation of every pair of every head by its row's angle, in place.
  *
- * @param options `inverse` turns back: the gradient with respect to the input, in place of the output's.
- * @throws {ShapeError} When the shapes do not belong together or D is odd.
+ * @param options `inverse` rotates back: converts the output's gradient to the input's.
+ * @throws {ShapeError} When the shapes do not match or D is odd.
  * @source Su et al., "RoFormer" (2021), equation 34.
  */
 export function rope(
@@ -100,7 +100,7 @@ export function rope(
   expectShape(tensors.positions, "positions", [rows]);
   const [positions] = expectShape(tensors.cosines, "cosines", 2);
   for (const name of ["cosines", "sines"] as const) expectShape(tensors[name], name, [positions, width / 2]);
-  // A GPU wants threads, a software adapter few loads: the bits are the same.
+  // A GPU needs many threads, a software adapter few loads; the bits are the same.
   const thread_heads = recorder.gpu.facts.software ? heads : 1;
   const sign = inverse ? -1 : 1, groups = rows * ceilDiv(heads, thread_heads);
   if (pairing === "adjacent") {

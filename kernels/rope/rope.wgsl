@@ -1,4 +1,4 @@
-// Rotary position embedding in place: a thread owns an item of pairs and turns it in some heads of its row, so the
+// Rotary position embedding in place: a thread owns an item of pairs and rotates it in some heads of its row, so the
 // angle is read once for all of them.
 //
 //   angle[n, i] = ± positions[n] · base^(−2i/D)        for i < D/2; minus for the inverse, which is the gradient

@@ -1,4 +1,4 @@
-// Rotary position embedding of adjacent pairs, in place: a thread owns a pair and turns it in some heads of its row, so
+// Rotary position embedding of adjacent pairs, in place: a thread owns a pair and rotates it in some heads of its row, so
 // the angle is read once for all of them.
 //
 //   angle[n, i] = ± the table's angle of positions[n] and i    for i < D/2; minus for the inverse, which is the gradient

@@ -1,4 +1,4 @@
-/** The shapes that rope is tested and timed on: test and bench share them. */
+/** The shapes for rope's tests and bench. */
 
 export interface RopeCase {
   name: string;
@@ -9,7 +9,7 @@ export interface RopeCase {
   pairing: "half" | "adjacent";
   /** Divisors of the frequencies. */
   factors?: number[];
-  /** Rows stand at `last − 7n`, or at 0 when that is below. */
+  /** Row n has position `last − 7n`, or 0 if that is negative. */
   last: number;
 }
 

@@ -1,4 +1,4 @@
-/** The f64 reference of rope: the formula, written to be read. Arrays are row-major. */
+/** The f64 reference of rope, written for clarity. Arrays are row-major. */
 
 export interface RopeInput {
   rows: number;

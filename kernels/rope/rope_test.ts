@@ -47,7 +47,7 @@ for (const shape of [...cases.slice(0, 2), cases.at(-1)!]) {
 }
 
 for (const name of ["a model's heads", "adjacent pairs"]) {
-  gpuTest(`rope's rows do not depend on how many run beside them: ${name}`, async (gpu) => {
+  gpuTest(`rope's rows do not depend on the number of rows: ${name}`, async (gpu) => {
     const shape = cases.find((c) => c.name === name)!;
     const width = shape.heads * shape.width;
     const x = randomNormal(1, shape.rows * width);
@@ -58,7 +58,7 @@ for (const name of ["a model's heads", "adjacent pairs"]) {
 }
 
 for (const name of ["an odd number of heads", "adjacent pairs"]) {
-  gpuTest(`rope gives the same bits whether a thread turns one head or all: ${name}`, async (gpu) => {
+  gpuTest(`rope gives the same bits whether a thread rotates one head or all: ${name}`, async (gpu) => {
     const shape = cases.find((c) => c.name === name)!;
     const x = randomNormal(1, shape.rows * shape.heads * shape.width);
     const as = (software: boolean): Gpu => ({ ...gpu, facts: { ...gpu.facts, software } });

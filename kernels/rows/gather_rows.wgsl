@@ -1,6 +1,6 @@
 // Gathers rows: a thread owns an item of a row. Words are copied as they are, so every type of 4 bytes will do.
 //
-//   y[i, c] = x[index[i], c], or 0 where index[i] is no row of x
+//   y[i, c] = x[index[i], c], or 0 if index[i] is not a row of x
 //
 //   params  rows of x N, rows of y M, items of a row
 //   x       [N, C]       in

@@ -1,4 +1,4 @@
-/** Moving and adding rows. Formulas stand in the shaders. */
+/** Moves and adds rows. The formulas are in the shaders. */
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
@@ -13,7 +13,7 @@ import scatterWgsl from "./scatter_rows.wgsl" with { type: "text" };
 const THREADS = 64;
 const constants = constantsPart({ threads: THREADS });
 
-/** Words copied as bits: a float's payload stays what it is. */
+/** Words are copied as bits, so that a float's payload stays the same. */
 function wordPart(size: ItemSize): WgslPart {
   return { file: "word", text: `alias word = ${size === 4 ? "vec4<u32>" : "u32"};\n` };
 }
@@ -61,10 +61,10 @@ const fillKernel = kernelFamily((type: "f32" | "u32", size: ItemSize) =>
 const grid = (items: number) => wrappedGrid(ceilDiv(items, THREADS));
 
 /**
- * Records `y[i] = x[index[i]]`; a row whose index is no row of x becomes zeros.
+ * Records `y[i] = x[index[i]]`; a row with an index outside x becomes zeros.
  *
  * @param tensors x `[N, C]`, y `[M, C]`, both of one type of 4 bytes; index `[M] u32`.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function gatherRows(recorder: Recorder, tensors: Operands<ReturnType<typeof gatherKernel>>): void {
   const [source_rows, width] = expectShape(tensors.x, "x", 2);
@@ -75,20 +75,20 @@ export function gatherRows(recorder: Recorder, tensors: Operands<ReturnType<type
 }
 
 /**
- * Records `x[index[i]] = y[i]`; a row whose index is no row of x is left out.
+ * Records `x[index[i]] = y[i]`; a row with an index outside x is skipped.
  *
  * @param tensors y `[M, C]`, x `[N, C]`, both of one type of 4 bytes; index `[M] u32`, each row of x at most once.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function scatterRows(recorder: Recorder, tensors: Operands<ReturnType<typeof scatterKernel>>): void {
   recordScatter(recorder, scatterKernel, tensors);
 }
 
 /**
- * Records `x[index[i]] += y[i]`; a row whose index is no row of x is left out.
+ * Records `x[index[i]] += y[i]`; a row with an index outside x is skipped.
  *
  * @param tensors y `[M, C] f32`; x `[N, C] f32`, accumulated; index `[M] u32`, each row of x at most once.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function scatterAddRows(
   recorder: Recorder,

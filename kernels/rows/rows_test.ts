@@ -21,7 +21,7 @@ for (const width of widths) {
     });
   });
 
-  gpuTest(`scatterRows copies rows of ${width} and leaves out what has no place`, async (gpu) => {
+  gpuTest(`scatterRows copies rows of ${width} and skips rows with an invalid index`, async (gpu) => {
     const y = randomNormal(1, 4 * width), index = [3, NONE, 0, 5];
     const { x } = await run(gpu, {
       x: filled(0.5, 5, width),
@@ -34,8 +34,8 @@ for (const width of widths) {
     assert.deepEqual(x, expected);
   });
 
-  gpuTest(`scatterAddRows adds rows of ${width} and leaves out what has no place`, async (gpu) => {
-    // The last index times the items of a row is 2 modulo 2^32: unguarded, it would reach into the tensor.
+  gpuTest(`scatterAddRows adds rows of ${width} and skips rows with an invalid index`, async (gpu) => {
+    // The last index times the items of a row is 2 modulo 2^32: without a check it would reach into the tensor.
     const y = randomNormal(1, 4 * width), index = [3, NONE, 0, width === 3 ? 0x55555556 : 0x80000001];
     const { x } = await run(gpu, {
       x: filled(0.5, 5, width),
@@ -64,7 +64,7 @@ for (const width of widths) {
   });
 }
 
-gpuTest("fill reaches beyond what one axis of the grid holds", async (gpu) => {
+gpuTest("fill works beyond one axis of the grid", async (gpu) => {
   const count = 65_535 * 64 + 65;
   const { x } = await run(
     gpu,

@@ -1,6 +1,6 @@
-// Adds rows at their places: a thread owns an item of a row.
+// Adds rows at indexed positions: a thread owns an item of a row.
 //
-//   x[index[i], c] += y[i, c], or nothing where index[i] is no row of x
+//   x[index[i], c] += y[i, c], or nothing if index[i] is not a row of x
 //
 //   params  rows of x N, rows of y M, items of a row
 //   y       [M, C] f32   in

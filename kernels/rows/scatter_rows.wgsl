@@ -5,7 +5,7 @@
 //   params  rows of x N, rows of y M, items of a row
 //   y       [M, C]       in
 //   index   [M] u32      in, each row of x at most once
-//   x       [N, C]       out, overwritten where an index points
+//   x       [N, C]       out, overwritten in indexed rows
 //
 // Dispatch: ceil(M · items / 64) workgroups, wrapped into y. `word` is linked: u32 or vec4<u32>.
 

@@ -6,10 +6,10 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
 import advanceWgsl from "./advance.wgsl" with { type: "text" };
 
-/** A row that has ended, a token that was not drawn, a place in a list of stop tokens that is not used. */
+/** Marks an ended row, a token that was not sampled, and an unused entry in a list of stop tokens. */
 export const NONE = 0xffffffff;
 
-/** Stop tokens of a row; the rest of its list is {@link NONE}. */
+/** The most stop tokens of a row; unused entries are {@link NONE}. */
 export const MAX_STOP_TOKENS = 8;
 
 const THREADS = 64;
@@ -23,14 +23,14 @@ const advanceKernel = defineKernel({
 });
 
 /**
- * Records what follows a draw: the token goes to `out`, it stands at `token_position`, the next will stand at
- * `position`; a row ends, by its slot becoming {@link NONE}, when the token is a stop token or `remaining` is used up.
- * A row that has ended keeps its state and puts out {@link NONE}.
+ * Records the state after a sampled token: the token is written to `out`, its position to `token_position`, and the
+ * next one's to `position`. A row ends (its slot becomes {@link NONE}) when the token is a stop token or `remaining` is
+ * used up. An ended row keeps its state and writes {@link NONE}.
  *
- * @param tensors token, position, token_position, remaining, slots `[B] u32`; logprob `[B] f32`; stop_tokens
- * `[B, 8] u32`; out `[2, K, B] u32`: tokens, and the bits of their log-probabilities.
- * @param step Which of the K steps of `out` this is, from 0.
- * @throws {ShapeError} When the shapes do not belong together.
+ * @param tensors token, position, token_position, remaining, slots `[B] u32`; logprob `[B] f32`; stop_tokens `[B, 8]
+ * u32`; out `[2, K, B] u32`: tokens, and the bits of their log-probabilities.
+ * @param step The index among the K steps of `out`, from 0.
+ * @throws {ShapeError} When the shapes do not match.
  */
 export function advance(recorder: Recorder, tensors: Operands<typeof advanceKernel>, step: number): void {
   const [rows] = expectShape(tensors.token, "token", 1);

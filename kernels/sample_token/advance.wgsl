@@ -1,18 +1,18 @@
-// One step of the state of decoding, after a token was drawn for every row: a thread owns a row.
+// One step of the state of decoding, after sampling a token for every row: a thread owns a row.
 //
 //   ends[b] = token[b] ∈ stop_tokens[b] or remaining[b] = 1
 //   token_position[b] = position[b], position[b] += 1, remaining[b] −= 1, slots[b] ← NONE where ends[b]
 //
-//   A row whose slot is NONE has ended before: nothing of it changes, and its output is NONE. Else the token is put
-//   out, stands at its place, and the row ends when it is a stop token or the last that was allowed.
+//   A row whose slot is NONE had already ended: its state does not change, and its output is NONE. Otherwise the token
+//   and its position are written, and the row ends if the token is a stop token or the last allowed one.
 //
 //   params          rows B, step, steps K
-//   token           [B] u32         in, drawn
+//   token           [B] u32         in, sampled
 //   logprob         [B] f32         in
-//   stop_tokens     [B, 8] u32      in, filled up with NONE
-//   position        [B] u32         in and out: the place of the token to draw next
-//   token_position  [B] u32         out: the place of the token just drawn
-//   remaining       [B] u32         in and out: tokens that may still be drawn
+//   stop_tokens     [B, 8] u32      in, padded with NONE
+//   position        [B] u32         in and out: the position of the token to sample next
+//   token_position  [B] u32         out: the position of the token just sampled
+//   remaining       [B] u32         in and out: tokens that may still be sampled
 //   slots           [B] u32         in and out: NONE when the row has ended
 //   out             [2, K, B] u32   out, overwritten for this step: tokens, bits of their log-probabilities
 //

@@ -8,7 +8,9 @@ const u32 = (values: readonly number[], ...shape: number[]): Given => [values, s
 const stops = (...lists: number[][]) =>
   lists.flatMap((list) => Object.assign(Array(MAX_STOP_TOKENS).fill(NONE), list));
 
-/** Two steps of five rows: one goes on, one draws a stop token, one reaches its last token, one has ended before. */
+/**
+ * Two steps of five rows: one continues, one samples a stop token, one reaches its last token, one had ended before.
+ */
 async function twoSteps(gpu: Gpu) {
   return await run(gpu, {
     first: u32([10, 7, 11, 12, 9], 5),
@@ -26,7 +28,7 @@ async function twoSteps(gpu: Gpu) {
   });
 }
 
-gpuTest("advance puts tokens out, moves on and ends rows", async (gpu) => {
+gpuTest("advance writes tokens, advances positions and ends rows", async (gpu) => {
   const actual = await twoSteps(gpu);
   const bits = (value: number) => new Uint32Array(Float32Array.of(value).buffer)[0]!;
   assert.deepEqual([...actual.out], [

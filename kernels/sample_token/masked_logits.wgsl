@@ -3,12 +3,12 @@
 //   logits  [B, V] f32                in
 //   mask    [B, ceil(V / 32)] u32     in; not read where params.mask_words is 0
 //
-// Linked in front of the kernels that draw; `item` and `item_keep` come from the items part.
+// Linked before the sampling kernels; `item` and `item_keep` come from the items part.
 
 @group(0) @binding(1) var<storage, read> logits: array<item>;
 @group(0) @binding(2) var<storage, read> mask: array<u32>;
 
-// A masked logit, as a number: differences stay finite. exp(farthest) is 0 for every sum that holds a 1.
+// A masked logit as a finite number, so that differences stay finite. exp(farthest) is 0 next to a 1.
 const masked = -3.0e38;
 const farthest = -100.0;
 

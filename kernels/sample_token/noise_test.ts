@@ -7,7 +7,7 @@ import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
 import { expectClose, filled, gpuTest, run } from "../gpu_testing.ts";
 import { gumbelReference } from "./sample_token_reference.ts";
 
-/** The shared functions behind a kernel's door: four words in; the mixed words and the words' variates out. */
+/** A kernel around the shared functions: four words in; the mixed words and their variates out. */
 const noise = defineKernel({
   name: "noise",
   wgsl: [{ file: "shared/pcg4d.wgsl", text: pcg4dWgsl }, { file: "shared/gumbel.wgsl", text: gumbelWgsl }, {
@@ -39,7 +39,7 @@ async function runNoise(gpu: Gpu, words: Uint32Array) {
   }, (recorder, t) => recorder.dispatch(noise, { count }, t, [Math.ceil(count / 64)]));
 }
 
-/** The extremes, both sides of where the series begins and of where an f32 can no longer tell v from 1. */
+/** The extremes, both sides of the start of the series, and of where an f32 can no longer tell v from 1. */
 const extremes = [
   0,
   1,
@@ -65,7 +65,7 @@ gpuTest("pcg4d on the device is pcg4d on the host", async (gpu) => {
 
 gpuTest("Gumbel variates agree with f64 from the smallest to the largest bits", async (gpu) => {
   const rng = new Rng([3, 4]);
-  // Powers of two in between: half of all words would lie above 2^31 and never show the small ones.
+  // Powers of two in between: half of all random words would lie above 2^31 and never be small.
   const words = Uint32Array.from(
     { length: 40_000 },
     (_, i) => extremes[i] ?? rng.word() >>> (i % 32),
@@ -76,16 +76,16 @@ gpuTest("Gumbel variates agree with f64 from the smallest to the largest bits", 
     const actual = places.map((i) => variates[i]!), expected = places.map((i) => gumbelReference(words[i]!));
     expectClose(actual, expected, { relative: 0, absolute }, `gumbel of bits from ${from}`);
   };
-  // The series is good to v²/3, and a logarithm of up to 23 to 3 ulps.
+  // The series is accurate to v²/3, and a logarithm of up to 23 to 3 ulps.
   expectNear(0, 2 ** 22, 1e-5);
-  // WGSL lets a logarithm near 1 be off by 2^−21: 5e-4 of E = 2^−10, and the same of the variate. Towards v = 1 the
-  // step of f32 grows against 1 − v; from 2^−16 of it on, nothing is asked.
+  // WGSL allows an error of 2^−21 for a logarithm near 1: 5e-4 of E = 2^−10, and the same for the variate. Towards v =
+  // 1 the step of f32 grows relative to 1 − v; below 2^−16 of it nothing is checked.
   expectNear(2 ** 22, 2 ** 32 - 2 ** 16, 6e-4);
 });
 
-gpuTest("no bits give a variate beyond those of the smallest and the largest", async (gpu) => {
+gpuTest("no bits give a variate outside those of the smallest and largest bits", async (gpu) => {
   const words = Uint32Array.from({ length: 1 << 16 }, (_, i) => i < 2 ** 15 ? i : 2 ** 32 - 2 ** 16 + i);
   const { variates } = await runNoise(gpu, words);
-  // −log(2^−33) and −log(−log(2^−24)): so an id 26 below the best cannot be drawn at all.
+  // −log(2^−33) and −log(−log(2^−24)): an id 26 below the best can never be sampled.
   assert.ok(variates.every((v) => v < 22.9 && v > -2.82), "between −2.82 and 22.9");
 });

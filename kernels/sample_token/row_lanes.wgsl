@@ -1,4 +1,4 @@
-// A thread owns a row: nothing is to be joined, and there is no barrier (software adapters).
+// For software adapters: a thread owns a row, so nothing is combined, and there is no barrier.
 
 const row_threads = 1u;
 const group_threads = 32u;

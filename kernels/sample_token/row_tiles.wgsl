@@ -1,4 +1,4 @@
-// A workgroup owns a row and joins its threads' values in shared memory, in one order (GPUs).
+// For GPUs: a workgroup owns a row and combines its threads' values in shared memory, in one order.
 
 const row_threads = 256u;
 const group_threads = 256u;

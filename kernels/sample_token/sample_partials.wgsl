@@ -1,7 +1,7 @@
-// Draws a token, first of two steps: a thread owns slice s of a row, the items s, s + S, s + 2S, …, keeps the softmax
-// statistics of what may be drawn, and the best score of the Gumbel form, so there is no barrier and no sorting.
+// Samples a token, first of two steps: a thread owns slice s of a row, the items s, s + S, s + 2S, …, keeps the softmax
+// statistics of the allowed ids, and the best score of the Gumbel form, so there is no barrier and no sorting.
 //
-//   z' = z / T (z where T is 0), of ids that the mask admits with z ≥ cutoff
+//   z' = z / T (z where T is 0), of ids that the mask allows with z ≥ cutoff
 //   score = z' + gumbel(pcg4d(rng_key, position, id / 4)[id % 4]), or z' itself where T is 0
 //   m = max z'        sum = Σ exp(z' − m)        best = the largest score with the lowest id, over the slice
 //
@@ -10,13 +10,13 @@
 //   mask         [B, ceil(V / 32)] u32   in
 //   temperature  [B] f32                 in, 0 or above
 //   rng_key       [B, 2] u32              in
-//   position     [B] u32                 in: the place in its sequence of the token to draw
+//   position     [B] u32                 in: the position in its sequence of the token to sample
 //   cutoff       [B] f32                 in; not read where has_cutoff is 0
-//   partials     [B, S, 4] f32           out, overwritten: m, sum, best score, its id (a whole number below 2^24)
+//   partials     [B, S, 4] f32           out, overwritten: m, sum, best score, its id (an integer below 2^24)
 //
 // Dispatch: ceil(B · S / 64) workgroups, wrapped into y. S follows from V alone. `item`, masked_logits, pcg4d and
 // gumbel are linked.
-// Source: Maddison, Tarlow, Minka, "A* Sampling" (2014), §2: argmax(z + gumbel) is a draw from softmax(z).
+// Source: Maddison, Tarlow, Minka, "A* Sampling" (2014), §2: argmax(z + gumbel) is a sample from softmax(z).
 
 struct Params { rows: u32, items: u32, slices: u32, mask_words: u32, has_cutoff: u32 }
 

@@ -1,4 +1,4 @@
-/** Drawing tokens on the device. Formulas stand in the shaders. */
+/** Samples tokens on the device. The formulas are in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
@@ -25,7 +25,7 @@ import sampleWgsl from "./sample_token.wgsl" with { type: "text" };
 import cutoffWgsl from "./top_cutoff.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** Rows of a workgroup in which each thread owns a row; as row_lanes.wgsl says. */
+/** Rows of a workgroup in which each thread owns a row; the same as in row_lanes.wgsl. */
 const ROWS_PER_GROUP = 32;
 
 const maskedLogits: WgslPart = { file: "masked_logits.wgsl", text: maskedLogitsWgsl };
@@ -71,39 +71,39 @@ const cutoffKernel = kernelFamily((form: KernelForm, size: ItemSize) =>
   })
 );
 
-/** f32 elements of `partials` that {@link sampleToken} needs. */
+/** The number of f32 elements of `partials` that {@link sampleToken} needs. */
 export function samplePartials(rows: number, vocabulary: number): number {
   return vocabularyPartials(rows, vocabulary);
 }
 
-/** What {@link sampleToken} takes: a row for each of B sequences. */
+/** The tensors of {@link sampleToken}: a row for each of B sequences. */
 export interface SampleTensors {
-  /** `[B, V] f32`, V below 2^24. A logit of −inf is masked; a row needs one that is not. */
+  /** `[B, V] f32`, V below 2^24. A logit of −inf is masked; a row needs at least one unmasked logit. */
   logits: Tensor;
-  /** `[B, ceil(V / 32)] u32`: bit id % 32 of word id / 32 is 1 where the id may be drawn; `null`: all may. */
+  /** `[B, ceil(V / 32)] u32`: bit id % 32 of word id / 32 is 1 if the id is allowed; `null`: all are allowed. */
   mask: Tensor | null;
   /** `[B] f32`, 0 or above. */
   temperature: Tensor;
-  /** `[B, 2] u32`: the key of the sequence's random numbers. */
+  /** `[B, 2] u32`: the random key of the sequence. */
   rng_key: Tensor;
-  /** `[B] u32`: the place in its sequence of the token to draw. */
+  /** `[B] u32`: the position in its sequence of the token to sample. */
   position: Tensor;
-  /** `[B] f32` of {@link topCutoff}: logits below are not drawn; `null`: none. */
+  /** `[B] f32` of {@link topCutoff}: smaller logits are excluded; `null`: none. */
   cutoff: Tensor | null;
   /** At least {@link samplePartials} f32 elements. */
   partials: Tensor;
   /** `[B] u32`, overwritten. */
   token: Tensor;
-  /** `[B] f32`, overwritten: of the distribution that was drawn from, or that of temperature 1 where it is 0. */
+  /** `[B] f32`, overwritten: under the sampled distribution, or under temperature 1 if the temperature is 0. */
   logprob: Tensor;
 }
 
 /**
- * Records a draw from softmax(logits / temperature) for every row, in the Gumbel form: the noise of an id depends on
- * (rng_key, position, id) alone, so a sequence draws the same tokens whatever runs beside it. Temperature 0 takes the
- * largest logit, the lowest id of equals.
+ * Records a sample from softmax(logits / temperature) for every row by the Gumbel-max trick. The noise of an id depends
+ * only on (rng_key, position, id), so a sequence gets the same tokens whatever runs with it. Temperature 0 takes the
+ * largest logit, and the lowest id among equals.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Maddison, Tarlow, Minka, "A* Sampling" (2014), §2.
  */
 export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
@@ -127,7 +127,7 @@ export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
   recorder.dispatch(sampleKernel, { rows, vocabulary, slices }, operands, [ceilDiv(rows, THREADS)]);
 }
 
-/** What {@link topCutoff} takes. */
+/** The tensors of {@link topCutoff}. */
 export interface TopTensors extends Pick<SampleTensors, "logits" | "mask" | "temperature"> {
   /** `[B] u32`; 0: all. */
   top_k: Tensor;
@@ -138,10 +138,10 @@ export interface TopTensors extends Pick<SampleTensors, "logits" | "mask" | "tem
 }
 
 /**
- * Records the lowest logit that top_k and, of what it leaves, top_p at the row's temperature leave. Both are exact;
- * ids that tie with the last that stays, stay.
+ * Records the lowest logit that remains after top_k and then top_p at the row's temperature. Both are exact; ids tied
+ * with the last remaining one remain too.
  *
- * @throws {ShapeError} When the shapes do not belong together.
+ * @throws {ShapeError} When the shapes do not match.
  * @source Holtzman et al., "The Curious Case of Neural Text Degeneration" (2020), §3.1.
  */
 export function topCutoff(

@@ -1,7 +1,7 @@
-// Draws a token, second of two steps: a thread owns a row and joins its slices in order.
+// Samples a token, second of two steps: a thread owns a row and combines its slices in order.
 //
-//   token = the id of the largest score, the lowest of equals
-//   logprob = z'[token] − log Σ exp(z'): of the distribution drawn from, or that of temperature 1 where T is 0
+//   token = the id of the largest score, the lowest among equals
+//   logprob = z'[token] − log Σ exp(z'): under the sampled distribution, or under temperature 1 if T is 0
 //
 //   params       rows B, V, slices S
 //   partials     [B, S, 4] f32   in, from sample_partials.wgsl

@@ -1,4 +1,4 @@
-/** The f64 reference of sample_token: the formulas, written to be read. Arrays are row-major. */
+/** The f64 reference of sample_token, written for clarity. Arrays are row-major. */
 
 import { pcg4d } from "../../core/random.ts";
 
@@ -12,13 +12,13 @@ export interface SampleRow {
   temperature: number;
   rng_key: readonly [number, number];
   position: number;
-  /** 1 where the id may be drawn. */
+  /** 1 if the id is allowed. */
   allowed?: ArrayLike<number>;
-  /** Logits below are not drawn. */
+  /** Smaller logits are excluded. */
   cutoff?: number;
 }
 
-/** The token of a row, its log-probability, and how far its score lies above the next. */
+/** The token of a row, its log-probability, and its score's lead over the next. */
 export function sampleRowReference(row: SampleRow) {
   const { logits, temperature, rng_key, position, allowed, cutoff = -Infinity } = row;
   const z = logits.map((v, id) => allowed && !allowed[id] || v < cutoff ? -Infinity : v / (temperature || 1));
@@ -32,7 +32,7 @@ export function sampleRowReference(row: SampleRow) {
   return { token, margin, logprob: z[token]! - max - Math.log(z.reduce((s, v) => s + Math.exp(v - max), 0)) };
 }
 
-/** The lowest logit that top_k and then top_p leave, by sorting. */
+/** The lowest logit that remains after top_k and top_p, by sorting. */
 export function topCutoffReference(
   logits: Float64Array,
   temperature: number,

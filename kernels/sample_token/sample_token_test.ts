@@ -13,7 +13,7 @@ function maskWords(allowed: ArrayLike<number>): Uint32Array {
   return words;
 }
 
-/** Draws a token for each row; rows are of one vocabulary and either all or none have a mask and a cutoff. */
+/** Samples a token for each row; all rows have the same vocabulary, and either all or none have a mask and a cutoff. */
 async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
   const count = rows.length, vocabulary = rows[0]!.logits.length;
   const logits = new Float32Array(count * vocabulary);
@@ -38,7 +38,7 @@ async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
 
 const rngKeyOf = (n: number) => rngKey(7, "sample", n);
 
-/** Rows of normal logits, each with a key and a place of its own. */
+/** Rows of normal logits, each with its own key and position. */
 function normalRows(
   count: number,
   vocabulary: number,
@@ -56,7 +56,7 @@ function normalRows(
 async function expectReference(gpu: Gpu, rows: readonly SampleRow[]) {
   const { token, logprob } = await draw(gpu, rows);
   const expected = rows.map(sampleRowReference);
-  // Variates are good to 6e-4 (noise_test.ts): a nearer decision may go either way.
+  // Variates are accurate to 6e-4 (noise_test.ts): a closer decision may go either way.
   const clear = expected.map((row, b) => row.margin > 2e-3 ? b : -1).filter((b) => b >= 0);
   assert.ok(clear.length > 0.9 * rows.length, `${clear.length} of ${rows.length} draws are no near ties`);
   assert.deepEqual(clear.map((b) => token[b]), clear.map((b) => expected[b]!.token));
@@ -99,10 +99,10 @@ const cases: readonly [string, () => SampleRow[]][] = [
 ];
 
 for (const [name, rows] of cases) {
-  gpuTest(`sampleToken draws what its f64 reference draws: ${name}`, (gpu) => expectReference(gpu, rows()));
+  gpuTest(`sampleToken agrees with its f64 reference: ${name}`, (gpu) => expectReference(gpu, rows()));
 }
 
-gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
+gpuTest("temperature 0 takes the lowest id among equals", async (gpu) => {
   for (const vocabulary of [1027, 1024]) {
     const tied = (ids: number[]) =>
       new Float64Array(vocabulary).map((_, id) => ids.includes(id) ? 5 : id / vocabulary);
@@ -118,7 +118,7 @@ gpuTest("temperature 0 takes the lowest id of equals", async (gpu) => {
   }
 });
 
-gpuTest("a sequence draws the same token whatever the batch and its place in it", async (gpu) => {
+gpuTest("a sequence samples the same token in any batch and at any position in it", async (gpu) => {
   const rows = normalRows(70, 515);
   const all = await draw(gpu, rows);
   const turned = await draw(gpu, rows.toReversed());
@@ -128,7 +128,7 @@ gpuTest("a sequence draws the same token whatever the batch and its place in it"
   assert.deepEqual([alone.token[0], alone.logprob[0]], [all.token[69], all.logprob[69]]);
 });
 
-gpuTest("tokens of a small vocabulary come as often as their probabilities say", async (gpu) => {
+gpuTest("the frequencies of a small vocabulary agree with the probabilities", async (gpu) => {
   const logits = Float64Array.of(0, 1, -1, 2.5, 0.5, -3, 1.5), count = 60_000, temperature = 1.25;
   for (const by of ["rng_key", "position"] as const) {
     const { token } = await draw(
@@ -145,14 +145,14 @@ gpuTest("tokens of a small vocabulary come as often as their probabilities say",
       const expected = count * m / total;
       return sum + (token.filter((t) => t === id).length - expected) ** 2 / expected;
     }, 0);
-    // 6 degrees of freedom: beyond 27.9 in 1 of 10,000 seeds; the seed is fixed.
+    // 6 degrees of freedom: exceeds 27.9 for 1 of 10,000 seeds; the seed is fixed.
     assert.ok(chiSquare < 27.9, `chi-square by ${by} ${chiSquare}`);
   }
 });
 
-gpuTest("of 152,000 ids those that are next to impossible are never drawn", async (gpu) => {
-  // All but the first eight have a probability of 1e-12, together 1.4e-7. A noise that reaches infinity, as that of a
-  // uniform that rounds to 1, would draw one of them in every 200.
+gpuTest("among 152,000 ids extremely improbable ones are never sampled", async (gpu) => {
+  // All but the first eight have a probability of 1e-12, together 1.4e-7. Noise that reaches infinity, such as from a
+  // uniform number that rounds to 1, would sample one of them every 200 times.
   const vocabulary = 151_936, head = 8, draws = 1500, batch = 30;
   const logits = new Float64Array(vocabulary).fill(Math.log(8e-12)).fill(0, 0, head);
   const rng_key = rngKeyOf(0);
@@ -168,18 +168,19 @@ gpuTest("of 152,000 ids those that are next to impossible are never drawn", asyn
     }
   }
   const chiSquare = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
-  // 7 degrees of freedom: beyond 29.9 in 1 of 10,000 seeds.
+  // 7 degrees of freedom: exceeds 29.9 for 1 of 10,000 seeds.
   assert.ok(chiSquare < 29.9, `chi-square ${chiSquare}`);
 });
 
-gpuTest("in 10^6 draws the luckiest noise lifts no id of probability 5e-12 to the top", async (gpu) => {
-  // Drawing 10^6 times from 152,000 ids takes a software adapter an hour. But of improbable ids only the one with the
-  // largest noise can be drawn, and no bits give more than 22.9 (noise_test.ts). So id 8 stands for all of them,
-  // however many: its logit makes up for its own noise, so that it gets 22.9 in every draw; ids 9 to 11 are masked.
-  // When the eight probable ids win 10^6 times, no id of probability 5e-12 or less can come in these draws, from any
-  // vocabulary. One of up to 1e-9 may come, once in 10^9 draws: that gumbel is precise at small bits is its test.
+gpuTest("in 10^6 samples the largest noise never selects an id of probability 5e-12", async (gpu) => {
+  // Sampling 10^6 times from 152,000 ids takes an hour on a software adapter. But of improbable ids only the one with
+  // the largest noise can be sampled, and no bits give more than 22.9 (noise_test.ts). So id 8 represents all of them:
+  // its logit compensates for its own noise, so that it gets 22.9 every time; ids 9 to 11 are masked. If the eight
+  // probable ids win 10^6 times, no id of probability 5e-12 or less can be sampled with these bits, from any
+  // vocabulary. One of up to 1e-9 may be sampled once in 10^9 times, which the test of gumbel's precision at small bits
+  // covers.
   const streams = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
-  // By so much the device's noise of id 8 may lie below the reference's, at the largest bits.
+  // The device's noise of id 8 may be lower than the reference's by this much, at the largest bits.
   const uncertainty = 0.05;
   let made = 0;
   for (let n = 0; n < streams; n += 250) {

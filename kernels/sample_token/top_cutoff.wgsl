@@ -1,9 +1,9 @@
-// The lowest logit that top_k and top_p leave: found exactly, bit by bit of the ordered pattern of an f32, so that
-// nothing is sorted. Ties with the last that stays, stay.
+// The lowest logit that remains after top_k and top_p: found exactly, bit by bit of the ordered pattern of an f32, so that
+// nothing is sorted. Ids tied with the last remaining one remain.
 //
 //   cut_k  = the largest c with at least top_k logits ≥ c                     (top_k 0: all)
 //   cutoff = the largest c ≥ cut_k with Σ_{z ≥ c} p(z) ≥ top_p · Σ_{z ≥ cut_k} p(z)   (top_p 1: cut_k)
-//   p(z) = exp((z − max) / T), of ids that the mask admits; T is 1 where the temperature is 0
+//   p(z) = exp((z − max) / T), of ids that the mask allows; T is 1 where the temperature is 0
 //
 //   params       rows B, items of a row, words of a row of the mask
 //   logits       [B, V] f32              in
@@ -26,10 +26,10 @@ struct Params { rows: u32, items: u32, mask_words: u32 }
 
 const sign = 0x80000000u;
 
-// The float whose place among all floats is `order`: the inverse of a map that keeps <.
+// The float at position `order` among all floats: the inverse of an order-preserving map.
 fn ordered(order: u32) -> f32 { return bitcast<f32>(select(~order, order ^ sign, order >= sign)); }
 
-// Finite floats lie between these; a pattern beyond would be no number.
+// Finite floats lie between these; patterns outside are not numbers.
 const lowest_order = 0x00800000u;
 const highest_order = 0xff7fffffu;
 
@@ -54,7 +54,7 @@ fn mass_from(row: u32, thread: u32, c: f32, top: f32, inverse: f32) -> f32 {
 
 @compute @workgroup_size(group_threads)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  // Threads beyond the last row repeat it, so that all of them meet at the barriers.
+  // Threads after the last row repeat it, so that all of them reach the barriers.
   let row = min(id.x / row_threads, params.rows - 1u);
   let thread = id.x % row_threads;
   let t = temperature[row];

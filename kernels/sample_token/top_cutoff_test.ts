@@ -25,7 +25,7 @@ async function cut(gpu: Gpu, rows: readonly Row[], form: KernelForm, mask: Uint3
   return cutoff;
 }
 
-/** How many logits a cutoff leaves: what matters of it. */
+/** The number of logits that a cutoff leaves, which is what matters. */
 const left = (logits: Float64Array, cutoff: number) => logits.filter((v) => v >= cutoff).length;
 
 const settings: readonly Omit<Row, "logits">[] = [
@@ -42,10 +42,10 @@ const settings: readonly Omit<Row, "logits">[] = [
 
 for (const form of ["lanes", "tiles"] as const) {
   for (const vocabulary of [3, 1024, 1027]) {
-    gpuTest(`topCutoff (${form}) leaves of ${vocabulary} what sorting leaves`, async (gpu) => {
+    gpuTest(`topCutoff (${form}) keeps the same ids of ${vocabulary} as sorting`, async (gpu) => {
       const rows = settings.flatMap((setting, n) => [
         { ...setting, logits: randomNormal(n, vocabulary) },
-        // Rounded to halves there are ties; far from zero and of both signs the whole range of patterns is searched.
+        // Rounding to halves makes ties; values far from zero and of both signs use the full range of patterns.
         { ...setting, logits: randomNormal(n + 50, vocabulary).map((v) => Math.round(2 * v) / 2) },
         { ...setting, logits: randomNormal(n + 90, vocabulary).map((v) => Math.fround(v * 1e3 - 1e4)) },
       ]);
@@ -61,7 +61,7 @@ for (const form of ["lanes", "tiles"] as const) {
   gpuTest(`topCutoff (${form}) sees the mask, and a row does not depend on the others`, async (gpu) => {
     const logits = randomNormal(1, 64);
     const rows = settings.map((setting) => ({ ...setting, logits }));
-    // The upper half of the ids may not be drawn.
+    // The upper half of the ids is masked.
     const mask = Uint32Array.from({ length: 2 * rows.length }, (_, i) => i % 2 === 0 ? 0xffffffff : 0);
     const all = await cut(gpu, rows, form, mask);
     rows.forEach(({ temperature, top_k, top_p }, b) => {

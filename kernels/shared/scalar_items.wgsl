@@ -1,4 +1,4 @@
-// Rows of any other width are read one number at a time, as vector_items.wgsl reads four.
+// Rows of any width: read one number at a time, where vector_items.wgsl reads four.
 
 alias item = f32;
 const item_size = 1u;

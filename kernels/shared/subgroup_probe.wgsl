@@ -1,5 +1,5 @@
-// How many invocations share a subgroup: the sum of ones over it. Limits do not tell the size that a driver runs
-// with, and kernels that broadcast between lanes are generated for that size.
+// Measures the subgroup size as the sum of ones over a subgroup. Limits do not report the size that a driver uses, and
+// kernels that broadcast between lanes are generated for that size.
 //
 //   size  [1] u32  out: Σ 1 over the first subgroup of 128 invocations
 //

@@ -1,4 +1,4 @@
-// Rows whose width is a multiple of 4 are read four numbers at a time; `items` counts vec4s.
+// Rows whose width is a multiple of 4: read four numbers at a time. `items` counts vec4s.
 
 alias item = vec4<f32>;
 const item_size = 4u;
@@ -6,19 +6,19 @@ const item_size = 4u;
 fn item_sum(v: item) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 fn item_max(v: item) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 
-// 1 at place `at` of the item, 0 elsewhere; all 0 where `at` lies outside it.
+// 1 at index `at` of the item, 0 elsewhere; all 0 if `at` lies outside it.
 fn item_one_hot(at: u32) -> item { return select(item(), item(1.0), vec4<u32>(at) == vec4<u32>(0u, 1u, 2u, 3u)); }
 
-// v where the low bits are 1, other elsewhere.
+// v where the low bits are 1, `other` elsewhere.
 fn item_keep(v: item, other: item, bits: u32) -> item {
   return select(other, v, (vec4<u32>(bits) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>());
 }
 
-// The first place of the item that holds `value`, which one place does.
+// The first index in the item with `value`, which must be present.
 fn item_find(v: item, value: f32) -> u32 {
   return select(select(select(3u, 2u, v.z == value), 1u, v.y == value), 0u, v.x == value);
 }
 
-// Of values that come four at a time: the group in which item i lies, and the item in its group.
+// For values in groups of four: the group of item i, and its index in the group.
 fn item_group(i: u32) -> u32 { return i; }
 fn item_of_four(four: vec4<f32>, i: u32) -> item { return four; }

@@ -4,14 +4,14 @@
 //
 // Source: Gemma Team, "Gemma 2" (2024), section 2.
 
-// tanh(z) = sign(z) · (1 − e) / (1 + e) with e = exp(−2 · |z|), which cannot overflow; WGSL's own tanh may, and it is
-// only good to 1e-5.
+// tanh(z) = sign(z) · (1 − e) / (1 + e) with e = exp(−2 · |z|), which cannot overflow. WGSL's own tanh may, and is only
+// accurate to 1e-5.
 fn soft_cap(x: item) -> item {
   let e = exp(abs(x) * (-2.0 / cap));
   return sign(x) * (cap * (1.0 - e) / (1.0 + e));
 }
 
-// The gradient with respect to x: d is that of the capped number.
+// The gradient with respect to x; d is the gradient of the capped number.
 fn soft_cap_gradient(d: item, capped: item) -> item {
   let t = capped * (1.0 / cap);
   return d * (1.0 - t * t);

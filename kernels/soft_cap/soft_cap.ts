@@ -1,4 +1,4 @@
-/** The soft cap of scores and logits: a part that shaders link, and a kernel. The formula stands in the shader. */
+/** The soft cap of scores and logits: a part for shaders, and a kernel. The formula is in the shader. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
@@ -12,7 +12,7 @@ import uncappedWgsl from "./uncapped.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
-/** The WGSL that defines `soft_cap` and `soft_cap_gradient` for linked items; 0: there is no cap. */
+/** The WGSL that defines `soft_cap` and `soft_cap_gradient` for linked items; 0 means no cap. */
 export function softCapParts(cap: number): WgslPart[] {
   assert(Number.isFinite(cap) && cap >= 0, `a soft cap above 0, or 0 for none, not ${cap}`);
   if (cap === 0) return [{ file: "uncapped.wgsl", text: uncappedWgsl }];
@@ -36,11 +36,11 @@ const kernel = kernelFamily((size: ItemSize, cap: number) =>
 );
 
 /**
- * Records `x ← cap · tanh(x / cap)`. Its gradient is formed where x is used, from the capped numbers.
+ * Records `x ← cap · tanh(x / cap)`. The gradient is computed where x is used, from the capped numbers.
  *
  * @param tensors x `[N, V] f32`.
  * @param cap Above 0.
- * @throws {ShapeError} When x has other axes.
+ * @throws {ShapeError} When x has another shape.
  * @source Gemma Team, "Gemma 2" (2024), section 2.
  */
 export function softCap(recorder: Recorder, tensors: { x: Tensor }, cap: number): void {

@@ -1,4 +1,4 @@
-// Caps logits in their place: a thread owns an item.
+// Caps logits in place: a thread owns an item.
 //
 //   x[i] ← cap · tanh(x[i] / cap)
 //

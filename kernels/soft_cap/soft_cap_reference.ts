@@ -1,4 +1,4 @@
-/** The f64 reference of the soft cap: the formula, written to be read. */
+/** The f64 reference of the soft cap, written for clarity. */
 
 export function softCapReference(x: Float64Array, cap: number): Float64Array {
   return x.map((value) => cap * Math.tanh(value / cap));

@@ -16,13 +16,13 @@ for (
   gpuTest(`softCap agrees with its f64 reference: ${name}`, async (gpu) => {
     const x = randomNormal(1, rows * width).map((value) => Math.fround(size * value));
     const actual = await run(gpu, { x: [x, [rows, width]] }, (recorder, t) => softCap(recorder, t, cap));
-    // tanh is the quotient of two numbers that are good to 2^-24 of 1.
+    // tanh is the quotient of two numbers that are accurate to 2^-24 of 1.
     expectClose(actual.x, softCapReference(x, cap), { relative: 1e-6, absolute: 2 ** -22 * cap }, "x");
     assert.ok(actual.x.every((value) => Math.abs(value) <= cap));
   });
 }
 
-gpuTest("softCap refuses other axes and a cap that is none", async (gpu) => {
+gpuTest("softCap refuses other shapes and an invalid cap", async (gpu) => {
   await run(gpu, { x: filled(0, 4) }, (recorder, { x }) => {
     assert.throws(() => softCap(recorder, { x }, 30), new ShapeError("Cannot use x [4]: expected 2 axes"));
     assert.throws(() => softCap(recorder, { x: { ...x, shape: [1, 4] } }, 0), /a soft cap above 0/);

@@ -1,4 +1,4 @@
-/** The sum of squares of a whole tensor in one order: the same bits on every run. Formulas stand in the shaders. */
+/** The sum of squares of a tensor in one order: the same bits in every run. The formulas are in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
@@ -12,7 +12,7 @@ import totalWgsl from "./sum_total.wgsl" with { type: "text" };
 const THREADS = 64;
 /** The most partial sums: enough to fill a GPU, few enough for one workgroup to add. */
 export const MAX_PARTIALS = 16_384;
-/** Items of a thread below which another thread is not worth its partial sum. */
+/** With fewer items than this, another thread is not worth its partial sum. */
 const MIN_ITEMS = 16;
 
 const partialsKernel = kernelFamily((size: ItemSize) =>
@@ -33,14 +33,14 @@ const totalKernel = defineKernel({
   outputs: ["out"],
 });
 
-/** What a sum takes: x f32 of any shape; partials, at least {@link sumPartials} f32 elements; out `[1] f32`. */
+/** The tensors of a sum: x f32 of any shape; partials, at least {@link sumPartials} f32 elements; out `[1] f32`. */
 export interface SumTensors {
   x: Tensor;
   partials: Tensor;
   out: Tensor;
 }
 
-/** f32 elements of `partials` that a sum of `count` elements needs. */
+/** The number of f32 elements of `partials` for a sum of `count` elements. */
 export function sumPartials(count: number): number {
   const items = count / itemSize(count);
   return Math.min(MAX_PARTIALS, roundUp(Math.max(1, ceilDiv(items, MIN_ITEMS)), THREADS));

@@ -14,7 +14,7 @@ for (const count of counts) {
       squares: filled(NaN, 1),
     }, (recorder, t) => sumOfSquares(recorder, { ...t, out: t.squares }));
     const squares = x.reduce((s, v) => s + v * v, 0);
-    // Each of at most 64 + 256 + 64 additions in a row of positive numbers rounds to 6e-8 of what is summed so far.
+    // Each of at most 64 + 256 + 64 successive additions of positive numbers rounds to 6e-8 of the sum so far.
     expectClose(actual.squares, [squares], { relative: 2e-6, absolute: 0 }, "squares");
   });
 }

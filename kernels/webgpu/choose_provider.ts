@@ -1,4 +1,4 @@
-/** Which provider a name stands for: the one place that knows all of them. */
+/** Chooses the WebGPU provider by name; the only file that knows all of them. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { DENO_PROVIDER } from "./deno_provider.ts";

@@ -1,16 +1,16 @@
-/** Who lends a WebGPU. What differs between providers is here; everything else is the standard's. */
+/** The interface of a WebGPU implementation. It contains what differs between them; everything else is standard. */
 
-/** The names of `model.webgpu`; `auto` leaves the choice to the program. */
+/** The values of `model.webgpu`; `auto` lets the program choose. */
 export type WebGpuName = "auto" | "deno" | "dawn";
 
-/** A WebGPU of this process. */
+/** A WebGPU implementation in this process. */
 export interface WebGpuProvider {
   readonly name: Exclude<WebGpuName, "auto">;
   /**
-   * The entry to WebGPU; null where this process has none. Afterwards the standard's constants (`GPUBufferUsage`,
+   * The entry to WebGPU; null if this process has none. After the call the standard's constants (`GPUBufferUsage`,
    * `GPUMapMode`, …) are global.
    */
   gpu(): Pick<GPU, "requestAdapter"> | null;
-  /** The native interface below it, as far as the provider knows: "vulkan", "metal", else "auto". */
+  /** The native interface below it, if the provider knows: "vulkan", "metal", else "auto". */
   backend(): string;
 }

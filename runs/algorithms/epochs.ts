@@ -1,4 +1,4 @@
-/** The order in which rows are learned. */
+/** The order of the training rows. */
 
 import {
   BATCH_SEQUENCES,
@@ -11,8 +11,8 @@ import type { RunSchedule } from "./definition.ts";
 import { SCORED_TOKENS } from "./rendered_rows.ts";
 
 /**
- * The rows of every optimiser step: each epoch goes through all rows in an order of its own, and a step never
- * reaches over its end. A step takes rows while their costs fit in `batch_tokens`, at least one row.
+ * The rows of each optimiser step. Each epoch goes through all rows in its own order, and a step never crosses the end
+ * of an epoch. A step takes rows as long as their costs fit in `batch_tokens`, and at least one row.
  *
  * @param costs Tokens of each row.
  */
@@ -32,13 +32,16 @@ export function planSteps(
   return steps.slice(0, updates);
 }
 
-/** The steps of a run, and the mean of their tokens. @param tokens Of each row. */
+/** The steps of a run, and their mean number of tokens. @param tokens Tokens of each row. */
 export function scheduleOf(steps: readonly number[][], tokens: readonly number[]): RunSchedule {
   const total = steps.flat().reduce((sum, row) => sum + tokens[row]!, 0);
   return { updates: steps.length, tokens_per_update: Math.round(total / steps.length) };
 }
 
-/** The most tokens of a step, or of a request that scores held-out rows: a single row may be longer than either. */
+/**
+ * The most tokens of a step, or of a request that scores held-out rows. A single row may be longer than the limit of
+ * either.
+ */
 export function mostTargets(config: ResolvedConfig): number {
   const { training, evaluation, run } = config;
   const { batch_tokens = BATCH_SEQUENCES * training.ctx } = training;
@@ -46,7 +49,7 @@ export function mostTargets(config: ResolvedConfig): number {
   return Math.max(row, batch_tokens, evaluation ? SCORED_TOKENS : 0);
 }
 
-/** Cuts a list into runs whose costs fit, at least one item each. */
+/** Splits a list into consecutive parts whose costs fit, with at least one item each. */
 export function fillRuns<T>(items: readonly T[], cost: (item: T) => number, capacity: number): T[][] {
   const runs: T[][] = [];
   let used = Infinity;

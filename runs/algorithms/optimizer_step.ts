@@ -1,4 +1,4 @@
-/** What every algorithm does around an optimiser step. */
+/** Shared parts of optimiser steps. */
 
 import type { ResolvedTraining } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -19,7 +19,7 @@ export function optimizerRequest(training: ResolvedTraining, learning_rate: numb
   return { learning_rate, beta1, beta2, eps, weight_decay, max_grad_norm };
 }
 
-/** A rate as a metric; none while no time has passed. */
+/** A rate as a metric; empty when no time has passed. */
 export function rate(name: string, count: number, seconds: number): Record<string, number> {
   return seconds > 0 ? { [name]: count / seconds } : {};
 }

@@ -1,4 +1,4 @@
-/** Every way to learn that this build has. */
+/** All algorithms of this build. */
 
 import type { AlgorithmName } from "../../config/run.ts";
 import type { RunConfig } from "../../config/schema.ts";
@@ -9,7 +9,7 @@ import { sft } from "./sft/definition.ts";
 
 const ALGORITHMS: Record<AlgorithmName, AlgorithmDefinition> = { agent_grpo: agentGrpo, sft, preference };
 
-/** The entry of `[run] algorithm`. The check of the configuration has refused what is not built. */
+/** The entry of `[run] algorithm`. The configuration check has already refused algorithms that are not built. */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {
   return ALGORITHMS[run.algorithm];
 }

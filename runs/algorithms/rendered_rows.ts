@@ -1,4 +1,4 @@
-/** Rows of a data file as sequences of tokens. */
+/** Rows of a data file as token sequences. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { JsonLine } from "../../data/jsonl.ts";
@@ -7,17 +7,17 @@ import type { RenderedSequence } from "../../trainer/tokenizer/conversation.ts";
 import type { RowCounts } from "../record/event.ts";
 import type { PlanWarning } from "../record/warning.ts";
 
-/** At most `ctx` tokens, some of them trained. */
+/** At most `ctx` tokens, some of which are trained. */
 export interface TokenSequence {
   tokens: Uint32Array;
   loss_mask: Uint8Array;
   trained_tokens: number;
 }
 
-/** Tokens that one request scores at most in an evaluation, so that other requests get in between. */
+/** The most tokens that an evaluation scores in one request, so that other requests can run in between. */
 export const SCORED_TOKENS = 1 << 14;
 
-/** The first `ctx` tokens; null where none of them is trained. */
+/** The first `ctx` tokens; null when none of them is trained. */
 export function cutSequence({ ids, loss_mask }: RenderedSequence, ctx: number): TokenSequence | null {
   const mask = loss_mask.slice(0, ctx), trained_tokens = mask.reduce((sum, m) => sum + m, 0);
   return trained_tokens === 0
@@ -26,10 +26,10 @@ export function cutSequence({ ids, loss_mask }: RenderedSequence, ctx: number): 
 }
 
 /**
- * Renders what a line holds.
+ * Renders a line's data.
  *
- * @throws {ServiceError} `data_invalid` with file and line; `template_failed` where a render goes beyond a limit, because the
- * next row would take as long to fail.
+ * @throws {ServiceError} `data_invalid` with file and line; `template_failed` when a render exceeds a limit, because
+ * the next row would take as long to fail.
  */
 export function renderRow<T>(path: string, { line }: JsonLine, render: () => T): T {
   try {
@@ -43,7 +43,7 @@ export function renderRow<T>(path: string, { line }: JsonLine, render: () => T):
   }
 }
 
-/** A sequence alone, as a sample: nothing is shared, nothing but its tokens is known. */
+/** A single sequence as a sample without a shared prefix. */
 export function trainingSample({ tokens, loss_mask }: TokenSequence, i: number): TrainingSample {
   return {
     tokens,
@@ -58,13 +58,13 @@ export function trainingSample({ tokens, loss_mask }: TokenSequence, i: number):
   };
 }
 
-/** How many rows an evaluation is of, and how many of these were cut. */
+/** The number of rows in an evaluation, and how many of them were cut. */
 export function rowCounts(rows: readonly { line: number }[], truncated: readonly number[]): RowCounts {
   const lines = new Set(rows.map(({ line }) => line));
   return { n: lines.size, truncated: truncated.filter((line) => lines.has(line)).length };
 }
 
-/** What a configuration should make one think of where rows were cut. */
+/** The warnings when rows were cut. */
 export function truncationWarnings(
   data: { rows: number; truncated: readonly number[] } | null,
   section: "[sft]" | "[preference]" | "[evaluation]",

@@ -1,4 +1,4 @@
-/** What one optimiser step tells of itself, as metrics. */
+/** Metrics of an optimiser step. */
 
 import type {
   LossRequest,
@@ -9,7 +9,7 @@ import type {
 
 export type Metrics = Record<string, number>;
 
-/** Log-ratios are cut here, as in the loss. */
+/** Log-ratios are clamped to this magnitude, as in the loss. */
 const MAX_LOG_RATIO = 20;
 
 export interface StepFacts {
@@ -19,7 +19,7 @@ export interface StepFacts {
   optimizer: OptimizerRequest;
 }
 
-/** Values at a sample's trained tokens, in the order of its mask. */
+/** Values of a sample's trained tokens, in the order of its mask. */
 export function atMask(sample: TrainingSample, values: ArrayLike<number>): number[] {
   const picked: number[] = [];
   sample.loss_mask.forEach((m, t) => m && picked.push(values[t]!));
@@ -63,10 +63,10 @@ export function meanReferenceKl(
 }
 
 /**
- * The mean over tokens of k3 = e^d − d − 1 with d = log q − log p, d cut at ±20: an estimate of KL(p‖q), in nats per
- * token, from tokens that p drew. It is unbiased, and never below 0.
+ * The mean over tokens of k3 = e^d − d − 1 with d = log q − log p, d clamped to ±20: an estimate of KL(p‖q), in nats
+ * per token, from tokens sampled from p. It is unbiased, and never below 0.
  *
- * @param p Log-probabilities of the tokens, a list a sample. @param q As `p`, by the other policy.
+ * @param p Log-probabilities of the tokens, one list for each sample. @param q As `p`, for the other policy.
  * @source Schulman, "Approximating KL Divergence" (2020), estimator k3.
  */
 export function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<number>[]): number {
@@ -82,8 +82,8 @@ export function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<nu
 }
 
 /**
- * How far the sampler's log-probabilities are from the trainer's for the same tokens and weights:
- * v1 = mean(s − t), v2 = mean((s − t)²)/2, and the largest |s − t|.
+ * The difference between the sampler's log-probabilities s and the trainer's t for the same tokens and weights: v1 =
+ * mean(s − t), v2 = mean((s − t)²)/2, and the largest |s − t|.
  */
 export function samplerTrainerMetrics(sampler: ArrayLike<number>, trainer: ArrayLike<number>): Metrics {
   if (sampler.length === 0) return {};

@@ -70,7 +70,7 @@ const policy: LossRequest = {
   normalizer: 100,
 };
 
-Deno.test("metrics of a policy step by hand", () => {
+Deno.test("metrics of a policy step computed by hand", () => {
   const samples = [sample([0, 1, 1, 0, 1], [0, -1, -1, 0, -1]), sample([0, 1], [0, -0.5])];
   const k3 = (d: number) => Math.exp(d) - d - 1;
   near(stepMetrics({ result, samples, loss: policy, optimizer }), {
@@ -101,7 +101,7 @@ Deno.test("without a KL term there is no reference to measure, without clipping 
   assert.equal(metrics["optimizer/clip_hit"], 0);
 });
 
-Deno.test("metrics of a supervised step", () => {
+Deno.test("metrics of an SFT step", () => {
   const samples = [sample([0, 1, 1, 0, 1], null), sample([0, 1], null)];
   const metrics = stepMetrics({ result, samples, loss: { type: "sft", normalizer: 4 }, optimizer });
   assert.equal(metrics["loss/sft"], -0.25);
@@ -109,7 +109,7 @@ Deno.test("metrics of a supervised step", () => {
   assert.equal(metrics["ratio/mean"], undefined);
 });
 
-Deno.test("sampler against trainer by hand", () => {
+Deno.test("sampler compared with trainer, computed by hand", () => {
   near(samplerTrainerMetrics([-1, -2, -3], [-1.5, -2, -2.75]), {
     "kl/sample_train_v1": (0.5 + 0 - 0.25) / 3,
     "kl/sample_train_v2": (0.125 + 0 + 0.03125) / 3,

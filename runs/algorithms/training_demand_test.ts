@@ -4,11 +4,11 @@ import { agentGrpo } from "./agent_grpo/definition.ts";
 import { preference } from "./preference/definition.ts";
 import { sft } from "./sft/definition.ts";
 
-Deno.test("an update of groups trains at most what all members may draw, and keeps a copy where it is bounded", () => {
+Deno.test("an update of groups trains at most all members' tokens, and keeps a copy if it is bounded", () => {
   const config = testConfig("/nowhere"), agent = config.agent!;
   const of = (changes: Partial<typeof agent>) =>
     agentGrpo.training({ ...config, agent: { ...agent, ...changes } });
-  // 2 scenarios, 4 members, 64 tokens a turn, 256 in all.
+  // 2 scenarios, 4 members, 64 tokens in each turn, at most 256 in total.
   assert.deepEqual(of({ max_turns: 3, max_update_kl: 0 }), {
     ...{ targets: 2 * 4 * 3 * 64, divergence: false, adapters: 0 },
   });
@@ -38,7 +38,7 @@ Deno.test("a step of rows trains at most its tokens or one row, and an evaluatio
   assert.equal(targets({ ctx: 20_000, batch_tokens: 60 }, evaluation), 20_000);
 });
 
-Deno.test("a step of pairs trains at most its tokens or one pair, beside the policy that it began with", () => {
+Deno.test("a step of pairs trains at most its tokens or one pair, and keeps the initial policy", () => {
   const config = testConfig("/nowhere"), training = { ...config.training, ctx: 100, batch_tokens: 60 };
   const pairs = { data: "", beta: 0.1, gamma: 1, lambda: 0.1 };
   const of = (loss: "dpo" | "orpo", init_adapter?: string) => {

@@ -1,6 +1,6 @@
 /**
- * Checkpoints: a folder each, `update_000004`, which becomes visible whole by one rename and is verified byte for
- * byte when it is read. It holds the engine's files (`adapter.gguf`, `optimizer.safetensors`) and `state.json`.
+ * Checkpoints: a folder `update_000004` each, which appears complete by one rename. Reading verifies its bytes. It
+ * holds the engine's files (`adapter.gguf`, `optimizer.safetensors`) and `state.json`.
  */
 
 import { createHash } from "node:crypto";
@@ -22,37 +22,40 @@ export interface HistoryEntry {
   update: number;
   attempts: number;
   passes: number;
-  /** Attempts that broke for reasons other than the model's. */
+  /** Attempts that failed for reasons other than the model's. */
   failed: number;
 }
 
-/** Everything that a run goes on from, beside the engine's files. Randomness is a function of these counters. */
+/** All state of a run besides the engine's files. Randomness is a function of these counters. */
 export interface TrainingState {
-  /** Updates done. */
+  /** Finished updates. */
   update: number;
-  /** Optimiser steps done. */
+  /** Finished optimiser steps. */
   step: number;
-  /** Scenarios or rows drawn so far: which epoch and where in it follow from this number and the seed. */
+  /** Scenarios or rows used so far. This number and the seed determine the epoch and the position in it. */
   examples_seen: number;
   /** Set by a command; null: the configuration's. */
   learning_rate: number | null;
-  /** Evaluations made. */
+  /** Finished evaluations. */
   evaluations: number;
-  /** The update that the last of them followed; null before the first. */
+  /** The update before the last evaluation; null before the first evaluation. */
   evaluated_update: number | null;
-  /** The one with the best value so far. */
+  /** The evaluation with the best value so far. */
   best: EvaluationRecord | null;
-  /** The value of the last evaluation that was better by more than `min_delta`, and evaluations since: `patience`. */
+  /**
+   * For `patience`: the value of the last evaluation that improved by more than `min_delta`, and the number of
+   * evaluations since.
+   */
   patience_value: number | null;
   evaluations_since_gain: number;
-  /** The first one, and the latest. */
+  /** The first evaluation, and the latest. */
   before: EvaluationRecord | null;
   latest: EvaluationRecord | null;
   /** By scenario id. */
   history: Record<string, HistoryEntry[]>;
-  /** Mean reward, or loss, of every update: what the plot at the end shows. */
+  /** Mean reward, or loss, of every update: the plot at the end. */
   curve: (number | null)[];
-  /** Training time so far, for `max_minutes` and the remaining time. */
+  /** Training time so far, for `max_minutes` and the time estimate. */
   elapsed_seconds: number;
   deterministic: boolean;
 }
@@ -82,7 +85,7 @@ export interface CheckpointFile {
   sha256: string;
 }
 
-/** `state.json`. Its last key seals the others. */
+/** `state.json`. Its last key is a hash of the others. */
 export interface CheckpointRecord {
   format_version: number;
   run: string;
@@ -115,12 +118,12 @@ export interface SaveCheckpointOptions {
   /** The folder of all checkpoints. */
   root: string;
   record: Omit<CheckpointRecord, "format_version" | "files">;
-  /** Writes the engine's files into a folder that exists. */
+  /** Writes the engine's files into an existing folder. */
   write: (directory: string) => Promise<void>;
   files?: FileOperations;
 }
 
-/** Writes a checkpoint; on any failure nothing new stands under its final name, and what stood there stays. */
+/** Writes a checkpoint. On failure nothing appears under its final name, and an earlier checkpoint there stays. */
 export async function saveCheckpoint(options: SaveCheckpointOptions): Promise<Checkpoint> {
   const { root, write, files = systemFiles } = options;
   const name = checkpointName(options.record.state.update);
@@ -162,7 +165,7 @@ async function measureFiles(
   return measured;
 }
 
-/** Clears what a crash left: unfinished folders go, and one that was about to be replaced comes back. */
+/** Repairs what a crash left: removes unfinished folders, and restores one that was about to be replaced. */
 export function repairCheckpoints(root: string): Promise<void> {
   return doing(`clear the unfinished checkpoints in ${root}`, () => repair(root));
 }
@@ -187,14 +190,14 @@ async function readNames(root: string): Promise<string[]> {
   return names.sort();
 }
 
-/** Names of the checkpoints in a folder, oldest first; none when it does not exist. */
+/** Names of the checkpoints in a folder, oldest first; empty when the folder does not exist. */
 export async function listCheckpoints(root: string): Promise<string[]> {
   const names = (await readNames(root)).filter((name) => NAME.test(name));
   return names.sort((a, b) => Number(a.slice(7)) - Number(b.slice(7)));
 }
 
 /**
- * Reads a checkpoint and verifies the length and hash of everything in it.
+ * Reads a checkpoint and verifies the length and hash of all its files.
  *
  * @throws {ServiceError} `path_not_found`, or `format_invalid` naming the damaged file.
  */
@@ -233,7 +236,7 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
   return { name: basename(whole), directory: whole, size_bytes, record };
 }
 
-/** Null unless the text is, byte for byte, what was sealed. */
+/** Parses a record; null unless its bytes match its hash. */
 function parseRecord(text: string): CheckpointRecord | null {
   try {
     const { seal: _, ...record } = JSON.parse(text);
@@ -243,7 +246,7 @@ function parseRecord(text: string): CheckpointRecord | null {
   }
 }
 
-/** The newest whole checkpoint; null when there is none. Damaged ones are named to `warn` and passed over. */
+/** The newest complete checkpoint; null when there is none. Damaged ones are skipped and reported to `warn`. */
 export async function newestCheckpoint(
   root: string,
   warn: (message: string) => void,
@@ -253,7 +256,7 @@ export async function newestCheckpoint(
     try {
       return await loadCheckpoint(`${root}/${name}`);
     } catch (error) {
-      // Another build's checkpoint is not damaged: to begin again behind it would lose it.
+      // A checkpoint of another build is not damaged. Skipping it would lose it.
       if (!(error instanceof ServiceError) || error.code === "conflict") throw error;
       warn(`${error.message}; the one before is used`);
     }
@@ -262,8 +265,8 @@ export async function newestCheckpoint(
 }
 
 /**
- * Removes all but the last `keep` up to `newest`, and `best`; returns the names of the removed ones. What comes after
- * `newest` is of a run that went on from before it: it counts for nothing, and stays.
+ * Removes all but the last `keep` up to `newest`, and `best`; returns the removed names. Later checkpoints than
+ * `newest` belong to a run that continued from an earlier one: they are kept and not counted.
  */
 export async function pruneCheckpoints(
   root: string,

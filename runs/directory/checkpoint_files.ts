@@ -1,16 +1,16 @@
-/** The file operations that a checkpoint is made of, so that tests can make any of them fail. */
+/** The file operations of checkpoints, so that tests can make each of them fail. */
 
 import { ignoreMissing, makeFolder, syncDirectory } from "../../core/files.ts";
 
 export interface FileOperations {
   makeDirectory(path: string): Promise<void>;
-  /** Writes the whole file and flushes it. */
+  /** Writes the entire file and flushes it. */
   writeFile(path: string, text: string): Promise<void>;
-  /** Flushes a file that somebody else wrote. */
+  /** Flushes a file that other code wrote. */
   syncFile(path: string): Promise<void>;
   syncDirectory(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Removes a file or folder with everything in it; does nothing when it is absent. */
+  /** Removes a file or folder with its contents; does nothing when it is absent. */
   remove(path: string): Promise<void>;
 }
 

@@ -39,7 +39,7 @@ function record(update: number): Omit<CheckpointRecord, "format_version" | "file
   };
 }
 
-/** Writes what an engine would: `content` tells one save from another. */
+/** Writes files as an engine would; `content` distinguishes the checkpoints. */
 const writer = (content: string) => async (directory: string) => {
   await Deno.writeTextFile(`${directory}/adapter.gguf`, `adapter ${content}`);
   await Deno.writeTextFile(`${directory}/optimizer.safetensors`, `moments ${content}`);
@@ -53,7 +53,7 @@ const save = (root: string, update: number, more: { content?: string; files?: Fi
     ...(more.files && { files: more.files }),
   });
 
-/** The n-th operation fails, and every one behind it: as when the process dies there. */
+/** The n-th operation and all later ones fail, as when the process dies there. */
 function failingFiles(n: number): FileOperations {
   let count = 0;
   const guard = <A extends unknown[]>(operation: (...args: A) => Promise<void>) => (...args: A) =>
@@ -68,7 +68,7 @@ function failingFiles(n: number): FileOperations {
   };
 }
 
-Deno.test("what is saved is loaded", strict, async () => {
+Deno.test("a saved checkpoint is loaded", strict, async () => {
   await withRoot(async (root) => {
     const saved = await save(root, 4);
     assert.equal(saved.name, "update_000004");
@@ -83,7 +83,7 @@ Deno.test("what is saved is loaded", strict, async () => {
 });
 
 Deno.test(
-  "whichever file operation fails, no half checkpoint stands under its final name",
+  "whichever file operation fails, no partial checkpoint has its final name",
   strict,
   async () => {
     for (let n = 1;; n++) {
@@ -110,7 +110,7 @@ Deno.test(
   },
 );
 
-Deno.test("an engine that fails while it writes leaves nothing", strict, async () => {
+Deno.test("an engine that fails during writing leaves no checkpoint", strict, async () => {
   await withRoot(async (root) => {
     const write = async (directory: string) => {
       await Deno.writeTextFile(`${directory}/adapter.gguf`, "half");
@@ -165,7 +165,7 @@ Deno.test(
   },
 );
 
-Deno.test("nothing is found where there is nothing", strict, async () => {
+Deno.test("a missing folder has no checkpoints", strict, async () => {
   await withRoot(async (root) => {
     assert.equal(await newestCheckpoint(root, assert.fail), null);
     await assert.rejects(loadCheckpoint(`${root}/update_000001`), { code: "path_not_found" });

@@ -1,4 +1,4 @@
-/** What of a configuration decides the bytes of an adapter, and what a fork may change of it. */
+/** The parts of a configuration that determine an adapter's bytes, and those that a fork may change. */
 
 import { createHash } from "node:crypto";
 import { stringify } from "smol-toml";
@@ -9,20 +9,20 @@ import { doing, ServiceError } from "../../core/errors.ts";
 
 type Table = Record<string, unknown>;
 
-/** Sections and keys that name, place or watch a run, and never change what it learns. */
+/** Sections and keys that name, place or observe a run, and never change the result. */
 const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
 
-/** Keys that say how much is done at a time: sampling goes by position, so none of them changes a byte. */
+/** Keys of concurrency. Sampling depends on positions only, so none of them changes a byte. */
 const CONCURRENCY = [
   "agent.concurrent_rollouts",
   "agent.environment.pool.max_live",
   "training.max_gpu_duty_cycle",
 ];
 
-/** Keys whose change starts another stretch of the same training. */
+/** Keys that a fork may change because they only extend or pace the same training. */
 const FORKABLE = ["agent.updates", "training.updates", "training.epochs", "training.lr", "evaluation"];
 
-/** Keys that a fork may change although the scale of the gradient changes with them. */
+/** Keys that a fork may change with a warning, because the gradient's scale changes with them. */
 const FORKABLE_WITH_WARNING = [
   "agent.max_turns",
   "agent.max_new_tokens_per_turn",
@@ -34,7 +34,7 @@ const FORKABLE_WITH_WARNING = [
   "agent.max_update_kl",
 ];
 
-/** The run's own places: the configuration without them can be used again. */
+/** The run's own paths. Without them the configuration can be reused. */
 const OWN_PATHS = [
   "run.directory",
   "output.path",
@@ -45,7 +45,7 @@ const OWN_PATHS = [
   "metrics.tensorboard_dir",
 ];
 
-/** Every leaf by its dotted key, in order of the keys; arrays and empty tables are leaves. */
+/** All leaves by dotted key, in key order; arrays and empty tables are leaves. */
 export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown> {
   const leaves = new Map<string, unknown>();
   for (const [key, value] of Object.entries(config as Table).sort(([a], [b]) => a < b ? -1 : 1)) {
@@ -60,13 +60,13 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
   return leaves;
 }
 
-/** Whether a key is one of these, or lies in one. */
+/** Whether a key is one of these or inside one. */
 export const covers = (keys: readonly string[], key: string) =>
   keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
 
 const isForkable = (key: string) => covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key);
 
-/** The keys that decide what is learned, by their dotted names; a file counts by what it holds, not by its path. */
+/** The keys that determine the result, by dotted name. A file counts by its contents, not by its path. */
 export type Identity = Record<string, unknown>;
 
 /** @param inputs {@link inputFingerprints} of the configuration. */
@@ -82,7 +82,7 @@ export function identityHash(identity: Identity): string {
   return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
 }
 
-/** What the files hold that a configuration names, by its keys. */
+/** Fingerprints of the files that a configuration names, by key. */
 export async function inputFingerprints(config: ResolvedConfig): Promise<Record<string, string>> {
   const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
   for (const { key, path } of describeKeys()) {
@@ -93,10 +93,10 @@ export async function inputFingerprints(config: ResolvedConfig): Promise<Record<
   return fingerprints;
 }
 
-/** Both ends of a file are hashed whole, and of a large one nothing more. */
+/** This many bytes at both ends of a file are hashed. */
 const HASHED_BYTES = 4 << 20;
 
-/** Size, and SHA-256 of the first and last 4 MiB: of a model, its header and its last tensors. */
+/** Size, and SHA-256 of the first and last 4 MiB: for a model, its header and last tensors. */
 async function fingerprint(path: string): Promise<string> {
   using file = await Deno.open(path, { read: true });
   const { size } = await file.stat();
@@ -123,7 +123,7 @@ export function changedKeys(before: Identity, after: Identity): string[] {
 }
 
 /**
- * Refuses to go on with what would be another training.
+ * Refuses to resume a run as a different training.
  *
  * @throws {ServiceError} `conflict`, naming the keys.
  */
@@ -142,9 +142,9 @@ export function refuseChanges(before: Identity, after: Identity, directory: stri
 }
 
 /**
- * The keys whose change on a fork rescales the gradient.
+ * The changed keys of a fork that rescale the gradient.
  *
- * @throws {ServiceError} `conflict` at every key that a fork may not change.
+ * @throws {ServiceError} `conflict` for a key that a fork may not change.
  */
 export function checkFork(before: Identity, after: Identity): string[] {
   const changed = changedKeys(before, after);
@@ -160,8 +160,8 @@ export function checkFork(before: Identity, after: Identity): string[] {
 }
 
 /**
- * The resolved configuration as TOML, without the run's own paths, so that it can be used again. Defaults of keys that
- * this algorithm or build does not take are left out.
+ * The resolved configuration as TOML that can be reused: without the run's own paths, and without defaults of keys that
+ * this algorithm or build refuses.
  */
 export function configToml(config: ResolvedConfig): string {
   const copy = JSON.parse(JSON.stringify(config)) as Table;
@@ -176,7 +176,7 @@ export function configToml(config: ResolvedConfig): string {
   throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
 }
 
-/** Each round takes out what the one before could not see. */
+/** Removing some keys can reveal others, so the removal runs up to this often. */
 const MAX_ROUNDS = 4;
 
 function removeKey(table: Table, [key, ...rest]: string[]): void {

@@ -42,7 +42,7 @@ Deno.test("places and names do not change a run's identity, training does", () =
   assert.throws(() => refuseChanges(identity(config), identity(other), "/d"), /training\.lr.*--fork/);
 });
 
-Deno.test("a resume proposes a fork where a fork would be taken, else a new run", () => {
+Deno.test("a refused resume suggests a fork if a fork is allowed, else a new run", () => {
   const before = testConfig("/somewhere");
   const refusal = (change: (config: ReturnType<typeof testConfig>) => void) => {
     const after = structuredClone(before);
@@ -108,7 +108,7 @@ Deno.test("the stored configuration loads again and resolves to the same trainin
   assert.ok(!text.includes("runs/test"));
 });
 
-Deno.test("a file counts by what it holds, at either end", async () => {
+Deno.test("a file counts by its contents at both ends", async () => {
   const root = await Deno.makeTempDir();
   try {
     const config = testConfig(root);

@@ -1,10 +1,10 @@
-/** The lock of a folder that a run works in, and the folders that were made for it. */
+/** Locks a folder that a run works in, and tracks the folders made for it. */
 
 import { dirname } from "node:path";
 import { doing, ServiceError } from "../../core/errors.ts";
 import { isPresent } from "../../core/files.ts";
 
-/** A lock that is removed while it is opened is another file at the next look: so many times it is tried again. */
+/** A lock file can be removed while it is opened; opening is then repeated, up to this often. */
 const MAX_TRIES = 10;
 
 export const LOCK_NAME = "lock";
@@ -12,7 +12,7 @@ export const LOCK_NAME = "lock";
 export class DirectoryLock {
   readonly #path: string;
   readonly #file: Deno.FsFile;
-  /** What this process made and nobody had before: the lock, and folders from the inside out. */
+  /** The lock file and folders that this process created, from the innermost outwards. */
   readonly #made: string[];
 
   private constructor(path: string, file: Deno.FsFile, made: string[]) {
@@ -22,10 +22,11 @@ export class DirectoryLock {
   }
 
   /**
-   * Makes the directory, where it is missing, and locks it.
+   * Creates the directory if necessary, and locks it.
    *
    * @param key The key that names it, for messages.
-   * @throws {ServiceError} `conflict` when another process has it; `config_invalid` when it cannot be made.
+   * @throws {ServiceError} `conflict` when another process holds the lock; `config_invalid` when the directory cannot
+   * be created.
    */
   static async take(directory: string, key = "[run].directory"): Promise<DirectoryLock> {
     const path = `${directory}/${LOCK_NAME}`;
@@ -50,14 +51,14 @@ export class DirectoryLock {
     }
   }
 
-  /** Gives the lock back; it stays in the directory. */
+  /** Releases the lock; its file stays in the directory. */
   close(): void {
     this.#file.close();
   }
 
-  /** As {@link close} of a run that never began: what was made for it goes, unless something lies in it. */
+  /** Like {@link close}, for a run that never started: also removes what was created for it, unless it is in use. */
   closeUnused(): void {
-    // Removed while it is held: who opens it afterwards makes another.
+    // Remove the file while it is locked: a later process then creates another.
     if (this.#made[0] === this.#path) Deno.removeSync(this.#path);
     this.#file.close();
     removeEmpty(this.#made.filter((path) => path !== this.#path));
@@ -80,13 +81,13 @@ async function openLock(path: string): Promise<[file: Deno.FsFile, is_new: boole
   }
 }
 
-/** Whether the file that is locked is the one that others will open. */
+/** Whether the locked file is still the one under this path. */
 async function isStill(path: string, file: Deno.FsFile): Promise<boolean> {
   const [held, there] = [await file.stat(), await Deno.stat(path).catch(() => null)];
   return there !== null && held.ino === there.ino && held.dev === there.dev;
 }
 
-/** The folders on the way to one that are not there, from the inside out. */
+/** The missing parent folders of a path, from the innermost outwards. */
 async function missingFolders(directory: string): Promise<string[]> {
   const missing: string[] = [];
   for (let at = directory; at !== dirname(at); at = dirname(at)) {
@@ -96,7 +97,7 @@ async function missingFolders(directory: string): Promise<string[]> {
   return missing;
 }
 
-/** From the inside out. */
+/** Removes empty folders, from the innermost outwards. */
 function removeEmpty(folders: readonly string[]): void {
   for (const folder of folders) {
     try {

@@ -1,11 +1,11 @@
-/** What a fork takes over from its parent's checkpoint, and what it begins anew. */
+/** What a fork inherits from its parent's checkpoint, and what it resets. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { type Checkpoint, initialState, type TrainingState } from "./checkpoint.ts";
 import { changedKeys, covers, type Identity } from "./config_identity.ts";
 import type { RunDirectory } from "./run_directory.ts";
 
-/** Keys that decide what an evaluation measures: its data and draws, and the limits of its attempts. */
+/** Keys that determine what an evaluation measures: its data, its samples, and the limits of its attempts. */
 const MEASURED_BY = [
   "evaluation.data",
   "evaluation.max_examples",
@@ -18,10 +18,10 @@ const MEASURED_BY = [
 ];
 
 /**
- * The parent's checkpoint as a fork begins with it. A learning rate that a command had set goes on, unless the fork's
- * `training.lr` is another than its parent's: then the fork's own counts. Where the fork measures something else than
- * its parent did, its evaluations start anew: the parent's pass rate before, best value and patience are of other
- * attempts. `every_updates`, `patience` and `min_delta` change nothing that is measured.
+ * The state in which a fork starts. It keeps a learning rate that a command had set, unless the fork's `training.lr`
+ * differs from its parent's. When the fork measures something else than its parent, its evaluations start anew, because
+ * the parent's first and best values come from other attempts. `every_updates`, `patience` and `min_delta` do not
+ * change what is measured.
  */
 export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
   const { record } = parent;
@@ -29,7 +29,7 @@ export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
   const measures_otherwise = changed.some((key) => covers(MEASURED_BY, key));
   const state: TrainingState = {
     ...record.state,
-    // A fork has patience of its own: its parent may have ended for the lack of it.
+    // A fork starts its own patience: its parent may have ended because of it.
     evaluations_since_gain: 0,
     ...(changed.includes("training.lr") && { learning_rate: null }),
     ...(measures_otherwise && noEvaluation()),
@@ -40,7 +40,7 @@ export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
   return { ...parent, record: { ...record, state, metrics: Object.fromEntries(metrics) } };
 }
 
-/** What to tell of a learning rate that goes on although no configuration names it; null where there is none. */
+/** The warning about a learning rate that a command had set and the fork keeps; null when there is none. */
 export function keptRate({ record: { state: { learning_rate }, config } }: Checkpoint): string | null {
   if (learning_rate === null) return null;
   return `the learning rate ${learning_rate}, which a command set in the parent run, goes on: training.lr is ` +
@@ -48,7 +48,7 @@ export function keptRate({ record: { state: { learning_rate }, config } }: Check
 }
 
 /**
- * A fork goes on from checkpoints of its own: without one it would begin with an untrained adapter.
+ * A fork resumes from its own checkpoints: without one it would start with an untrained adapter.
  *
  * @throws {ServiceError} `conflict`, naming the parent's checkpoint.
  */

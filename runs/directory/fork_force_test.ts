@@ -1,4 +1,4 @@
-/** What a run replaces leaves no trace in the adapters of the run that comes after it. */
+/** A replaced run leaves no trace in the adapters of the run that replaces it. */
 
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
@@ -8,7 +8,7 @@ import * as testing from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-/** After update 1 the run falls: the best adapter is not the last. */
+/** After update 1 the pass rate falls: the best adapter is not the last. */
 const FALLING = [1, 3, 2, 0, 0];
 
 interface RunOptions extends Pick<TestRunOptions, "root" | "start"> {
@@ -17,7 +17,7 @@ interface RunOptions extends Pick<TestRunOptions, "root" | "start"> {
   lr?: number;
 }
 
-/** Runs to the end, and gives what the run's folder then holds under the names of adapters. */
+/** Runs to the end, and returns the adapters in the run's folder by name. */
 async function adaptersOf({ root, start, adapter, updates = 3, lr = 0.01 }: RunOptions) {
   const run = await testing.startTestRun({
     root,
@@ -54,7 +54,7 @@ for (const is_fork of [false, true]) {
           const checkpoint = `${root}/parent/runs/test/checkpoints/update_000003`;
           const start = is_fork ? { mode: "fork" as const, checkpoint, force } : { force };
           const updates = is_fork ? 4 : 3;
-          // The same in a folder where nothing lies.
+          // The same in an empty folder.
           const expected = await adaptersOf({ root: `${root}/fresh`, start, adapter, updates });
           assert.deepEqual(Object.keys(expected), [
             "adapter.gguf",

@@ -14,7 +14,7 @@ const strict = { sanitizeOps: true, sanitizeResources: true };
 const start = (options: Omit<TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
-/** A run of three updates with a checkpoint of each; a command changes its learning rate at the end of the first. */
+/** A run of three updates, each with a checkpoint. A command changes its learning rate at the end of the first. */
 async function parent(root: string, update = 2): Promise<string> {
   const pipe = testPipe();
   let steps = 0;
@@ -55,7 +55,7 @@ Deno.test(
   },
 );
 
-Deno.test("a fork that measures something else has a before of its own", strict, async () => {
+Deno.test("a fork with another evaluation has its own first evaluation", strict, async () => {
   await withFolder(async (root) => {
     // After update 1, when no evaluation is due.
     const checkpoint = await parent(`${root}/parent`, 1);
@@ -73,7 +73,7 @@ Deno.test("a fork that measures something else has a before of its own", strict,
 });
 
 Deno.test(
-  "what a fork loses when its device does is not its own evaluations' beginning",
+  "a fork that loses its device keeps the start of its own evaluations",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -103,26 +103,30 @@ Deno.test(
   },
 );
 
-Deno.test("a fork that stopped before a checkpoint of its own is not resumed untrained", strict, async () => {
-  await withFolder(async (root) => {
-    const checkpoint = await parent(`${root}/parent`);
-    const leave = Promise.withResolvers<void>();
-    const options = { root: `${root}/fork`, more: "" };
-    const run = await start({
-      ...options,
-      start: { mode: "fork", checkpoint },
-      verify: () => (leave.resolve(), 1),
+Deno.test(
+  "a fork that stopped before its own first checkpoint is not resumed untrained",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const checkpoint = await parent(`${root}/parent`);
+      const leave = Promise.withResolvers<void>();
+      const options = { root: `${root}/fork`, more: "" };
+      const run = await start({
+        ...options,
+        start: { mode: "fork", checkpoint },
+        verify: () => (leave.resolve(), 1),
+      });
+      leave.promise.then(() => run.stop());
+      assert.equal(await run.ended, "interrupted");
+      await assert.rejects(start({ ...options, start: { mode: "resume" } }), {
+        code: "conflict",
+        message: /it is a fork without a checkpoint of its own; .* the checkpoint update_000002 of run run_/,
+      });
+      const again = await start({ ...options, start: { mode: "fork", checkpoint, force: true } });
+      assert.deepEqual(ofKind(await eventsOf(again), "update").map(({ update }) => update), [3]);
     });
-    leave.promise.then(() => run.stop());
-    assert.equal(await run.ended, "interrupted");
-    await assert.rejects(start({ ...options, start: { mode: "resume" } }), {
-      code: "conflict",
-      message: /it is a fork without a checkpoint of its own; .* the checkpoint update_000002 of run run_/,
-    });
-    const again = await start({ ...options, start: { mode: "fork", checkpoint, force: true } });
-    assert.deepEqual(ofKind(await eventsOf(again), "update").map(({ update }) => update), [3]);
-  });
-});
+  },
+);
 
 const checkpointOf = (config: Record<string, unknown>): Checkpoint => ({
   name: "update_000005",
@@ -170,7 +174,7 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
   for (const [key, value] of [["every_updates", 3], ["patience", 4], ["min_delta", 0.1]] as const) {
     const { state, ...rest } = forked({ [`evaluation.${key}`]: value });
     const { state: parent, ...same } = from.record;
-    // Patience alone is the fork's own: its parent may have ended for the lack of it.
+    // Only patience is the fork's own: its parent may have ended because of it.
     assert.deepEqual([state, rest], [{ ...parent, evaluations_since_gain: 0 }, same], key);
   }
   const anew = [

@@ -1,4 +1,4 @@
-/** Which adapters a completed run leaves, and under which names. */
+/** The adapters that a completed run keeps, and their names. */
 
 import { parse } from "node:path";
 import type { TrainingState } from "./checkpoint.ts";
@@ -12,15 +12,15 @@ export interface KeptAdapter {
   path: string;
 }
 
-/** `out/adapter.gguf` → `out/adapter_best.gguf`: where the adapter that was not chosen lies. */
+/** `out/adapter.gguf` → `out/adapter_best.gguf`: the path of the adapter that was not chosen. */
 export function siblingAdapter(path: string, which: AdapterChoice): string {
   const { dir, name, ext } = parse(path);
   return `${dir === "" ? "" : `${dir}/`}${name}_${which}${ext}`;
 }
 
 /**
- * The adapter at `[output].path`, as `[output].adapter` chooses it, and the other one beside it; null where the last
- * update is the best evaluated one, or nothing was evaluated.
+ * The adapter for `[output].path`, as chosen by `[output].adapter`, and the other one; null when the last update is
+ * also the best evaluated one or nothing was evaluated.
  */
 export function keptAdapters(
   { path, adapter }: { path: string; adapter: AdapterChoice },

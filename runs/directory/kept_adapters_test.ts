@@ -10,7 +10,7 @@ const strict = { sanitizeOps: true, sanitizeResources: true };
 const start = (options: Omit<TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
-Deno.test("the adapter that was not chosen lies beside the chosen one", () => {
+Deno.test("the adapter that was not chosen is written beside the chosen one", () => {
   assert.equal(siblingAdapter("/out/adapter.gguf", "best"), "/out/adapter_best.gguf");
   assert.equal(siblingAdapter("/out.d/name", "last"), "/out.d/name_last");
   assert.equal(siblingAdapter("a.gguf", "best"), "a_best.gguf");
@@ -37,7 +37,7 @@ Deno.test("the adapter that was not chosen lies beside the chosen one", () => {
   }
 });
 
-/** After update 1 the run falls. */
+/** After update 1 the pass rate falls. */
 const FALLING = [1, 3, 2, 0, 0];
 
 const EVERY = MORE.replace("every_updates = 2", "every_updates = 1");

@@ -1,4 +1,4 @@
-/** Every path of a run: without links before anything is narrowed to it, and never two things in one place. */
+/** All paths of a run: links are resolved before permissions are limited to them, and no two may collide. */
 
 import { resolve } from "node:path";
 import { type ResolvedConfig, resolvePaths } from "../../config/derive.ts";
@@ -12,9 +12,9 @@ import { besidePeft } from "../../trainer/formats/peft.ts";
 import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
 
 /**
- * What a path is to a run. `file`, `folder`: written whole, what is there is replaced; `run`, `checkpoints`,
- * `trajectories`: folders in which the run writes names of its own; `project`: as `run`, but the configuration lies in
- * it, so it is not the run's alone; the others are read.
+ * How a run uses a path. `file`, `folder`: written and replaced as a whole; `run`, `checkpoints`, `trajectories`:
+ * folders in which the run writes its own names; `project`: like `run`, but the folder also contains the configuration,
+ * so the run does not own it; the other kinds are read.
  */
 export type PlaceKind =
   | "input_file"
@@ -28,13 +28,13 @@ export type PlaceKind =
 
 /** A path that a run reads or writes. */
 export interface Place {
-  /** The dotted key, or the option, that names it. */
+  /** The dotted key, or the option, with this path. */
   key: string;
   path: string;
   kind: PlaceKind;
 }
 
-/** Keys of outputs that are no folder written whole. */
+/** Output keys other than folders that are written as a whole. */
 const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
   "output.path": "file",
@@ -43,7 +43,7 @@ const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "observe.directory": "trajectories",
 };
 
-/** Keys with a folder of their own in the run's, whose names the run would take itself without them. */
+/** Keys for folders inside the run's folder, with the names that the run uses when they are unset. */
 const OWN_FOLDERS: Readonly<Record<string, string>> = {
   "checkpoint.directory": "checkpoints",
   "observe.directory": "trajectories",
@@ -51,7 +51,7 @@ const OWN_FOLDERS: Readonly<Record<string, string>> = {
 
 const isInput = ({ kind }: Place) => kind === "input_file" || kind === "input_folder";
 
-/** The paths of a configuration, with those that nobody set. */
+/** All paths of a configuration, including derived ones. */
 function placesOf(config: unknown): Place[] {
   return describeKeys().flatMap(({ key, path: direction }) => {
     const path = valueAt(config, key.split("."));
@@ -60,7 +60,7 @@ function placesOf(config: unknown): Place[] {
   });
 }
 
-/** A configuration in which no path has a link on its way. What it reads is the same, so its identity is too. */
+/** The configuration with all links in its paths resolved. Its inputs, and so its identity, stay the same. */
 export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedConfig> {
   const copy = structuredClone(config);
   for (const { key, path, kind } of placesOf(config)) {
@@ -71,19 +71,19 @@ export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedCon
   return copy;
 }
 
-/** Two places of which one would be written over the other. */
+/** Two places of which one would overwrite the other. */
 export interface Collision {
-  /** The place that is written first; of two, the one that lies in the other. */
+  /** The place that is written first; if one contains the other, the inner one first. */
   keys: [string, string];
   message: string;
 }
 
-/** Every pair of places in which a run would write over what it reads, or over what else it writes. */
+/** All pairs of places in which a run would overwrite an input or another output. */
 export async function findCollisions(places: readonly Place[]): Promise<Collision[]> {
   const found = await Promise.all(places.map(async (place) => ({
     ...place,
     claims: await claimsOf(place),
-    // A link is lost with the folder that holds it, and its target with the folder that holds that.
+    // Removing a folder removes a link in it, and also removes a link's target in it.
     ways: [await pathSteps(await realPlaceOf(place.path)), await pathSteps(await realPathOf(place.path))],
   })));
   return found.flatMap((a, i) =>
@@ -91,16 +91,16 @@ export async function findCollisions(places: readonly Place[]): Promise<Collisio
   );
 }
 
-/** Something that a place takes for itself. */
+/** A path that a place occupies. */
 interface Claim {
   identity: string;
-  /** Whether what lies there, below these names, is taken. */
+  /** Whether the path at these names below it is occupied. */
   takes: (below: string[], other: Place) => boolean;
 }
 
 type LocatedPlace = Place & { claims: Claim[]; ways: Awaited<ReturnType<typeof pathSteps>>[] };
 
-/** Names that are taken with a file: while it is not whole, and for the adapter that `output.adapter` did not choose. */
+/** Other names that a file occupies: its partial file, and the adapter that `output.adapter` did not choose. */
 function besideFile(key: string, path: string): string[] {
   const files = key === "output.path" ? adapterFiles({ output: { path } }) : [path];
   return [...files.slice(1), ...files.map((file) => `${file}.partial`)];
@@ -139,7 +139,7 @@ async function claimsOf({ key, kind, path }: Place): Promise<Claim[]> {
   }
 }
 
-/** The names that lead from a claim to a place that it takes; null when it does not. */
+/** The names from a claim to a place that it occupies; null when it does not. */
 function namesTaken(claim: Claim, other: LocatedPlace): string[] | null {
   for (const way of other.ways) {
     const step = way.find(({ identity }) => identity === claim.identity);
@@ -181,7 +181,7 @@ function tell(outer: Place, inner: Place, are_one: boolean): Collision {
   };
 }
 
-/** The places of a configuration and the file itself. */
+/** The places of a configuration, including its own file. */
 async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
   const path = resolve(loaded.path), config = resolvePaths(loaded.config, path);
   const run = await fileIdentity(config.run.directory);
@@ -194,7 +194,7 @@ async function placesOfLoaded(loaded: LoadedConfig): Promise<Place[]> {
 
 const RUN_DIRECTORY = "run.directory";
 
-/** Without what follows from another one: what nobody set lies in the run's folder, and moves with it. */
+/** Without derived collisions: unset paths lie in the run's folder and move with it. */
 function withoutConsequences(
   collisions: readonly Collision[],
   isSet: (key: string) => boolean,
@@ -207,9 +207,9 @@ function withoutConsequences(
 }
 
 /**
- * Refuses a run that would write over what it reads, or twice to one place.
+ * Refuses a run that would overwrite an input, or write twice to one place.
  *
- * @param read What it reads beside what the configuration names.
+ * @param read Inputs besides those in the configuration.
  * @throws {ServiceError} `config_invalid`, naming both keys of every such pair.
  */
 export async function refuseCollisions(loaded: LoadedConfig, read: readonly Place[] = []): Promise<void> {
@@ -231,7 +231,7 @@ export async function refuseCollisions(loaded: LoadedConfig, read: readonly Plac
 }
 
 /**
- * Refuses to write a file over what is read beside it, or over what the configuration's run would write.
+ * Refuses to write a file over an input, or over an output of the configuration's run.
  *
  * @throws {ServiceError} `config_invalid`, naming both.
  */

@@ -10,15 +10,15 @@ import { findCollisions, type Place, refuseCollisions, withRealPaths } from "./p
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-/** Every path that this build takes, with a value that collides with no other. */
+/** All path keys of this build, with values that do not collide. */
 const PATHS: Record<string, string> = {
   "run.directory": "run",
   "model.path": "in/model.gguf",
   "model.chat_template": "in/chat.jinja",
   "lora.init_adapter": "in/start.gguf",
   "sft.data": "in/rows.jsonl",
-  "agent.scenarios": "in/scenarios.jsonl",
   "preference.data": "in/pairs.jsonl",
+  "agent.scenarios": "in/scenarios.jsonl",
   "evaluation.data": "in/heldout.jsonl",
   "output.path": "out/adapter.gguf",
   "output.peft_dir": "out/peft",
@@ -30,7 +30,7 @@ const CONFIGURATION = "test.toml";
 const INPUTS = Object.keys(PATHS).filter((key) => PATHS[key]!.startsWith("in/"));
 const OUTPUTS = Object.keys(PATHS).filter((key) => !INPUTS.includes(key));
 
-/** The configuration in `root`, with some paths changed, as loading leaves it. */
+/** The loaded configuration in `root`, with some paths changed. */
 function loaded(root: string, changes: Record<string, string> = {}) {
   const path = `${root}/${CONFIGURATION}`;
   const lines = Object.entries({ ...PATHS, ...changes }).map(([key, value]) => {
@@ -44,7 +44,7 @@ ${lines.join("\n")}`;
   return parseRunConfig(text, { path });
 }
 
-/** Makes every input, each with a content of its own. */
+/** Creates all inputs with different contents. */
 async function makeInputs(root: string): Promise<void> {
   await Deno.mkdir(`${root}/in`);
   await Deno.writeTextFile(`${root}/${CONFIGURATION}`, "");
@@ -61,13 +61,13 @@ async function refusal(root: string, changes: Record<string, string>): Promise<s
   );
 }
 
-Deno.test("every path of the configuration that this build takes is looked at", () => {
+Deno.test("all paths of the configuration in this build are checked", () => {
   const keys = describeKeys().filter(({ key, path }) => path && !isNotBuilt(key)).map(({ key }) => key);
   assert.deepEqual(keys.toSorted(), Object.keys(PATHS).toSorted());
 });
 
 Deno.test(
-  "no output is an input, by whichever name, and both keys are told",
+  "no output may be an input under any name, and both keys are named",
   strict,
   () =>
     withFolder(async (root) => {
@@ -99,7 +99,7 @@ Deno.test(
 );
 
 Deno.test(
-  "no output is another output, before anything of them exists",
+  "no output may be another output, even before they exist",
   strict,
   () =>
     withFolder(async (root) => {
@@ -116,7 +116,7 @@ Deno.test(
 );
 
 Deno.test(
-  "nothing lies where an output is replaced or a run's own names stand",
+  "no input may be inside a replaced output or have a run's own names",
   strict,
   () =>
     withFolder(async (root) => {
@@ -187,7 +187,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a folder that is read takes no output, and inputs may be one",
+  "an input folder may not contain an output, and two inputs may be the same",
   strict,
   () =>
     withFolder(async (root) => {
@@ -265,7 +265,7 @@ ${lines}`;
       assert.deepEqual(await refusal('run.directory = "runs/test"\n[checkpoint]'), [
         run.replace(":2:", ":5:"),
       ]);
-      // Whoever set both has two keys to change.
+      // A user who set both keys has two keys to change.
       assert.deepEqual(await refusal('checkpoint.directory = "runs/test/checkpoints"'), [
         `${run} or run.name`,
         message(5, "checkpoint.directory", "/runs/test/checkpoints"),

@@ -1,4 +1,7 @@
-/** What stands where a run would write: what refuses it, what `--force` puts aside, and what goes for good. */
+/**
+ * Existing files in a run's output paths: what refuses the run, what `--force` moves aside, and what is finally
+ * removed.
+ */
 
 import { relative, resolve, sep } from "node:path";
 import type { ResolvedConfig } from "../../config/derive.ts";
@@ -7,7 +10,7 @@ import { ignoreMissing, isPresent } from "../../core/files.ts";
 import { LOCK_NAME } from "./directory_lock.ts";
 import { siblingAdapter } from "./kept_adapters.ts";
 
-/** Whether a text is that of `run.json`, or was one before it was damaged. */
+/** Whether a text is `run.json`, intact or damaged. */
 export function isRunRecord(text: string): boolean {
   try {
     return typeof JSON.parse(text)?.format_version === "number";
@@ -16,7 +19,7 @@ export function isRunRecord(text: string): boolean {
   }
 }
 
-/** What lies in a run directory and is the run's: `--force` removes this and nothing else. */
+/** The run's own entries in its directory: `--force` removes these and nothing else. */
 export const OWN_ENTRIES = [
   "run.json",
   "config.toml",
@@ -26,27 +29,27 @@ export const OWN_ENTRIES = [
   "trajectories",
 ];
 
-/** What else lies in it while a run works there. */
+/** Other entries while a run is working. */
 const WORKING_ENTRIES = [LOCK_NAME, "workspaces"];
 
-/** Where they wait while the run that replaces them has not begun. */
+/** The folder for them until the new run has started. */
 export const REPLACED = ".replaced";
 
-/** Where they lie while they are removed, when none of them comes back any more. */
+/** The folder for them during their final removal. */
 const REMOVED = ".removed";
 
-/** Every name that a run takes in its directory. */
+/** All names that a run uses in its directory. */
 export const RUN_NAMES =
   /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced|\.removed)$/;
 
-/** Every name that a run takes in the folder of its checkpoints. */
+/** All names that a run uses in the folder of its checkpoints. */
 export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
 
-/** Every name that a run takes in the observe directory. */
+/** All names that a run uses in the observe directory. */
 export const OBSERVE_NAMES = /^(update_\d{6,}\.jsonl(\.partial)?|index\.jsonl)$/;
 
 /**
- * Only a regular file is ever replaced by the adapter or the metrics, and only folders are written into.
+ * The adapter and the metrics may replace only regular files, and folders are needed for the rest.
  *
  * @throws {ServiceError} `config_invalid` naming the key.
  */
@@ -76,7 +79,7 @@ export async function checkPlaces({ output, checkpoint, observe, metrics }: Reso
   }
 }
 
-/** @throws {ServiceError} `conflict` when a fork's parent lies in what the fork would replace. */
+/** @throws {ServiceError} `conflict` when the fork would replace the folder of its parent. */
 export async function checkParent(
   checkpoint: string,
   { run, checkpoint: own }: ResolvedConfig,
@@ -93,13 +96,16 @@ export async function checkParent(
   }
 }
 
-/** Something in the way of a new run, and the key that puts the run there. */
+/** Existing output in the way of a new run, and its key. */
 export interface ExistingOutput {
   key: string;
   path: string;
 }
 
-/** The first thing that a new run would overwrite. A fork may replace the adapter and metrics of a run, never a run. */
+/**
+ * The first existing output that a new run would overwrite. A fork may replace the adapter and metrics of a run, but
+ * not a run.
+ */
 export async function existingOutput(
   config: ResolvedConfig,
   mode: "new" | "resume" | "fork",
@@ -121,7 +127,7 @@ export async function existingOutput(
   return null;
 }
 
-/** The adapter, and those of the best and the last update beside it. */
+/** The adapter, and the best and the last adapter beside it. */
 export function adapterFiles({ output: { path } }: { output: { path: string } }): string[] {
   return [path, siblingAdapter(path, "best"), siblingAdapter(path, "last")];
 }
@@ -133,7 +139,7 @@ async function holdsSomething(path: string): Promise<boolean> {
   return false;
 }
 
-/** @param has_run Whether the run directory holds a run, which could go on. */
+/** @param has_run Whether the run directory contains a run that could be resumed. */
 export function occupied({ key, path }: ExistingOutput, has_run: boolean): ServiceError {
   const go_on = has_run ? "go on with --resume, " : "";
   return new ServiceError(
@@ -147,12 +153,12 @@ async function removeIfPresent(path: string): Promise<void> {
   if (await isPresent(path)) await Deno.remove(path, { recursive: true });
 }
 
-/** A link in a run directory stays: what runs wrote in the folder that it names is removed there. */
+/** A link in a run directory stays; runs' files in its target are removed. */
 export async function isLink(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(({ isSymlink }) => isSymlink, () => false);
 }
 
-/** Puts the run that is there out of the way until the new one has begun. */
+/** Moves the existing run aside until the new one has started. */
 export async function moveAside(directory: string): Promise<void> {
   await Deno.mkdir(`${directory}/${REPLACED}`);
   for (const name of OWN_ENTRIES) {
@@ -162,7 +168,7 @@ export async function moveAside(directory: string): Promise<void> {
   }
 }
 
-/** A run that was put aside for one that never began comes back. */
+/** Restores a run that was moved aside for one that never started. */
 export async function restoreReplaced(directory: string): Promise<void> {
   const aside = `${directory}/${REPLACED}`;
   await removeIfPresent(`${directory}/${REMOVED}`);
@@ -174,18 +180,20 @@ export async function restoreReplaced(directory: string): Promise<void> {
   await Deno.remove(aside);
 }
 
-/** What a run that never began left; its record goes last, so that whatever is left is known to be a run's. */
+/** Removes the entries of a run that never started. The record goes last, so that leftovers can be recognised. */
 export async function removeOwnEntries(directory: string): Promise<void> {
   for (const name of OWN_ENTRIES.toReversed()) {
     if (!await isLink(`${directory}/${name}`)) await removeIfPresent(`${directory}/${name}`);
   }
 }
 
-/** The new run has begun: what was put aside goes for good, with the adapter and the folders that keys name. */
+/**
+ * The new run has started: removes the run that was moved aside, its adapter, and its files in folders of other keys.
+ */
 export async function removeReplaced({ run, output, checkpoint, observe }: ResolvedConfig): Promise<void> {
   const aside = `${run.directory}/${REPLACED}`;
   if (!await isPresent(aside)) return;
-  // Not recursive: whatever took the adapter's place since it was looked at stays.
+  // Not recursive: a folder that has taken the adapter's place since the check stays.
   for (const path of adapterFiles({ output })) {
     await Deno.remove(path).catch(ignoreMissing);
   }
@@ -196,12 +204,12 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   for await (const { name, isDirectory } of Deno.readDir(aside)) {
     if (isDirectory) await returnStrangers(`${aside}/${name}`, `${run.directory}/${name}`);
   }
-  // Half of a removed run must not come back.
+  // Half of a removed run must not be restored.
   await Deno.rename(aside, `${run.directory}/${REMOVED}`);
   await Deno.remove(`${run.directory}/${REMOVED}`, { recursive: true });
 }
 
-/** Puts what no run wrote back where it lay. */
+/** Moves files that no run wrote back to their places. */
 async function returnStrangers(from: string, to: string): Promise<void> {
   await removeOwnFiles(from);
   for (const { name } of await Array.fromAsync(Deno.readDir(from))) {
@@ -210,7 +218,7 @@ async function returnStrangers(from: string, to: string): Promise<void> {
   }
 }
 
-/** A folder that a key names can hold other things: only what runs write there goes. */
+/** A folder of another key may hold other things: only files that runs write are removed. */
 async function removeOwnFiles(directory: string): Promise<void> {
   const entries = await Array.fromAsync(Deno.readDir(directory)).catch(() => []);
   for (const { name } of entries) {
@@ -221,8 +229,7 @@ async function removeOwnFiles(directory: string): Promise<void> {
 }
 
 /**
- * Lets git ignore a folder that holds a run and nothing else: with other things in it, such as the project itself, it
- * is left as it is.
+ * Makes git ignore a folder that contains only a run. A folder with other contents, such as the project, is left alone.
  */
 export async function ignoreInGit({ run: { directory }, output }: ResolvedConfig): Promise<void> {
   const adapters = adapterFiles({ output }).map((path) => relative(directory, path).split(sep)[0]!);

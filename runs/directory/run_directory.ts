@@ -1,7 +1,7 @@
 /**
- * The run directory: `run.json` (what the run is and where it stands), `config.toml` (as resolved), `events.jsonl`,
- * `log.txt` (the same for people), and, unless their own keys say otherwise, `checkpoints/`, `trajectories/` and `adapter.gguf`.
- * A lock file keeps two processes apart, here and in the folders of checkpoints and trajectories that keys name elsewhere.
+ * The run directory: `run.json` (what the run is, and its state), `config.toml` (resolved), `events.jsonl`, `log.txt`
+ * (the events for people), and, unless their own keys say otherwise, `checkpoints/`, `trajectories/` and
+ * `adapter.gguf`. Lock files keep other processes out, here and in folders of checkpoints and trajectories elsewhere.
  */
 
 import { sep } from "node:path";
@@ -31,11 +31,11 @@ export interface OpenDirectoryOptions {
   config: ResolvedConfig;
   identity: Identity;
   clock: Clock;
-  /** `resume`: go on with the run that is there, or begin one when there is none. */
+  /** `resume`: continue the existing run, or start one when there is none. */
   mode: "new" | "resume" | "fork";
-  /** The folder of the checkpoint that a fork begins with. */
+  /** The folder of the checkpoint from which a fork starts. */
   checkpoint: string | null;
-  /** Replace what is there. */
+  /** Replace existing output. */
   force: boolean;
 }
 
@@ -61,11 +61,11 @@ export class RunDirectory {
   }
 
   /**
-   * Locks the directory and begins or takes up its run; `run.json` is then on the disk.
+   * Locks the directory and starts or resumes its run; `run.json` is then on disk.
    *
-   * @throws {ServiceError} `conflict` when another process has it or its run cannot be resumed; `already_exists`
-   * when output is there and may not be replaced, or no run wrote it; `config_invalid` when a key names what is never replaced;
-   * `format_invalid` when `run.json` is damaged and is not to be replaced.
+   * @throws {ServiceError} `conflict` when another process has it or its run cannot be resumed; `already_exists` when
+   * output exists and may not be replaced, or no run wrote it; `config_invalid` when a key names something that is
+   * never replaced; `format_invalid` when `run.json` is damaged and not to be replaced.
    */
   static async open(options: OpenDirectoryOptions): Promise<RunDirectory> {
     const { config, mode, force, checkpoint } = options;
@@ -107,7 +107,7 @@ export class RunDirectory {
     return `${this.path}/log.txt`;
   }
 
-  /** Changes the record, on the disk first, one change after the other. */
+  /** Changes the record on disk, then in memory, one change at a time. */
   update(changes: Partial<RunRecord>): Promise<void> {
     const written = this.#writing.then(async () => {
       const record = { ...this.#record, ...changes };
@@ -118,7 +118,7 @@ export class RunDirectory {
     return written;
   }
 
-  /** The run has begun: what `--force` replaces goes for good, and git leaves the run's own folder alone. */
+  /** The run has started: removes what `--force` replaces, and makes git ignore the run's folder. */
   async commit(): Promise<void> {
     await refuseStrangeAdapter(this.#config);
     await removeReplaced(this.#config);
@@ -126,8 +126,8 @@ export class RunDirectory {
   }
 
   /**
-   * The run never began: what it left goes, and what `--force` would have replaced comes back. Where nothing was
-   * before, nothing is left after {@link close}.
+   * The run never started: removes its files, and restores what `--force` would have replaced. If nothing existed
+   * before, nothing remains after {@link close}.
    */
   async discard(): Promise<void> {
     this.#is_discarded = true;
@@ -135,14 +135,14 @@ export class RunDirectory {
     await restoreReplaced(this.path);
   }
 
-  /** Writes down the configuration that the run is held to from here on. */
+  /** Writes the configuration that the run must keep from now on. */
   async writeConfig(): Promise<void> {
     await writeFileAtomic(`${this.path}/config.toml`, configToml(this.#config));
     const config_hash = identityHash(this.#identity);
     if (this.#record.config_hash !== config_hash) await this.update({ config_hash });
   }
 
-  /** Gives the locks back. */
+  /** Releases the locks. */
   close(): void {
     for (const lock of this.#locks) {
       if (this.#is_discarded) lock.closeUnused();
@@ -165,12 +165,12 @@ export class RunDirectory {
   }
 }
 
-/** Locks every folder that the run alone may write into, the run directory last. */
+/** Locks all folders that only this run may write to, the run directory last. */
 async function takeLocks({ run, checkpoint, observe }: ResolvedConfig): Promise<DirectoryLock[]> {
   const folders = new Map<string, string>();
   const named = [["[checkpoint].directory", checkpoint], ["[observe].directory", observe]] as const;
   for (const [key, section] of named) {
-    // What lies in the run directory is locked with it.
+    // The lock of the run directory also covers the folders inside it.
     if (section && !section.directory.startsWith(run.directory + sep)) folders.set(section.directory, key);
   }
   folders.set(run.directory, "[run].directory");
@@ -184,7 +184,7 @@ async function takeLocks({ run, checkpoint, observe }: ResolvedConfig): Promise<
   return locks;
 }
 
-/** The record of a run directory; null when it holds no run. @throws {ServiceError} `format_invalid`. */
+/** The record of a run directory; null when it contains no run. @throws {ServiceError} `format_invalid`. */
 export async function readRunRecord(directory: string): Promise<RunRecord | null> {
   const path = `${directory}/run.json`;
   let text: string;

@@ -26,7 +26,7 @@ const open = (root: string, more: Partial<OpenDirectoryOptions> = {}) =>
     ...more,
   });
 
-Deno.test("a new directory holds the record and the resolved configuration", strict, async () => {
+Deno.test("a new directory contains the record and the resolved configuration", strict, async () => {
   await withDirectory(async (root) => {
     const directory = await open(root);
     assert.match(directory.record.id, /^run_[0-9A-HJKMNP-TV-Z]{26}$/);
@@ -53,37 +53,41 @@ Deno.test("two processes never have one directory", strict, async () => {
   });
 });
 
-Deno.test("what was made for a run that never began goes, and what was there stays", strict, async () => {
-  await withDirectory(async (root) => {
-    const names = async (path: string) =>
-      (await Array.fromAsync(Deno.readDir(path))).map(({ name }) => name).sort();
-    const { directory } = testConfig(root).run;
-    const discarded = await open(root);
-    assert.ok((await names(directory)).includes("lock"));
-    await discarded.discard();
-    discarded.close();
-    assert.deepEqual(await names(root), []);
-    // A folder of somebody, in which a run is refused at once, keeps what it has and gets nothing.
-    await Deno.mkdir(`${directory}/checkpoints/mine`, { recursive: true });
-    const refused = (message: RegExp) => assert.rejects(open(root), { code: "already_exists", message });
-    // Nothing there could go on.
-    await refused(/exists; name another path in run\.directory, or replace it with --force/);
-    assert.deepEqual(await names(directory), ["checkpoints"]);
-    await Deno.remove(`${directory}/checkpoints`, { recursive: true });
-    (await open(root)).close();
-    await refused(/exists; go on with --resume, name another path in run\.directory/);
-    assert.deepEqual(await names(directory), ["config.toml", "lock", "run.json"]);
-    const resumed = await open(root, { mode: "resume" });
-    await assert.rejects(open(root), { code: "conflict" });
-    resumed.close();
-  });
-});
+Deno.test(
+  "files made for a run that never started are removed, and existing files stay",
+  strict,
+  async () => {
+    await withDirectory(async (root) => {
+      const names = async (path: string) =>
+        (await Array.fromAsync(Deno.readDir(path))).map(({ name }) => name).sort();
+      const { directory } = testConfig(root).run;
+      const discarded = await open(root);
+      assert.ok((await names(directory)).includes("lock"));
+      await discarded.discard();
+      discarded.close();
+      assert.deepEqual(await names(root), []);
+      // A user's folder in which a run is refused at once keeps its contents and gets nothing new.
+      await Deno.mkdir(`${directory}/checkpoints/mine`, { recursive: true });
+      const refused = (message: RegExp) => assert.rejects(open(root), { code: "already_exists", message });
+      // There is nothing to resume.
+      await refused(/exists; name another path in run\.directory, or replace it with --force/);
+      assert.deepEqual(await names(directory), ["checkpoints"]);
+      await Deno.remove(`${directory}/checkpoints`, { recursive: true });
+      (await open(root)).close();
+      await refused(/exists; go on with --resume, name another path in run\.directory/);
+      assert.deepEqual(await names(directory), ["config.toml", "lock", "run.json"]);
+      const resumed = await open(root, { mode: "resume" });
+      await assert.rejects(open(root), { code: "conflict" });
+      resumed.close();
+    });
+  },
+);
 
-Deno.test("a lock that was removed while it was opened is not taken for one", strict, async () => {
+Deno.test("a lock file that was removed while it was opened does not count", strict, async () => {
   await withDirectory(async (root) => {
     const { tryLock } = Deno.FsFile.prototype;
     let removed = 0;
-    // Between the opening and the lock, whoever held it before removes it.
+    // Between opening and locking, the previous holder removes the file.
     Deno.FsFile.prototype.tryLock = async function (exclusive) {
       if (removed++ === 0) await Deno.remove(`${testConfig(root).run.directory}/lock`);
       return await tryLock.call(this, exclusive);
@@ -174,7 +178,7 @@ Deno.test("existing output is refused without --resume or --force, and stays", s
 });
 
 Deno.test(
-  "an adapter in the way refuses a new run, not a fork; --force leaves strangers alone",
+  "an existing adapter refuses a new run, not a fork; --force leaves other files alone",
   strict,
   async () => {
     await withDirectory(async (root) => {
@@ -215,7 +219,7 @@ Deno.test("a cancelled run is not resumed, a damaged record is named", strict, a
   });
 });
 
-Deno.test("resuming where nothing began begins", strict, async () => {
+Deno.test("resuming without a run starts one", strict, async () => {
   await withDirectory(async (root) => {
     const directory = await open(root, { mode: "resume" });
     assert.equal(directory.record.state, "starting");
@@ -239,7 +243,7 @@ Deno.test("only a regular file is ever replaced by the adapter", strict, async (
     await assert.rejects(open(root, { config, force: true }), /no regular file/);
     assert.equal(await Deno.readTextFile(`${home}/letter.txt`), "mine");
     await Deno.remove(config.output.path);
-    // What takes the place between the look and the removal stays, too.
+    // A file that appears between the check and the removal stays, too.
     const forced = await open(root, { config, force: true });
     await Deno.mkdir(config.output.path);
     await Deno.writeTextFile(`${config.output.path}/late.txt`, "mine");
@@ -258,7 +262,7 @@ Deno.test("a file in the place of a folder is refused", strict, async () => {
   });
 });
 
-Deno.test("--force leaves what no run wrote in folders of a run's names", strict, async () => {
+Deno.test("--force leaves other files in folders with a run's names", strict, async () => {
   await withDirectory(async (root) => {
     const { directory } = testConfig(root).run;
     await Deno.mkdir(`${directory}/checkpoints/update_000001`, { recursive: true });
@@ -271,7 +275,7 @@ Deno.test("--force leaves what no run wrote in folders of a run's names", strict
   });
 });
 
-Deno.test("a run that was being removed when its process died does not come back", strict, async () => {
+Deno.test("a run that was being removed when its process died is not restored", strict, async () => {
   await withDirectory(async (root) => {
     const first = await open(root);
     first.close();
@@ -334,7 +338,7 @@ Deno.test("a damaged record is replaced with --force", strict, async () => {
   });
 });
 
-Deno.test("a fork does not replace the directory that its parent lies in", strict, async () => {
+Deno.test("a fork does not replace its parent's directory", strict, async () => {
   await withDirectory(async (root) => {
     const checkpoint = `${testConfig(root).run.directory}/checkpoints/update_000001`;
     await Deno.mkdir(checkpoint, { recursive: true });
@@ -373,7 +377,7 @@ Deno.test({
     }),
 });
 
-Deno.test("a folder that holds other things is never hidden from git", strict, async () => {
+Deno.test("a folder with other contents is never hidden from git", strict, async () => {
   await withDirectory(async (root) => {
     await Deno.writeTextFile(`${root}/notes.md`, "mine");
     const config = testConfig(root);

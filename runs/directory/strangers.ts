@@ -1,7 +1,7 @@
 /**
- * What no run wrote is never replaced, not even with `--force`. A run's files are known by what they hold: an adapter
- * by its metadata, a PEFT folder by its files and keys, lists by how they begin, a run directory by `run.json`, a
- * checkpoint by `state.json`.
+ * Files that no run wrote are never replaced, not even with `--force`. A run's files are recognised by their contents:
+ * an adapter by its metadata, a PEFT folder by its files and keys, lists by their first bytes, a run directory by
+ * `run.json`, a checkpoint by `state.json`.
  */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
@@ -20,10 +20,10 @@ import {
   REPLACED,
 } from "./replaced_output.ts";
 
-/** How the files of an observe directory begin. */
+/** The first bytes of files in an observe directory. */
 const OBSERVED = '{"group":', OBSERVED_INDEX = '{"format":';
 
-/** Something in the way that no run wrote. */
+/** An existing file that no run wrote. */
 interface Stranger {
   key: string;
   path: string;
@@ -32,9 +32,9 @@ interface Stranger {
 }
 
 /**
- * Looks at every place that a run replaces or appends to.
+ * Checks every path that a run replaces or appends to.
  *
- * @throws {ServiceError} `already_exists` at the first thing there that no run wrote.
+ * @throws {ServiceError} `already_exists` for the first file that no run wrote.
  */
 export async function refuseStrangers(
   config: ResolvedConfig,
@@ -44,7 +44,7 @@ export async function refuseStrangers(
   await refuseStrangeCsv(config);
   const { run, checkpoint, observe } = config;
   refuse(await strangerInRun(run.directory));
-  // What a resumed run finds in its folders is its own, damaged or not: the newest whole checkpoint counts.
+  // A resumed run owns the files in its folders, damaged or not; it uses the newest complete checkpoint.
   if (mode === "resume" && await isPresent(`${run.directory}/run.json`)) return;
   const checkpoints = `${run.directory}/checkpoints`, trajectories = `${run.directory}/trajectories`;
   for (const path of new Set([checkpoint?.directory ?? checkpoints, checkpoints])) {
@@ -55,7 +55,7 @@ export async function refuseStrangers(
   }
 }
 
-/** As {@link refuseStrangers}, of what the trained adapter replaces. */
+/** Like {@link refuseStrangers}, for the files that the trained adapter replaces. */
 export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "output">): Promise<void> {
   for (const path of adapterFiles({ output })) {
     if (await isLink(path)) refuse({ key: "output.path", path, reason: "a link" });
@@ -68,7 +68,7 @@ export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "out
   refuse({ key: "output.peft_dir", path: peft_dir, reason: "no PEFT folder of a run, or holds more" });
 }
 
-/** As {@link refuseStrangers}, of the file that the metrics replace. */
+/** Like {@link refuseStrangers}, for the file that the metrics replace. */
 export async function refuseStrangeCsv({ metrics: { csv } }: ResolvedConfig): Promise<void> {
   if (csv === undefined) return;
   if (await isLink(csv)) refuse({ key: "metrics.csv", path: csv, reason: "a link" });
@@ -87,10 +87,10 @@ function refuse(stranger: Stranger | null): void {
   );
 }
 
-/** Files of a run's names without the record that every run begins with belong to somebody else. */
+/** Files with a run's names, but without the record that every run starts with, belong to someone else. */
 async function strangerInRun(directory: string): Promise<Stranger | null> {
   const key = "run.directory", record = `${directory}/run.json`;
-  // A run that was put aside for one that never began left its record there.
+  // A run that was moved aside for one that never started left its record there.
   if (await isFolder(`${directory}/${REPLACED}`)) return null;
   const text = await Deno.readTextFile(record).catch(() => null);
   if (text !== null) {
@@ -103,7 +103,7 @@ async function strangerInRun(directory: string): Promise<Stranger | null> {
   return null;
 }
 
-/** Names that a run would take in a folder of checkpoints or trajectories. */
+/** The names that a run would use in a folder of checkpoints or trajectories. */
 async function strangerIn(directory: string, key: string): Promise<Stranger | null> {
   for (const { name } of await Array.fromAsync(Deno.readDir(directory)).catch(() => [])) {
     const path = `${directory}/${name}`;
@@ -127,13 +127,13 @@ async function isFolder(path: string): Promise<boolean> {
   return (await Deno.stat(path).catch(() => null))?.isDirectory ?? false;
 }
 
-/** Bytes of a regular file; 0 for anything else, and where there is nothing. */
+/** The size of a regular file in bytes; 0 for anything else and for missing files. */
 async function sizeOf(path: string): Promise<number> {
   const info = await Deno.stat(path).catch(() => null);
   return info?.isFile ? info.size : 0;
 }
 
-/** Whether a file begins as it should, or is torn before that ends, or is not there. */
+/** Whether a file is missing, starts with `begin`, or is cut off within it. */
 export async function beginsWith(path: string, beginning: string): Promise<boolean> {
   if (await sizeOf(path) === 0) return true;
   using file = await Deno.open(path, { read: true });

@@ -24,7 +24,7 @@ async function write(path: string, content: string | Uint8Array): Promise<void> 
   await Deno.writeFile(path, typeof content === "string" ? new TextEncoder().encode(content) : content);
 }
 
-/** The key at which a configuration in `root` is refused; null where it is not. */
+/** The key at which a configuration in `root` is refused; null when it is accepted. */
 async function refusedAt(root: string): Promise<string | null> {
   return await refuseStrangers(testConfig(root, MORE), "new").then(() => null, (error: ServiceError) => {
     assert.equal(error.code, "already_exists");
@@ -34,7 +34,7 @@ async function refusedAt(root: string): Promise<string | null> {
 }
 
 Deno.test(
-  "what a run wrote is known, and what is torn, empty or missing is in nobody's way",
+  "a run's files are recognised, and incomplete, empty or missing files do not refuse a run",
   strict,
   () =>
     withFolder(async (root) => {
@@ -64,7 +64,7 @@ Deno.test(
     }),
 );
 
-Deno.test("everything in the way that no run wrote is refused at its key", strict, async () => {
+Deno.test("every existing file that no run wrote is refused at its key", strict, async () => {
   const model = await Deno.readFile(await fixturePath("models/tiny-agent-q8_0.gguf"));
   const strangers: [string, string | Uint8Array, string][] = [
     ["a.gguf", "text", "output.path"],
@@ -108,7 +108,7 @@ Deno.test("everything in the way that no run wrote is refused at its key", stric
 });
 
 Deno.test(
-  "a run that was put aside when its process died comes back, although its record lies elsewhere",
+  "a run that was moved aside when its process died is restored, although its record is elsewhere",
   strict,
   () =>
     withFolder(async (root) => {
@@ -119,7 +119,7 @@ Deno.test(
 );
 
 Deno.test(
-  "what takes an output's place while the run trains stays, and the run says so",
+  "a file that appears in an output's place during training stays, and the run says so",
   strict,
   async () => {
     for (const key of ["output.path", "metrics.csv"] as const) {
@@ -150,7 +150,7 @@ Deno.test(
 );
 
 Deno.test(
-  "an output that a link leads to an input is not followed while the run trains",
+  "an output that becomes a link to an input during training is not followed",
   strict,
   () =>
     withFolder(async (root) => {
@@ -176,7 +176,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a text begins as it should, or is torn before that ends",
+  "a file starts as expected, or is cut off within that start",
   strict,
   () =>
     withFolder(async (root) => {

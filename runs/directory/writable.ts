@@ -1,10 +1,10 @@
-/** Places that a run writes to, tried before it begins: a result must not be lost to a path. */
+/** Tries all output paths before a run starts, so that its result is not lost to a bad path. */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { whyNotWritable } from "../../core/files.ts";
 
-/** @throws {ServiceError} `config_invalid`, naming every key whose place cannot be written. */
+/** @throws {ServiceError} `config_invalid`, naming every key whose path cannot be written. */
 export async function checkWritable(config: ResolvedConfig): Promise<void> {
   const { run, output, checkpoint, observe, metrics } = config;
   const places: [string, string | undefined, "file" | "folder"][] = [

@@ -7,7 +7,7 @@ import { startRun } from "../process/process.ts";
 import { testConfig } from "../config_testing.ts";
 import { checkWritable } from "./writable.ts";
 
-Deno.test("every place that cannot be written is named before a run begins", () =>
+Deno.test("all paths that cannot be written are named before a run starts", () =>
   withFolder(async (root) => {
     await Deno.writeTextFile(`${root}/file`, "");
     await Deno.mkdir(`${root}/folder`);
@@ -36,7 +36,7 @@ Deno.test("every place that cannot be written is named before a run begins", () 
     });
   }));
 
-Deno.test("a run is refused for a place that it would need at its end", () =>
+Deno.test("a run is refused if a path that it needs at its end cannot be written", () =>
   withFolder(async (root) => {
     await Deno.writeTextFile(`${root}/file`, "");
     const text = `

@@ -1,10 +1,10 @@
-/** Warns where a run is measured on what it trains on. */
+/** Warns when a run is evaluated on its training data. */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { sha256OfFile } from "../../core/files.ts";
 import type { RunWarning } from "../record/warning.ts";
 
-/** @param training The key of the training data and its path; it is there. */
+/** @param training The key of the training data, and its existing path. */
 export async function heldoutWarnings(
   { key, path }: { key: string; path: string },
   { evaluation }: Pick<ResolvedConfig, "evaluation">,
@@ -19,7 +19,7 @@ export async function heldoutWarnings(
   }];
 }
 
-/** Whether two paths lead to the same bytes: to one file, or to two. */
+/** Whether two paths have the same bytes: as one file, or as two. */
 async function isSameData(a: string, b: string): Promise<boolean> {
   const [size_a, size_b] = await Promise.all([a, b].map(async (path) => (await Deno.stat(path)).size));
   return size_a === size_b && await sha256OfFile(a) === await sha256OfFile(b);

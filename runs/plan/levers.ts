@@ -1,10 +1,10 @@
-/** What makes a run take less of the device's memory, in the order in which it is tried. */
+/** Changes of the configuration that reduce a run's device memory, in the order in which they are tried. */
 
 import { leastMicroBatchTokens, type ResolvedConfig } from "../../config/derive.ts";
 import { NOT_BUILT } from "../../config/not_built.ts";
 import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
 
-/** The plan of a configuration on a device. */
+/** Computes the memory plan of a configuration on a device. */
 export type MeasureMemory = (config: ResolvedConfig) => MemoryPlan;
 
 /** A value that a lever sets. */
@@ -13,17 +13,17 @@ interface Setting {
   value: unknown;
 }
 
-/** One way to save memory without another result. */
+/** A way to save memory without changing the result. */
 interface Lever {
   name: string;
   key: string;
-  /** The next smaller value of the key; null: there is none. */
+  /** The key's next smaller value; null when there is none. */
   next(config: ResolvedConfig, plan: MemoryPlan): unknown;
-  /** By how much an update takes longer, at most, when the value goes from one to another: an estimate. */
+  /** An upper estimate of the factor by which an update takes longer when the value changes. */
   timeFactor(from: unknown, to: unknown): number;
 }
 
-/** What a lever did. */
+/** An applied lever. */
 export interface AppliedLever {
   lever: string;
   saved_bytes: number;
@@ -31,13 +31,15 @@ export interface AppliedLever {
   setting: Setting;
 }
 
-/** Rows of the loss below which its products no longer fill a device, and views of chunks cannot be bound. */
+/** The fewest loss rows: with fewer, products no longer fill a device, and views of chunks cannot be bound. */
 const LEAST_CHUNK_ROWS = 64;
 
-/** Backward passes form no gradient of a frozen weight, so they cost about as much as forward ones: 3 in place of 2. */
+/**
+ * The backward pass has no gradients of frozen weights, so it costs about as much as the forward pass: 3 instead of 2.
+ */
 const RECOMPUTED_FORWARD = 1.5;
 
-/** Moments go over the bus and back once a step; a step's products take far longer. */
+/** Moments cross the bus twice in a step; a step's products take much longer. */
 const MOVED_MOMENTS = 1.1;
 
 const halved = (value: number, least: number) =>
@@ -45,7 +47,7 @@ const halved = (value: number, least: number) =>
 
 const NO_TIME = () => 1;
 
-/** Those that leave the result as it is, in the contract's order. */
+/** The levers that keep the result, in the contract's order. */
 const LEVERS: readonly Lever[] = [
   {
     name: "micro_batch",
@@ -89,7 +91,7 @@ const LEVERS: readonly Lever[] = [
 const missingPart = (key: string) =>
   NOT_BUILT.find((entry) => entry.key === key && entry.value === true)?.part;
 
-/** Levers whose part this build lacks, with the part. */
+/** Levers that are not built, with the missing part. */
 export const MISSING_LEVERS: readonly { lever: string; part: string }[] = LEVERS.flatMap(({ name, key }) => {
   const part = missingPart(key);
   return part === undefined ? [] : [{ lever: name, part }];
@@ -98,21 +100,21 @@ export const MISSING_LEVERS: readonly { lever: string; part: string }[] = LEVERS
 export interface Levered {
   config: ResolvedConfig;
   plan: MemoryPlan;
-  /** In the order in which they were applied; none that saved nothing. */
+  /** In the order in which they were applied, without levers that saved nothing. */
   levers: AppliedLever[];
 }
 
-/** All bytes of a plan. */
+/** The total bytes of a plan. */
 export function peakBytes({ bytes }: Pick<MemoryPlan, "bytes">): number {
   return Object.values(bytes).reduce((sum, size) => sum + size, 0);
 }
 
-/** Whether a plan keeps within a budget, and every tensor within what the device binds. */
+/** Whether a plan fits a budget, and every tensor fits the device's binding limit. */
 export function fitsBudget(plan: MemoryPlan, budget_bytes: number): boolean {
   return plan.unbindable.length === 0 && peakBytes(plan) <= budget_bytes;
 }
 
-/** Applies the levers that this build has, one after the other and each as far as it is needed. */
+/** Applies the built levers one after the other, each as far as needed. */
 export function applyLevers(
   config: ResolvedConfig,
   { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
@@ -147,12 +149,12 @@ function pull(
 /** What a configuration with a shorter context has to say. */
 export type ShorterContext = Pick<ResolvedConfig["training"], "ctx" | "micro_batch_tokens">;
 
-/** Shorter contexts than this are not proposed. */
+/** The shortest context to propose. */
 const LEAST_CONTEXT = 256;
 
 /**
- * The longest of the context's halves with which a configuration fits, which cuts what is longer
- * (`truncate_context`); null where none does.
+ * The longest of ctx/2, ctx/4, … with which a configuration fits (`truncate_context`); it cuts longer sequences. Null
+ * when none fits.
  */
 export function fittingContext(
   config: ResolvedConfig,
@@ -165,7 +167,7 @@ export function fittingContext(
   return null;
 }
 
-/** A configuration with a shorter context, and with what cannot be longer or need not be larger than it. */
+/** The configuration with a shorter context, and with the other limits reduced accordingly. */
 function withContext(config: ResolvedConfig, ctx: number): ResolvedConfig {
   const { run, training, agent } = config;
   const least = (tokens: number) => leastMicroBatchTokens(run.algorithm, tokens);

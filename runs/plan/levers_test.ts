@@ -4,7 +4,7 @@ import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
 import { testConfig } from "../config_testing.ts";
 import { applyLevers, fittingContext, MISSING_LEVERS, peakBytes } from "./levers.ts";
 
-/** A device on which every row, sequence and number of the cache takes a known number of bytes. */
+/** A device on which each row, sequence and cached number takes a known number of bytes. */
 function measure({ training, agent, model }: ResolvedConfig): MemoryPlan {
   const kv = model.kv === "f16" ? "f16" : "f32", number_bytes = kv === "f16" ? 2 : 4;
   return {
@@ -32,7 +32,7 @@ function config(): ResolvedConfig {
 
 const applied = (budget_bytes: number) => applyLevers(config(), { budget_bytes, measure });
 
-Deno.test("what fits is left as it is", () => {
+Deno.test("a configuration that fits stays unchanged", () => {
   assert.equal(peakBytes(measure(config())), 5712);
   assert.deepEqual(applied(5712).levers, []);
   assert.deepEqual(applied(5712).config, config());
@@ -43,7 +43,7 @@ Deno.test("levers are applied in the contract's order, each as far as it is need
     applied(budget_bytes).levers.map(({ lever, saved_bytes, time_factor, setting }) =>
       [lever, saved_bytes, time_factor, setting.key, setting.value] as const
     );
-  // A micro-batch holds at least a sequence of full length, 256 tokens.
+  // A micro-batch holds at least one full-length sequence, 256 tokens.
   const micro_batch = ["micro_batch", 488, 1, "training.micro_batch_tokens", 256] as const;
   assert.deepEqual(brief(5711), [micro_batch]);
   assert.deepEqual(brief(5712 - 488), [micro_batch]);
@@ -65,7 +65,7 @@ Deno.test("levers are applied in the contract's order, each as far as it is need
   assert.deepEqual(brief(2500 - 256), [micro_batch, checkpointing, chunks(64), halves, fewer]);
 });
 
-Deno.test("where nothing helps all was tried, down to one rollout", () => {
+Deno.test("if nothing helps, all levers were tried, down to one rollout", () => {
   const { config: reached, plan } = applied(10);
   assert.equal(reached.agent!.concurrent_rollouts, 1);
   assert.equal(peakBytes(plan), 1000 + 256 + 64 + 200 + 256);

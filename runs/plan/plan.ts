@@ -1,4 +1,4 @@
-/** The plan of a run: what its configuration resolves to, what it takes and how long it is. Nothing is created. */
+/** The plan of a run: its resolved configuration, its memory and its length. Creates nothing. */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import type { LoadedConfig } from "../../config/load.ts";
@@ -25,7 +25,7 @@ import {
 import { readRun } from "./prepare.ts";
 import { configWarnings } from "./warnings.ts";
 
-/** What takes memory. */
+/** A component of memory. */
 export interface MemoryPost {
   post: string;
   bytes: number;
@@ -39,11 +39,11 @@ export interface Plan {
     /** On the device, the largest first. */
     posts: MemoryPost[];
     peak_bytes: number;
-    /** Null where the size of the device's memory is not known. */
+    /** Null when the size of the device's memory is unknown. */
     vram_budget_bytes: number | null;
     ram_budget_bytes: number;
   };
-  /** Empty: a whole configuration is planned as it is written. */
+  /** Empty: a complete configuration is planned as written. */
   levers_applied: string[];
   levers: { lever: string; saved_bytes: number; time_factor: number }[];
   schedule: RunSchedule & { seconds_per_update: null; eta_seconds: null; calibrated: false };
@@ -51,24 +51,24 @@ export interface Plan {
   warnings: PlanWarning[];
 }
 
-/** What a run is planned for. */
+/** The device to plan for. */
 export interface PlanTarget {
   card: GpuCard;
-  /** Null where the size of the device's memory is not known. */
+  /** Null when the size of the device's memory is unknown. */
   vram_bytes: number | null;
   ram_bytes: number;
 }
 
 export interface PlannedRun {
   plan: Plan;
-  /** Why the device cannot hold the run, `out_of_memory`; null: nothing is known against it. */
+  /** Why the device cannot hold the run, `out_of_memory`; null when no reason is known. */
   refusal: ServiceError | null;
 }
 
 /**
- * Plans a run as its configuration is written. Of the model file nothing but the header is read.
+ * Plans a run as configured. Reads only the header of the model file.
  *
- * @throws {ServiceError} What is wrong with configuration, data or model.
+ * @throws {ServiceError} Problems with the configuration, the data or the model.
  */
 export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise<PlannedRun> {
   const { written: config, definition, parts, data } = await readRun(loaded, openGgufHeader);
@@ -96,7 +96,7 @@ export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise
   return { plan, refusal: memoryRefusal(config, { target, measure }) };
 }
 
-/** How a configuration's memory is measured on a device: by the constructors of the engine. */
+/** Measures a configuration's memory on a device with the engine's constructors. */
 export function memoryMeasure(
   file: GgufFile,
   definition: Pick<AlgorithmDefinition, "sequences" | "training">,
@@ -128,11 +128,11 @@ function deviceWarnings(config: ResolvedConfig, { card: { facts }, vram_bytes }:
   return warnings;
 }
 
-/** Posts that a refusal names. */
+/** The number of components in a refusal. */
 const NAMED_POSTS = 3;
 
 /**
- * Why a device cannot hold a run, with what would make it smaller; null where nothing is known against it.
+ * Why a device cannot hold a run, with what would reduce it; null when no reason is known.
  *
  * @returns `out_of_memory`, whose details are the contract's `meta` of `insufficient-memory`.
  */

@@ -1,4 +1,4 @@
-/** Everything that can be refused before a run begins: the model's header, the data, what of it can be graded. */
+/** All checks before a run starts: the model's header, the data, and whether it can be graded. */
 
 import { resolve } from "node:path";
 import type { AdapterFacts, ResolvedConfig } from "../../config/derive.ts";
@@ -23,14 +23,14 @@ export interface PreparedRun {
   config: ResolvedConfig;
   definition: AlgorithmDefinition;
   identity: Identity;
-  /** For the run's start. */
+  /** Warnings to show when the run starts. */
   warnings: RunWarning[];
   createAlgorithm(session: Session, clock: Clock): Algorithm;
 }
 
-/** A configuration with what its files hold, before anything is done with it. */
+/** A configuration with the contents of its files. */
 export interface ReadRun {
-  /** With paths as they were written. */
+  /** With paths as written in the file. */
   written: ResolvedConfig;
   definition: AlgorithmDefinition;
   parts: ModelParts;
@@ -41,7 +41,7 @@ export interface ReadRun {
  * Reads the model's header and the data.
  *
  * @param open Opens the model file.
- * @throws {ServiceError} As {@link prepareRun}.
+ * @throws {ServiceError} Like {@link prepareRun}.
  */
 export async function readRun(loaded: LoadedConfig, open?: typeof openGguf): Promise<ReadRun> {
   const parts = await loadModelParts(loaded.config, open);
@@ -56,7 +56,7 @@ export async function readRun(loaded: LoadedConfig, open?: typeof openGguf): Pro
 }
 
 /**
- * Messages name the paths as they were written; the prepared configuration has real ones.
+ * Messages use paths as written; the prepared configuration has real paths.
  *
  * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
  */

@@ -58,14 +58,14 @@ const refused = (lines: Given, expected: RegExp, more = "") =>
     return error instanceof ServiceError;
   });
 
-Deno.test("a run is prepared from its header and data alone", async () => {
+Deno.test("a run is prepared from the model's header and the data only", async () => {
   const prepared = await prepare({ train: [task("a"), task("b")], heldout: [task("c")] }, "[checkpoint]");
   assert.equal(prepared.config.training.ctx, 1024);
   assert.deepEqual(prepared.warnings, []);
   assert.match(String(prepared.identity["agent.scenarios"]), /^\d+:[0-9a-f]{64}$/);
 });
 
-Deno.test("what nothing can grade is refused with its line", async () => {
+Deno.test("a scenario without a grader is refused with its line", async () => {
   await refused(
     { train: [task("a"), task("b", { verify: null })] },
     /train\.jsonl:2: nothing can grade scenario "b"/,
@@ -88,7 +88,7 @@ Deno.test("a toolset that is not offered and too few scenarios are refused", asy
   await refused({ train: [task("a")] }, /1 scenarios, fewer than agent\.scenarios_per_update \(2\)/);
 });
 
-Deno.test("what a derived context refuses is refused before anything starts", async () => {
+Deno.test("a value that does not fit a derived context is refused before anything starts", async () => {
   const train = [task("a"), task("b")];
   await refused({ train }, /micro_batch_tokens: must be at least/, "[training]\nmicro_batch_tokens = 128");
 });
@@ -109,7 +109,7 @@ Deno.test("a template that does not render the scenarios is refused with its fil
   await refused({ train, template: " \n" }, /^Cannot use the chat template .*t\.jinja: the file is empty/);
 });
 
-Deno.test("what a template refuses of the probe is a warning", async () => {
+Deno.test("a template's refusal of a probe is a warning", async () => {
   const template = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}" +
     "{% endif %}{{ m.content }}<|im_end|>{% endfor %}";
   const { warnings } = await prepare({ train: [task("a"), task("b")], template });
@@ -175,7 +175,7 @@ Deno.test("held-out data that is the training data is warned about, by path, lin
   }
 });
 
-Deno.test("an override is part of the resolved configuration and of what a run is held to", async () => {
+Deno.test("an override is part of the resolved configuration and of a run's identity", async () => {
   const example = new URL("../../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
   const plain = await prepareRun(await loadRunConfig(example));
   const other = await prepareRun(await loadRunConfig(example, { overrides: ["training.lr=3e-6"] }));

@@ -1,23 +1,23 @@
-/** What a configuration should make its author think of, though it is no error. */
+/** Warnings about a valid configuration. */
 
 import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../../config/derive.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import type { PlanWarning, WarningCode } from "../record/warning.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 
-/** Clip ranges of sequence ratios are some thousand times smaller than those of token ratios. */
+/** Sequence ratios need clip ranges about a thousand times smaller than token ratios. */
 const LARGE_SEQUENCE_CLIP = 0.01;
 
-/** Below this a member's baseline is the reward of very few others. */
+/** Below this size a member's baseline is the reward of very few others. */
 const SMALL_GROUP = 4;
 
-/** The header of the section that keeps checkpoints. */
+/** The header of the checkpoint section. */
 export const CHECKPOINT_SECTION = "[checkpoint]";
 
-/** Of a run that is cut short, about this share is done again. */
+/** The share of a run that an interruption loses at most with the suggested checkpoints. */
 const LOST_SHARE = 0.1;
 
-/** The lines of a configuration that keep what is learned: ten checkpoints a run, or one every ten updates. */
+/** Suggested lines for the configuration: ten checkpoints in a run, at most ten updates apart. */
 export function suggestedCheckpoint({ agent, training }: Pick<RunConfig, "agent" | "training">): string {
   const updates = agent?.updates ?? training.updates ?? Infinity;
   const every = Math.min(DEFAULT_CHECKPOINT_EVERY, Math.ceil(updates * LOST_SHARE));

@@ -56,7 +56,7 @@ Deno.test("warnings of the template", () => {
   assert.deepEqual(codes(() => {}, unknown), ["template_not_prefix_stable"]);
 });
 
-Deno.test("a run without [checkpoint] is told what an interruption costs, and which lines prevent it", () => {
+Deno.test("a run without [checkpoint] gets a warning with the cost of an interruption and the lines that prevent it", () => {
   const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
   config.agent!.updates = 30;
   const [warning] = configWarnings(config, { context_length: 256, probe });
@@ -71,11 +71,11 @@ Deno.test("a run without [checkpoint] is told what an interruption costs, and wh
     );
   // A tenth of the run, at least one update and at most the default.
   assert.deepEqual([1, 6, 10, 11, 100, 101].map((updates) => every(updates)), [1, 1, 1, 2, 10, 10]);
-  // Of sft the section [training] says how many, or nobody does.
+  // For sft, [training] sets the number of updates, or nothing does.
   assert.deepEqual([every(undefined, 20), every()], [2, 10]);
 });
 
-Deno.test("of sft the warning suggests what an interruption suggests", () => {
+Deno.test("for sft the warning suggests the same lines as an interruption", () => {
   const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
   delete config.agent;
   config.training.updates = 20;

@@ -1,6 +1,6 @@
 /**
- * The control pipe: JSON lines in, JSON lines out. Every command is answered at once as accepted or refused; what
- * asks for something (evaluate, generate) is answered a second time with its result.
+ * The control pipe: JSON lines in, JSON lines out. Every command is accepted or refused at once. Requests (evaluate,
+ * generate) get a second answer with their result.
  */
 
 import { z } from "zod";
@@ -12,11 +12,11 @@ import { parseJson } from "../../core/json.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { refusal, type RunFacts, type RunState } from "../record/run.ts";
 
-/** Longest line that is read. */
+/** The longest line in bytes. */
 export const MAX_COMMAND_BYTES = 4 << 20;
 
 const id = z.union([z.string(), z.number()]);
-/** What a timer can wait. */
+/** The longest delay of a timer. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
@@ -59,13 +59,13 @@ export type ControlCommand = z.output<typeof commandSchema>;
 export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
 
-/** What goes out. */
+/** Outgoing messages. */
 export type ControlMessage =
   | { id: string | number | null; accepted: true; takes_effect: "boundary" | "now" }
   | { id: string | number | null; accepted: false; error: ErrorRecord }
   | { id: string | number; result: unknown }
   | { id: string | number; error: ErrorRecord }
-  /** Everything up to this event is on the disk. */
+  /** All events up to this one are on disk. */
   | { durable_seq: number };
 
 /** The two ends of the pipe. */
@@ -74,7 +74,7 @@ export interface ControlPort {
   send(message: ControlMessage): void;
 }
 
-/** Commands that take effect between two updates, in the order in which they came. */
+/** Commands that take effect between two updates, in order of arrival. */
 export type BoundaryCommand = Exclude<ControlCommand, EvaluateCommand | GenerateCommand>;
 
 export interface ControllerOptions {
@@ -82,9 +82,9 @@ export interface ControllerOptions {
   state: () => RunState;
   facts: () => RunFacts;
   record: (event: CommandEvent) => void;
-  /** Answers a request beside the training; the signal ends with its time limit or with the run. */
+  /** Answers a request during training; the signal aborts at its time limit or the run's end. */
   ask: (command: EvaluateCommand | GenerateCommand, signal: AbortSignal) => Promise<unknown>;
-  /** A cancel with `at: "now"` came. */
+  /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
 
@@ -104,7 +104,7 @@ export class Controller {
     for await (const line of this.#options.port.lines) if (line.trim() !== "") this.receive(line);
   }
 
-  /** Takes one line of the pipe and answers it. */
+  /** Handles a line of the pipe and answers it. */
   receive(line: string): void {
     const { port, state, facts, record } = this.#options;
     let id: string | number | null = null;
@@ -127,7 +127,7 @@ export class Controller {
     }
   }
 
-  /** Commands that wait for a boundary; they are given once. */
+  /** Takes the commands that wait for a boundary; each is returned once. */
   takeBoundary(): BoundaryCommand[] {
     const taken = this.#boundary;
     this.#boundary = [];
@@ -139,12 +139,12 @@ export class Controller {
     return this.#boundary.length > 0;
   }
 
-  /** From here on every command is refused: nothing would obey it. */
+  /** Refuses all further commands, because the run can no longer obey them. */
   end(): void {
     this.#has_ended = true;
   }
 
-  /** Ends all requests that are still open and waits until they are answered. */
+  /** Aborts all open requests and waits until they are answered. */
   async close(): Promise<void> {
     this.end();
     this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends"));
@@ -218,8 +218,8 @@ export async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGener
 }
 
 /**
- * The control pipe over a pair of byte streams, such as standard input and output. Once the output cannot be written
- * nobody listens, and what is sent is dropped: the run's log has it all, and the input tells when the run is to leave.
+ * The control pipe over two byte streams, such as standard input and output. When the output can no longer be written,
+ * messages are dropped: the run's log contains them, and the end of the input tells the run to stop.
  */
 export function streamPort(
   input: ReadableStream<Uint8Array>,

@@ -27,7 +27,7 @@ function controller(more: Partial<ControllerOptions> & { in_state?: RunState } =
   return { controller: made, sent, events };
 }
 
-Deno.test("commands wait for the boundary in their order and are recorded", () => {
+Deno.test("commands wait for the boundary in order and are recorded", () => {
   const { controller: c, sent, events } = controller();
   c.receive('{"id": 1, "command": "set_lr", "lr": 0.5}');
   c.receive('{"id": "x", "command": "pause"}');
@@ -43,7 +43,7 @@ Deno.test("commands wait for the boundary in their order and are recorded", () =
   assert.deepEqual(c.takeBoundary(), []);
 });
 
-Deno.test("what a state does not accept is refused and not recorded", () => {
+Deno.test("a command that the state does not accept is refused and not recorded", () => {
   const { controller: c, sent, events } = controller({ in_state: "pausing" });
   c.receive('{"id": 1, "command": "pause"}');
   assert.deepEqual(sent, [{
@@ -136,7 +136,7 @@ Deno.test("an endless line is refused", async () => {
   await assert.rejects(Array.fromAsync(readLines(stream)), /more than 4194304 bytes/);
 });
 
-Deno.test("the port writes a line a message", async () => {
+Deno.test("the port writes one line for each message", async () => {
   const written: Uint8Array[] = [];
   const port = streamPort(ReadableStream.from([new TextEncoder().encode("a\n")]), {
     writeSync: (bytes) => written.push(bytes.slice(0, 3)) && Math.min(3, bytes.length),
@@ -149,7 +149,7 @@ Deno.test("the port writes a line a message", async () => {
   assert.deepEqual(await Array.fromAsync(port.lines), ["a"]);
 });
 
-Deno.test("an output that nobody reads is no failure", () => {
+Deno.test("an output without a reader is not a failure", () => {
   let tries = 0;
   const port = streamPort(ReadableStream.from([]), {
     writeSync() {

@@ -1,4 +1,4 @@
-/** The last event of a run's process. */
+/** Builds the last event of a run's process. */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
@@ -15,7 +15,7 @@ import type { RunState } from "../record/run.ts";
 import { textPlot } from "../record/text_plot.ts";
 import type { LiveRun } from "./live_run.ts";
 
-/** What a run that ends in a state has come to. */
+/** The summary of a run that ends in a state. */
 export function endEvent(
   { state, config }: LiveRun,
   ended: RunState,
@@ -55,12 +55,12 @@ function pointOf({ update, value, pass_rate }: EvaluationRecord): EvaluationPoin
   return { update, value, pass_rate };
 }
 
-/** Of a run that did not complete, the best adapter is what there is. */
+/** A run that did not complete only has its best adapter so far. */
 function bestSoFar({ path }: { path: string }, { best }: TrainingState): EndEvent["other_adapter"] {
   return best && { which: "best", update: best.update, path: siblingAdapter(path, "best") };
 }
 
-/** What a run whose last evaluation is worse than its best has to say of it. */
+/** The warning about a run whose last evaluation is worse than its best. */
 export function fallWarning(
   { evaluation, adapter, other_adapter }: EndEvent,
   config: ResolvedConfig,

@@ -14,42 +14,46 @@ const broken = (): never => {
   throw new ServiceError("environment_failed", "Cannot verify: no interpreter");
 };
 
-Deno.test("an update tells what it lost and why, and the first failure once", strict, async () => {
-  await withFolder(async (root) => {
-    // How many said nothing in each update: that cannot be graded.
-    const ungraded = [0];
-    const verify = (_: string, said: string[]) => {
-      const text = said.join("");
-      if (text !== "") return text.length;
-      ungraded[ungraded.length - 1]!++;
-      return broken();
-    };
-    const refuse = (method: string) => void (method === "train_step" && ungraded.push(0));
-    const events = await eventsOf(await start({ root, more: "", verify, refuse }));
-    const updates = ofKind(events, "update");
-    assert.equal(updates.length, 3);
-    for (const [i, { attempts, lost, failure, groups, optimizer_steps }] of updates.entries()) {
-      assert.ok(ungraded[i]! > 0, String(i));
-      assert.deepEqual([attempts, lost, optimizer_steps], [8, { verify_failed: ungraded[i] }, 1]);
-      assert.deepEqual(failure, {
-        scenario: groups.find(({ rewards }) => rewards.includes(null))!.scenario,
-        boundary: "environment",
-        message: "Cannot verify: no interpreter",
-      });
-    }
-    const told = ofKind(events, "log").map(({ level, message }) => [level, message]);
-    assert.deepEqual(told.length, 1);
-    assert.deepEqual(told[0]![0], "warning");
-    assert.match(
-      told[0]![1]!,
-      /^attempts of update 1 failed, first at scenario ".*", of the environment: Cannot/,
-    );
-    const [first] = ofKind(events, "metrics");
-    assert.equal(first!.values["env/verify_failed_fraction"], ungraded[0]! / 8);
-  });
-});
+Deno.test(
+  "an update reports its lost attempts with reasons, and the first failure once",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      // The number of attempts in each update that said nothing, which cannot be graded.
+      const ungraded = [0];
+      const verify = (_: string, said: string[]) => {
+        const text = said.join("");
+        if (text !== "") return text.length;
+        ungraded[ungraded.length - 1]!++;
+        return broken();
+      };
+      const refuse = (method: string) => void (method === "train_step" && ungraded.push(0));
+      const events = await eventsOf(await start({ root, more: "", verify, refuse }));
+      const updates = ofKind(events, "update");
+      assert.equal(updates.length, 3);
+      for (const [i, { attempts, lost, failure, groups, optimizer_steps }] of updates.entries()) {
+        assert.ok(ungraded[i]! > 0, String(i));
+        assert.deepEqual([attempts, lost, optimizer_steps], [8, { verify_failed: ungraded[i] }, 1]);
+        assert.deepEqual(failure, {
+          scenario: groups.find(({ rewards }) => rewards.includes(null))!.scenario,
+          boundary: "environment",
+          message: "Cannot verify: no interpreter",
+        });
+      }
+      const told = ofKind(events, "log").map(({ level, message }) => [level, message]);
+      assert.deepEqual(told.length, 1);
+      assert.deepEqual(told[0]![0], "warning");
+      assert.match(
+        told[0]![1]!,
+        /^attempts of update 1 failed, first at scenario ".*", of the environment: Cannot/,
+      );
+      const [first] = ofKind(events, "metrics");
+      assert.equal(first!.values["env/verify_failed_fraction"], ungraded[0]! / 8);
+    });
+  },
+);
 
-Deno.test("an update whose groups are all equal says that it learned nothing", strict, async () => {
+Deno.test("an update whose groups are all degenerate says that nothing was trained", strict, async () => {
   await withFolder(async (root) => {
     const events = await eventsOf(await start({ root, more: "", verify: () => 1 }));
     for (const { degenerate_groups, groups, optimizer_steps, lost } of ofKind(events, "update")) {
@@ -58,7 +62,7 @@ Deno.test("an update whose groups are all equal says that it learned nothing", s
   });
 });
 
-Deno.test("held-out attempts that break are counted in the event and as a metric", strict, async () => {
+Deno.test("failed held-out attempts are counted in the event and as a metric", strict, async () => {
   await withFolder(async (root) => {
     const verify = (scenario: string) => scenario === "kl" ? broken() : 1;
     const events = await eventsOf(await start({ root, verify }));
@@ -74,7 +78,7 @@ Deno.test("held-out attempts that break are counted in the event and as a metric
 });
 
 Deno.test(
-  "a run whose evaluation cannot try anything fails, and keeps what it has learned",
+  "a run whose evaluation can attempt nothing fails, and keeps its training",
   strict,
   async () => {
     await withFolder(async (root) => {

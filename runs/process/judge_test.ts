@@ -7,7 +7,7 @@ import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../run_fake
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-/** A run whose environment verifies nothing; its judge breaks at the first group of every update but the first. */
+/** A run whose environment verifies nothing, and whose judge fails at the first group of every update but the first. */
 async function judgedRun(root: string, change: TestRunOptions["change"] = () => {}) {
   let groups = 0;
   const judge = rankingJudge({
@@ -25,7 +25,7 @@ async function judgedRun(root: string, change: TestRunOptions["change"] = () => 
 }
 
 Deno.test(
-  "a run learns from a judge, loses the groups that it fails, and evaluates without it",
+  "a run trains with a judge, loses the groups for which it fails, and evaluates without it",
   strict,
   async () => {
     await withFolder(async (root) => {

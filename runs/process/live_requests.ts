@@ -1,4 +1,4 @@
-/** Requests to a live run beside its training: an evaluation, or one assistant turn. */
+/** Requests to a live run during its training: an evaluation, or one assistant turn. */
 
 import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
@@ -19,14 +19,14 @@ export interface LiveRequestContext {
   number: number;
 }
 
-/** Most sequences that a request has open at the same time, a prompt that its attempts share left aside. */
+/** The most sequences that a request opens at once, without a shared prompt. */
 export function requestedSequences({ command }: EvaluateCommand | GenerateCommand): number {
   return command === "evaluate" ? COMMAND_SEQUENCES : 1;
 }
 
 /**
- * Answers with a copy of the policy, or with a checkpoint's adapter: a training step never waits for an answer, and
- * the random numbers are the request's own.
+ * Answers with a copy of the policy, or with a checkpoint's adapter. A training step never waits for an answer, and the
+ * request uses its own random numbers.
  */
 export async function answerLiveRequest(
   command: EvaluateCommand | GenerateCommand,

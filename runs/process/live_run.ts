@@ -1,4 +1,4 @@
-/** A run while a process works for it: its directory, its log, its state and what it will go on from. */
+/** A run in a process: its directory, log, state, and the data of its next checkpoint. */
 
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
@@ -23,7 +23,7 @@ import type { EventData, StateEvent } from "../record/event.ts";
 import type { EventLog } from "../record/event_log.ts";
 import { type RunFacts, type RunState, TRANSITIONS } from "../record/run.ts";
 
-/** A checkpoint's file of the best evaluated update's adapter. */
+/** The best evaluated adapter in a checkpoint. */
 const BEST_ADAPTER = "adapter_best.gguf";
 
 export interface LiveRunOptions {
@@ -37,13 +37,13 @@ export interface LiveRunOptions {
 export class LiveRun {
   readonly config: ResolvedConfig;
   readonly clock: Clock;
-  /** What it is doing between two events. */
+  /** Its activity between two events. */
   readonly activity = new ActivityFeed();
-  /** What a checkpoint holds; the loop moves it on. */
+  /** The state for checkpoints; the loop advances it. */
   state: TrainingState = initialState();
   /** Metrics of the last update and of evaluations since. */
   metrics: Metrics = {};
-  /** The update of which the present state lies in a checkpoint of this run. */
+  /** The update of the newest checkpoint of the current state; null without one. */
   saved_update: number | null = null;
   readonly #options: LiveRunOptions;
   #has_checkpoint = false;
@@ -60,7 +60,7 @@ export class LiveRun {
     return this.#options.directory.record.id;
   }
 
-  /** What commands are judged by; the record follows it. */
+  /** The state by which commands are accepted; the record follows it. */
   get runState(): RunState {
     return this.#run_state;
   }
@@ -74,7 +74,7 @@ export class LiveRun {
     return this.config.checkpoint?.directory ?? `${this.directory.path}/checkpoints`;
   }
 
-  /** Where the adapter of the best evaluated update is kept while the run goes on. */
+  /** The path of the best evaluated adapter during the run. */
   get bestAdapterPath(): string {
     return siblingAdapter(this.config.output.path, "best");
   }
@@ -87,7 +87,7 @@ export class LiveRun {
     };
   }
 
-  /** Resolves when everything emitted so far is on the disk. */
+  /** Resolves when all emitted events are on disk. */
   flush(): Promise<void> {
     return this.#options.log.flush();
   }
@@ -101,10 +101,10 @@ export class LiveRun {
   }
 
   /**
-   * Moves to another state: at once for this process, then in the log, then in the record.
+   * Changes the state: at once in this process, then in the log, then in the record.
    *
-   * @param events What follows the event of the state. The record comes after them, so that a record of an ended run
-   * never stands beside a log without its end.
+   * @param events Events after that of the state. The record is written after them, so that a record of an ended run
+   * never exists without the run's last event.
    */
   async transition(
     state: RunState,
@@ -130,7 +130,7 @@ export class LiveRun {
     });
   }
 
-  /** Writes a checkpoint of the present state and removes those that need not stay. */
+  /** Writes a checkpoint of the current state and removes old ones. */
   async saveCheckpoint(writeEngineFiles: (directory: string) => Promise<void>): Promise<Checkpoint> {
     const { identity } = this.#options;
     const root = this.checkpointRoot;
@@ -161,15 +161,15 @@ export class LiveRun {
     return checkpoint;
   }
 
-  /** A checkpoint of another update than the best one has the best adapter beside its own. */
+  /** Adds the best adapter to a checkpoint of another update. */
   async #copyBestAdapter(directory: string): Promise<void> {
     const { best, update } = this.state;
     if (!best || best.update === update) return;
-    // Whoever took the best adapter away while the run goes on does without it.
+    // If someone removed the best adapter during the run, the checkpoint does without it.
     await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
   }
 
-  /** Puts the best adapter that a checkpoint holds where this run keeps it; call it after {@link restore}. */
+  /** Restores the best adapter from a checkpoint. Call it after {@link restore}. */
   async restoreBestAdapter(checkpoint: Checkpoint | null): Promise<void> {
     const { best } = this.state;
     if (!checkpoint || !best) return;
@@ -179,7 +179,7 @@ export class LiveRun {
     await writeFileAtomic(this.bestAdapterPath, await Deno.readFile(`${checkpoint.directory}/${name}`));
   }
 
-  /** Takes up what a checkpoint holds. */
+  /** Restores the state of a checkpoint. */
   restore(checkpoint: Checkpoint | null): void {
     this.state = checkpoint ? structuredClone(checkpoint.record.state) : initialState();
     this.metrics = checkpoint ? { ...checkpoint.record.metrics } : {};

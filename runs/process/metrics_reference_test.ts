@@ -15,7 +15,7 @@ async function documented(): Promise<string[]> {
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!));
 }
 
-/** A clock on which everything takes time, so that every rate can be computed. */
+/** A clock that advances at every reading, so that all rates can be computed. */
 class TickingClock extends ManualClock {
   #ticks = 0;
 

@@ -1,4 +1,4 @@
-/** A run from its configuration to its end, in this process: `svc train`, and a child of the server, alike. */
+/** Runs a training from configuration to end in this process, for `svc train` and for a child process of the server. */
 
 import { resolve } from "node:path";
 import { killLeftovers } from "../../agent/environment/leftovers.ts";
@@ -36,34 +36,34 @@ import { Supervisor } from "./supervisor.ts";
 
 export interface StartRunOptions {
   loaded: LoadedConfig;
-  /** The program's entry file, which its workers are started from. */
+  /** The program's entry file, from which its workers start. */
   entry_url: string;
-  /** `resume`: go on from the newest whole checkpoint. `fork`: begin with the state of a checkpoint. */
+  /** `resume`: continue from the newest complete checkpoint. `fork`: start with the state of a checkpoint. */
   mode: "new" | "resume" | "fork";
-  /** The checkpoint's folder, of a fork. */
+  /** The folder of the checkpoint to fork. */
   checkpoint: string | null;
-  /** Replace what an earlier run left. */
+  /** Replace the output of an earlier run. */
   force: boolean;
   control?: ControlPort;
 }
 
-/** A run under way. */
+/** A started run. */
 export interface StartedRun {
-  /** Every event that this process writes, once it is on the disk; the last is an `end`. */
+  /** All events of this process, once they are on disk; the last is an `end`. */
   events: AsyncIterable<RunEvent>;
-  /** What happens between the events, for one reader; it ends with the run. */
+  /** The activity between events, for one reader; it ends with the run. */
   activity: AsyncIterable<Activity>;
-  /** Finishes the update, writes a checkpoint when one is configured, and ends. */
+  /** Finishes the update, writes a checkpoint if configured, and ends. */
   stop(): void;
-  /** The state in which the process leaves the run. */
+  /** The run's state when the process ends. */
   ended: Promise<RunState>;
 }
 
 /**
- * Begins or takes up a run and lets it train.
+ * Starts or resumes a run.
  *
- * @throws {ServiceError} What the configuration, the data, the directory, the model or the machine refuse before the
- * first update; nothing is then left of a new run.
+ * @throws {ServiceError} Problems of the configuration, the data, the directory, the model or the machine before the
+ * first update. A new run then leaves no files.
  */
 export async function startRun(options: StartRunOptions): Promise<StartedRun> {
   const { loaded, checkpoint: parent } = options;
@@ -85,7 +85,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
       await killLeftovers(folder);
       await removeWorkspaces(folder);
       await makeFolder(folder);
-      // Workers may write to the real folder, and to nothing else.
+      // Workers may write only to the real folder.
       const workspaces = await Deno.realPath(folder);
       return openWorkerSession({ config, entry_url, workspaces, readable: checkpoint ? [checkpoint] : [] });
     },
@@ -95,11 +95,28 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
 export interface StartPreparedOptions extends Pick<StartRunOptions, "mode" | "checkpoint" | "force"> {
   control?: ControlPort;
   clock: Clock;
-  /** Starts an engine and a host of rollouts; again when a device was lost. */
+  /** Starts an engine and a host of rollouts; again after a lost device. */
   openSession: () => Promise<Session>;
 }
 
-/** As {@link startRun}, with what the run works with given. */
+/**
+ * Like {@link startRun}, with a given session.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+ * import { eventsOf, startTestRun } from "../run_fake.ts";
+ *
+ * // A complete run with `startPrepared`: a scripted engine, episodes of one word, no GPU.
+ * const root = await Deno.makeTempDir();
+ * const run = await startTestRun({ root, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
+ * const events = await eventsOf(run);
+ * assert.equal(await run.ended, "completed");
+ * assert.equal(events.at(-1)!.kind, "end");
+ * await Deno.remove(root, { recursive: true });
+ * ```
+ */
 export async function startPrepared(
   prepared: PreparedRun,
   options: StartPreparedOptions,
@@ -143,7 +160,7 @@ export async function startPrepared(
         return state;
       },
       async (error) => {
-        // What failed first is what is told: a full disk takes the log along.
+        // Report the first failure: a full disk also breaks the log.
         await release().catch(() => {});
         throw asFailure(error);
       },
@@ -157,10 +174,10 @@ export async function startPrepared(
   }
 }
 
-/** The folder of a run in which its workspaces are made. */
+/** The folder for workspaces in a run's folder. */
 const workspacesOf = (directory: string) => `${directory}/workspaces`;
 
-/** Whatever ends a run that had begun is a failure, not a wrong configuration. */
+/** An error that ends a started run is a failure, not a wrong configuration. */
 function asFailure(error: unknown): unknown {
   if (!(error instanceof ServiceError)) return error;
   return new ServiceError("internal", error.message, error.details, { cause: error });
@@ -178,7 +195,7 @@ async function begin(
   try {
     await supervisor.begin();
     await run.directory.commit();
-    // Only now: what --force replaces has gone, and nothing can refuse the run any more.
+    // Only now: the run that --force replaces has been removed, and the new run can no longer be refused.
     await run.restoreBestAdapter(from);
     return supervisor;
   } catch (error) {
@@ -188,7 +205,7 @@ async function begin(
   }
 }
 
-/** Nothing is left to do: the end of the log is told again, and nothing but an absent metrics file is written. */
+/** The run has ended already: repeats the end of the log, and writes only a missing metrics file. */
 async function replayEnd(
   run: LiveRun,
   prepared: PreparedRun,
@@ -220,7 +237,7 @@ async function replayEnd(
   return "completed";
 }
 
-/** The checkpoint that the run goes on from; null for a beginning. */
+/** The checkpoint to continue from; null for a new run. */
 async function startingPoint(
   run: LiveRun,
   prepared: PreparedRun,
@@ -262,7 +279,7 @@ async function startingPoint(
   return newest;
 }
 
-/** Where no checkpoint is whole a run does not begin again without a word. @throws {ServiceError} `conflict`. */
+/** Refuses to restart a run silently when all its checkpoints are damaged. @throws {ServiceError} `conflict`. */
 async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): Promise<void> {
   const damaged = await listCheckpoints(checkpointRoot);
   if (damaged.length === 0) return;

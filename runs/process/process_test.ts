@@ -29,7 +29,7 @@ const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter
 const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 const states = (events: RunEvent[]) => ofKind(events, "state").map((event) => event.state);
 
-Deno.test("a run trains to its end and leaves what it promised", strict, async () => {
+Deno.test("a run trains to its end and writes all its files", strict, async () => {
   await withFolder(async (root) => {
     const run = await startTestRun({ root });
     const events = await eventsOf(run);
@@ -93,11 +93,11 @@ Deno.test("the record of an ended run is written after its last event", strict, 
   });
 });
 
-Deno.test("wherever a run is killed, it goes on to the same adapter", strict, async () => {
+Deno.test("a run that is killed anywhere continues to the same adapter", strict, async () => {
   await withFolder(async (root) => {
     const copies: string[] = [];
     const copyAt = (method: string) => {
-      // What the disk holds when the engine is asked for something is what a kill would leave.
+      // A kill would leave the disk as it is at each engine request.
       if (!["train_step", "checkpoint_save", "adapter_save", "counters"].includes(method)) return;
       copies.push(`${root}/copy_${copies.length}_${method}`);
       copyFolder(`${root}/runs`, `${copies.at(-1)}/runs`);
@@ -146,7 +146,7 @@ for (
     ["preference", preferInstead, ["eval/margin", "eval/accuracy", "preference/margin"]],
   ] as const
 ) {
-  Deno.test(`${name} runs, fails and goes on alike`, strict, async () => {
+  Deno.test(`${name} runs, fails and resumes like the others`, strict, async () => {
     await withFolder(async (root) => {
       const whole = await startTestRun({ root: `${root}/whole`, change });
       const events = await eventsOf(whole);
@@ -166,7 +166,7 @@ for (
   });
 }
 
-Deno.test("a lost device costs a warning three times, then the run", strict, async () => {
+Deno.test("a lost device gives a warning three times, then fails the run", strict, async () => {
   await withFolder(async (root) => {
     const whole = await startTestRun({ root: `${root}/whole` });
     assert.equal(await whole.ended, "completed");
@@ -190,7 +190,7 @@ Deno.test("a lost device costs a warning three times, then the run", strict, asy
 });
 
 Deno.test(
-  "a loss that is not finite and too many lost trajectories fail a run by their names",
+  "a loss that is not finite and too many lost trajectories fail a run with their reason",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -203,7 +203,7 @@ Deno.test(
   },
 );
 
-Deno.test("what the machine refuses before the first update leaves nothing", strict, async () => {
+Deno.test("a machine's error before the first update leaves no files", strict, async () => {
   await withFolder(async (root) => {
     const refuse = (method: string) => {
       if (method === "load") throw new ServiceError("device_unavailable", "Cannot start: no adapter");
@@ -222,7 +222,7 @@ Deno.test("what the machine refuses before the first update leaves nothing", str
   });
 });
 
-Deno.test("a completed run tells its end again and writes nothing", strict, async () => {
+Deno.test("a resumed completed run repeats its end and writes nothing", strict, async () => {
   await withFolder(async (root) => {
     const before = await eventsOf(await startTestRun({ root }));
     const log = () => Deno.readTextFile(`${root}/runs/test/events.jsonl`);
@@ -266,7 +266,7 @@ Deno.test("a refused resume leaves the configuration that the run has", strict, 
 });
 
 Deno.test(
-  "a lost device takes neither the learning rate that was set nor what a fork began with",
+  "a lost device loses neither a learning rate set by a command nor a fork's initial state",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -290,7 +290,7 @@ Deno.test(
       const rates = ofKind(events, "metrics").flatMap(({ values }) =>
         values["optimizer/learning_rate"] ?? []
       );
-      // Update 3 twice, and each update after it whose groups teach something.
+      // Update 3 twice, and each later update in which some group has advantages.
       assert.deepEqual(rates.slice(0, 2), [0.01, 0.5]);
       assert.ok(rates.length > 2 && rates.slice(2).every((rate) => rate === 0.5), rates.join());
       const states = ofKind(events, "state").map(({ state, checkpoint }) => [state, checkpoint]);
@@ -305,7 +305,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a fork goes on from a checkpoint with more updates, in a directory of its own",
+  "a fork continues from a checkpoint with more updates, in its own directory",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -330,7 +330,7 @@ Deno.test(
   },
 );
 
-Deno.test("what was found before the run is told at its start, with the key", strict, async () => {
+Deno.test("warnings from before the run are emitted at its start, with the key", strict, async () => {
   await withFolder(async (root) => {
     const warnings: PlanWarning[] = [
       { code: "no_checkpoint", field: "checkpoint", message: "without [checkpoint] it starts again" },
@@ -355,7 +355,7 @@ Deno.test("metrics are also written as CSV where a path is given", strict, async
   });
 });
 
-Deno.test("a run that loses its place on the way fails, with the place and no stack", strict, async () => {
+Deno.test("a run whose directory disappears fails, with the path and no stack", strict, async () => {
   await withFolder(async (root) => {
     const csv = `${root}/places/metrics.csv`;
     await Deno.mkdir(`${root}/places`);

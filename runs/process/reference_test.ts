@@ -9,7 +9,7 @@ import { startTestRun, testPipe, type TestRunOptions } from "../run_fake.ts";
 const newEngine: TestRunOptions["newEngine"] = (refuse) => new ScriptedEngine({ refuse }).client;
 
 Deno.test(
-  "the KL term's reference is the adapter that training began with, in a resumed run too",
+  "the KL term's reference is the initial adapter, in a resumed run too",
   { sanitizeOps: true, sanitizeResources: true },
   async () => {
     await withFolder(async (root) => {

@@ -69,7 +69,7 @@ Deno.test("a damaged checkpoint is named and the one before is used", strict, as
   });
 });
 
-Deno.test("where every checkpoint is damaged a run does not begin again without a word", strict, async () => {
+Deno.test("a run whose checkpoints are all damaged is not silently restarted", strict, async () => {
   await withFolder(async (root) => {
     await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
     const checkpoints = `${root}/runs/test/checkpoints`;
@@ -85,7 +85,7 @@ Deno.test("where every checkpoint is damaged a run does not begin again without 
   });
 });
 
-Deno.test("a checkpoint of another build is not taken for a damaged one", strict, async () => {
+Deno.test("a checkpoint of another build does not count as damaged", strict, async () => {
   await withFolder(async (root) => {
     await (await startTestRun({ root, refuse: failAt("train_step", 3) })).ended;
     const path = `${root}/runs/test/checkpoints/update_000002/state.json`;
@@ -102,18 +102,22 @@ Deno.test("a checkpoint of another build is not taken for a damaged one", strict
   });
 });
 
-Deno.test("a run that goes on before a damaged checkpoint keeps its own", strict, async () => {
-  await withFolder(async (root) => {
-    const more = MORE.replace("keep = 100", "keep = 1");
-    await (await startTestRun({ root, more: MORE, refuse: failAt("train_step", 3) })).ended;
-    const damaged = `${root}/runs/test/checkpoints/update_000002`;
-    await Deno.writeTextFile(`${damaged}/adapter.gguf`, "torn");
-    await Deno.rename(damaged, `${root}/runs/test/checkpoints/update_000009`);
-    const run = await startTestRun({ root, more, start: { mode: "resume" } });
-    assert.equal(await run.ended, "completed");
-    const names = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
-      name
-    );
-    assert.ok(names.includes("update_000003") && names.includes("update_000009"), names.join());
-  });
-});
+Deno.test(
+  "a run that continues from before a damaged checkpoint keeps its own checkpoints",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const more = MORE.replace("keep = 100", "keep = 1");
+      await (await startTestRun({ root, more: MORE, refuse: failAt("train_step", 3) })).ended;
+      const damaged = `${root}/runs/test/checkpoints/update_000002`;
+      await Deno.writeTextFile(`${damaged}/adapter.gguf`, "torn");
+      await Deno.rename(damaged, `${root}/runs/test/checkpoints/update_000009`);
+      const run = await startTestRun({ root, more, start: { mode: "resume" } });
+      assert.equal(await run.ended, "completed");
+      const names = (await Array.fromAsync(Deno.readDir(`${root}/runs/test/checkpoints`))).map(({ name }) =>
+        name
+      );
+      assert.ok(names.includes("update_000003") && names.includes("update_000009"), names.join());
+    });
+  },
+);

@@ -1,4 +1,4 @@
-/** Killed, resumed or without its device: a run whose steps are shortened leaves the bytes of one that never left. */
+/** A run with shortened steps leaves the same bytes whether or not it is killed, resumed or loses its device. */
 
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
@@ -23,10 +23,10 @@ const strict = { sanitizeOps: true, sanitizeResources: true };
 
 type Choice = "last" | "best";
 
-/** The best update changes twice, before the run falls: its adapter is a trained one, and not the last. */
+/** The best update changes twice before the pass rate falls: its adapter is trained, and not the last. */
 const PASSING = [1, 2, 3, 1, 0];
 
-/** A run of four updates with an evaluation and a checkpoint after each. */
+/** A run of four updates, each with an evaluation and a checkpoint. */
 async function start(
   adapter: Choice,
   options: Pick<TestRunOptions, "root" | "start" | "refuse" | "clock">,
@@ -48,7 +48,7 @@ async function start(
   });
 }
 
-/** Every step was taken, and none whole. */
+/** Every step was shortened, and none was undone. */
 function allAreShortened(events: readonly RunEvent[], updates: number): void {
   const scales = ofKind(events, "metrics").flatMap(({ values }) => values["optimizer/step_scale"] ?? []);
   assert.equal(scales.length, updates);
@@ -57,7 +57,7 @@ function allAreShortened(events: readonly RunEvent[], updates: number): void {
 
 const folderOf = (root: string) => `${root}/runs/test`;
 
-/** The adapters that a run left, by their names. */
+/** The adapters of a run, by name. */
 async function adaptersOf(root: string): Promise<Record<string, string>> {
   const names = (await Array.fromAsync(Deno.readDir(folderOf(root)))).map(({ name }) => name)
     .filter((name) => name.startsWith("adapter")).toSorted();
@@ -68,7 +68,7 @@ async function adaptersOf(root: string): Promise<Record<string, string>> {
   );
 }
 
-/** A run that nobody disturbs: every engine request of it is seen. */
+/** A run without interruption, with all its engine requests. */
 async function undisturbed(
   adapter: Choice,
   root: string,
@@ -89,7 +89,7 @@ async function undisturbed(
 
 for (const adapter of ["last", "best"] as const) {
   Deno.test(
-    `wherever a run is killed both adapters come to the same bytes: "${adapter}"`,
+    `wherever a run is killed both adapters get the same bytes: "${adapter}"`,
     strict,
     async () => {
       await withFolder(async (root) => {
@@ -109,7 +109,7 @@ for (const adapter of ["last", "best"] as const) {
         for (const copy of copies) {
           const torn = `${copy}_torn`;
           copyFolder(`${copy}/runs`, `${torn}/runs`);
-          // The checkpoint's copy counts, whatever became of the file beside the run's adapter.
+          // The copy in the checkpoint counts, not the file beside the run's adapter.
           await Deno.writeTextFile(`${folderOf(torn)}/adapter_best.gguf`, "").catch(() => {});
           for (const at of [copy, torn]) {
             const resumed = await start(adapter, { root: at, start: { mode: "resume" } });
@@ -126,7 +126,7 @@ for (const adapter of ["last", "best"] as const) {
   );
 
   Deno.test(
-    `a run that failed goes on to the same bytes of both adapters: "${adapter}"`,
+    `a failed run continues to the same bytes of both adapters: "${adapter}"`,
     strict,
     async () => {
       await withFolder(async (root) => {
@@ -147,7 +147,7 @@ for (const adapter of ["last", "best"] as const) {
   Deno.test(`a lost device changes no byte of both adapters: "${adapter}"`, strict, async () => {
     await withFolder(async (root) => {
       const adapters = await undisturbed(adapter, `${root}/whole`);
-      // Before a step, while it is shortened, and while the best adapter or a checkpoint is saved.
+      // Before a step, during its shortening, and during the saving of the best adapter or a checkpoint.
       for (const method of ["train_step", "adapter_interpolate", "adapter_save", "checkpoint_save"]) {
         for (const nth of [1, 2, 3]) {
           const at = `${root}/${method}_${nth}`;

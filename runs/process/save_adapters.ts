@@ -1,4 +1,4 @@
-/** The files that a completed run leaves. */
+/** Writes the files of a completed run. */
 
 import { ignoreMissing, sha256OfFile } from "../../core/files.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
@@ -11,9 +11,9 @@ import { POLICY } from "../algorithms/algorithm.ts";
 const BEST = "best";
 
 /**
- * Writes both adapters, whole, under their final names, and tells of them.
+ * Writes both adapters under their final names and emits their events.
  *
- * @throws {ServiceError} `already_exists` where a file that svc did not write has taken a place of theirs.
+ * @throws {ServiceError} `already_exists` when a file that svc did not write is in the way.
  */
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
@@ -37,7 +37,7 @@ export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<
   } else await save(POLICY, chosen.path, peft_dir);
   await tell("adapter", chosen);
   if (other) await tell(`adapter_${other.which}`, other);
-  // The best one's own file is there for a run that evaluates, and stays where it was not chosen.
+  // A run with evaluations already has the best adapter's file, which stays there when it is not chosen.
   if (run.state.best && other?.which !== "best") {
     await Deno.remove(run.bestAdapterPath).catch(ignoreMissing);
   }

@@ -4,7 +4,7 @@ export interface Schedule {
   learning_rate: number;
   lr_scheduler: "constant" | "linear" | "cosine";
   warmup_steps: number;
-  /** Steps of the whole run. */
+  /** The number of steps of the run. */
   total_steps: number;
 }
 
@@ -15,8 +15,8 @@ export interface Schedule {
  *   s < W: λ (s + 1)/W, so that the first step has λ/W and the last warm-up step has λ;
  *   s ≥ W: λ (constant), λ (1 − r) (linear) or λ (1 + cos πr)/2 (cosine), with r = (s − W)/(T − W).
  *
- * The first step after the warm-up has λ too. The last step of the run has λ/(T − W) (linear) or
- * λ sin²(π/(2(T − W))) (cosine): zero would come one step later. Where W ≥ T the run ends in its warm-up, at λ T/W.
+ * The first step after the warm-up has λ too. The last step of the run has λ/(T − W) (linear) or λ sin²(π/(2(T − W)))
+ * (cosine): zero would come one step later. If W ≥ T the run ends during its warm-up, at λ T/W.
  */
 export function learningRate(schedule: Schedule, step: number): number {
   const { learning_rate, lr_scheduler, warmup_steps, total_steps } = schedule;

@@ -47,7 +47,7 @@ Deno.test("the last step has λ/(T − W) or λ sin²(π/2(T − W)), and a warm
   }
 });
 
-Deno.test("behind the last step nothing is left, and no step divides by zero", () => {
+Deno.test("after the last step the rate is zero, and no step divides by zero", () => {
   assert.equal(
     learningRate({ learning_rate: 1, lr_scheduler: "linear", warmup_steps: 2, total_steps: 2 }, 3),
     0,

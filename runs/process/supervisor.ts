@@ -1,4 +1,4 @@
-/** Holds a run's session, obeys its commands, replaces a lost engine, and brings the run to its end. */
+/** Owns a run's session, handles its commands, replaces a lost engine, and ends the run. */
 
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
@@ -25,13 +25,13 @@ import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
 
-/** Engines that are replaced in one run after their device was lost. */
+/** The most engines that a run replaces after a lost device. */
 export const MAX_DEVICE_LOSSES = 3;
 
 export interface SupervisorOptions {
   prepared: PreparedRun;
   run: LiveRun;
-  /** What the run goes on from. */
+  /** The checkpoint from which the run continues. */
   from: Checkpoint | null;
   clock: Clock;
   control?: ControlPort;
@@ -42,9 +42,9 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #run: LiveRun;
   readonly #controller: Controller | null;
-  /** The run leaves at the next boundary. */
+  /** Aborts when the run is to end at the next boundary. */
   readonly #leave = new AbortController();
-  /** The update under way is thrown away. */
+  /** Aborts when the current update is to be discarded. */
   readonly #now = new AbortController();
   #session: Session | null = null;
   #algorithm: Algorithm | null = null;
@@ -52,7 +52,7 @@ export class Supervisor {
   #losses = 0;
   #requests = 0;
   readonly #permits = new Semaphore(COMMAND_SEQUENCES);
-  /** Changes of state that commands made, one after the other. */
+  /** State changes by commands, one after the other. */
   #transitions: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
@@ -83,12 +83,12 @@ export class Supervisor {
     return answerLiveRequest(command, context, signal);
   }
 
-  /** Finishes the update and leaves. */
+  /** Finishes the update and ends the run. */
   stop(): void {
     this.#leave.abort(new ServiceError("cancelled", "Cannot go on: interrupted"));
   }
 
-  /** Starts the engine and loads everything. @throws {ServiceError} What the machine or the model refuses. */
+  /** Starts the engine and loads everything. @throws {ServiceError} Problems of the machine or the model. */
   async begin(): Promise<void> {
     const { prepared, from } = this.#options;
     await this.#run.transition("starting", { checkpoint: from?.name ?? null });
@@ -101,7 +101,7 @@ export class Supervisor {
     );
   }
 
-  /** Whoever held the other end of the control pipe is gone: nobody could pause or cancel this run any more. */
+  /** The other end of the control pipe is gone: nobody could pause or cancel this run any more. */
   #leaveUnwatched(reason: string): void {
     if (this.#has_ended) return;
     this.#run.emit({
@@ -112,14 +112,14 @@ export class Supervisor {
     this.stop();
   }
 
-  /** Gives the session back without training. */
+  /** Closes the session without training. */
   async close(): Promise<void> {
     this.#has_ended = true;
     await this.#controller?.close();
     await this.#session?.close();
   }
 
-  /** Trains to the end; every ending, a failure too, is a state of the run. */
+  /** Trains to the end. Every ending, including a failure, is a state of the run. */
   async train(): Promise<RunState> {
     let end: LoopEnd | null = null, failure: unknown = null;
     try {
@@ -159,7 +159,7 @@ export class Supervisor {
     }).run();
   }
 
-  /** A lost device takes adapter and moments with it: the run goes on from its newest checkpoint. */
+  /** A lost device loses adapter and moments: the run continues from its newest checkpoint. */
   async #replaceEngine(reason: string): Promise<void> {
     this.#losses++;
     const run = this.#run;
@@ -173,7 +173,7 @@ export class Supervisor {
     run.restore(from);
     await run.restoreBestAdapter(from);
     if (run.state.learning_rate !== learning_rate) {
-      // A command set it since: no device takes that away, and no checkpoint holds it yet.
+      // A command set it after the checkpoint; keep it across the lost device.
       run.state.learning_rate = learning_rate;
       run.saved_update = null;
     }
@@ -221,7 +221,7 @@ export class Supervisor {
     return { type: "init", lora: loraShape(config), seed };
   }
 
-  /** A command that was accepted shows in the log at once, and in the state where it changes it. */
+  /** An accepted command appears in the log at once, and in the state if it changes it. */
   #accept(event: CommandEvent): void {
     this.#run.emit(event);
     const state =
@@ -243,7 +243,7 @@ export class Supervisor {
       const events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
       await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {
-      // A full disk takes the log along: what failed first is told.
+      // A full disk also breaks the log: report the first failure.
       throw failure instanceof ServiceError ? failure : unwritten;
     }
     if (csv !== undefined) {

@@ -13,7 +13,7 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
 const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
 const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 
-/** Starts a run that gets `commands` while its n-th update is trained. */
+/** Starts a run that gets `commands` during the training of its n-th update. */
 async function commanded(
   root: string,
   { commands, update = 2, more = MORE }: { commands: object[]; update?: number; more?: string },
@@ -38,7 +38,7 @@ const answers = (sent: ControlMessage[], id: number) =>
   );
 
 Deno.test(
-  "pause finishes the update, writes a checkpoint and leaves; resume goes on to the same adapter",
+  "pause finishes the update, writes a checkpoint and ends; resume continues to the same adapter",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -63,7 +63,7 @@ Deno.test(
   },
 );
 
-Deno.test("pause writes a checkpoint even where none is configured", strict, async () => {
+Deno.test("pause writes a checkpoint even if none is configured", strict, async () => {
   await withFolder(async (root) => {
     const { ended } = await commanded(root, { commands: [{ id: 1, command: "pause" }], more: "" });
     assert.equal(ended, "paused");
@@ -87,7 +87,7 @@ Deno.test("every durable event is reported over the pipe", strict, async () => {
 });
 
 Deno.test(
-  "cancel at the boundary ends after the update, with a checkpoint where one is asked for",
+  "cancel at the boundary ends after the update, with a checkpoint on request",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -110,7 +110,7 @@ Deno.test(
   },
 );
 
-Deno.test("cancel now throws the rollouts under way away", strict, async () => {
+Deno.test("cancel now discards the running rollouts", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     let verified = 0;
@@ -120,7 +120,7 @@ Deno.test("cancel now throws the rollouts under way away", strict, async () => {
       start: { control: pipe.port },
       verify: (_, said) => {
         if (++verified === 10) pipe.send({ id: 1, command: "cancel", at: "now", checkpoint: true });
-        // The second update's third episode never ends by itself.
+        // The third episode of the second update does not end by itself.
         return verified > 10 ? new Promise(() => {}) : vowels(said);
       },
     });
@@ -145,7 +145,7 @@ Deno.test("lr takes effect at the next update, and is an event", strict, async (
 });
 
 Deno.test(
-  "a checkpoint is written when it is asked for, or refused where none is configured",
+  "a checkpoint is written on request, or refused if none is configured",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -195,7 +195,7 @@ Deno.test("requests are answered while the run trains, and change none of its by
 });
 
 Deno.test(
-  "an interrupt finishes the update and writes a checkpoint where one is configured",
+  "an interrupt finishes the update and writes a checkpoint if one is configured",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -223,7 +223,7 @@ Deno.test(
   },
 );
 
-Deno.test("a run whose control pipe ends leaves at the next boundary", strict, async () => {
+Deno.test("a run whose control pipe ends stops at the next boundary", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     const run = await start({
@@ -241,7 +241,7 @@ Deno.test("a run whose control pipe ends leaves at the next boundary", strict, a
 });
 
 Deno.test(
-  "a resumed run does not write again what it went on from, unless the learning rate changed",
+  "a resumed run does not rewrite its checkpoint, unless the learning rate changed",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -341,7 +341,7 @@ Deno.test("a pause outlives a lost device", strict, async () => {
   });
 });
 
-Deno.test("what comes after the last boundary is refused, and the run ends as it would", strict, async () => {
+Deno.test("commands after the last boundary are refused, and the run ends normally", strict, async () => {
   await withFolder(async (root) => {
     const pipe = testPipe();
     const run = await start({
@@ -363,7 +363,7 @@ Deno.test("what comes after the last boundary is refused, and the run ends as it
 });
 
 Deno.test(
-  "requests beyond the room that is theirs wait, and none of them fails the run",
+  "requests beyond their room wait, and none of them fails the run",
   strict,
   async () => {
     await withFolder(async (root) => {

@@ -1,4 +1,4 @@
-/** The loop of updates: evaluate, checkpoint, obey, update, until the run is done or told to end. */
+/** The training loop: evaluate, write checkpoints, handle commands, update, until the run is finished or stopped. */
 
 import type { ScenarioFailure } from "../../agent/rollout/lost.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -16,9 +16,9 @@ export interface TrainingLoopOptions {
   engine: EngineClient;
   algorithm: Algorithm;
   controller: Controller | null;
-  /** Aborts when the run is to leave at the next boundary. */
+  /** Aborts when the run is to end at the next boundary. */
   signal: AbortSignal;
-  /** Aborts when the present update is to be thrown away. */
+  /** Aborts when the current update is to be discarded. */
   now: AbortSignal;
 }
 
@@ -27,7 +27,7 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   #started_ms: number;
-  /** The failure that was told last. */
+  /** The failure that was reported last. */
   #told: string | null = null;
 
   constructor(options: TrainingLoopOptions) {
@@ -45,7 +45,7 @@ export class TrainingLoop {
     }
   }
 
-  /** Every update is done, or time or patience is up. */
+  /** All updates are done, or time or patience is used up. */
   #isFinished(): boolean {
     const { run, algorithm } = this.#options;
     const { evaluation } = run.config;
@@ -86,7 +86,7 @@ export class TrainingLoop {
     });
   }
 
-  /** Obeys what arrived since the last boundary. From the moment at which an end is certain nothing more arrives. */
+  /** Handles the commands since the last boundary. Once the end is certain no more are accepted. */
   async #boundary(): Promise<LoopEnd | null> {
     const { run, controller } = this.#options;
     while (true) {
@@ -109,7 +109,7 @@ export class TrainingLoop {
     }
   }
 
-  /** Pause and cancel change the state when they are accepted: the state tells which of them counts. */
+  /** Pause and cancel change the state when they are accepted, so the state shows which one counts. */
   #end(): LoopEnd | null {
     const { run, signal } = this.#options;
     if (run.runState === "stopping") return "cancelled";
@@ -154,7 +154,7 @@ export class TrainingLoop {
     const step = result.steps.at(-1)?.step ?? state.step;
     Object.assign(state, { update, step, examples_seen: result.examples_seen });
     state.elapsed_seconds += seconds;
-    // Another machine would have stopped elsewhere.
+    // Another machine would have stopped at another update.
     if (update < algorithm.updates && this.#timeIsUp()) state.deterministic = false;
     state.curve.push(result.reward_mean ?? result.loss);
     state.deterministic &&= result.deterministic;
@@ -182,7 +182,7 @@ export class TrainingLoop {
     this.#tellFailure(`attempts of update ${update}`, result.failure);
   }
 
-  /** What broke is told once in the same words, for whoever looks at lines and not at trajectories. */
+  /** Reports a failure once in the same words, for readers who see the log and not the trajectories. */
   #tellFailure(of: string, failure: ScenarioFailure | null): void {
     if (failure === null || failure.message === this.#told) return;
     this.#told = failure.message;
@@ -205,7 +205,7 @@ export class TrainingLoop {
     }
   }
 
-  /** Where no held-out attempt could be made the run fails, and what it has learned since its last checkpoint stays. */
+  /** When no held-out attempt could be made the run fails. Keep the updates since its last checkpoint. */
   async #keepUpdates(error: unknown): Promise<void> {
     const { run } = this.#options;
     const is_broken = error instanceof ServiceError && error.code === "environment_failed";
@@ -221,10 +221,10 @@ export class TrainingLoop {
     const { metric, higher_is_better } = algorithm.objective!;
     const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
     const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
-    // Of equals the later one: nothing speaks for going back.
+    // Among equals take the later one.
     const is_best = !best || gainOver(best.value) >= 0;
     const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
-    // On the disk before anything says so.
+    // On disk before any event says so.
     if (is_best) {
       await refuseStrangeAdapter(run.config);
       await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
@@ -244,7 +244,7 @@ export class TrainingLoop {
   }
 }
 
-/** One event where step and update are one, else one a step and one for the update. */
+/** One event when the update is one step, else one for each step and one for the update. */
 function metricEvents(result: UpdateResult, step: number): { step: number; values: Metrics }[] {
   const { steps, values } = result;
   if (steps.length === 1) return [{ step, values: { ...steps[0]!.values, ...values } }];

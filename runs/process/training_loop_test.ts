@@ -15,19 +15,19 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
 
 interface Given {
   updates: number;
-  /** One for each time that an evaluation is asked for; none: there is nothing held out. */
+  /** One for each evaluation; empty: no held-out data. */
   values?: readonly number[];
   metric?: "eval/pass_rate" | "eval/loss";
   duringUpdate?: () => Promise<void>;
 }
 
-/** An algorithm whose evaluations are given. */
+/** An algorithm with given evaluations. */
 class GivenAlgorithm implements Algorithm {
   readonly updates: number;
   readonly steps_per_update = 2;
   readonly objective: Algorithm["objective"];
   readonly rates: number[] = [];
-  /** What each update was told: its number, and what had been drawn before it. */
+  /** The requests of the updates: number, and examples seen before. */
   readonly told: { update: number; examples_seen: number }[] = [];
   evaluated = 0;
 
@@ -90,7 +90,7 @@ every_updates = 100
 keep = 1
 `;
 
-Deno.test("patience ends the run after so many evaluations without a better one", strict, async () => {
+Deno.test("patience ends the run after this many evaluations without an improvement", strict, async () => {
   await withFolder(async (root) => {
     const algorithm = new GivenAlgorithm({ updates: 20, values: [0.2, 0.4, 0.39, 0.4, 0.41, 0.3, 0.3, 0.3] });
     const run = await start({ root, algorithm, more: evaluation("patience = 3") });
@@ -103,7 +103,7 @@ Deno.test("patience ends the run after so many evaluations without a better one"
     );
     assert.deepEqual(kept.toSorted(), ["update_000004", "update_000007"]);
     const marked = ofKind(events, "checkpoint").map(({ name, best }) => [name, best]);
-    // Of equals the later one is the best.
+    // Among equals the later one is the best.
     const best = ["update_000001", "update_000003", "update_000004"].map((name) => [name, true]);
     assert.deepEqual(marked, [...best, ["update_000007", false]]);
   });
@@ -129,7 +129,7 @@ Deno.test(
 );
 
 Deno.test(
-  "step metrics and update metrics are events of their own, and each sample comes once",
+  "step metrics and update metrics are separate events, and each value occurs once",
   strict,
   async () => {
     await withFolder(async (root) => {
@@ -164,7 +164,7 @@ Deno.test(
   },
 );
 
-Deno.test("every update is told what those before it drew, in a resumed run too", strict, async () => {
+Deno.test("every update gets the examples seen before it, in a resumed run too", strict, async () => {
   await withFolder(async (root) => {
     const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n";
     const pipe = testPipe();
@@ -193,9 +193,10 @@ Deno.test("every update is told what those before it drew, in a resumed run too"
   });
 });
 
-Deno.test("what is evaluated in training is the policy, never the base model", strict, async () => {
+Deno.test("training evaluates the policy, never the base model", strict, async () => {
   await withFolder(async (root) => {
-    // Whatever scores or draws names its adapter. Supervised runs draw nothing, and agents' runs score nothing here.
+    // Every request that scores or samples names its adapter. SFT runs sample nothing, and agent runs score nothing
+    // here.
     for (const [method, change] of [["score", superviseInstead], ["sequence_open", undefined]] as const) {
       const asked: unknown[] = [];
       const run = await start({
@@ -223,7 +224,7 @@ Deno.test("the schedule runs over all steps of all updates", strict, async () =>
 });
 
 Deno.test(
-  "max_minutes ends the run at the next update, which is then no function of the seed",
+  "max_minutes ends the run at the next update, and the run is not deterministic",
   strict,
   async () => {
     await withFolder(async (root) => {

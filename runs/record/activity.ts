@@ -1,16 +1,14 @@
-/** What a run is doing between two events. Nothing of it is kept: it is for whoever watches. */
+/** A run's activity between two events. It is shown and not stored. */
 
 import type { Group } from "../../agent/trajectory/group.ts";
 
-/**
- * The work under way. `update` counts from 1; `done` of `total` are attempts that have ended, or rows that were scored.
- */
+/** The current work. `update` counts from 1; `done` of `total` are ended attempts or scored rows. */
 export type Activity =
   | { phase: "rollouts"; update: number; updates: number; done: number; total: number }
   | { phase: "training" | "checkpoint"; update: number; updates: number }
   | { phase: "evaluation"; done: number; total: number };
 
-/** The newest activity, for one reader: whoever reads slowly misses the older ones and never slows the run. */
+/** The newest activity, for one reader. A slow reader misses older ones and never slows the run. */
 export class ActivityFeed implements AsyncIterable<Activity> {
   #unread: Activity | null = null;
   #closed = false;
@@ -21,7 +19,7 @@ export class ActivityFeed implements AsyncIterable<Activity> {
     this.#wake();
   }
 
-  /** Ends the iteration behind what was shown last. */
+  /** Ends the iteration after the newest activity. */
   close(): void {
     this.#closed = true;
     this.#wake();
@@ -38,7 +36,7 @@ export class ActivityFeed implements AsyncIterable<Activity> {
   }
 }
 
-/** Waits for the groups of rollouts and shows, from 0 on, how many attempts have ended. */
+/** Waits for the groups of rollouts and shows how many attempts have ended, from 0. */
 export async function followRollouts(
   rollouts: AsyncGenerator<number, Group[], void>,
   show: (ended: number) => void,

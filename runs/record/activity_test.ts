@@ -22,7 +22,7 @@ Deno.test("a slow reader gets the newest activity, and the last one before the e
   assert.equal((await reader.next()).done, true);
 });
 
-/** Everything that a run shows: the feed keeps the newest only, so it is listened to where it is filled. */
+/** All activities of a run. The feed keeps only the newest, so this listens where it is filled. */
 async function activitiesOf(
   options: Omit<Parameters<typeof startTestRun>[0], "newEngine">,
 ): Promise<string[]> {
@@ -44,7 +44,7 @@ async function activitiesOf(
   return shown;
 }
 
-/** What counting attempts one by one, or several at a time, comes to: the first and the last count. */
+/** Keeps the first and the last count: attempts may be counted one by one or several at a time. */
 function ends(shown: string[]): string[] {
   const name = (text: string) => text.replace(/\d+ of/, "of");
   return shown.filter((text, i) =>
@@ -73,14 +73,14 @@ Deno.test(
   },
 );
 
-Deno.test("supervised training shows its updates and the rows of its evaluations", strict, async () => {
+Deno.test("SFT shows its updates and the rows of its evaluations", strict, async () => {
   await withFolder(async (root) => {
     const shown = await activitiesOf({ root, change: superviseInstead });
     assert.deepEqual(shown.slice(0, 3), ["evaluation 0 of 1", "training 1/5", "checkpoint 1/5"]);
   });
 });
 
-Deno.test("what a run shows ends with the run and is no event", strict, async () => {
+Deno.test("a run's activity ends with the run and is not an event", strict, async () => {
   await withFolder(async (root) => {
     const run = await startTestRun({ root, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
     const [events, activities] = await Promise.all([eventsOf(run), Array.fromAsync(run.activity)]);

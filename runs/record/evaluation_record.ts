@@ -1,27 +1,27 @@
-/** What a run remembers of its evaluations, and what they say about each other. */
+/** Stored evaluations and their comparison. */
 
 import type { Rate } from "./event.ts";
 import { type Example, exchangeTest, pairedBootstrap, type PairedDifference } from "./paired_comparison.ts";
 
-/** One evaluation, as a checkpoint holds it. */
+/** An evaluation as checkpoints store it. */
 export interface EvaluationRecord {
-  /** The update that it followed. */
+  /** The update before it. */
   update: number;
   metric: "eval/pass_rate" | "eval/loss";
   /** Σ sum / Σ weight of the examples. */
   value: number;
   pass_rate: Rate | null;
   /**
-   * By scenario the share of its attempts that passed, each with weight 1; by row, named by its line, the sum of its
-   * tokens' losses with the number of these tokens.
+   * By scenario: the share of its attempts that passed, with weight 1. By row, named by its line: the sum of its
+   * tokens' losses, with the number of these tokens.
    */
   by_example: Record<string, Example>;
 }
 
-/** What an evaluation measured. */
+/** The results of an evaluation. */
 type Measured = Pick<EvaluationRecord, "pass_rate" | "by_example"> & { loss: number | null };
 
-/** The share of chance findings that is put up with, in one direction. */
+/** The accepted rate of false alarms, one-sided. */
 const SIGNIFICANCE = 0.025;
 
 export function evaluationRecord(
@@ -33,10 +33,10 @@ export function evaluationRecord(
 }
 
 /**
- * How the value over the examples of both evaluations differs, later − earlier, with its paired bootstrap interval: with
- * the same examples later.value − earlier.value. Null when they have no example in common.
+ * The difference later − earlier over the examples of both evaluations, with its paired bootstrap interval. With the
+ * same examples it is later.value − earlier.value. Null without common examples.
  *
- * @param seed Of the resampling.
+ * @param seed The seed of the resampling.
  */
 export function evaluationDifference(
   earlier: EvaluationRecord,
@@ -49,8 +49,8 @@ export function evaluationDifference(
 }
 
 /**
- * Whether an evaluation is worse than the best one beyond chance: the p-value of {@link exchangeTest} is at most 0.025
- * divided by the number of evaluations that the best was chosen from beside this one (Bonferroni).
+ * Whether an evaluation is significantly worse than the best one: the p-value of {@link exchangeTest} is at most 0.025
+ * divided by the number of evaluations, except this one, from which the best was chosen (Bonferroni).
  */
 export function isWorseBeyondChance(
   best: EvaluationRecord,
@@ -65,7 +65,7 @@ export function isWorseBeyondChance(
   return exchangeTest(lower, higher, { seed, level }) <= level;
 }
 
-/** The examples that both have, in one order. */
+/** The common examples, in one order. */
 function commonExamples(a: EvaluationRecord, b: EvaluationRecord): { a: Example[]; b: Example[] } {
   const ids = Object.keys(a.by_example).filter((id) => id in b.by_example);
   const of = ({ by_example }: EvaluationRecord) => ids.map((id) => by_example[id]!);

@@ -26,11 +26,11 @@ function evaluated(update: number, rates: number[], metric: EvaluationRecord["me
   return record;
 }
 
-/** Forty examples, of which the first `count` have `one` and the rest `other`. */
+/** Forty examples: the first `count` have `one` and the others `other`. */
 const forty = (count: number, one = 1, other = 0) =>
   Array.from({ length: 40 }, (_, i) => i < count ? one : other);
 
-Deno.test("a difference is over the examples that both have, in pairs", () => {
+Deno.test("a difference is over the common examples, in pairs", () => {
   const rates = [0, 0.5, 1, 0, 0.25, 0.5, 1];
   const earlier = evaluated(0, rates), later = evaluated(5, [0.25, 0.75, 0.25, 1, 0.25, 0.25, 1, 1]);
   const difference = evaluationDifference(earlier, later, { seed: 1 })!;
@@ -40,7 +40,7 @@ Deno.test("a difference is over the examples that both have, in pairs", () => {
   assert.equal(evaluationDifference(earlier, { ...later, by_example: {} }, { seed: 1 }), null);
 });
 
-/** Rows of held-out data: how many tokens each has, and their mean loss. */
+/** Rows of held-out data: the number of tokens of each, and their mean loss. */
 function scored(update: number, rows: readonly (readonly [tokens: number, mean: number])[]) {
   const by_example = Object.fromEntries(
     rows.map(([weight, mean], i) => [i + 1, { sum: weight * mean, weight }]),
@@ -49,7 +49,7 @@ function scored(update: number, rows: readonly (readonly [tokens: number, mean: 
   return evaluationRecord(update, "eval/loss", { pass_rate: null, loss, by_example });
 }
 
-Deno.test("with the same rows the difference is that of the losses, though most rows say otherwise", () => {
+Deno.test("with the same rows the difference is that of the losses, even if most rows differ the other way", () => {
   // Long rows get better by 0.2, twice as many short ones worse by 0.4.
   const before = scored(0, Array.from({ length: 12 }, (_, i) => i % 3 === 0 ? [100, 2.1] : [2, 1]));
   const after = scored(5, Array.from({ length: 12 }, (_, i) => i % 3 === 0 ? [100, 1.9] : [2, 1.4]));
@@ -59,20 +59,21 @@ Deno.test("with the same rows the difference is that of the losses, though most 
   assert.equal(isWorseBeyondChance(before, after, { seed: 1, evaluations: 2 }), false);
 });
 
-Deno.test("a fall is told from chance, and from having chosen the best of many", () => {
+Deno.test("a fall is distinguished from chance and from the choice of the best of many", () => {
   const best = evaluated(10, forty(30));
   const fell = (rates: number[], evaluations = 3) =>
     isWorseBeyondChance(best, evaluated(20, rates), { seed: 1, evaluations });
   assert.equal(fell(forty(15)), true);
   assert.equal(fell(forty(30)), false);
   assert.equal(fell(forty(32)), false);
-  // Six of forty lost: significant alone (one-sided sign test: p = 1/64), not as the worst of a hundred comparisons.
+  // Six of forty lost: significant alone (one-sided sign test: p = 1/64), but not as the worst of a hundred
+  // comparisons.
   assert.equal(fell(forty(24), 2), true);
   assert.equal(fell(forty(24), 101), false);
   assert.equal(isWorseBeyondChance(best, best, { seed: 1, evaluations: 3 }), false);
 });
 
-Deno.test("few examples tell no fall: n of them all worse happen by chance once in 2^n", () => {
+Deno.test("few examples cannot show a fall: n of them are all worse by chance once in 2^n", () => {
   const fell = (n: number, evaluations = 2) => {
     const losses = Array.from({ length: n }, (_, i) => 1 + i / 10);
     const later = losses.map((loss, i) => loss + 0.25 + i / 100);
@@ -84,7 +85,7 @@ Deno.test("few examples tell no fall: n of them all worse happen by chance once 
   assert.deepEqual([3, 8, 9].map((n) => fell(n, 11)), [false, false, true]);
 });
 
-Deno.test("a certain fall is told among any number of evaluations", () => {
+Deno.test("a certain fall is detected among any number of evaluations", () => {
   const best = evaluated(10, forty(40)), latest = evaluated(20, forty(0));
   assert.equal(isWorseBeyondChance(best, latest, { seed: 1, evaluations: 1001 }), true);
 });
@@ -98,7 +99,7 @@ Deno.test("a difference that is the same everywhere is not certain", () => {
   assert.equal(isWorseBeyondChance(all, evaluated(10, forty(0)), { seed: 1, evaluations: 3 }), true);
 });
 
-Deno.test("of losses the larger one is worse", () => {
+Deno.test("the larger loss is worse", () => {
   const best = evaluated(10, forty(20, 1.5, 2), "eval/loss");
   const by = (more: number) =>
     evaluated(20, forty(20, 1.5, 2).map((x, i) => x + more * (1 + i % 3)), "eval/loss");
@@ -139,7 +140,7 @@ Deno.test("the end names the best evaluated update, and both adapters by their n
 const fall = (event: EndEvent, more = "") =>
   fallWarning(event, testConfig("/run", `[evaluation]\ndata = "heldout.jsonl"\n${more}`));
 
-Deno.test("a run that falls warns of it, says where the best adapter is, and what helps", () => {
+Deno.test("a run that falls warns, with the best adapter's path and advice", () => {
   const warning = fall(ended("last", evaluated(20, forty(12))))!;
   assert.equal(warning.code, "worse_than_best");
   for (

@@ -7,19 +7,19 @@ import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { Interval } from "./statistics.ts";
 import type { RunWarning } from "./warning.ts";
 
-/** The run changed its state, or went on after a restart. */
+/** The run changed its state, or continued after a restart. */
 export interface StateEvent {
   kind: "state";
   state: RunState;
   reason: FailureReason | null;
   detail: string | null;
-  /** Updates done. */
+  /** Finished updates. */
   update: number;
-  /** The checkpoint that the run goes on from. */
+  /** The checkpoint from which the run continues. */
   checkpoint: string | null;
 }
 
-/** All scalars of one optimiser step or one update, by metric name. */
+/** All scalars of an optimiser step or an update, by metric name. */
 export interface MetricsEvent {
   kind: "metrics";
   update: number;
@@ -29,31 +29,31 @@ export interface MetricsEvent {
 
 export interface GroupSummary {
   scenario: string;
-  /** What the environment gave for each attempt; null where it broke, which `reward_mean` counts as 0. */
+  /** The environment's reward of each attempt; null for a failed one, which `reward_mean` counts as 0. */
   rewards: (number | null)[];
   stop_reasons: string[];
   degenerate: boolean;
   dropped: boolean;
 }
 
-/** One finished update. */
+/** A finished update. */
 export interface UpdateEvent {
   kind: "update";
   update: number;
   updates: number | null;
   step: number;
-  /** Mean over all attempts of what the environment gave; null where nothing is rewarded. */
+  /** Mean over all attempts of the environment's reward; null without rewards. */
   reward_mean: number | null;
   loss: number | null;
-  /** Trajectories that were started. */
+  /** The number of started trajectories. */
   attempts: number;
-  /** Those of them that nothing was learned from, by reason. */
+  /** Those that were not trained on, by reason. */
   lost: ReasonCounts;
-  /** The first attempt that broke; null without one. */
+  /** The first failed attempt; null when there is none. */
   failure: ScenarioFailure | null;
   /** Groups whose members all have the same reward, so that no token has an advantage. */
   degenerate_groups: number;
-  /** Optimiser steps of the update; 0: it learned nothing. */
+  /** Optimiser steps of the update; 0: nothing was trained. */
   optimizer_steps: number;
   tokens_per_second: number;
   eta_seconds: number | null;
@@ -63,20 +63,20 @@ export interface UpdateEvent {
 /** The mean over scenarios of a rate, with its 95 % interval. */
 export interface Rate extends Interval {
   rate: number;
-  /** Scenarios. */
+  /** The number of scenarios. */
   n: number;
-  /** Of all scenarios together. */
+  /** The attempts at all scenarios together. */
   attempts: number;
 }
 
-/** Rows of traces. */
+/** The number of rows. */
 export interface RowCounts {
   n: number;
-  /** Those of them that were longer than `training.ctx` and were cut. */
+  /** Those that exceeded `training.ctx` and were cut. */
   truncated: number;
 }
 
-/** What one evaluation measured: a pass rate over scenarios, or a loss over rows. */
+/** The result of an evaluation: a pass rate over scenarios, or a loss over rows. */
 export interface EvaluationEvent {
   kind: "evaluation";
   /** 1, 2, … within the run. */
@@ -87,11 +87,11 @@ export interface EvaluationEvent {
   reward_mean: number | null;
   loss: number | null;
   perplexity: number | null;
-  /** What else the algorithm measured, by metric name. */
+  /** Other values that the algorithm measured, by metric name. */
   values?: Record<string, number>;
-  /** The held-out rows that a loss is of; null for scenarios. */
+  /** The held-out rows; null for scenarios. */
   rows: RowCounts | null;
-  /** Attempts that broke for reasons other than the model's, by reason; in the rate they have not passed. */
+  /** Attempts that failed for reasons other than the model's, by reason; the rate counts them as not passed. */
   failed: ReasonCounts;
   /** The first of these. */
   failure: ScenarioFailure | null;
@@ -108,14 +108,14 @@ export interface CheckpointEvent {
   best: boolean;
 }
 
-/** A file that the run made and that is whole. */
+/** A complete file that the run wrote. */
 export interface ArtifactEvent {
   kind: "artifact";
   name: string;
   path: string;
   size_bytes: number;
   sha256: string;
-  /** The update whose adapter it is. */
+  /** The update of the adapter. */
   update: number;
 }
 
@@ -129,7 +129,7 @@ export interface WarningEvent extends RunWarning {
   kind: "warning";
 }
 
-/** A control command that was accepted. */
+/** An accepted control command. */
 export interface CommandEvent {
   kind: "command";
   command: RunCommand;
@@ -137,19 +137,19 @@ export interface CommandEvent {
   takes_effect: "boundary" | "now";
 }
 
-/** The first, the best and the last evaluation of a run, on the same examples with the same random numbers. */
+/** The first, best and last evaluation of a run, on the same examples with the same random numbers. */
 export interface EndEvaluation {
   metric: "eval/pass_rate" | "eval/loss";
   before: EvaluationPoint;
   best: EvaluationPoint;
   after: EvaluationPoint;
-  /** after.value − before.value where both have the same examples; else over those that both have. */
+  /** after.value − before.value when both have the same examples; else over their common examples. */
   difference: PairedDifference | null;
-  /** The last is worse than the best, beyond what chance and choosing the best among all of them explain. */
+  /** The last is worse than the best, beyond what chance and the choice of the best explain. */
   fell: boolean;
 }
 
-/** One evaluation in the summary of a run: the objective's value after an update. */
+/** An evaluation in the summary of a run: the objective's value after an update. */
 export interface EvaluationPoint {
   update: number;
   value: number;
@@ -164,17 +164,17 @@ export interface EndEvent {
   reason: FailureReason | null;
   detail: string | null;
   update: number;
-  /** What the evaluations say; null before there are two. */
+  /** A summary of the evaluations; null for fewer than two. */
   evaluation: EndEvaluation | null;
-  /** Text plot of the reward, or of the loss. */
+  /** A text plot of the reward or the loss. */
   plot: string | null;
   /** The adapter at `[output].path`; null unless the run completed. */
   adapter: string | null;
-  /** Whose it is. */
+  /** The update of that adapter. */
   adapter_update: number | null;
   /**
-   * The other of the last and the best evaluated update's adapter, where they are two. Of a run that did not complete:
-   * the best one so far.
+   * The other one of the last and the best evaluated adapter, when they differ. For a run that did not complete: the
+   * best one so far.
    */
   other_adapter: { which: "last" | "best"; update: number; path: string } | null;
   deterministic: boolean;
@@ -192,5 +192,5 @@ export type EventData =
   | CommandEvent
   | EndEvent;
 
-/** What stands on a line. `time` is RFC 3339, UTC. */
+/** A line of the log. `time` is RFC 3339, UTC. */
 export type RunEvent = { seq: number; time: string; run: string } & EventData;

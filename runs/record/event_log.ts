@@ -1,4 +1,4 @@
-/** `events.jsonl`: appended by one process, made durable in batches, followed by any number of readers. */
+/** `events.jsonl`: appended by one process, flushed in batches, followed by any number of readers. */
 
 import { dirname } from "node:path";
 import { type Clock, timestamp } from "../../core/clock.ts";
@@ -6,17 +6,17 @@ import { doing, ServiceError, systemError } from "../../core/errors.ts";
 import { syncDirectory } from "../../core/files.ts";
 import type { EventData, RunEvent } from "./event.ts";
 
-/** An event waits at most this long until it is on the disk. */
+/** The longest time until an event is on disk. */
 export const BATCH_MS = 50;
 
 const POLL_MS = 100;
 const READ_BYTES = 1 << 16;
 
 export interface EventLogOptions {
-  /** The run's id, written into every event. */
+  /** The run's id, part of every event. */
   run: string;
   clock: Clock;
-  /** Called with the events of a batch once they are durable. */
+  /** Receives the events of a batch once they are durable. */
   on_durable?: (events: RunEvent[]) => void;
 }
 
@@ -42,9 +42,10 @@ export class EventLog {
   }
 
   /**
-   * Opens or creates the log. A torn last line, left by a crash, is cut off; numbering goes on behind the last whole one.
+   * Opens or creates the log. Cuts off an incomplete last line, which a crash leaves; numbering continues after the
+   * last complete one.
    *
-   * @throws {ServiceError} `format_invalid` when a line that is not the last is broken or out of order.
+   * @throws {ServiceError} `format_invalid` when another line is invalid or out of order.
    */
   static async open(path: string, options: EventLogOptions): Promise<EventLog> {
     return await doing(`open the event log ${path}`, async () => {
@@ -63,9 +64,9 @@ export class EventLog {
   }
 
   /**
-   * Numbers and stamps an event; it is durable within {@link BATCH_MS}.
+   * Numbers and timestamps an event; it is durable within {@link BATCH_MS}.
    *
-   * @throws What an earlier write failed with: nothing more is accepted then.
+   * @throws The error of an earlier failed write, after which no event is accepted.
    */
   append(data: EventData): RunEvent {
     if (this.#failure) throw this.#failure;
@@ -79,7 +80,7 @@ export class EventLog {
     return event;
   }
 
-  /** Resolves when everything appended so far is durable. */
+  /** Resolves when all appended events are durable. */
   flush(): Promise<void> {
     this.#timer?.abort();
     this.#timer = null;
@@ -112,7 +113,7 @@ export class EventLog {
   }
 }
 
-/** The end of the last whole line. */
+/** The end of the last complete line. */
 async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: number }> {
   let last_seq = 0, whole_bytes = 0, broken_at = 0;
   for await (const { line, end } of readLines(path, 0)) {
@@ -146,7 +147,7 @@ function parseEvent(line: string): RunEvent | null {
   }
 }
 
-/** The lines from a byte offset on that end with a newline, each with the offset behind it. */
+/** The complete lines from a byte offset on, each with the offset of its end. */
 async function* readLines(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
   let file: Deno.FsFile;
   try {
@@ -174,13 +175,13 @@ async function* readLines(path: string, from: number): AsyncGenerator<{ line: st
 }
 
 export interface ReadEventsOptions {
-  /** Events with a larger number only. */
+  /** Only events with a larger number. */
   since?: number;
-  /** Waits for more until the signal aborts; without it the reading stops at the end of the file. */
+  /** Waits for more events until the signal aborts. Absent: stops at the end of the file. */
   follow?: { clock: Clock; signal: AbortSignal };
 }
 
-/** The whole lines of a log in order. A torn last line is left for later. */
+/** The complete lines of a log in order. An incomplete last line is left for later. */
 export async function* readEvents(path: string, options: ReadEventsOptions = {}): AsyncGenerator<RunEvent> {
   const { since = 0, follow } = options;
   let offset = 0;

@@ -45,7 +45,7 @@ Deno.test("events are numbered from 1 without gaps, also after a restart", stric
   });
 });
 
-Deno.test("a crash at any byte loses at most the torn line", strict, async () => {
+Deno.test("a crash at any byte loses at most the incomplete line", strict, async () => {
   await withDirectory(async (path) => {
     const clock = new ManualClock();
     const first = await EventLog.open(path, { run: "run_1", clock });
@@ -68,7 +68,7 @@ Deno.test("a crash at any byte loses at most the torn line", strict, async () =>
   });
 });
 
-Deno.test("a damaged line in the middle is refused by its number", strict, async () => {
+Deno.test("a damaged line in the middle is refused with its number", strict, async () => {
   await withDirectory(async (path) => {
     await Deno.writeTextFile(path, '{"seq":1,"kind":"log"}\nx\n{"seq":3,"kind":"log"}\n');
     await assert.rejects(
@@ -100,7 +100,7 @@ Deno.test("a batch is written after 50 ms, in one piece and before it is reporte
   });
 });
 
-Deno.test("a write that fails ends the log: nothing is accepted behind a hole", async () => {
+Deno.test("a write that fails ends the log: nothing is accepted after a gap", async () => {
   const clock = new ManualClock();
   await withDirectory(async (path) => {
     const events = await EventLog.open(path, { run: "r", clock });
@@ -123,7 +123,7 @@ Deno.test("a write that fails ends the log: nothing is accepted behind a hole", 
   });
 });
 
-Deno.test("a reader follows the log and stops when it is told", strict, async () => {
+Deno.test("a reader follows the log and stops on its signal", strict, async () => {
   await withDirectory(async (path) => {
     const clock = new ManualClock(), stop = new AbortController();
     const events = await EventLog.open(path, { run: "r", clock });

@@ -1,9 +1,12 @@
-/** What the lines of a run's events have in common, wherever they are printed. */
+/** Texts of a run's events that the terminal and the log share. */
 
 import { reasonsText } from "../../agent/rollout/lost.ts";
 import type { EvaluationEvent, Rate, RowCounts, UpdateEvent, WarningEvent } from "./event.ts";
 
-/** "3 of 32 lost (2 max_turns, 1 environment_failed)", "2 of 4 groups equal", "nothing learned"; nothing to tell: none. */
+/**
+ * "3 of 32 lost (2 max_turns, 1 environment_failed)", "2 of 4 groups equal", "nothing learned"; empty when nothing is
+ * wrong.
+ */
 export function updateTroubles(
   event: Pick<
     UpdateEvent,
@@ -19,7 +22,7 @@ export function updateTroubles(
   return troubles;
 }
 
-/** "2 of 64 attempts failed (2 environment_failed) and count as not passed"; null where none did. */
+/** "2 of 64 attempts failed (2 environment_failed) and count as not passed"; null when none failed. */
 export function failedText(
   { failed, pass_rate }: Pick<EvaluationEvent, "failed" | "pass_rate">,
 ): string | null {
@@ -37,7 +40,7 @@ export function formatRate({ rate, low, high, n, attempts }: Rate): string {
   }${tried})`;
 }
 
-/** "warning no_heldout (evaluation): without …": the code, the key that it concerns, and the message. */
+/** "warning no_heldout (evaluation): without …": the code, the key, and the message. */
 export function warningText(
   { code, field, message }: Pick<WarningEvent, "code" | "field" | "message">,
 ): string {

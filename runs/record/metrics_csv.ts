@@ -1,4 +1,4 @@
-/** Metrics as CSV: a line per sample, read back from the event log. */
+/** Metrics as CSV, one line for each sample, from the event log. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
@@ -16,9 +16,9 @@ export function metricsCsvLines(event: RunEvent): string {
 }
 
 /**
- * Writes all metrics of an event log to a file, which appears whole.
+ * Writes all metrics of an event log to a file, which appears only when complete.
  *
- * @throws {ServiceError} With where the metrics are: they are not lost.
+ * @throws {ServiceError} Names the event log, which still has the metrics.
  */
 export async function writeMetricsCsv(events_path: string, csv_path: string): Promise<void> {
   try {

@@ -1,16 +1,19 @@
-/** Two evaluations of the same examples: by how much they differ, and whether chance explains it. */
+/** Compares two evaluations of the same examples: their difference, and whether chance explains it. */
 
 import { assert } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { type Interval, quantile, studentT975 } from "./statistics.ts";
 
-/** What one example adds to a value Σ sum / Σ weight: a row its loss and its tokens, a scenario its pass rate and 1. */
+/**
+ * An example's contribution to a value Σ sum / Σ weight: for a row its loss and its tokens, for a scenario its pass
+ * rate and 1.
+ */
 export interface Example {
   sum: number;
   weight: number;
 }
 
-/** An example that weighs as much as every other. */
+/** An example with weight 1. */
 export function evenExample(value: number): Example {
   return { sum: value, weight: 1 };
 }
@@ -25,46 +28,46 @@ export function ratio(examples: readonly Example[]): number {
   return sum / weight;
 }
 
-/** The difference of two evaluations over the examples that both have. */
+/** The difference of two evaluations over their common examples. */
 export interface PairedDifference {
   /** ratio(after) − ratio(before) */
   difference: number;
-  /** Ends of the 95 % interval; null, both, where the examples do not tell how sure the difference is. */
+  /** The ends of the 95 % interval; both null when the examples do not determine it. */
   low: number | null;
   high: number | null;
-  /** Pairs. */
+  /** The number of pairs. */
   n: number;
 }
 
-/** Resamples of a bootstrap: the percentile's own error is then far below the interval's width. */
+/** Resamples of a bootstrap: the percentile's own error is then much smaller than the interval. */
 export const BOOTSTRAP_RESAMPLES = 10_000;
 
 /**
- * Pairs that a 95 % interval needs. Resamples lie between the smallest and the largest difference, and all n differences
- * lie on one side of their true middle with probability 2^(1−n): 6 % for five, 3 % for six.
+ * The fewest pairs for a 95 % interval. Resamples lie between the smallest and the largest difference, and all n
+ * differences lie on one side of their true median with probability 2^(1−n): 6 % for five, 3 % for six.
  */
 export const MIN_PAIRS = 6;
 
-/** Differences closer than this are equal: rates of a few attempts differ by far more. */
+/** Differences closer than this are equal: rates of a few attempts differ by much more. */
 const EQUAL_DIFFERENCES = 1e-9;
 
 /**
  * ratio(after) − ratio(before), with its 95 % bootstrap interval over examples.
  *
- * The pairs are drawn again with replacement, and both ratios are taken of each resample. The interval is the expanded
- * percentile interval: its tails are Φ(−√(n/(n − 1)) · t), with t the 97.5 % point of Student's t with n − 1 degrees of
- * freedom, instead of 2.5 %, because percentiles of n examples are too narrow by as much.
+ * The pairs are resampled with replacement, and both ratios are computed for each resample. The interval is the
+ * expanded percentile interval: its tails are Φ(−√(n/(n − 1)) · t) instead of 2.5 %, with t the 97.5 % point of
+ * Student's t with n − 1 degrees of freedom, because percentiles of n examples are too narrow by this much.
  *
- * Where all n differences are one d, resamples have no spread. If no difference can exceed `bound` B, at most a share
- * u = 1 − 0.025^(1/n) of all examples differs by something else, and the interval is d − u (B + d) to d + u (B − d).
+ * If all n differences are one d, resamples have no spread. If no difference can exceed `bound` B, at most a share u =
+ * 1 − 0.025^(1/n) of all examples has another difference, and the interval is d − u (B + d) to d + u (B − d).
  *
- * There is none for fewer than {@link MIN_PAIRS} pairs, nor where all differences are equal and nothing bounds them.
+ * There is no interval for fewer than {@link MIN_PAIRS} pairs, nor when all differences are equal and unbounded.
  *
- * @param bound 1 for rates, which all weigh the same; left out: differences have no bound.
+ * @param bound 1 for rates, which all have the same weight; absent: differences are unbounded.
  * @source percentiles and pairs: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 8 and 13;
- * expanded percentiles: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015;
- * u: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika
- * 26, 1934, with no success in n trials.
+ * expanded percentiles: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69,
+ * 2015; u: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+ * Biometrika 26, 1934, with no success in n trials.
  */
 export function pairedBootstrap(
   before: readonly Example[],
@@ -119,21 +122,21 @@ export function normalTail(x: number): number {
   return Math.exp(-x * x / 2) / Math.sqrt(2 * Math.PI) * factors.reduce((sum, b) => (sum + b) * t, 0);
 }
 
-/** Up to this many pairs every one of the 2^n exchanges is looked at. */
+/** Up to this many pairs all 2^n exchanges are computed. */
 const EXACT_PAIRS = 13;
 
-/** Random exchanges for more pairs. */
+/** The number of random exchanges for more pairs. */
 const EXCHANGES = 10_000;
 
 /**
- * The paired permutation test: how often ratio(higher) − ratio(lower) is at least what it is when each pair exchanges its
- * two sides by chance, as where both evaluations are of the same policy. It is exact: where that holds, it is at most α
- * with probability α at most, for few pairs too, and never below 2^−n.
+ * The paired permutation test: the share of exchanges in which ratio(higher) − ratio(lower) is at least its observed
+ * value, when each pair swaps its sides at random, as if both evaluations were of the same policy. It is exact: under
+ * that hypothesis the p-value is at most α with probability at most α, for few pairs too. It is never below 2^−n.
  *
  * @param level The α that the result is compared with: random exchanges are enough to reach it.
  * @returns The one-sided p-value: over all exchanges for up to 13 pairs, else (1 + k)/(1 + m) with k of m random ones.
- * @source Fisher, "The Design of Experiments", 1935, section 21; random exchanges: Noreen, "Computer-Intensive Methods for
- * Testing Hypotheses", 1989; 1 + k: Phipson and Smyth, "Permutation p-values should never be zero", SAGMB 9, 2010.
+ * @source Fisher, "The Design of Experiments", 1935, section 21; random exchanges: Noreen, "Computer-Intensive Methods
+ * for Testing Hypotheses", 1989; 1 + k: Phipson and Smyth, "Permutation p-values should never be zero", SAGMB 9, 2010.
  */
 export function exchangeTest(
   lower: readonly Example[],

@@ -12,7 +12,7 @@ function near(actual: number | null, expected: number, tolerance: number) {
   assert.ok(actual !== null && Math.abs(actual - expected) <= tolerance, `${actual} is not ${expected}`);
 }
 
-/** Pairs of examples that weigh the same. */
+/** Pairs of examples with weight 1. */
 const pairs = (before: number[], after: number[]) =>
   [before.map(evenExample), after.map(evenExample)] as const;
 /** Pairs whose first side is 0. */
@@ -26,7 +26,7 @@ Deno.test("the tail of the normal distribution has the values of the tables", ()
   }
 });
 
-Deno.test("a difference is one of ratios, whose examples weigh what they hold", () => {
+Deno.test("a difference is one of ratios with weighted examples", () => {
   // A row of one token gets worse by 1, one of 99 tokens better by 0.1 each.
   const before = [{ sum: 2, weight: 1 }, { sum: 198, weight: 99 }];
   const after = [{ sum: 3, weight: 1 }, { sum: 198 - 9.9, weight: 99 }];
@@ -64,7 +64,7 @@ Deno.test("the interval is a function of its seed", () => {
   assert.notDeepEqual(pairedBootstrap(...some, { seed: 7 }), pairedBootstrap(...some, { seed: 8 }));
 });
 
-Deno.test("it sees differences, not the spread of examples", () => {
+Deno.test("it depends on differences, not on the spread of examples", () => {
   const before = [0, 0.1, 0.2, 0.3, 0.4, 0.6], after = before.map((x, i) => x + 0.25 + i % 2 / 100);
   const { difference, low, high } = pairedBootstrap(...pairs(before, after), { seed: 5 });
   near(difference, 0.255, 1e-12);
@@ -86,7 +86,7 @@ Deno.test("fewer than six pairs have no interval, six have one", () => {
   assert.ok(1 < six.low! && six.low! < 3.5 && 3.5 < six.high! && six.high! < 6);
 });
 
-Deno.test("equal differences of rates have an interval all the same: that of what n examples did not show", () => {
+Deno.test("equal differences of rates have an interval too, for differences that n examples did not show", () => {
   const paired = ([before, after]: [number, number], n: number) =>
     pairedBootstrap(...pairs(Array(n).fill(before), Array(n).fill(after)), { seed: 1, bound: 1 });
   // No other difference in 32: at most 10.89 % of examples have one (Clopper and Pearson).
@@ -101,13 +101,13 @@ Deno.test("equal differences of rates have an interval all the same: that of wha
   assert.ok(paired([0, 0], 200).high! < none.high!);
 });
 
-Deno.test("equal differences that nothing bounds have no interval", () => {
+Deno.test("equal unbounded differences have no interval", () => {
   const { difference, low, high } = pairedBootstrap(...differing(Array(40).fill(0.25)), { seed: 1 });
   near(difference, 0.25, 1e-12);
   assert.deepEqual([low, high], [null, null]);
 });
 
-/** Every way of n pairs to lose, tie or win, with its probability. */
+/** All ways in which n pairs can lose, tie or win, with their probabilities. */
 function* outcomes(n: number, [lose, tie, win]: readonly [number, number, number]) {
   const factorial = (k: number): number => k < 2 ? 1 : k * factorial(k - 1);
   for (let losses = 0; losses <= n; losses++) {
@@ -120,7 +120,7 @@ function* outcomes(n: number, [lose, tie, win]: readonly [number, number, number
   }
 }
 
-Deno.test("the interval holds the true difference about as often as it says, by enumeration of all outcomes", () => {
+Deno.test("the interval covers the true difference with about its nominal probability, by enumeration", () => {
   for (const n of [MIN_PAIRS, 8]) {
     const made = new Map<string, ReturnType<typeof pairedBootstrap>>();
     const intervalOf = (differences: number[]) => {
@@ -130,11 +130,11 @@ Deno.test("the interval holds the true difference about as often as it says, by 
     };
     for (
       const [lose, tie, win, least] of [
-        // Plain percentiles hold it in as few as 84 %.
+        // Plain percentiles cover it in as few as 84 %.
         [0.3, 0.4, 0.3, 0.94],
         [0.1, 0.5, 0.4, 0.93],
         [0.05, 0.15, 0.8, 0.94],
-        // Most pairs are equal: those that are seen to differ can all do so in the rarer direction.
+        // Most pairs are equal: all pairs that differ can do so in the rarer direction.
         [0.2, 0.7, 0.1, 0.84],
       ] as const
     ) {
@@ -150,27 +150,27 @@ Deno.test("the interval holds the true difference about as often as it says, by 
   }
 });
 
-Deno.test("the exchange test counts the exchanges that do as much, by hand", () => {
+Deno.test("the exchange test counts the exchanges at least as extreme, computed by hand", () => {
   const p = (differences: number[]) => exchangeTest(...differing(differences), { seed: 1, level: 0.025 });
-  // One way of 2^n to have every difference on one side; two of eight where one of three is 0.
+  // One way of 2^n to have every difference on one side; two of eight when one of three is 0.
   assert.deepEqual([p([1]), p([1, 2]), p([0.25, 0.3, 0.5]), p([1, 1, 0])], [1 / 2, 1 / 4, 1 / 8, 2 / 8]);
   // −1, 2, 3 add up to 4: so do 2 + 3 − 1 and, more, 1 + 2 + 3.
   assert.equal(p([-1, 2, 3]), 2 / 8);
   assert.equal(p(Array(8).fill(0)), 1);
   assert.equal(p(Array(13).fill(1)), 2 ** -13);
-  // The lower side is the higher one here.
+  // The side called lower is higher here.
   assert.equal(p([-1, -2, -3]), 1);
 });
 
 Deno.test("exchanged rows take their tokens with them", () => {
   const lower = [{ sum: 1, weight: 1 }, { sum: 0, weight: 9 }];
   const higher = [{ sum: 5, weight: 9 }, { sum: 3, weight: 1 }];
-  // 8/10 − 1/10 as they are; 4/2 − 5/18 with the first exchanged, 5/18 − 4/2 with the second, 1/10 − 8/10 with both.
+  // 8/10 − 1/10 as given; 4/2 − 5/18 with the first exchanged, 5/18 − 4/2 with the second, 1/10 − 8/10 with both.
   assert.equal(exchangeTest(lower, higher, { seed: 1, level: 0.025 }), 2 / 4);
 });
 
-Deno.test("random exchanges of many pairs agree with the binomial tail, and are as many as the level needs", () => {
-  // Ten of forty pairs differ, nine of them one way: as likely as nine or ten heads of ten.
+Deno.test("random exchanges of many pairs agree with the binomial tail, and suffice for the level", () => {
+  // Ten of forty pairs differ, nine of them in one direction: as likely as nine or ten heads in ten tosses.
   const p = exchangeTest(...differing(Array.from({ length: 40 }, (_, i) => i < 9 ? 1 : i < 10 ? -1 : 0)), {
     seed: 3,
     level: 0.025,

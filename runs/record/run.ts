@@ -1,4 +1,4 @@
-/** A run's record, its states and which command each state accepts. */
+/** A run's record, its states, and the commands that each state accepts. */
 
 import type { ErrorCode } from "../../core/errors.ts";
 
@@ -45,7 +45,7 @@ export const FAILURE_REASONS = [
 
 export type FailureReason = typeof FAILURE_REASONS[number];
 
-/** The states that may follow a state. `interrupted` is what remains when the process dies. */
+/** The states that may follow each state. `interrupted` is the state of a run whose process died. */
 export const TRANSITIONS: Record<RunState, readonly RunState[]> = {
   queued: ["starting", "cancelled"],
   starting: ["running", "stopping", "failed", "interrupted"],
@@ -59,10 +59,10 @@ export const TRANSITIONS: Record<RunState, readonly RunState[]> = {
   interrupted: ["starting", "queued", "cancelled"],
 };
 
-/** What a command needs beside the state. */
+/** A command's condition besides the state. */
 export type Condition = "always" | "has_checkpoint" | "checkpoint_configured" | "has_heldout";
 
-/** The states that accept a command, and under which condition; a state not named refuses it. */
+/** The states that accept each command, with the condition; other states refuse it. */
 export const ACCEPTED: Record<RunCommand, Partial<Record<RunState, Condition>>> = {
   pause: { running: "always" },
   resume: { paused: "always", interrupted: "always", failed: "has_checkpoint" },
@@ -114,7 +114,7 @@ export function refusal(command: RunCommand, state: RunState, facts: RunFacts): 
   return condition === "always" || facts[condition] ? null : LACKING[condition];
 }
 
-/** States in which a process works for the run. */
+/** Whether a process works for a run in this state. */
 export function isLive(state: RunState): boolean {
   return ["starting", "running", "pausing", "stopping"].includes(state);
 }
@@ -132,12 +132,12 @@ const REASON_OF_CODE: Partial<Record<ErrorCode, FailureReason>> = {
   template_failed: "data_invalid",
 };
 
-/** The reason under which an error fails a run. */
+/** The failure reason of an error. */
 export function failureReason(code: ErrorCode): FailureReason {
   return REASON_OF_CODE[code] ?? "internal";
 }
 
-/** `run.json`: what a run is and where it stands. */
+/** `run.json`: what a run is, and its state. */
 export interface RunRecord {
   format_version: 1;
   id: string;
@@ -151,6 +151,6 @@ export interface RunRecord {
   ended_at: string | null;
   parent: { run: string; checkpoint: string } | null;
   error: { reason: FailureReason; detail: string; update: number } | null;
-  /** False once a wall-clock limit fired or a hosted service answered. */
+  /** False once a wall-clock limit had an effect or a hosted service answered. */
   deterministic: boolean;
 }

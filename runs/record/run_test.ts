@@ -5,7 +5,7 @@ import type { RunCommand, RunState } from "./run.ts";
 const ALL = { has_checkpoint: true, checkpoint_configured: true, has_heldout: true };
 const NONE = { has_checkpoint: false, checkpoint_configured: false, has_heldout: false };
 
-/** A row a command, a column a state: y accepted, c only with what the command needs, . refused. */
+/** A row for each command, a column for each state: y accepted, c accepted under its condition, . refused. */
 const TABLE: Record<RunCommand, string> = {
   //           queued starting running pausing paused stopping completed cancelled failed interrupted
   pause: "       .      .        y       .       .      .        .         .         .      .",
@@ -29,7 +29,7 @@ for (const command of RUN_COMMANDS) {
   });
 }
 
-Deno.test("a refusal says why", () => {
+Deno.test("a refusal has a reason", () => {
   assert.equal(refusal("pause", "paused", ALL), "the run is paused");
   assert.match(refusal("evaluate", "running", NONE)!, /held-out/);
 });

@@ -2,7 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 
-/** The 97.5 % point of the standard normal: every interval here is a 95 % interval. */
+/** The 97.5 % point of the standard normal: all intervals here are 95 % intervals. */
 const Z95 = 1.959963984540054;
 
 export interface Interval {
@@ -16,13 +16,21 @@ export interface Interval {
  * @param passes 0..attempts.
  * @param attempts 1 or more.
  * @source Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const { low, high } = wilsonInterval(8, 10);
+ * assert.ok(0.49 < low && low < 0.8 && 0.8 < high && high < 0.95);
+ * ```
  */
 export function wilsonInterval(passes: number, attempts: number): Interval {
   assert(attempts > 0 && passes >= 0 && passes <= attempts, `a rate of ${passes} in ${attempts}`);
   return scoreInterval(passes / attempts, attempts);
 }
 
-/** @param attempts An effective number need not be whole. */
+/** @param attempts An effective number need not be an integer. */
 function scoreInterval(rate: number, attempts: number): Interval {
   const z2 = Z95 * Z95;
   const center = rate + z2 / (2 * attempts);
@@ -35,16 +43,18 @@ function scoreInterval(rate: number, attempts: number): Interval {
 }
 
 /**
- * The interval of a rate from several attempts at each of n scenarios, 95 %: Wilson's at the effective number of attempts
+ * The interval of a rate from several attempts at each of n scenarios, 95 %: Wilson's at the effective number of
+ * attempts
  *
  *   n* = p (1 − p) / (s²/n) · (z/t)², at least n and at most all attempts,
  *
  * with p and s² the mean and variance of the scenarios' rates, and t the 97.5 % point of Student's t with n − 1 degrees
- * of freedom. Attempts at one scenario are alike, and s² tells how much. Where all or none pass it cannot tell: n* = n, as
- * if each scenario had one attempt, so the interval never has zero width. With one attempt each it is Wilson's own.
+ * of freedom. Attempts at one scenario are correlated, and s² measures how much. If all or none pass it cannot: then n*
+ * = n, as if each scenario had one attempt, so the interval never has zero width. With one attempt for each it is
+ * Wilson's interval.
  *
- * @param rates Of each scenario, in [0, 1].
- * @param attempts Of all scenarios together.
+ * @param rates The rate of each scenario, in [0, 1].
+ * @param attempts The attempts at all scenarios together.
  * @source effective sample size: Rao and Scott, "A simple method for the analysis of clustered binary data", Biometrics
  * 48, 1992; degrees of freedom: Korn and Graubard, "Confidence intervals for proportions with small expected number of
  * positive counts estimated from survey data", Survey Methodology 24, 1998; Wilson's form: Franco, Little, Louis and
@@ -94,7 +104,8 @@ export function mean(values: ArrayLike<number>): number {
 }
 
 /**
- * McNemar's exact test: the two-sided probability, under equal chances, of discordant pairs at least as uneven.
+ * McNemar's exact test: the two-sided probability of discordant pairs at least as uneven, if both directions are
+ * equally likely.
  *
  * @param gained Scenarios that only the second run passes.
  * @param lost Scenarios that only the first run passes.
@@ -111,7 +122,7 @@ export function mcnemar(gained: number, lost: number): { p_value: number } {
 }
 
 /**
- * The unbiased estimate of the chance that one of k attempts passes: 1 − C(n−c, k) / C(n, k).
+ * The unbiased estimate of the probability that one of k attempts passes: 1 − C(n−c, k) / C(n, k).
  *
  * @param attempts n, at least k.
  * @param passes c.

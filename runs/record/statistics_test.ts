@@ -47,7 +47,7 @@ Deno.test("Student's t has the values of the tables", () => {
   near(studentT975(1e9), 1.959964, 1e-6);
 });
 
-Deno.test("where all or none pass, each scenario counts as one attempt", () => {
+Deno.test("if all or none pass, each scenario counts as one attempt", () => {
   for (const n of [1, 8, 32]) {
     for (const rate of [0, 1]) {
       const interval = clusteredInterval(Array(n).fill(rate), 8 * n);
@@ -57,10 +57,10 @@ Deno.test("where all or none pass, each scenario counts as one attempt", () => {
   }
 });
 
-Deno.test("one attempt a scenario gives Wilson's interval, and equal rates that of all attempts", () => {
+Deno.test("one attempt for each scenario gives Wilson's interval, and equal rates that of all attempts", () => {
   assert.deepEqual(clusteredInterval([1, 0, 0, 1, 1], 5), wilsonInterval(3, 5));
   assert.deepEqual(clusteredInterval(Array(6).fill(0.5), 24), wilsonInterval(12, 24));
-  // Each scenario all or nothing: four attempts tell no more than one.
+  // Each scenario passes always or never: four attempts say no more than one.
   assert.deepEqual(clusteredInterval([1, 0, 0, 1, 1], 20), wilsonInterval(3, 5));
 });
 
@@ -73,7 +73,9 @@ Deno.test("attempts at one scenario count by the variance between scenarios, wit
   near(high, 0.5 + half, 5e-4);
 });
 
-/** C(m, k) B(a + k, b + m − k) / B(a, b): k passes in m attempts whose chance is Beta(a, b), or p where they are unlike. */
+/**
+ * C(m, k) B(a + k, b + m − k) / B(a, b): k passes in m attempts with probability Beta(a, b), or p without correlation.
+ */
 function betaBinomial(m: number, p: number, icc: number): number[] {
   const spread = icc === 0 ? 0 : icc / (1 - icc);
   const rising = (chance: number, n: number) =>
@@ -85,7 +87,7 @@ function betaBinomial(m: number, p: number, icc: number): number[] {
   });
 }
 
-/** Every way of n scenarios to have 0, …, m passes, with its probability. */
+/** All ways in which n scenarios can have 0, …, m passes, with their probabilities. */
 function* outcomes(
   n: number,
   chances: readonly number[],
@@ -107,7 +109,7 @@ function* outcomes(
   yield* rest(n, 0);
 }
 
-Deno.test("the interval holds the true rate about as often as it says, by enumeration of all outcomes", () => {
+Deno.test("the interval covers the true rate with about its nominal probability, by enumeration", () => {
   for (const [n, m] of [[8, 2], [16, 2], [8, 4]] as const) {
     for (const p of [0.05, 0.2, 0.5, 0.8, 0.95]) {
       for (const icc of [0, 0.3, 0.8]) {
@@ -118,7 +120,7 @@ Deno.test("the interval holds the true rate about as often as it says, by enumer
           if (low <= p && p <= high) covered += probability;
         }
         near(total, 1, 1e-9);
-        // A percentile bootstrap of the same rates holds it in as few as 0.4 of all cases.
+        // A percentile bootstrap of the same rates covers it in as few as 0.4 of all cases.
         assert.ok(covered > 0.91, `n ${n}, m ${m}, p ${p}, icc ${icc}: ${covered}`);
       }
     }
@@ -140,7 +142,7 @@ Deno.test("McNemar's exact p is a binomial tail", () => {
   near(mcnemar(1200, 1200).p_value, 1, 1e-9);
 });
 
-Deno.test("pass@k is one minus the share of draws without a pass", () => {
+Deno.test("pass@k is one minus the share of samples without a pass", () => {
   near(passAtK(10, 3, 1), 0.3, 1e-12);
   near(passAtK(5, 2, 2), 0.7, 1e-12); // 1 − C(3,2)/C(5,2)
   assert.equal(passAtK(4, 2, 3), 1);

@@ -1,10 +1,10 @@
-/** `log.txt`: what a person would want to read of a run's events, a line each. */
+/** `log.txt`: a run's events for people, one line each. */
 
 import { indented, printable } from "../../core/text.ts";
 import type { EvaluationEvent, RunEvent, UpdateEvent } from "./event.ts";
 import { failedText, formatRate, rowsText, updateTroubles, warningText } from "./event_text.ts";
 
-/** The line of an event, without a line end; null for events that are numbers. */
+/** The line of an event, without a line end; null for events with only numbers. */
 export function logLine(event: RunEvent): string | null {
   const text = textOf(event);
   return text === null ? null : `${event.time} ${printable(indented(text))}`;
@@ -66,12 +66,12 @@ function valued(name: string, value: number | null): string[] {
   return value === null ? [] : [`${name} ${short(value)}`];
 }
 
-/** Four digits are what a person compares; the events have them all. */
+/** People compare four digits; the events have all of them. */
 function short(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Appends events to a text log. It is for people only, so a write that fails is not the run's concern. */
+/** Appends events to a text log. It is only for people, so a failed write does not fail the run. */
 export function appendTextLog(path: string, events: readonly RunEvent[]): void {
   const text = events.map(logLine).filter((line) => line !== null).map((line) => line + "\n").join("");
   try {

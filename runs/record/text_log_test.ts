@@ -5,7 +5,7 @@ import { logLine } from "./text_log.ts";
 
 const line = (data: EventData) => logLine({ seq: 1, time: "T", run: "r", ...data });
 
-Deno.test("a line says what happened", () => {
+Deno.test("a line describes its event", () => {
   assert.equal(line({ kind: "log", level: "info", message: "a\nb" }), "T info a\n  b");
   const warning = { kind: "warning", code: "no_checkpoint", field: "checkpoint", message: "m" } as const;
   assert.equal(line(warning), "T warning no_checkpoint (checkpoint): m");

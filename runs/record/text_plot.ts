@@ -1,11 +1,11 @@
-/** A curve in a terminal. */
+/** Plots a curve in a terminal. */
 
 const WIDTH = 60;
 const HEIGHT = 8;
 
 /**
- * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns; with more values than columns a
- * column shows the mean of its share. Values that are not finite leave a gap.
+ * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns. With more values than columns, a column
+ * shows the mean of its values. Values that are not finite leave a gap.
  *
  * @returns Lines joined by newlines, without one at the end; the empty string when nothing is finite.
  */

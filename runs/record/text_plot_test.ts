@@ -18,7 +18,7 @@ Deno.test("a rising curve runs from the lower left to the upper right", () => {
   ]);
 });
 
-Deno.test("a constant lies in the middle, a gap stays empty, nothing plots nothing", () => {
+Deno.test("a constant is in the middle, a gap stays empty, no values give no plot", () => {
   assert.equal(textPlot("r", [0.5, NaN, 0.5]).split("\n").filter((line) => line.includes("* *")).length, 1);
   assert.equal(textPlot("r", []), "");
   assert.equal(textPlot("r", [NaN]), "");

@@ -1,6 +1,6 @@
-/** What a run, or the plan of one, should make its author think of. */
+/** Warnings of a run or a plan. */
 
-/** What a plan can warn of: the specification's closed list, which nothing is added to. */
+/** The warnings of a plan: the specification's closed list. */
 export const WARNING_CODES = [
   "clip_range_for_level",
   "template_not_prefix_stable",
@@ -21,8 +21,8 @@ export const WARNING_CODES = [
 ] as const;
 
 /**
- * What only a run warns of: at its start `heldout_is_training`, which no plan says because its list is closed, the others
- * while it is live.
+ * Warnings that only a run has: `heldout_is_training` at its start (a plan's list is closed), the others during the
+ * run.
  */
 export const RUN_WARNING_CODES = [
   "heldout_is_training",
@@ -33,7 +33,7 @@ export const RUN_WARNING_CODES = [
 
 export type WarningCode = typeof WARNING_CODES[number];
 
-/** What also holds where a model is only tried; how many rows are cut stands in the result. */
+/** Warnings that also apply to evaluating a model; its result says how many rows are cut. */
 export const EVALUATION_WARNING_CODES: readonly RunWarning["code"][] = [
   "context_beyond_training",
   "template_not_prefix_stable",
@@ -52,7 +52,7 @@ export interface RunWarning {
 /** `plan.warnings[]` of the specification. */
 export interface PlanWarning {
   code: WarningCode;
-  /** Dotted; absent when the warning concerns the whole configuration. */
+  /** Dotted; absent when the warning concerns the entire configuration. */
   field?: string;
   message: string;
 }

@@ -1,4 +1,4 @@
-/** What the run asks of whoever hosts rollouts, tools and environments: in this thread, or in a worker. */
+/** Hosts rollouts, tools and environments for a run, in this thread or in a worker. */
 
 import type { EnvironmentFactory } from "../../agent/environment/environment.ts";
 import type { Grader } from "../../agent/grading/grader.ts";
@@ -22,7 +22,7 @@ export interface RolloutRequest {
   group_size: number;
   concurrent_rollouts: number;
   sampling: RolloutSampling;
-  /** The engine's name of the policy; null: the base model. */
+  /** The engine's name of the policy; null for the base model. */
   adapter: string | null;
 }
 
@@ -45,22 +45,22 @@ export interface GenerateAnswer {
 }
 
 export interface AgentHost {
-  /** Returns the groups of all scenarios, in their order, with their rewards; yields how many attempts ended. */
+  /** Returns the graded groups of all scenarios in order; yields the number of ended attempts. */
   rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
-  /** One assistant turn, without executing its calls. */
+  /** Generates one assistant turn without executing its calls. */
   generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
 }
 
 export interface AgentHostOptions {
-  /** Null where nothing is rolled out (sft). */
+  /** Null without rollouts (sft). */
   settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;
-  /** Longest sequence of the engine in tokens: `training.ctx`. */
+  /** The engine's longest sequence in tokens: `training.ctx`. */
   max_context: number;
-  /** Null as `settings`. */
+  /** Null like `settings`. */
   environment: EnvironmentFactory | null;
-  /** In the order in which they are asked. Evaluations report the environment's reward, whatever else grades training. */
+  /** In the order in which they are asked. Evaluations report the environment's reward, whatever grades training. */
   graders: readonly Grader[];
   clock: Clock;
 }
@@ -140,7 +140,7 @@ async function generate(
   }
 }
 
-/** The turn as a message; a turn with a malformed call stays as the model wrote it. */
+/** The turn as a message; a turn with a malformed call keeps the model's text. */
 function answerMessage(chat: ChatFormat, text: string): Message {
   const { content, calls } = chat.parseTurn(text);
   const tool_calls = calls.flatMap((call, i) =>

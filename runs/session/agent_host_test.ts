@@ -13,7 +13,7 @@ const request = {
   adapter: null,
 };
 
-Deno.test("a question's new tokens end with the context; a prompt that fills it is refused", async () => {
+Deno.test("a request's new tokens end with the context; a prompt that fills it is refused", async () => {
   const asked: number[] = [], opened: number[] = [];
   const { client: engine } = new ScriptedEngine({
     refuse(method, given) {

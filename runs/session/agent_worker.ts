@@ -8,17 +8,17 @@ import { EngineClient } from "../../trainer/engine/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { chatOf, loadModelParts } from "./model_parts.ts";
 
-/** What the supervisor hands over beside the ports. */
+/** Data from the supervisor besides the ports. */
 export interface AgentStart {
   config: ResolvedConfig;
-  /** The folder in which workspaces are made. */
+  /** The folder for workspaces. */
   workspaces: string;
 }
 
-/** Serves an {@link AgentHost} on a port; `engine` leads to the engine worker. */
+/** Serves an {@link AgentHost} on a port; `engine` is the port of the engine worker. */
 export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort): void {
   const host = openHost(start, new EngineClient(engine));
-  // A model file that cannot be read fails every call, not the worker.
+  // An unreadable model file fails every call, not the worker.
   host.catch(() => {});
   const methods: AgentHost = {
     async *rollout(request, signal) {

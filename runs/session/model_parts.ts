@@ -1,4 +1,4 @@
-/** What a run needs of its model file beside the weights: header facts, tokenizer and chat template. */
+/** The parts of a model file that a run needs besides the weights: header facts, tokenizer and chat template. */
 
 import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
 import type { ResolvedAgent } from "../../config/derive.ts";
@@ -26,7 +26,7 @@ type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
 };
 
 /**
- * Reads the header of the model file, once.
+ * Reads the header of the model file once.
  *
  * @param open Opens the model file.
  * @throws {ServiceError} `format_invalid`, `template_failed`.
@@ -51,12 +51,12 @@ export async function loadModelParts(config: ModelConfig, open = openGguf): Prom
   }
 }
 
-/** The file that a model's chat template comes from. */
+/** The file of a model's chat template. */
 export function templateFile({ model }: Pick<RunConfig, "model">): string {
   return model.chat_template ?? model.path;
 }
 
-/** Runs something with the template; its failure names the file. @throws {ServiceError} `template_failed`. */
+/** Runs code that uses the template; its failure names the file. @throws {ServiceError} `template_failed`. */
 export function withTemplateNamed<T>(file: string, doing: string, run: () => T): T {
   try {
     return run();

@@ -1,4 +1,4 @@
-/** What a run process works with: the engine with its model, and whoever hosts the rollouts. */
+/** A run's session: the engine with its model, and the host of rollouts. */
 
 import { dirname } from "node:path";
 import type { ResolvedConfig } from "../../config/derive.ts";
@@ -16,34 +16,34 @@ import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
 
-/** What works for a run: the engine, and the host of its rollouts. */
+/** The workers of a run: the engine, and the host of its rollouts. */
 export interface Session {
   engine: EngineClient;
   agent: AgentHost;
-  /** Gives the device back; what was lost is not waited for. */
+  /** Releases the device; does not wait for lost workers. */
   close(): Promise<void>;
 }
 
-/** Decode rows and cache beside those of the rollouts, for what is asked while a run is live: nothing asked takes more. */
+/** Decode rows and cache for requests to a live run, besides those of rollouts. No request needs more. */
 export const COMMAND_SEQUENCES = 4;
 
-/** Sequences that rollouts have open at once, and the most tokens of each. */
+/** The sequences that rollouts open at once, and the most tokens of each. */
 export interface SequenceDemand {
   count: number;
   tokens: number;
 }
 
-/** What the updates of a run train on, at most. */
+/** The most that a run's updates train on. */
 export interface TrainingDemand {
-  /** Trained tokens of an optimiser step, or scored ones of a request. */
+  /** Trained tokens of an optimiser step, or scored tokens of a request. */
   targets: number;
   /** Whether divergences between policies are measured. */
   divergence: boolean;
-  /** Adapters of the policy's shape that the updates keep beside it. */
+  /** Adapters of the policy's shape that the updates keep besides it. */
   adapters: number;
 }
 
-/** The one adapter beside those of the updates that a command, or the end of a run, opens. */
+/** The one additional adapter that a command, or the end of a run, opens. */
 const COMMAND_ADAPTERS = 1;
 
 /** The shape of a run's adapters. */
@@ -53,10 +53,10 @@ export function loraShape({ lora }: ResolvedConfig): LoraShape {
 }
 
 /**
- * How the engine is loaded so that rollouts, evaluations and commands always find room.
+ * How to load the engine so that rollouts, evaluations and commands always fit.
  *
- * @param rollouts Null where nothing is drawn but for commands.
- * @param updates Left out where nothing is trained.
+ * @param rollouts Null when only commands sample.
+ * @param updates Absent without training.
  */
 export function loadRequest(
   config: ResolvedConfig,
@@ -64,7 +64,7 @@ export function loadRequest(
   updates?: TrainingDemand,
 ): LoadRequest {
   const { model, training } = config;
-  // Every sequence shares its prompt's pages but one; one more prompt can be open without a member.
+  // Every sequence shares all but one page of its prompt; one more prompt can be open without a member.
   const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / PAGE_TOKENS) + 1);
   const pages = (rollouts ? pagesOf(rollouts.count, rollouts.tokens) : 0) +
     pagesOf(COMMAND_SEQUENCES, Math.max(training.ctx, rollouts?.tokens ?? 0));
@@ -92,15 +92,15 @@ function engineDemand(
 
 export interface WorkerSessionOptions {
   config: ResolvedConfig;
-  /** The program's entry file, which is also its workers'. */
+  /** The program's entry file, also for its workers. */
   entry_url: string;
-  /** The folder in which workspaces are made. */
+  /** The folder for workspaces. */
   workspaces: string;
-  /** Files and folders that the engine reads beside those of the configuration. */
+  /** Files and folders that the engine reads besides those of the configuration. */
   readable: string[];
 }
 
-/** Starts both workers with what each may do, and connects them. */
+/** Starts both workers with narrow permissions, and connects them. */
 export function openWorkerSession(options: WorkerSessionOptions): Session {
   const { config, entry_url, workspaces, readable } = options;
   const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });
@@ -109,7 +109,7 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
-  // The agent worker waits at its own port to the engine, which nobody answers then.
+  // The agent worker waits at its own port to the engine, where nobody answers any more.
   engine.failed.then((error) => client.fail(error));
   return {
     engine: engine.client,
@@ -136,13 +136,13 @@ function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.Per
   return { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read, write: written };
 }
 
-/** Whoever may run commands may do anything: these permissions are a second line, not a wall. */
+/** Defence in depth: a process that may run commands may do anything. */
 function agentPermissions(workspaces: string): Deno.PermissionOptionsObject {
   return { ...NOTHING, read: true, write: [workspaces], run: true };
 }
 
 /**
- * The program's entry as one of its workers: returns false on the main thread.
+ * Runs the program's entry as one of its workers; returns false on the main thread.
  *
  * @param serveEngine Serves the engine's protocol on a port; every port is another client of the one engine.
  */
@@ -153,7 +153,7 @@ export function runAsWorker(serveEngine: (port: MessagePort) => void): boolean {
   return name !== null;
 }
 
-/** Warns where `device = "auto"` found nothing better than a software adapter. */
+/** The warning when `device = "auto"` found only a software adapter. */
 export function softwareWarning(
   config: ResolvedConfig,
   facts: Pick<ModelFacts, "device">,

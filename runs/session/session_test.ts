@@ -5,11 +5,11 @@ import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
 import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
-Deno.test("the cache holds every rollout and question at its longest, and one prompt more of either", () => {
+Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each", () => {
   const config = testConfig("/nowhere");
   const request = loadRequest(config, { count: 6, tokens: 100 });
   assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
-  // 100 tokens lie in 4 pages of 32, 256 in 8; a sequence can copy one page of its parent.
+  // 100 tokens take 4 pages of 32, 256 take 8; a sequence can copy one page of its parent.
   assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (COMMAND_SEQUENCES + 1) * (8 + 1)) * 32);
   assert.equal(request.max_context, 256);
   const without = loadRequest(config, null);
@@ -17,7 +17,7 @@ Deno.test("the cache holds every rollout and question at its longest, and one pr
   assert.equal(without.kv_tokens, (COMMAND_SEQUENCES + 1) * (8 + 1) * 32);
 });
 
-Deno.test("a run tells at loading what its updates will ask for, and one adapter more", () => {
+Deno.test("the load request includes the demand of all updates, and one more adapter", () => {
   const config = testConfig("/nowhere"), updates = { targets: 99, divergence: true, adapters: 2 };
   assert.equal(loadRequest(config, null).demand, undefined);
   assert.deepEqual(loadRequest(config, null, updates).demand, {
@@ -42,7 +42,7 @@ Deno.test("an engine that dies ends the rollouts that wait for it", async () => 
   const root = await Deno.makeTempDir();
   try {
     const entry_url = new URL("./worker_fake.ts", import.meta.url).href;
-    // This entry's engine breaks at its first port, and its agent's rollouts never end by themselves.
+    // This entry's engine fails at its first port, and its rollouts do not end by themselves.
     const session = openWorkerSession({
       config: testConfig(root),
       entry_url,

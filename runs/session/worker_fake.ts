@@ -1,4 +1,4 @@
-/** The entry file of the workers that tests start. */
+/** The entry file of workers in tests. */
 
 import { RpcClient, serveRpc } from "../../core/rpc.ts";
 import { acceptPorts, workerName } from "./workers.ts";

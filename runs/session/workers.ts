@@ -1,7 +1,7 @@
 /**
- * The two workers of a run process. Both are started from the program's one entry file by the name `engine` or
- * `agent`, each with the permissions that it needs. A worker is handed ports; a worker that used WebGPU is never
- * terminated: its engine destroys the device, then it closes itself.
+ * The two workers of a run process. Both start from the program's entry file by the name `engine` or `agent`, with the
+ * permissions that each needs. A worker receives ports. A worker that used WebGPU is never terminated: its engine
+ * destroys the device, then it closes itself.
  */
 
 import { ServiceError } from "../../core/errors.ts";
@@ -10,7 +10,7 @@ import { EngineClient } from "../../trainer/engine/client.ts";
 
 export type WorkerName = "engine" | "agent";
 
-/** What the supervisor sends to a worker itself; everything else goes over ports. */
+/** Messages to a worker itself; everything else uses ports. */
 type WorkerMessage = { connect: unknown } | { close: true };
 
 export interface StartWorkerOptions {
@@ -20,15 +20,15 @@ export interface StartWorkerOptions {
 
 /** A started worker. */
 export interface WorkerHandle {
-  /** A new port to the worker, which gets `data` and the other `transferred` ports beside its end. */
+  /** Opens a new port to the worker, and sends `data` and the other `transferred` ports with its end. */
   connect(data?: unknown, transferred?: MessagePort[]): MessagePort;
   /** Resolves with the reason when the worker fails outside of any request. */
   readonly failed: Promise<ServiceError>;
-  /** Asks the worker to close itself, and resolves when its thread is gone or the time is up. */
+  /** Asks the worker to close itself. Resolves when its thread is gone or the time is up. */
   close(timeout_ms?: number): Promise<void>;
 }
 
-/** How long a worker may take to close, and an engine to destroy its device, before the process goes on without it. */
+/** The time for a worker to close, and for an engine to destroy its device, before the process continues without it. */
 export const SHUTDOWN_TIMEOUT_MS = 5000;
 
 export function startWorker(name: WorkerName, { entry_url, permissions }: StartWorkerOptions): WorkerHandle {
@@ -56,10 +56,10 @@ export function startWorker(name: WorkerName, { entry_url, permissions }: StartW
   };
 }
 
-/** What a worker does with a port: `others` are the ports that came beside it. */
+/** Serves a port in a worker: `others` are the ports that came with it. */
 export type ServePort = (port: MessagePort, data: unknown, others: MessagePort[]) => void;
 
-/** In a worker: hands every port that the supervisor sends to `serve`, and closes the worker when asked. */
+/** In a worker: passes every port from the supervisor to `serve`, and closes the worker on request. */
 export function acceptPorts(serve: ServePort): void {
   const scope = globalThis as unknown as Worker & { close(): void };
   scope.addEventListener("message", ({ data, ports }: MessageEvent<WorkerMessage>) => {
@@ -69,21 +69,21 @@ export function acceptPorts(serve: ServePort): void {
   });
 }
 
-/** Which worker this thread is; null on the main thread. */
+/** The name of this worker; null on the main thread. */
 export function workerName(): WorkerName | null {
   const { name } = globalThis as { name?: string };
   const is_worker = "WorkerGlobalScope" in globalThis;
   return is_worker && (name === "engine" || name === "agent") ? name : null;
 }
 
-/** The engine worker as the supervisor holds it. */
+/** The supervisor's handle of the engine worker. */
 export interface EngineHandle {
   client: EngineClient;
-  /** Resolves with the reason when the worker fails outside of any request: no port of it answers any more. */
+  /** Resolves with the reason when the worker fails outside of any request: its ports no longer answer. */
   readonly failed: Promise<ServiceError>;
-  /** A port for another client, to be handed to the worker that it lives in. */
+  /** A port for another client, to be transferred to that client's worker. */
   port(): MessagePort;
-  /** Destroys the device, closes the worker and waits for its thread; an engine that has failed is only told. */
+  /** Destroys the device, closes the worker and waits for its thread. A failed engine only gets the request. */
   close(): Promise<void>;
 }
 
@@ -101,13 +101,13 @@ export function startEngine(options: StartWorkerOptions): EngineHandle {
       const late = new Promise<"late">((resolve) => {
         timer = setTimeout(() => resolve("late"), SHUTDOWN_TIMEOUT_MS);
       });
-      // A lost device cannot answer; there is nothing left to destroy then.
+      // A lost device cannot answer, and there is nothing left to destroy.
       const answered = await Promise.race([client.close().catch(() => {}), late]);
       clearTimeout(timer);
-      // Whoever still waits, or asks later, gets an answer.
+      // Callers that still wait, or ask later, get an answer.
       client.fail(new ServiceError("cancelled", "Cannot go on: the engine was closed"));
       port.close();
-      // A thread that did not answer hangs in the driver: it is not waited for again.
+      // A thread that did not answer hangs in the driver: do not wait for it again.
       await worker.close(answered === "late" ? 0 : SHUTDOWN_TIMEOUT_MS);
     },
   };

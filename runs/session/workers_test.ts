@@ -14,7 +14,7 @@ const permissions = { read: false, write: false, net: false, run: false, env: fa
 
 Deno.test("the main thread is no worker", () => assert.equal(workerName(), null));
 
-Deno.test("one entry is both workers, and ports given to one lead to the other", async () => {
+Deno.test("both workers start from one entry, and ports passed to one reach the other", async () => {
   const engine = startWorker("engine", { entry_url, permissions });
   const agent = startWorker("agent", { entry_url, permissions });
   const first = engine.connect({ scale: 3 });
@@ -45,7 +45,7 @@ Deno.test("a worker has the permissions that it was given", async () => {
   }
 });
 
-Deno.test("what a worker throws outside of a request reaches the supervisor", async () => {
+Deno.test("an error outside of a request reaches the supervisor", async () => {
   const worker = startWorker("agent", { entry_url, permissions });
   const port = worker.connect("break");
   assert.match((await worker.failed).message, /agent worker failed.*broken on purpose/);

@@ -11,7 +11,7 @@ import { inScope, type KernelBench, orSkip, randomTensor } from "./context.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
-/** Multiplications and additions for each pair of a query and a key and each number of a head. */
+/** Multiplications and additions for each pair of a query and a key, per dimension of a head. */
 const FORWARD_FLOPS = 4, BACKWARD_FLOPS = 10;
 
 interface Packing {
@@ -20,13 +20,13 @@ interface Packing {
 }
 
 const PACKINGS: readonly Packing[] = [
-  { name: "eight members behind one prompt of 320", groups: [{ prompt: 320, members: Array(8).fill(110) }] },
+  { name: "eight members after one prompt of 320", groups: [{ prompt: 320, members: Array(8).fill(110) }] },
   { name: "one sequence of 1,024", groups: [{ prompt: 0, members: [1024] }] },
 ];
 const GPU_PACKINGS: readonly Packing[] = [
   ...PACKINGS,
   {
-    name: "eight members behind one prompt of 1,536",
+    name: "eight members after one prompt of 1,536",
     groups: [{ prompt: 1536, members: Array(8).fill(512) }],
   },
   { name: "two sequences of 2,048", groups: [{ prompt: 0, members: [2048, 2048] }] },

@@ -1,4 +1,4 @@
-/** What the parts of the bench share. */
+/** Shared code of the bench's parts. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
@@ -12,7 +12,7 @@ import type { Report } from "./report.ts";
 import { type StepSizes, stepSizes } from "./step_sizes.ts";
 import { type Effort, Stopwatch } from "./timing.ts";
 
-/** Every part gets this. */
+/** The context of every part. */
 export interface BenchContext {
   /** The model's file. */
   path: string;
@@ -22,7 +22,7 @@ export interface BenchContext {
   quick: boolean;
 }
 
-/** What a part that runs kernels gets besides: a device of its own. */
+/** The context of a part that runs kernels: also a device of its own. */
 export interface KernelBench extends BenchContext {
   gpu: Gpu;
   allocator: Allocator;
@@ -30,16 +30,16 @@ export interface KernelBench extends BenchContext {
   stopwatch: Stopwatch;
 }
 
-/** Software adapters are slow and shared: more would take minutes and tell no more. */
+/** Software adapters are slow and shared: more repetitions would take minutes and show nothing new. */
 export function effortOf({ software, quick }: { software: boolean; quick: boolean }): Effort {
   if (quick) return { busy_ms: 0.2, repetitions: 1 };
   return { busy_ms: software ? 40 : 60, repetitions: software ? 3 : 5 };
 }
 
 /**
- * Opens a device for `body` and destroys it behind.
+ * Opens a device for `body` and destroys it afterwards.
  *
- * @throws {ServiceError} `out_of_memory` or `internal` at the first time that is taken after the device has failed.
+ * @throws {ServiceError} `out_of_memory` or `internal` at the first measurement after the device has failed.
  */
 export async function withKernels<T>(
   context: BenchContext,
@@ -67,9 +67,7 @@ export async function withKernels<T>(
   }
 }
 
-/**
- * Runs parts of the bench with the largest step that the device has room for; without room for any they are skipped.
- */
+/** Runs parts of the bench with the largest step that fits the device; skips them when none fits. */
 export async function withSizes(
   context: BenchContext,
   parts: readonly string[],
@@ -84,7 +82,7 @@ export async function withSizes(
     } catch (error) {
       const is_full = error instanceof ServiceError && /^(out_of_memory|device_lost)$/.test(error.code);
       if (!is_full) throw error;
-      // What was measured before the room ran out is measured again.
+      // Measurements from before the memory ran out are repeated.
       report.lines.length = before;
       reason = `${error.message} (micro-batches of ${sizes.micro_batch_tokens} rows)`;
     }
@@ -93,7 +91,7 @@ export async function withSizes(
 }
 
 /**
- * Runs a measurement; one that the device has no room for becomes a skipped line.
+ * Runs a measurement. If it does not fit the device, it becomes a skipped line.
  *
  * @returns False when it was skipped.
  */
@@ -112,13 +110,13 @@ export async function orSkip(
   }
 }
 
-/** What operands a step multiplies with by default: the backward pass (`nn`) never rounds gradients to f16. */
+/** The default operand type of a step: the backward pass (`nn`) never rounds gradients to f16. */
 export function productCompute({ facts }: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
   const has_f16 = !facts.software && facts.features.includes("shader-f16");
   return orientation === "nt" && has_f16 ? "f16" : "f32";
 }
 
-/** Normal numbers, repeated: constant data would let a GPU run at a higher clock. */
+/** Repeated normal numbers: constant data would let a GPU run at a higher clock. */
 const rng = new Rng(rngKey(1, "bench"));
 const PATTERN = Float32Array.from({ length: 1 << 16 }, () => rng.normal());
 const PATTERNS: Readonly<Record<"f32" | "f16", Uint8Array>> = {
@@ -126,7 +124,7 @@ const PATTERNS: Readonly<Record<"f32" | "f16", Uint8Array>> = {
   f16: new Uint8Array(new Float16Array(PATTERN).buffer),
 };
 
-/** Runs something whose tensors are freed after it. */
+/** Runs code and frees its tensors afterwards. */
 export async function inScope<T>(bench: KernelBench, body: (bench: KernelBench) => Promise<T>): Promise<T> {
   const allocator = bench.allocator.scope();
   try {
@@ -137,7 +135,7 @@ export async function inScope<T>(bench: KernelBench, body: (bench: KernelBench) 
   }
 }
 
-/** A tensor of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
+/** A tensor of random numbers. @throws {ServiceError} `out_of_memory` above the device's binding limit. */
 export function randomTensor(
   allocator: Allocator,
   shape: readonly number[],
@@ -153,7 +151,7 @@ export function randomTensor(
   return tensor;
 }
 
-/** A matrix of random numbers. @throws {ServiceError} `out_of_memory` beyond what the device binds. */
+/** A matrix of random numbers. @throws {ServiceError} `out_of_memory` above the device's binding limit. */
 export function randomWeight(
   allocator: Allocator,
   type: WeightTypeName,

@@ -1,4 +1,4 @@
-// The bandwidth of memory: every number is read once and written once.
+// Memory bandwidth: every number is read once and written once.
 //
 //   y[i] = x[i]
 //

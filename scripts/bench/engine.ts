@@ -1,4 +1,4 @@
-/** The engine in this process, for the parts of the bench that measure it from outside. */
+/** An engine in this process, for the parts of the bench that measure it through its client. */
 
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
@@ -6,17 +6,17 @@ import type { EngineCounters, ModelFacts } from "../../trainer/engine/protocol.t
 import type { BenchContext } from "./context.ts";
 import { LORA, type StepSizes } from "./step_sizes.ts";
 
-/** The adapter that sequences run with and that steps train. */
+/** The adapter for sequences and training steps. */
 export const ADAPTER = "bench";
 
-/** A loaded model behind its client. */
+/** A client with a loaded model. */
 export interface EngineBench extends BenchContext {
   client: EngineClient;
   sizes: StepSizes;
   facts: ModelFacts;
 }
 
-/** Loads the model for `body` and shuts the engine down behind. */
+/** Loads the model for `body` and shuts the engine down afterwards. */
 export async function withEngine(
   context: BenchContext,
   sizes: StepSizes,
@@ -47,13 +47,13 @@ export async function withEngine(
   }
 }
 
-/** Room for the largest decode batch and the largest prefill, with a page more for each sequence. */
+/** Tokens for the largest decode batch and the largest prefill, with one more page for each sequence. */
 function kvTokens({ decode_batches, decode_prompt, decode_tokens, prefills }: StepSizes): number {
   const decode = Math.max(...decode_batches) * (decode_prompt + decode_tokens + 64);
   return Math.max(decode, ...prefills.map(([sequences, tokens]) => sequences * (tokens + 96)));
 }
 
-/** What the counters counted while `body` ran. */
+/** The counters' increments while `body` ran. */
 export async function counted(
   client: EngineClient,
   body: () => Promise<void>,

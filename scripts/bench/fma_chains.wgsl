@@ -1,11 +1,11 @@
-// The rate of multiply-adds: every thread keeps a few independent chains in registers and touches no memory.
+// Multiply-add rate: every thread keeps a few independent chains in registers and does not access memory.
 //
-//   x_c ← x_c · factor + addend        UNROLL times a round, for each of the CHAINS chains; y[t] = Σ_c x_c
+//   x_c ← x_c · factor + addend        UNROLL times in a round, for each of the CHAINS chains; y[t] = Σ_c x_c
 //
 //   params  rounds, factor, addend
 //   y       [threads] f32     out
 //
-// Dispatch: one thread for each element of y. `#for` lines are written out by the launcher.
+// Dispatch: one thread for each element of y. The launcher expands `#for` lines.
 
 struct Params { rounds: u32, factor: f32, addend: f32 }
 

@@ -1,4 +1,4 @@
-/** GFLOP/s of what an adapter adds to a training step, at several ranks. */
+/** GFLOP/s of an adapter's part of a training step, at several ranks. */
 
 import {
   loraGradient,
@@ -15,7 +15,7 @@ import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
 const RANKS = [8, 16, 64], QUICK_RANKS = [8];
-/** Rows of a micro-batch; a decode step has the few of the forward pass. */
+/** Rows of a micro-batch; a decode step has the few rows of the forward pass. */
 const ROWS = [1024], GPU_ROWS = [1024, 4096], QUICK_ROWS = [8], DECODE_ROWS = [8];
 
 /** One kernel on one shape. */
@@ -24,7 +24,7 @@ interface LoraWork {
   /** Multiplications and additions. */
   flops: number;
   compute: "f32" | "f16";
-  /** Dispatches of `record`. */
+  /** The number of dispatches of `record`. */
   dispatches: number;
   record: () => void;
 }
@@ -35,9 +35,9 @@ interface LoraShape extends Matrix {
 }
 
 /**
- * For each of the model's linear layers `y = x·Wᵀ + s·(x·Aᵀ)·Bᵀ`: x·Aᵀ, y, and in the backward pass d_u = d_y·B, d_x and
- * the gradients of A and B, with the operands and forms of a step (trainer/model/transformer_backward.ts). A step runs
- * x·Aᵀ of layers that share their input as one product.
+ * For each linear layer `y = x·Wᵀ + s·(x·Aᵀ)·Bᵀ` of the model: x·Aᵀ, y, and in the backward pass d_u = d_y·B, d_x and
+ * the gradients of A and B, with the operands and forms of a step (trainer/model/transformer_backward.ts). Layers that
+ * share their input compute x·Aᵀ as one product.
  */
 export async function benchLora(bench: KernelBench, peaks: Peaks): Promise<void> {
   const { software, quick } = bench;

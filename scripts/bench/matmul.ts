@@ -11,10 +11,10 @@ import { inScope, type KernelBench, orSkip, productCompute, randomTensor, random
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";
 
-/** A decode step has few rows, a micro-batch many; the backward pass (`nn`) runs in training alone. */
+/** A decode step has few rows, a micro-batch many; only training runs the backward pass (`nn`). */
 const DECODE_ROWS = [1, 8, 32], TRAINING_ROWS = [256, 1024], GPU_TRAINING_ROWS = [...TRAINING_ROWS, 4096];
 const QUICK_ROWS = [8];
-/** Copies of a matrix that take turns, as layers do in a step: at most this much of the device's memory. */
+/** The most memory for copies of a matrix. Copies are used in turn, as layers are in a step. */
 const COPIES_BYTES = 512 << 20;
 
 /** A frozen matrix of the model, `[out, in]`. */
@@ -26,7 +26,7 @@ export interface Matrix {
   count: number;
 }
 
-/** The model's distinct matrices; those of one shape share a name. */
+/** The model's distinct matrices; those of equal shape share a name. */
 export function modelMatrices(shape: ModelShape): Matrix[] {
   const found = new Map<string, Matrix>();
   const add = (matrix: Matrix) => {
@@ -42,7 +42,10 @@ export function modelMatrices(shape: ModelShape): Matrix[] {
   return [...found.values()];
 }
 
-/** Every matrix in every type that its rows are whole blocks of: forward (`nt`) for few rows and many, backward (`nn`) for many. */
+/**
+ * All matrices in all types whose blocks divide their rows: forward (`nt`) for few and many rows, backward (`nn`) for
+ * many.
+ */
 export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<void> {
   const matrices = modelMatrices(bench.shape).slice(0, bench.quick ? 1 : undefined);
   for (const matrix of matrices) {
@@ -57,7 +60,7 @@ export async function benchMatmul(bench: KernelBench, peaks: Peaks): Promise<voi
   }
 }
 
-/** As many copies as the model has layers, and as {@link COPIES_BYTES} hold. */
+/** As many copies as the model has layers and {@link COPIES_BYTES} can hold. */
 function createCopies(
   { allocator }: KernelBench,
   { matrix, type }: { matrix: Matrix; type: WeightTypeName },
@@ -113,7 +116,7 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
     matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
   );
   const gflops = 2 * rows * columns * depth / seconds / 1e9;
-  // The least that must move: the weight and both activations, each once.
+  // The least memory traffic: the weight and both activations, once each.
   const gigabytes_per_s = (weightBytes(weights[0]!) + 4 * rows * (depth + columns)) / seconds / 1e9;
   report.add({
     ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },

@@ -1,4 +1,4 @@
-/** What the device can do at most, and what talking to it costs. */
+/** The device's peak rates, and the cost of using it. */
 
 import { defineKernel } from "../../kernels/kernel.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -12,16 +12,16 @@ import touchWgsl from "./touch.wgsl" with { type: "text" };
 
 /** Multiply-adds of a chain in a round. */
 const UNROLL = 16;
-/** Few chains wait for their own results, many run out of registers: the best counts. */
+/** Few chains wait for their own results, many run out of registers; the best one counts. */
 const CHAINS = [4, 8, 16];
-/** Bytes of the copied array: beyond the last cache. */
+/** Bytes of the copied array: larger than the last cache. */
 const COPY_BYTES = { software: 64 << 20, gpu: 512 << 20, quick: 4 << 20 };
-/** Dispatches over which the host's cost of one is counted. */
+/** The number of dispatches to measure the host's cost of one. */
 const HOST_DISPATCHES = 1000;
 
-/** The device's rates in this run, by which others are divided. */
+/** The peak rates in this run, by which other rates are divided. */
 export interface Peaks {
-  /** f32 multiply-adds count as two. */
+  /** An f32 multiply-add counts as two. */
   gflops: number;
   /** Bytes read and written. */
   gigabytes_per_s: number;
@@ -109,6 +109,6 @@ async function dispatchCosts({ recorder, allocator, stopwatch, report, quick }: 
   const fence = await stopwatch.fence_ms(quick ? 3 : 15);
   const microseconds = { bench: "peak", unit: "µs" };
   report.add({ ...microseconds, name: "dispatch, host", value: round(1000 * host / HOST_DISPATCHES) });
-  report.add({ ...microseconds, name: "dispatch behind another, device", value: round(1e6 * device) });
+  report.add({ ...microseconds, name: "dispatch after another, device", value: round(1e6 * device) });
   report.add({ bench: "peak", name: "fence: empty submit to readback", value: round(fence), unit: "ms" });
 }

@@ -1,4 +1,4 @@
-/** Where a decode step and a training step spend their time: every kernel of a recorded step, timed by itself. */
+/** Profiles a decode step and a training step: every kernel of a recorded step, timed separately. */
 
 import type { Kernel } from "../../kernels/kernel.ts";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
@@ -17,10 +17,10 @@ import { LORA, OPTIMIZER, randomTokens, sftSamples, type StepSizes } from "./ste
 /** Rows of the decode step. */
 const DECODE_ROWS = 32, QUICK_DECODE_ROWS = 2;
 
-/** Parameters that tell shapes. */
+/** Parameters that identify shapes. */
 const SIZES = new Set(["rows", "columns", "depth", "rank", "items", "width", "heads", "count"]);
 
-/** A dispatch as it was recorded. */
+/** A recorded dispatch. */
 interface Dispatch {
   kernel: Kernel;
   params: Record<string, number>;
@@ -28,15 +28,15 @@ interface Dispatch {
   grid: Grid;
 }
 
-/** Dispatches of one kernel on one shape: those of every layer, say. */
+/** Dispatches of one kernel with one shape, such as those of all layers. */
 interface Group {
   name: string;
-  /** Those that tell the shape. */
+  /** The parameters that identify the shape. */
   params: Record<string, number>;
   dispatches: Dispatch[];
 }
 
-/** Records what `body` dispatches, which runs as ever. */
+/** Records the dispatches of `body`, which runs as usual. */
 export async function recordDispatches(
   recorder: Recorder,
   body: () => Promise<unknown>,
@@ -55,7 +55,10 @@ export async function recordDispatches(
   return dispatches.filter(({ grid }) => !grid.includes(0));
 }
 
-/** In the order of their first dispatch; what moves the rows of a decode step on comes last, or the others would idle. */
+/**
+ * In the order of first dispatch. The dispatch that advances the rows of a decode step comes last; otherwise the others
+ * would idle.
+ */
 export function groupDispatches(dispatches: readonly Dispatch[]): Group[] {
   const groups = new Map<string, Group>();
   for (const dispatch of dispatches) {
@@ -72,7 +75,7 @@ export function groupDispatches(dispatches: readonly Dispatch[]): Group[] {
   return [...list.filter(({ name }) => name !== "advance"), ...list.filter(({ name }) => name === "advance")];
 }
 
-/** What a profiled step runs on. */
+/** The model that a profiled step runs on. */
 interface Subject extends LoadedModel {
   bench: KernelBench;
   sizes: StepSizes;
@@ -126,13 +129,13 @@ async function profileDecode({ bench, sizes, allocator, model, adapter }: Subjec
   }
   while (batcher.counters.decode_tokens < max_sequences) await batcher.step();
   await profileStep(bench, model.recorder, {
-    name: `decode, ${max_sequences} rows in groups of ${decode_group} behind ${decode_prompt} tokens`,
+    name: `decode, ${max_sequences} rows in groups of ${decode_group} after ${decode_prompt} tokens`,
     run: () => batcher.step(),
   });
   sampler.free();
 }
 
-/** Times a step as a whole, then each group of its dispatches by itself, and adds a line for each. */
+/** Times an entire step, then each group of its dispatches separately, and adds a line for each. */
 async function profileStep(
   bench: KernelBench,
   recorder: Recorder,

@@ -1,26 +1,26 @@
-/** What a bench run measured: lines for people on the terminal, JSON lines for the record. */
+/** The results of a bench run: lines for the terminal, JSON lines for the record. */
 
 import { writeFileAtomic } from "../../core/files.ts";
 
-/** One measurement. `value` is null where it could not be taken, and `skipped` says why. */
+/** One measurement. `value` is null when it was not possible, and `skipped` is the reason. */
 export interface Measurement {
   /** The part of the bench: `peak`, `matmul`, `lora`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`. */
   bench: string;
-  /** What was measured; with `bench` and the model it is the line's key. */
+  /** The name of the measurement; with `bench` and the model it is the line's key. */
   name: string;
   value: number | null;
   unit: string;
   skipped?: string;
-  /** Shapes, counts and further readings of the same measurement. */
+  /** Shapes, counts and other values of the same measurement. */
   [field: string]: unknown;
 }
 
-/** What every line of a run says of where it was taken. */
+/** Facts about the machine and the run, in every line. */
 export interface RunFacts {
   device: string;
   driver: string;
   backend: string;
-  /** True for a CPU that pretends: its figures say nothing of a GPU. */
+  /** True for a software adapter, whose figures say nothing about a GPU. */
   software: boolean;
   /** The model file's name. */
   model: string;
@@ -34,11 +34,11 @@ export interface RunFacts {
 export type BenchLine = Measurement & RunFacts & {
   /** RFC 3339, UTC. */
   time: string;
-  /** Processes that waited for a processor in the last minute, this one among them. */
+  /** The machine's load average over the last minute, this process included. */
   load_average: number;
 };
 
-/** Collects a run's lines and prints each as it comes. */
+/** Collects a run's lines and prints each at once. */
 export class Report {
   readonly lines: BenchLine[] = [];
 
@@ -50,7 +50,7 @@ export class Report {
     this.print(readable(measurement));
   }
 
-  /** Says that a measurement cannot be taken here, and why. */
+  /** Reports that a measurement is not possible here, with the reason. */
   skip(bench: string, name: string, reason: string): void {
     this.add({ bench, name, value: null, unit: "", skipped: reason });
   }
@@ -80,7 +80,7 @@ export function deviceSlug(device: string): string {
   return device.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "") || "unknown";
 }
 
-/** A file's earlier lines without those that a run measured again, then the run's. */
+/** Earlier lines of a file that the run did not measure again, then the run's lines. */
 export function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchLine[]): BenchLine[] {
   const part = ({ bench, model }: BenchLine) => `${bench} of ${model}`;
   const measured = new Set(lines.map(part));
@@ -88,8 +88,8 @@ export function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchL
 }
 
 /**
- * Puts a run's lines into `<out>/<device>.jsonl`, or into `out` itself when it ends in `.jsonl`; lines of parts or
- * models that the run did not measure stay. @returns The file's path.
+ * Writes a run's lines to `<out>/<device>.jsonl`, or to `out` itself when it ends in `.jsonl`. Lines of parts or models
+ * that the run did not measure stay. @returns The file's path.
  */
 export async function storeLines(out: string, lines: readonly BenchLine[]): Promise<string> {
   const path = out.endsWith(".jsonl") ? out : `${out}/${deviceSlug(lines[0]!.device)}.jsonl`;
@@ -108,13 +108,13 @@ async function readLines(path: string): Promise<BenchLine[]> {
   }
 }
 
-/** The commit that is measured, with `-dirty` behind it when files differ; `unknown` outside a repository. */
+/** The measured commit, followed by `-dirty` when files differ; `unknown` outside a repository. */
 export async function currentCommit(): Promise<string> {
   const described = await outputOf("git", ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
   return described ?? "unknown";
 }
 
-/** The driver's version, which WebGPU does not tell: from the vendor's tool where there is one. */
+/** The driver's version, which WebGPU does not report: from the vendor's tool if there is one. */
 export async function driverVersion(): Promise<string> {
   const args = ["--query-gpu=driver_version", "--format=csv,noheader"];
   return (await outputOf("nvidia-smi", args))?.split("\n")[0] ?? "";

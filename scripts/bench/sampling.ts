@@ -26,7 +26,7 @@ export async function benchDecode(bench: EngineBench, peaks: Peaks): Promise<voi
   for (const batch of bench.sizes.decode_batches) await timeDecode(bench, peaks, batch);
 }
 
-/** Opens sequences, `group` of them with the same tokens, for `body` and closes them. */
+/** Opens sequences for `body`, `group` of them with the same tokens, and closes them. */
 async function withSequences(
   { client, shape }: EngineBench,
   { sequences, tokens, group }: { sequences: number; tokens: number; group: number },
@@ -45,7 +45,7 @@ async function withSequences(
   await Promise.all(ids.map((sequence) => client.call("sequence_close", { sequence })));
 }
 
-/** Draws for every sequence at once. @returns The tokens that were drawn. */
+/** Samples for all sequences at once. @returns The number of sampled tokens. */
 async function drawAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<number> {
   const counts = await Promise.all(ids.map(async (sequence, i) => {
     let count = 0;
@@ -57,7 +57,7 @@ async function drawAll(client: EngineClient, ids: readonly number[], max_tokens:
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** The time until the first token is drawn, less that of a draw from sequences that are in the cache already. */
+/** The time to the first token, minus the time for a token from cached sequences. */
 async function timePrefill(
   bench: EngineBench,
   peaks: Peaks,
@@ -65,7 +65,7 @@ async function timePrefill(
 ): Promise<void> {
   const { client, shape, report, quick, facts } = bench;
   let first = Infinity, next = Infinity;
-  // The first compiles.
+  // The first run compiles.
   for (let i = 0; i < (quick ? 2 : 4); i++) {
     const start = performance.now();
     await withSequences(bench, { sequences, tokens, group: 1 }, async (ids) => {
@@ -92,7 +92,7 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
   await withSequences(bench, { sequences: batch, tokens, group }, async (ids) => {
     await drawAll(client, ids, 1);
     counts = await counted(client, async () => {
-      // Over the whole call: the engine shares this thread, so the times at which blocks arrive are not when they ended.
+      // Measured over the entire call: the engine shares this thread, so blocks arrive later than they end.
       const start = performance.now();
       const drawn = await drawAll(client, ids, sizes.decode_tokens);
       rate = drawn / ((performance.now() - start) / 1000);

@@ -1,24 +1,26 @@
-/** How large the steps are that are timed, and the samples that they train on. */
+/** The sizes of the timed steps, and their training samples. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { rngKey } from "../../core/random.ts";
 import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
 
-/** A step of supervised training and one of GRPO, and the buffers that they need. */
+/** An SFT step and a GRPO step, and the buffers that they need. */
 export interface StepSizes {
   max_context: number;
   micro_batch_tokens: number;
   loss_chunk_rows: number;
-  /** Sequences that draw at the same time, what each holds, and how many have the same prompt, as a group's members. */
+  /**
+   * Sequences that decode at the same time, the length of each, and how many share a prompt as a group's members do.
+   */
   decode_batches: readonly number[];
   decode_group: number;
   decode_prompt: number;
   decode_tokens: number;
   /** Sequences and tokens of each, for prefill. */
   prefills: readonly (readonly [sequences: number, tokens: number])[];
-  /** Sequences of a supervised step and tokens of each, half of them trained. */
+  /** Sequences of an SFT step and the tokens of each, half of them trained. */
   sft: { sequences: number; tokens: number };
-  /** Members of a group, tokens of its prompt and of each completion, all of the latter trained. */
+  /** Members of a group, and the tokens of its prompt and of each completion; completions are trained. */
   group: { members: number; prompt: number; completion: number };
 }
 
@@ -63,7 +65,7 @@ const QUICK: StepSizes = {
 };
 
 /**
- * Sizes to try, the largest first: WebGPU does not tell how much memory there is. Only the micro-batch shrinks, so the
+ * Sizes to try, the largest first, because WebGPU does not report the memory size. Only the micro-batch shrinks, so the
  * steps stay the same.
  */
 export function stepSizes({ software, quick }: { software: boolean; quick: boolean }): StepSizes[] {
@@ -75,7 +77,7 @@ export function stepSizes({ software, quick }: { software: boolean; quick: boole
 
 export const LORA: LoraShape = { rank: 16, alpha: 32, targets: [...LORA_TARGETS] };
 
-/** Small steps: what they do is not looked at. */
+/** Small steps: their effect does not matter. */
 export const OPTIMIZER: OptimizerRequest = {
   learning_rate: 1e-5,
   beta1: 0.9,
@@ -85,13 +87,13 @@ export const OPTIMIZER: OptimizerRequest = {
   max_grad_norm: 1,
 };
 
-/** Tokens below the vocabulary's size, seeded. */
+/** Random token ids below the vocabulary's size. */
 export function randomTokens(seed: number, count: number, vocabulary: number): number[] {
   const [key] = rngKey(seed, "tokens");
   return Array.from({ length: count }, (_, i) => (Math.imul(key + i, 2654435761) >>> 8) % vocabulary);
 }
 
-/** Dialogues of which the second half is trained. */
+/** Dialogues whose second half is trained. */
 export function sftSamples({ sequences, tokens }: StepSizes["sft"], vocabulary: number): TrainingSample[] {
   return Array.from({ length: sequences }, (_, i) => ({
     tokens: Uint32Array.from(randomTokens(i, tokens, vocabulary)),

@@ -1,28 +1,28 @@
-/** Seconds of device work, without the wait that every readback has. */
+/** Measures seconds of device work without the wait of a readback. */
 
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 
-/** How long and how often a measurement runs. */
+/** The length and the number of measurements. */
 export interface Effort {
-  /** Work of one submit. */
+  /** The target time of one submit. */
   busy_ms: number;
   repetitions: number;
 }
 
-/** Dispatches of a submit, about: the device works on one while the next is recorded. */
+/** The approximate number of dispatches in a submit: the device works on one while the next is recorded. */
 const SUBMIT_DISPATCHES = 256;
-/** Dispatches of a measurement at most. */
+/** The most dispatches of a measurement. */
 const MAX_DISPATCHES = 16_384;
 
-/** Work is not told from a wait more finely than this. */
+/** Shorter work cannot be distinguished from a wait. */
 const SHORTEST_MS = 0.05;
 
-/** Times what a recorder records; everything runs on one device. */
+/** Times the recorded work of one device. */
 export class Stopwatch {
   /**
-   * @param options flag: any small tensor; reading it waits for all that was submitted. expectSound: throws when the
-   * device has failed, for then a time would mean nothing. now: a clock in milliseconds.
+   * @param options flag: any small tensor; reading it waits for all submitted work. expectSound: throws when the device
+   * has failed, because a time would then mean nothing. now: a clock in milliseconds.
    */
   constructor(
     readonly recorder: Recorder,
@@ -30,11 +30,11 @@ export class Stopwatch {
   ) {}
 
   /**
-   * Seconds of one call of `record`: the fastest of some runs of many calls, less the fastest empty submit. A kernel
-   * that is faster than the host records it takes the host's time.
+   * Seconds for one call of `record`: the fastest of several runs of many calls, minus the fastest empty submit. For a
+   * kernel that is faster than its recording this is the host's time.
    *
    * @param record Records the i-th call.
-   * @param dispatches Dispatches of a call.
+   * @param dispatches The number of dispatches in a call.
    */
   async seconds(record: (i: number) => void, dispatches = 1): Promise<number> {
     const { busy_ms, repetitions } = this.options.effort;
@@ -43,7 +43,7 @@ export class Stopwatch {
     await run(1);
     let idle = await run(0), calls = 1, busy = 0;
     while (true) {
-      // A first try tells how many calls fill the time; only tries that do are repeated.
+      // A first try finds how many calls fill the time; only such runs are repeated.
       busy = await run(calls) - idle;
       if (busy >= busy_ms / 2 || calls === most) {
         for (let i = 0; i < repetitions; i++) {
@@ -62,7 +62,7 @@ export class Stopwatch {
     return new Stopwatch(recorder, this.options);
   }
 
-  /** Milliseconds from an empty submit to its readback, the middle of some. */
+  /** Milliseconds from an empty submit to its readback, the median of several. */
   async fence_ms(repetitions: number): Promise<number> {
     const all: number[] = [];
     for (let i = 0; i < repetitions; i++) all.push(await this.#run(() => {}, 0, 1));
@@ -82,7 +82,7 @@ export class Stopwatch {
   }
 }
 
-/** The middle value; the mean of the middle two. */
+/** The median; the mean of the middle two for an even count. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b), half = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;

@@ -1,9 +1,9 @@
-// Almost nothing: what a dispatch itself costs.
+// Minimal work, to measure the cost of a dispatch.
 //
 //   y[0] ← y[0] + value
 //
 //   params  value
-//   y       [1] f32     in and out: each dispatch waits for the one before
+//   y       [1] f32     in and out: each dispatch waits for the previous one
 //
 // Dispatch: one workgroup of one thread.
 

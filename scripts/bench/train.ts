@@ -1,4 +1,4 @@
-/** Training tokens per second through the engine's client, and what sharing a group's prompt is worth. */
+/** Training tokens per second through the engine's client, and the gain from sharing a group's prompt. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { LossRequest, TrainingSample, TrainStepResult } from "../../trainer/engine/protocol.ts";
@@ -9,7 +9,7 @@ import { round } from "./report.ts";
 import { groupSamples, LORA, OPTIMIZER, sftSamples, type StepSizes } from "./step_sizes.ts";
 import { median } from "./timing.ts";
 
-/** Multiplications and additions of the frozen linear layers for a token, forward. */
+/** Forward multiplications and additions of the frozen linear layers for a token. */
 export function linearFlops(shape: ModelShape): number {
   const products = LORA_TARGETS.map((target) => {
     const { out_width, in_width } = linearShape(shape, target);
@@ -18,15 +18,15 @@ export function linearFlops(shape: ModelShape): number {
   return 2 * shape.layers.length * products.reduce((sum, product) => sum + product, 0);
 }
 
-/** Of a step: forward and towards the input, for every computed token in the layers and every trained one in the head. */
+/** For a step: forward and input gradients, for all computed tokens in the layers and all trained ones in the head. */
 function stepFlops(shape: ModelShape, { computed_tokens, trained_tokens }: TrainStepResult): number {
   return 2 * (computed_tokens * linearFlops(shape) + trained_tokens * 2 * shape.vocabulary * shape.width);
 }
 
-/** A kind of step, timed. */
+/** A timed kind of step. */
 interface Timed {
   name: string;
-  /** How many sequences there are, and how long they are. */
+  /** The number and length of sequences. */
   batch: Record<string, number>;
   samples: TrainingSample[];
   loss: LossRequest;
@@ -57,7 +57,7 @@ function supervised({ sft: { sequences, tokens } }: StepSizes, shape: ModelShape
   });
 }
 
-/** A packed supervised step, and one of GRPO with and without a shared prompt in turn. */
+/** A packed SFT step, then GRPO steps with and without a shared prompt in turn. */
 export async function benchTrain(bench: EngineBench, peaks: Peaks): Promise<void> {
   const { sizes, shape, quick } = bench, { members, prompt, completion } = sizes.group;
   const grpo = `grpo, ${members} members of ${prompt} + ${completion}`,
@@ -117,7 +117,7 @@ async function addLine(bench: EngineBench, timed: Timed, peaks: Peaks): Promise<
   });
 }
 
-/** Bytes on the device by component, once a step has made its buffers. */
+/** Bytes on the device by component, after a step has made its buffers. */
 export async function benchBytes(bench: EngineBench): Promise<void> {
   const { client, report, sizes, shape } = bench;
   await step(bench, supervised(sizes, shape));

@@ -1,4 +1,4 @@
-/** What a run leaves behind. */
+/** Files of a run. */
 
 import { notBuilt, type Route } from "../route.ts";
 

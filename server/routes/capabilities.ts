@@ -1,4 +1,4 @@
-/** What this server can do. */
+/** The capabilities of this server. */
 
 import { capabilities, capabilitiesSchema } from "../capabilities.ts";
 import { json, type Route, route } from "../route.ts";

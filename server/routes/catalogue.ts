@@ -1,4 +1,4 @@
-/** What the operator declares, by id. */
+/** The operator's catalogue, by id. */
 
 import { notBuilt, type Route } from "../route.ts";
 

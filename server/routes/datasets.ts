@@ -1,4 +1,4 @@
-/** Uploaded data. */
+/** Uploaded datasets. */
 
 import { notBuilt, type Route } from "../route.ts";
 

@@ -1,4 +1,4 @@
-/** What a configuration may say and what stands in for what it leaves out. */
+/** The configuration's schema and defaults. */
 
 import { notBuilt, type Route } from "../route.ts";
 

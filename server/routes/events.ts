@@ -1,4 +1,4 @@
-/** Streams of events. */
+/** Event streams. */
 
 import { notBuilt, type Route } from "../route.ts";
 

@@ -1,10 +1,10 @@
-/** Whether the server lives. */
+/** Health checks. */
 
 import { z } from "zod";
 import { VERSION } from "../../core/version.ts";
 import { json, type Route, route } from "../route.ts";
 
-/** Outside the API, for probes that have no token. */
+/** Outside the API, for probes without a token. */
 const healthz = route({
   method: "GET",
   path: "/healthz",

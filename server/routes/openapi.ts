@@ -1,4 +1,4 @@
-/** The API described to machines. */
+/** The OpenAPI description. */
 
 import { openApiSchema } from "../openapi_schema.ts";
 import { json, type Route, route } from "../route.ts";

@@ -1,4 +1,4 @@
-/** What a run would be, before it is one. */
+/** Plans of runs. */
 
 import { notBuilt, type Route } from "../route.ts";
 

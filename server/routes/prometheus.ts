@@ -1,4 +1,4 @@
-/** The server in numbers. */
+/** Metrics of the server. */
 
 import { notBuilt, type Route } from "../route.ts";
 

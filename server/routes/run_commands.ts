@@ -1,4 +1,4 @@
-/** What a run is told to do. */
+/** Commands to runs. */
 
 import { notBuilt, type Route } from "../route.ts";
 

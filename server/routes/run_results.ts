@@ -1,4 +1,4 @@
-/** What a run has measured. */
+/** Results of runs. */
 
 import { notBuilt, type Route } from "../route.ts";
 

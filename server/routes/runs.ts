@@ -1,4 +1,4 @@
-/** Runs as records. */
+/** Records of runs. */
 
 import { notBuilt, type Route } from "../route.ts";
 

@@ -1,4 +1,4 @@
-/** What the policy did. */
+/** Trajectories of runs. */
 
 import { notBuilt, type Route } from "../route.ts";
 

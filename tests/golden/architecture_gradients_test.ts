@@ -1,4 +1,4 @@
-/** Gradients through other architectures: biases, adjacent pairs, windows, soft caps, norms after blocks. */
+/** Gradients of other architectures: biases, adjacent pairs, windows, soft caps, norms after blocks. */
 
 import { ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
@@ -13,21 +13,21 @@ import { loadParts, sample } from "./golden.ts";
 
 const RANK = 4, RANDOM_DIRECTIONS = 3;
 /**
- * Lengths of a step: along the gradient the third derivative shows soon, in a random direction hardly ever, and there the
- * rounding of the scored loss, some 1e-7, needs a longer one.
+ * Step lengths. Along the gradient the third derivative matters soon. In a random direction it hardly matters, but the
+ * rounding of the scored loss, about 1e-7, needs a longer step.
  */
 const STEP = 0.01, RANDOM_STEP = 0.1;
-/** How far a difference may be from the derivative, relative to the gradient's length: some five times what is seen. */
+/** The allowed difference from the derivative, relative to the gradient's length: about five times the observed one. */
 const BOUND = { along: 2e-4, random: 1.2e-5 };
 
 interface Case {
   name: string;
-  /** The fixture that the model is made from, or that has its vocabulary. */
+  /** The fixture that the model is made from, or whose vocabulary it has. */
   from: string;
   goldens: string;
   /** Writes the model. */
   write: (from: string, to: string) => Promise<void>;
-  /** The lengths of steps in those above: shorter where soft caps bend the loss. */
+  /** A factor on the step lengths: shorter where soft caps bend the loss. */
   steps: number;
 }
 

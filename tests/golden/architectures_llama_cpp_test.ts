@@ -1,4 +1,4 @@
-/** Other architectures beside llama.cpp, with biases and divided frequencies that the goldens' files lack. */
+/** Other architectures compared with llama.cpp, with biases and divided frequencies that the goldens' files lack. */
 
 import { equal, notEqual, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
@@ -12,17 +12,17 @@ import { openEngine, sample } from "./golden.ts";
 
 const NEW_TOKENS = 60, CONTEXT = 256;
 
-/** Divisors as Llama 3.1 has them: none for fast pairs, more for slow ones. */
+/** Divisors like those of Llama 3.1: none for fast pairs, larger ones for slow pairs. */
 const FACTORS = Float32Array.from([1, 1, 1, 1.5, 3, 6, 8, 8]);
 
 interface Case {
   name: string;
-  /** The fixture that the model is made from, or that has its vocabulary. */
+  /** The fixture that the model is made from, or whose vocabulary it has. */
   from: string;
   goldens: string;
   /** Writes the model. */
   write: (from: string, to: string) => Promise<void>;
-  /** Whether the goldens are the model's: it is the fixture as it is. */
+  /** Whether the goldens apply: the model is the unchanged fixture. */
   is_golden: boolean;
 }
 
@@ -100,7 +100,7 @@ for (const { name, from, goldens, write, is_golden } of CASES) {
         const [base, trained] = runs.map((all) => all.map(({ tokens }) => tokens.join()).join(";"));
         notEqual(trained, base, "the adapter changes what is decoded");
         if (is_golden) return;
-        // What was changed counts: otherwise this would compare what the goldens have compared.
+        // The change has an effect; otherwise this would repeat the comparison with the goldens.
         const plain = texts.map(({ prompt_ids, greedy_ids }) => greedy_ids.slice(prompt_ids.length).join());
         const found = runs[0]!.map(({ tokens }, i) =>
           tokens.slice(0, texts[i]!.greedy_ids.length - texts[i]!.prompt_ids.length).join()

@@ -11,16 +11,16 @@ import { promptLogits } from "./prompt_logits.ts";
 interface GoldenPrompt {
   text: string;
   prompt_ids: number[];
-  /** Of each token after the first. */
+  /** For each token after the first. */
   logprobs_of_next: number[];
-  /** Behind each token. */
+  /** After each token. */
   logits_first8: number[][];
   last_top5: [id: number, logit: number][];
-  /** The prompt and what greedy decoding appends. */
+  /** The prompt and the greedily decoded tokens. */
   greedy_ids: number[];
 }
 
-/** What the models were trained for. */
+/** The context length of the models' training. */
 const CONTEXT = 512;
 
 const FILES = [

@@ -5,24 +5,24 @@ import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 
-/** Two of them read one input: the second's columns begin behind the first's padded rank. */
+/** Two of them read one input: the second's columns begin after the first's padded rank. */
 const TARGETS: LoraTarget[] = ["k_proj", "v_proj", "o_proj", "up_proj"];
 const RANK = 3;
 /**
- * Lengths of a step. A longer one drowns the rounding of the scored loss, some 1e-7, but feels the third derivative:
- * along the gradient soon, for a single element later, in a random direction hardly ever.
+ * Step lengths. A longer step outweighs the rounding of the scored loss, about 1e-7, but feels the third derivative:
+ * soon along the gradient, later for a single element, hardly ever in a random direction.
  */
 const STEP = 0.01, ELEMENT_STEP = 0.05, RANDOM_STEP = 0.1;
 /**
- * How far a difference may be from the derivative, relative to it, or across the gradient to the gradient's length:
- * five to seven times what these steps leave. A random direction sees 1/sqrt(n) of an error in n elements.
+ * The allowed difference from the derivative, relative to it, or, across the gradient, to the gradient's length: five
+ * to seven times the error of these steps. A random direction sees 1/sqrt(n) of an error in n elements.
  */
 const BOUND = { along: 5e-3, element: 1e-2, turned: 1.5e-4, random: 8e-5 };
 
 type Part = { target: LoraTarget; half: "a" | "b" };
 const PARTS = TARGETS.flatMap((target): Part[] => [{ target, half: "a" }, { target, half: "b" }]);
 
-/** Where the elements of one half of a target's pairs lie in the flat array; without the padding of the rank. */
+/** The positions of one half of a target's pairs in the flat array, without the padding of the rank. */
 function elementsOf({ layout }: DeviceAdapter, { target, half }: Part): number[] {
   const out: number[] = [];
   for (const pairs of layout.pairs) {
@@ -35,14 +35,14 @@ function elementsOf({ layout }: DeviceAdapter, { target, half }: Part): number[]
   return out;
 }
 
-/** Random numbers at some places of the flat array. */
+/** Random numbers at some positions of the flat array. */
 function randomAt(places: readonly number[], seed: number): (at: number) => number {
   const rng = new Rng(rngKey(seed, "direction"));
   const values = new Map(places.map((at) => [at, rng.normal()]));
   return (at) => values.get(at)!;
 }
 
-/** The direction of length 1 that has some values at some places of an array of so many elements. */
+/** The direction of length 1 with given values at some positions of an array. */
 function unit(
   { elements, places }: { elements: number; places: readonly number[] },
   value: (at: number) => number,
@@ -53,14 +53,14 @@ function unit(
   return out.map((x) => x / norm);
 }
 
-/** A direction less its share of the gradient, of length 1: along it the loss stands still. */
+/** A direction minus its component along the gradient, of length 1: the loss does not change along it. */
 function orthogonal(gradient: Float32Array, direction: Float64Array, places: readonly number[]) {
   const at = (sum: (at: number) => number) => places.reduce((total, place) => total + sum(place), 0);
   const share = at((i) => direction[i]! * gradient[i]!) / at((i) => gradient[i]! ** 2);
   return unit({ elements: direction.length, places }, (i) => direction[i]! - share * gradient[i]!);
 }
 
-/** A small adapter with values everywhere, and what a step on two samples says of it. */
+/** A small adapter without zeros, and the loss and gradient of a step on two samples. */
 async function differentiated({ trainer, allocator, model }: LoadedParts) {
   const lora = { rank: RANK, alpha: 6, targets: TARGETS };
   const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));
@@ -131,8 +131,8 @@ gpuTest("rank 3 on some targets: gradients are the central differences of the sc
 });
 
 /**
- * Directions across a part's gradient, where an error hides from the gradient's own: `turned` are its values with
- * another sign in every second layer, and moved by one element; `random` is any other.
+ * Directions across a part's gradient, in which an error does not show along the gradient. `turned` has the gradient's
+ * values with the sign changed in every second layer, shifted by one element; `random` is any other direction.
  */
 function directionsAcross(
   { layout }: DeviceAdapter,
@@ -156,7 +156,7 @@ function directionsAcross(
   };
 }
 
-/** Places of the largest element and of one that a quarter of them exceeds. */
+/** The positions of the largest element and of one that a quarter of them exceeds. */
 function someElements(gradient: Float32Array, places: readonly number[]): number[] {
   const order = [...places].sort((a, b) => Math.abs(gradient[b]!) - Math.abs(gradient[a]!));
   return [order[0]!, order[places.length >> 2]!];

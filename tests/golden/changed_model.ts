@@ -1,11 +1,13 @@
-/** Copies of model files with other tensors. */
+/** Writes copies of model files with other tensors. */
 
 import { Rng, rngKey } from "../../core/random.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import type { GgufTensorSource } from "../../trainer/formats/gguf_writer.ts";
 import { writeGguf } from "../../trainer/formats/gguf_writer.ts";
 
-/** Writes a model file with some of its tensors replaced, or more of them: by name, row-major vectors in f32. */
+/**
+ * Writes a model file with some of its tensors replaced, or with additional ones: by name, row-major vectors in f32.
+ */
 export async function writeChanged(
   from: string,
   to: string,
@@ -24,7 +26,7 @@ export async function writeChanged(
   await writeGguf(to, { metadata: file.metadata, tensors: [...tensors, ...changed] });
 }
 
-/** Random biases of a deviation for the projections of a qwen2 file that has them. */
+/** Random biases of a given standard deviation for the projections of a qwen2 file that have them. */
 export async function randomBiases(path: string, deviation: number): Promise<Map<string, Float32Array>> {
   using file = await openGguf(path);
   const names = [...file.tensors.keys()].filter((name) => name.endsWith(".bias"));

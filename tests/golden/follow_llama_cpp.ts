@@ -1,4 +1,4 @@
-/** The engine beside llama.cpp: an adapter trained here, and runs that follow each other's tokens. */
+/** Compares the engine with llama.cpp: a trained adapter, and decoding that follows llama.cpp's tokens. */
 
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
@@ -6,11 +6,11 @@ import type { TrainingSample } from "../../trainer/engine/protocol.ts";
 import { draw, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { GreedyRun } from "../llama_cpp.ts";
 
-/** llama.cpp rounds activations to f16 for products with weights of f16, so that a lead below this may turn. */
+/** llama.cpp rounds activations to f16 for products with f16 weights, so a smaller lead may change the choice. */
 const NEAR_TIE = 3e-2;
 const STEPS = 6;
 
-/** A few supervised steps; the adapter's file. */
+/** Trains for a few SFT steps and returns the adapter's file. */
 export async function trainAdapter(
   { client }: TestedEngine,
   { samples, path }: { samples: TrainingSample[]; path: string },
@@ -33,7 +33,7 @@ export async function trainAdapter(
   await client.call("adapter_save", { adapter: "trained", path, peft_dir: null });
 }
 
-/** What is followed; `near_tie` is the lead of a logit below which the choices may differ. */
+/** The prompts to follow; `near_tie` is the lead of a logit below which the choices may differ. */
 export interface Followed {
   adapter: string | null;
   prompt: number[];
@@ -41,7 +41,10 @@ export interface Followed {
   near_tie?: number;
 }
 
-/** Decodes beside llama.cpp's run: at a near tie both go on with its choice. The number of tokens that differed. */
+/**
+ * Decodes along llama.cpp's tokens: at a near tie both continue with its choice. Returns the number of differing
+ * tokens.
+ */
 export async function followRun(
   engine: TestedEngine,
   { adapter, prompt, run, near_tie = NEAR_TIE }: Followed,

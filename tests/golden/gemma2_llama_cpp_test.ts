@@ -1,4 +1,4 @@
-/** Logits of a gemma2 beside llama.cpp's, over contexts longer than its window. */
+/** Logits of a gemma2 model compared with llama.cpp's, over contexts longer than its window. */
 
 import { equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
@@ -10,13 +10,13 @@ import { GEMMA2_WINDOW, writeGemma2 } from "./gemma2_model.ts";
 import { promptLogits } from "./prompt_logits.ts";
 
 const NEW_TOKENS = 60;
-/** llama.cpp takes GELU from a table in f16: its error of 2^-11 in each gate reaches a lead as some 2e-4. */
+/** llama.cpp looks GELU up in an f16 table: its error of 2^-11 in each gate changes a lead by about 2e-4. */
 const TOLERANCE = 1e-3;
 
 const missing = llamaCppMissing();
 const title = "gemma2: the lead of the first logit over the second is llama.cpp's";
 
-/** The largest logit's token, and by how much it leads over the second. */
+/** The token with the largest logit, and its lead over the second. */
 function leadOf(logits: Float32Array): { token: number; lead: number } {
   const token = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)));
   const second = logits.reduce((top, logit, id) => id === token ? top : Math.max(top, logit), -Infinity);

@@ -1,4 +1,4 @@
-/** A small random gemma2: its windows and caps are felt in every prompt. */
+/** A small random gemma2 model whose windows and caps have an effect in every prompt. */
 
 import { Rng, rngKey } from "../../core/random.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
@@ -7,9 +7,12 @@ import { type GgufTensorSource, writeGguf } from "../../trainer/formats/gguf_wri
 import { type ModelShape, tensorShapes } from "../../trainer/model/model_shape.ts";
 import { TEST_LAYER, testShape } from "../../trainer/model/model_testing.ts";
 
-/** Shorter than the prompts that it is run on. */
+/** Shorter than the test prompts. */
 export const GEMMA2_WINDOW = 12;
-/** Scores have a deviation of some 2, logits one of some 4: large enough for the caps, small for central differences. */
+/**
+ * Scores have a standard deviation of about 2, logits of about 4: large enough for the caps, small enough for central
+ * differences.
+ */
 const ATTENTION_SOFT_CAP = 2, LOGIT_SOFT_CAP = 5, SCORE_GAIN = 1.5, LOGIT_GAIN = 4;
 
 const SIZES = { width: 64, heads: 4, kv_heads: 2, head_width: 16, feed_forward: 96, context_length: 512 };
@@ -45,7 +48,7 @@ function metadataOf(shape: ModelShape): GgufMetadata {
   }));
 }
 
-/** Mean and deviation of a tensor's values. */
+/** Mean and standard deviation of a tensor's values. */
 function statisticsOf(name: string, [, columns]: readonly number[]): { mean: number; deviation: number } {
   if (name === "output_norm.weight") return { mean: LOGIT_GAIN, deviation: 0.1 };
   if (columns === undefined) return { mean: 1, deviation: 0.2 };

@@ -1,4 +1,4 @@
-/** The tiny model's golden values (PyTorch, float64) as types, and what the tests that compare with them share. */
+/** The tiny model's golden values (PyTorch, float64) as types, and helpers for tests that compare with them. */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { type Gpu } from "../../kernels/device.ts";
@@ -21,8 +21,8 @@ export type Kind = typeof KINDS[number];
 export const GOLDEN_ADAPTER = "models/tiny-agent/golden-lora/golden-lora.gguf";
 
 /**
- * How far a computation may be from the goldens, and a sampled log-probability (`logprob`) from the trainer's: single
- * precision, or operands and cache in half precision.
+ * The allowed difference of a result from the goldens, and of a sampled log-probability (`logprob`) from the trainer's:
+ * in single precision, or with operands and cache in half precision.
  */
 export const TOLERANCE = {
   f32: { logprob: 1e-5, logit: 1e-3, loss: 1e-5, gradient: 1e-4 },
@@ -63,7 +63,7 @@ export type GoldenLora = Record<Kind, GoldenLosses> & {
   masked_tokens: number;
 };
 
-/** What `policy_golden.py` writes. Lists of numbers are by trained token, in the order of each sample's mask. */
+/** The output of `policy_golden.py`. Lists of numbers are by trained token, in the order of each sample's mask. */
 export interface GoldenPolicy {
   rank: number;
   alpha: number;
@@ -98,7 +98,7 @@ export interface GoldenPolicyCase {
   clipped: number[][];
 }
 
-/** What `preference_golden.py` writes. Lists of numbers are by trained token, in the order of each sample's mask. */
+/** The output of `preference_golden.py`. Lists of numbers are by trained token, in the order of each sample's mask. */
 export interface GoldenPreference {
   samples: {
     tokens: number[];
@@ -120,7 +120,7 @@ export interface GoldenPreferenceCase {
   lambda: number;
   loss: number;
   gradient_l2: number;
-  /** Of the chosen and the rejected completion, by pair. */
+  /** For the chosen and the rejected completion, by pair. */
   scores: [number, number][];
 }
 
@@ -148,14 +148,14 @@ export interface LoadedParts {
   close(): void;
 }
 
-/** The path of a kind of the tiny agent; any other name is a path already. */
+/** The path of a variant of the tiny agent; any other name is already a path. */
 async function pathOf(model: string): Promise<string> {
   return (KINDS as readonly string[]).includes(model)
     ? await fixturePath(`models/tiny-agent-${model}.gguf`)
     : model;
 }
 
-/** Loads a model onto a device: a kind of the tiny agent, or a file. */
+/** Loads a model onto a device: a variant of the tiny agent, or a file. */
 export async function loadParts(
   gpu: Gpu,
   model_name: string,
@@ -187,7 +187,7 @@ export async function goldenAdapter(
   return adapter;
 }
 
-/** An engine on this thread with a model loaded: a kind of the tiny agent, or a file. */
+/** An engine on this thread with a loaded model: a variant of the tiny agent, or a file. */
 export async function openEngine(
   model: string,
   request: Partial<LoadRequest> = {},
@@ -218,7 +218,7 @@ export async function openEngine(
   };
 }
 
-/** A sample of its own trajectory; without a mask every token but the first is trained. */
+/** A sample with its own trajectory; without a mask every token but the first is trained. */
 export function sample(
   tokens: readonly number[],
   trajectory: number,
@@ -260,7 +260,7 @@ export function expectNear(
   );
 }
 
-/** Values by trained token at their places in the sample, 0 elsewhere. */
+/** Values by trained token at their positions in the sample, 0 elsewhere. */
 export function spreadOverMask(loss_mask: ArrayLike<number>, values: readonly number[]): Float32Array {
   const out = new Float32Array(loss_mask.length);
   let k = 0;
@@ -269,7 +269,7 @@ export function spreadOverMask(loss_mask: ArrayLike<number>, values: readonly nu
   return out;
 }
 
-/** Every value of every sample is near its golden. */
+/** Checks that all values of all samples are near the goldens. */
 export function expectAllNear(
   actual: readonly ArrayLike<number>[],
   { expected, tolerance, name }: { expected: number[][]; tolerance: number; name: string },

@@ -1,4 +1,4 @@
-/** Gradients by name, from the device and from the goldens, and how far they are apart. */
+/** Gradients by name, from the device and from the goldens, and their difference. */
 
 import { deepEqual, equal } from "node:assert/strict";
 import { GGUF_NAMES, type LoraTarget } from "../../core/lora_targets.ts";
@@ -8,8 +8,8 @@ import { fixturePath } from "../fixture.ts";
 import { type LoadedParts, relativeL2, TOLERANCE } from "./golden.ts";
 
 /**
- * The goldens' README: single elements of float32 arithmetic are 1.4e-4 of the tensor's root mean square off. With
- * operands in half precision they may be off by as much more as whole tensors are.
+ * From the goldens' README: single elements of float32 arithmetic differ by up to 1.4e-4 of the tensor's root mean
+ * square. With operands in half precision they may differ more, in the same proportion as entire tensors.
  */
 export const ELEMENT_TOLERANCE = {
   f32: 3 * 1.4e-4,
@@ -19,7 +19,7 @@ export const ELEMENT_TOLERANCE = {
 /** By `blk.<layer>.<projection>.<A|B>`. */
 export type NamedGradients = Map<string, Float32Array>;
 
-/** The gradients that the last step left. */
+/** The gradients from the last step. */
 export async function readGradients(
   { trainer, model }: LoadedParts,
   adapter: DeviceAdapter,
@@ -34,7 +34,7 @@ export async function readGradients(
   return out;
 }
 
-/** The tensors of a safetensors fixture whose names begin with `prefix`, without it. */
+/** The tensors of a safetensors fixture whose names start with `prefix`, by the rest of the name. */
 export async function readGradientFile(name: string, prefix = ""): Promise<NamedGradients> {
   const { tensors } = await readSafetensors(await fixturePath(name));
   return new Map(
@@ -43,7 +43,7 @@ export async function readGradientFile(name: string, prefix = ""): Promise<Named
   );
 }
 
-/** The largest relative error of a tensor, and the largest of an element relative to its tensor's rms. */
+/** The largest relative error of a tensor, and the largest of an element relative to its tensor's root mean square. */
 export function compareGradients(
   found: NamedGradients,
   expected: NamedGradients,

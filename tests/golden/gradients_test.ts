@@ -24,7 +24,7 @@ const optimizer = (learning_rate: number) => ({
 });
 const supervised = (normalizer: number) => ({ type: "sft", normalizer } as const);
 
-/** Runs `use` with a model of a kind on the device. */
+/** Runs `use` with a variant of the model on the device. */
 async function withParts(
   gpu: Gpu,
   options: { kind: Kind; compute?: "f32" | "f16"; micro_batch_tokens?: number },
@@ -70,7 +70,7 @@ for (const kind of KINDS) {
           );
           ok(worst.tensor <= tolerance.gradient, `a gradient is off by a relative ${worst.tensor}`);
           ok(worst.element <= ELEMENT_TOLERANCE[compute], `an element is off by ${worst.element} of its rms`);
-          // Half precision takes software adapters three times as long: one step of five shows as much.
+          // Half precision takes three times as long on software adapters: one step of five is enough.
           const known = expected["adamw_lr1e-3_losses"].slice(0, compute === "f32" ? 6 : 2),
             losses = [first.loss];
           while (losses.length < known.length - 1) {
@@ -95,7 +95,7 @@ for (const kind of KINDS) {
 }
 
 gpuTest("neither micro-batches nor a shared prefix change loss and gradients", async (gpu) => {
-  // One question, four continuations of 48 tokens. Two train all of them, two all but the first three.
+  // One question, four continuations of 48 tokens. Two train all tokens, two all but the first three.
   const prompt = golden.prompts[0]!.ids, prefix_length = prompt.length;
   const make = (shared: number) =>
     golden.prompts.slice(0, 4).map(({ f16 }, i) => {

@@ -14,7 +14,7 @@ import { openEngine, readGolden, sample } from "./golden.ts";
 const NEW_TOKENS = 200;
 const TRACES = 4;
 
-/** Supervised samples of the first traces. */
+/** SFT samples from the first examples. */
 async function traceSamples(): Promise<TrainingSample[]> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));

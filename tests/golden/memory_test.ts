@@ -8,10 +8,10 @@ import { draw } from "../../trainer/engine/engine_testing.ts";
 import { sample } from "./golden.ts";
 
 const LENGTHS = [512, 1024, 2048, 4096, 8192];
-/** Of the random model: layers, key/value heads, their width; and query heads, for attention's own buffers. */
+/** For the random model: layers, key/value heads and their width; and query heads, for attention's own buffers. */
 const LAYERS = 2, KV_HEADS = 2, HEAD_WIDTH = 32, HEADS = 4;
 
-/** Bytes on the device by component after a sequence of `length` tokens was scored, trained on or drawn from. */
+/** Bytes on the device by component after scoring, training on or sampling from a sequence of `length` tokens. */
 async function bytesAt(path: string, length: number, tokens: number[]): Promise<EngineCounters["bytes"]> {
   const { port1, port2 } = new MessageChannel();
   new Engine().serve(port1);
@@ -84,7 +84,7 @@ gpuTest("allocated bytes grow linearly with the context from 512 to 8192", async
         );
       });
     }
-    // A page holds 32 tokens' keys and values of every layer, so the cache is exact.
+    // A page holds 32 tokens' keys and values of every layer, so the cache size is exact.
     LENGTHS.forEach((length, i) => equal(measured[i]!.kv, 2 * 4 * LAYERS * KV_HEADS * HEAD_WIDTH * length));
     const scores = 4 * HEADS * LENGTHS.at(-1)! ** 2;
     ok(sum(last) < scores, `${sum(last)} bytes in all are less than one layer's ${scores} of T × T scores`);

@@ -12,11 +12,11 @@ import { decodeGreedily, llamaCppMissing } from "../llama_cpp.ts";
 import { followRun } from "./follow_llama_cpp.ts";
 import { openEngine, readGolden, sample } from "./golden.ts";
 
-/** llama.cpp rounds activations to 8 bits for its products with such weights, so that a lead below this may turn. */
+/** llama.cpp rounds activations to 8 bits for products with such weights, so a smaller lead may change the choice. */
 const NEAR_TIE = 0.2;
 const NEW_TOKENS = 100;
 
-/** As in a file of Q4_K_M, where the table and some projections have more bits; and two other types besides. */
+/** As in a file of Q4_K_M, where the embedding table and some projections have more bits; and two other types. */
 function typeOf(name: string): DecodedType {
   if (/token_embd|attn_v/.test(name)) return "Q6_K";
   if (/ffn_down/.test(name)) return "Q5_K";
@@ -25,7 +25,7 @@ function typeOf(name: string): DecodedType {
   return "Q4_K";
 }
 
-/** Writes the tiny model's matrices in mixed types, and again as f32 with the values that those stand for. */
+/** Writes the tiny model's matrices in mixed types, and again as f32 with the decoded values. */
 async function writeModels(mixed_path: string, widened_path: string): Promise<void> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const mixed: GgufTensorSource[] = [], widened: GgufTensorSource[] = [];
@@ -40,7 +40,7 @@ async function writeModels(mixed_path: string, widened_path: string): Promise<vo
   await writeGguf(widened_path, { metadata: file.metadata, tensors: widened });
 }
 
-/** Draws, then takes a step of training: the tokens with their log-probabilities, and the adapter's file. */
+/** Samples, then takes a training step. Returns the tokens with their log-probabilities, and the adapter's file. */
 async function drawAndTrain(path: string, adapter_path: string) {
   const engine = await openEngine(path), { client } = engine;
   try {
@@ -64,7 +64,7 @@ async function drawAndTrain(path: string, adapter_path: string) {
   }
 }
 
-gpuTest("a model of mixed types computes the bits of one that holds its values in f32", async () => {
+gpuTest("a model of mixed types gives the same bits as one with its values in f32", async () => {
   await withFolder(async (folder) => {
     await writeModels(`${folder}/mixed.gguf`, `${folder}/widened.gguf`);
     const mixed = await drawAndTrain(`${folder}/mixed.gguf`, `${folder}/mixed_adapter.gguf`);

@@ -30,7 +30,7 @@ async function openRenderer(): Promise<Renderer> {
 }
 
 gpuTest(
-  "an unknown answer is learnt by heart, and a policy step goes on from that adapter's file",
+  "an unknown answer is memorised, and a policy step continues from that adapter's file",
   async () => {
     const engine = await openEngine("f16"), directory = await Deno.makeTempDir();
     try {
@@ -75,7 +75,7 @@ async function learnByHeart(engine: TestedEngine, path: string): Promise<void> {
   await client.call("adapter_close", { adapter: "sft" });
 }
 
-/** A group of attempts with rewards 0 and 1 by an arbitrary rule, and what a step of the policy makes of it. */
+/** A group of attempts with rewards 0 and 1 by an arbitrary rule, and the result of a policy step on it. */
 async function stepPolicy(engine: TestedEngine, path: string): Promise<void> {
   const { client } = engine;
   const facts = await client.call("adapter_open", { adapter: "policy", source: { type: "file", path } });
@@ -95,7 +95,7 @@ async function stepPolicy(engine: TestedEngine, path: string): Promise<void> {
   await client.call("sequence_close", { sequence: parent });
   const total = members.reduce((sum, { reward }) => sum + reward, 0);
   ok(total > 0 && total < MEMBERS, "the group has both outcomes");
-  // Leave-one-out: the reward less the mean of the others'.
+  // Leave-one-out: the reward minus the mean of the others.
   const advantages = members.map(({ reward }) => reward - (total - reward) / (MEMBERS - 1));
   const samples = members.map(({ tokens, logprobs }, i): TrainingSample => {
     const all = [...prompt, ...tokens];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden values of the policy loss, in float64 and by automatic differentiation: nothing of this project computes them.
+"""Golden values of the policy loss, in float64 and by automatic differentiation: none of this project's code computes them.
 
     pip install torch numpy        # made with torch 2.13.0+cpu
     python3 tests/golden/policy_golden.py
@@ -26,7 +26,8 @@ import torch.nn.functional as F
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures/models/tiny-agent"
 RANK, ALPHA, SEED = 3, 6, 7
-# One projection of attention and one of the feed-forward part: the first and the last that a gradient comes to.
+# One projection of attention and one of the feed-forward part: the first and the last in the order of the backward
+# pass.
 TARGETS = ["attn_k", "ffn_down"]
 NORMALIZER = 640.0
 CASES = {
@@ -35,10 +36,10 @@ CASES = {
     "sequence": dict(level="sequence", clip_low=0.2, clip_high=0.28, kl=0.0, weighted=False),
     "sequence_kl": dict(level="sequence", clip_low=3e-4, clip_high=4e-4, kl=0.3, weighted=True),
 }
-# Log-ratios that the old log-probabilities are made with: the largest of a token, and each trajectory's mean.
+# The log-ratios from which the old log-probabilities are made: the largest of a token, and each trajectory's mean.
 TOKEN_DRIFT = 0.6
 SEQUENCE_DRIFT = {"sequence": [0.4, -0.1, 0.35, -0.4, 0.1, -0.3], "sequence_kl": [1e-3, -1e-4, -1e-3, -2e-3, 1e-4, 2e-3]}
-# No ratio may be so near the end of the clip range that single precision could see it on the other side.
+# No ratio may be so close to the clip range's end that single precision could put it on the other side.
 CLIP_MARGIN = {"token": 5e-3, "token_kl": 5e-3, "sequence": 5e-3, "sequence_kl": 5e-5}
 
 

@@ -17,12 +17,13 @@ import { compareGradients, ELEMENT_TOLERANCE, readGradientFile, readGradients } 
 const golden = await readGoldenPolicy();
 const FOLDER = "models/tiny-agent/golden-policy";
 
-/** Room for the first group but not for all: several micro-batches, each of several chunks of the vocabulary pass. */
+/** Fits the first group but not all: several micro-batches, each with several chunks of the vocabulary pass. */
 const SIZES = { micro_batch_tokens: 160, loss_chunk_rows: 64 };
 
 /**
- * Single precision leaves 2e-6 (rms) of a log-probability or an entropy, six times that at most of these. A ratio below 2 is the
- * exponential of a difference from one; the loss is a sum of 229 ratios of both signs over 640.
+ * Single precision has an error of 2e-6 (rms) in a log-probability or an entropy, and six times that at most for these
+ * tokens. A ratio below 2 is the exponential of a difference of two; the loss is a sum of 229 ratios of both signs over
+ * 640.
  */
 const BOUND = { logprob: 3e-5, ratio: 6e-5, loss: 1e-6 };
 
@@ -31,7 +32,7 @@ const optimizer = {
   ...{ weight_decay: 0, max_grad_norm: 0 },
 };
 
-/** The samples as a step of the case takes them. */
+/** The samples as the step of a case receives them. */
 function samplesOf({ old_logprobs, kl, weighted }: GoldenPolicyCase): TrainingSample[] {
   return golden.samples.map((given, i) => {
     const { tokens, loss_mask, prefix_group, prefix_length, trajectory } = given;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden values of the losses of pairs, in float64 and by automatic differentiation: nothing of this project computes them.
+"""Golden values of the losses of pairs, in float64 and by automatic differentiation: none of this project's code computes them.
 
     pip install torch numpy        # made with torch 2.13.0+cpu
     python3 tests/golden/preference_golden.py

@@ -16,12 +16,13 @@ import { compareGradients, ELEMENT_TOLERANCE, readGradientFile, readGradients } 
 
 const golden = await readGoldenPreference();
 
-/** Room for one pair but not for all: several micro-batches, each of several chunks of the vocabulary pass. */
+/** Fits one pair but not all: several micro-batches, each with several chunks of the vocabulary pass. */
 const SIZES = { micro_batch_tokens: 160, loss_chunk_rows: 64 };
 
 /**
- * Single precision leaves 2e-6 (rms) of a log-probability, six times that at most of these. DPO's score is a tenth of a sum of
- * 44 at most, ipo's loss the square of a difference from 5, simpo's and orpo's of means twice as large.
+ * Single precision has an error of 2e-6 (rms) in a log-probability, and six times that at most for these tokens. DPO's
+ * score is a tenth of a sum of at most 44; ipo's loss is the square of a difference from 5; simpo's and orpo's scores
+ * are means times 2.
  */
 const BOUND = { logprob: 3e-5, score: 6e-5, loss: 1e-4 };
 

@@ -1,4 +1,4 @@
-/** Logits through the parts of a model, without sampler and trainer. */
+/** Logits from the parts of a model, without sampler and trainer. */
 
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
@@ -9,7 +9,7 @@ import { normalizeOutput, projectToLogits } from "../../trainer/model/output_hea
 import { forward } from "../../trainer/model/transformer.ts";
 import type { LoadedParts } from "./golden.ts";
 
-/** The logits behind every token of each prompt. */
+/** The logits after every token of each prompt. */
 export async function promptLogits(
   { model, allocator }: Pick<LoadedParts, "model" | "allocator">,
   adapter: DeviceAdapter | null,

@@ -6,9 +6,11 @@ import { fixturePath } from "../fixture.ts";
 import { GOLDEN_ADAPTER, type Kind, openEngine, readGolden, sample } from "./golden.ts";
 
 const { prompts, eos } = await readGolden();
-/** Tokens that stand for a tool's result and the frame around it, between the model's turns. */
+/** Tokens that represent a tool's result with the frame around it, between the model's turns. */
 const RESULT = prompts[4]!.ids.slice(-24);
-/** Prompts of different beginnings: sequences that begin alike share pages, which run once for all of them. */
+/**
+ * Prompts with different first tokens: sequences that start alike share pages, which are computed once for all of them.
+ */
 const APART = [0, 1, 3, 8];
 const TURNS = 3, TURN_TOKENS = 20;
 
@@ -17,7 +19,7 @@ const BOUND = { f32: { most: 1e-5, mean: 1e-5 }, f16: { most: 1e-2, mean: 1e-4 }
 
 interface Episode {
   tokens: number[];
-  /** Of the model's tokens, in order. */
+  /** For the model's tokens, in order. */
   logprobs: number[];
   loss_mask: number[];
   given: number;
@@ -91,7 +93,7 @@ for (const [kind, type] of [["f16", "f32"], ["q8_0", "f32"], ["f16", "f16"]] as 
   });
 }
 
-/** Every token that was given ran once as such, and every token drawn was drawn once. */
+/** Checks that every given token was prefilled once, and every other one sampled once. */
 function expectOncePrefilled(
   episodes: readonly Episode[],
   before: EngineCounters,
@@ -104,7 +106,7 @@ function expectOncePrefilled(
   equal(after.kv_pages_used, before.kv_pages_used, "and the pages came back");
 }
 
-gpuTest("one submit a micro-batch, one readback a step, one readback a block of tokens", async () => {
+gpuTest("one submit per micro-batch, one readback per step, one readback per block of tokens", async () => {
   const engine = await openEngine("f16", { micro_batch_tokens: 400 }), { client } = engine;
   const during = async (work: () => Promise<unknown>) => {
     const before = await client.call("counters", null);
@@ -153,7 +155,7 @@ gpuTest("one submit a micro-batch, one readback a step, one readback a block of 
       await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: prompts[4]!.ids });
       await draw(engine, { sequence, max_tokens });
     });
-    deepEqual([drawn.decode_tokens, drawn.decode_steps], [max_tokens, max_tokens], "no step behind the end");
+    deepEqual([drawn.decode_tokens, drawn.decode_steps], [max_tokens, max_tokens], "no step after the end");
     equal(drawn.readbacks, Math.ceil(max_tokens / block));
     equal(drawn.submits, drawn.readbacks + 1, "356 given tokens run in one prefill");
   } finally {

@@ -3,7 +3,7 @@
   python3 tests/golden/weight_goldens.py <libggml-base.so> fixtures/weights/goldens.json.gz
 
 The library comes with node-llama-cpp: tests/llama_cpp/node_modules/@node-llama-cpp/*/bins/*/libggml-base.so. Blocks are
-random bytes, so that every bit of a block matters; their half-precision scales begin with the awkward ones.
+random bytes, so that every bit of a block matters; their half-precision scales start with the special cases.
 """
 
 import base64
@@ -18,7 +18,7 @@ ROWS, COLUMNS = 3, 512
 # Zero, both signs, the largest, the smallest normal, subnormal ones.
 HALVES = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x0400, 0x8400, 0x0001, 0x8001, 0x03FF, 0x83FF]
 
-# name: values and bytes of a block, where its half-precision numbers lie, the function that widens it
+# name: values and bytes of a block, the positions of its half-precision numbers, the function that decodes it
 TYPES = {
     "f16": (1, 2, [0], "ggml_fp16_to_fp32_row"),
     "bf16": (1, 2, [], "ggml_bf16_to_fp32_row"),
@@ -44,9 +44,9 @@ def blocks_of(name, rng):
     for block in range(ROWS * COLUMNS // block_values):
         raw = bytearray(rng.randbytes(block_bytes))
         for i, at in enumerate(halves):
-            # A device may take subnormal f16 for 0 when it unpacks them: those of scales are widened on the host.
+            # A device may flush subnormal f16 to 0 when it unpacks them; scales are therefore widened on the host.
             awkward = HALVES[:8] if name == "f16" else HALVES
-            # Steps of 5, so that the few blocks of K types meet each kind.
+            # Steps of 5, so that the few blocks of K types get each kind.
             given = awkward[(5 * block + 7 * i) % len(awkward)]
             half = given if block < len(awkward) else finite_half(rng, name == "f16")
             struct.pack_into("<H", raw, at, half)

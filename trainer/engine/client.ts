@@ -17,6 +17,17 @@ interface Generation {
 /**
  * The caller's end of the engine's protocol: pairs requests with answers, and hands the blocks of a generation to
  * whoever asked for it. Any number of clients can share an engine, each over a port of its own.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ScriptedEngine } from "./scripted_engine_fake.ts";
+ *
+ * // The scripted engine needs no GPU; in a run the port leads to the engine's worker.
+ * const client = new ScriptedEngine().client;
+ * const facts = await client.call("probe", { device: "auto", webgpu: "auto" });
+ * assert.ok(facts.software);
+ * ```
  */
 export class EngineClient {
   readonly #rpc: RpcClient<Calls>;

@@ -18,10 +18,10 @@ import { encodeTensor } from "./quantize.ts";
 
 const TENSOR_NAME = /^blk\.(\d{1,5})\.([a-z_]+)\.weight\.lora_([ab])$/;
 
-/** `general.name` of an adapter that a run writes. */
+/** `general.name` of an adapter from a run. */
 const ADAPTER_NAME = "adapter";
 
-/** Whether a file is an adapter as a run writes it, by `general.type`, `adapter.type` and `general.name`. */
+/** Whether a file is an adapter from a run, by `general.type`, `adapter.type` and `general.name`. */
 export async function isWrittenAdapter(path: string): Promise<boolean> {
   try {
     using file = await openGguf(path);
@@ -34,7 +34,8 @@ export async function isWrittenAdapter(path: string): Promise<boolean> {
 }
 
 /**
- * Writes an adapter as a GGUF file of F32 tensors, atomically; it is read back and compared before it gets its name.
+ * Writes an adapter as a GGUF file of F32 tensors, atomically. The file is read back and compared before it gets its
+ * name.
  *
  * @source llama.cpp, `llama_adapter_lora_init_impl`: `adapter.lora.alpha`, `<tensor>.lora_a`, `<tensor>.lora_b`.
  */
@@ -107,7 +108,7 @@ async function readHalf(file: GgufFile, name: string): Promise<LoraHalf> {
   };
 }
 
-/** Refuses what reading back found different. */
+/** Fails when the file that was read back differs. */
 export function assertReadBack(path: string, difference: string | null): void {
   if (difference === null) return;
   throw new ServiceError("internal", `Cannot write ${path}: read back, it differs: ${difference}`, { path });

@@ -116,7 +116,7 @@ Deno.test({
     inDirectory(async (directory) => {
       const lora = await goldenAdapter(), path = `${directory}/a.gguf`;
       await writeAdapter(path, lora);
-      // The partial file is the full device: every write to it fails.
+      // The partial file is the full device: all writes to it fail.
       await Deno.symlink("/dev/full", `${path}.partial`);
       await assert.rejects(writeAdapter(path, changed(lora)), /no space is left on the disk/);
       assert.deepEqual(await namesIn(directory), ["a.gguf"]);
@@ -132,7 +132,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a PEFT folder takes no name beside it that somebody could have used",
+  name: "a PEFT folder's temporary names cannot collide with a user's",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
@@ -158,7 +158,7 @@ Deno.test({
       await writePeft(folder, lora, { base_model: "tiny-agent" });
       assert.ok(await isWrittenPeft(folder));
       assert.ok(!await isWrittenPeft(directory));
-      // A name that is too long once the partial suffix of a file stands behind it.
+      // A name that becomes too long with the suffix of a partial file.
       const deep = `${directory}/${"x".repeat(250)}`;
       await assert.rejects(writePeft(deep, lora, { base_model: "tiny-agent" }));
       const wrong = { base_model: "tiny-agent", permuted: { q_proj: 7 } };
@@ -170,7 +170,7 @@ Deno.test({
     }),
 });
 
-Deno.test("a model is no adapter", async () => {
+Deno.test("a model is not an adapter", async () => {
   const path = await fixturePath("models/tiny-agent-f16.gguf");
   await assert.rejects(readAdapter(path), { code: "format_invalid", message: /not a LoRA adapter/ });
 });

@@ -1,12 +1,12 @@
-/** The tensor types of GGUF files: how many values a block holds and how many bytes it takes. */
+/** The tensor types of GGUF files: values and bytes of a block. */
 
 import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
 import type { WeightTypeName } from "../../kernels/weights/table.ts";
 
-/** What `decodeTensor` turns into floats. */
+/** The types that `decodeTensor` can decode. */
 export type DecodedType = typeof BUILT_TENSOR_TYPES[number];
 
-/** A tensor type of GGUF. Rows are stored one after the other as whole blocks. */
+/** A tensor type of GGUF. Rows are stored one after the other as complete blocks. */
 export interface GgmlType {
   /** The number in the file. */
   id: number;
@@ -15,7 +15,7 @@ export interface GgmlType {
   block_bytes: number;
 }
 
-/** @source ggml's `type_traits`; every type that a file may name, decoded here or not. */
+/** @source ggml's `type_traits`: all types that a file may contain, decoded here or not. */
 const TABLE: readonly (readonly [id: number, name: string, block_values: number, block_bytes: number])[] = [
   [0, "F32", 1, 4],
   [1, "F16", 1, 2],
@@ -57,17 +57,17 @@ const TYPES = TABLE.map(([id, name, block_values, block_bytes]): GgmlType => (
 const BY_ID = new Map(TYPES.map((type) => [type.id, type]));
 const BY_NAME = new Map(TYPES.map((type) => [type.name, type]));
 
-/** The type of a number in a file; null when this program does not know it. */
+/** The type with a number in the file; null when it is unknown. */
 export function ggmlTypeById(id: number): GgmlType | null {
   return BY_ID.get(id) ?? null;
 }
 
-/** The type of a name such as `Q8_0`. */
+/** The type with a name such as `Q8_0`. */
 export function ggmlType(name: DecodedType): GgmlType {
   return BY_NAME.get(name)!;
 }
 
-/** The type's name in the table of weights, which has every one that is decoded. */
+/** The type's name in the table of weights, which has every decoded type. */
 export function weightTypeName(name: DecodedType): WeightTypeName {
   return name.toLowerCase() as Lowercase<DecodedType>;
 }
@@ -77,7 +77,7 @@ export function isDecodedType(name: string): name is DecodedType {
   return (BUILT_TENSOR_TYPES as readonly string[]).includes(name);
 }
 
-/** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension is made of whole blocks. */
+/** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension consists of complete blocks. */
 export function tensorBytes(type: GgmlType, shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1) / type.block_values * type.block_bytes;
 }

@@ -1,4 +1,4 @@
-/** Reads GGUF files of version 2 and 3 without ever holding a whole file in memory. */
+/** Reads GGUF files of versions 2 and 3 without loading entire files into memory. */
 
 import { type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
@@ -9,7 +9,7 @@ import { openRegularFile } from "../../core/files.ts";
 import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";
 
-/** What a getter wants of a metadata entry, and how it gets it; undefined when it is not there. */
+/** The expected type of a metadata entry, and how to read it; undefined when the type is another. */
 interface ValueKind<T> {
   name: string;
   read: (entry: GgufValue) => T | undefined;
@@ -50,7 +50,7 @@ const NUMBERS: ValueKind<ArrayLike<number>> = {
 
 /** An open GGUF file; close it, or declare it with `using`. */
 export class GgufFile {
-  /** Reads of one file share its cursor, so they wait for each other. */
+  /** Reads of one file share its cursor, so they run one after the other. */
   #reading: Promise<unknown> = Promise.resolve();
 
   readonly version: number;
@@ -71,7 +71,7 @@ export class GgufFile {
     this.close();
   }
 
-  /** A whole number from 0. @throws {ServiceError} When the key is absent without a fallback, or of another type. */
+  /** An integer from 0. @throws {ServiceError} When the key is absent without a fallback, or has another type. */
   getUint(key: string, fallback?: number): number {
     return this.#get(key, fallback, WHOLE_NUMBER);
   }
@@ -97,14 +97,14 @@ export class GgufFile {
     return this.#get(key, fallback, NUMBERS);
   }
 
-  /** The description of a tensor. @throws {ServiceError} When the file has none of this name. */
+  /** The description of a tensor. @throws {ServiceError} When the file does not have it. */
   tensor(name: string): GgufTensor {
     const tensor = this.tensors.get(name);
     if (!tensor) throw formatError(this.path, `the tensor ${name} is missing`, { tensor: name });
     return tensor;
   }
 
-  /** The type of a tensor whose values can be read. @throws {ServiceError} Of a type that is not decoded. */
+  /** The type of a tensor that can be decoded. @throws {ServiceError} For other types. */
   tensorType(name: string): DecodedType {
     const { type } = this.tensor(name);
     if (isDecodedType(type)) return type;
@@ -116,14 +116,14 @@ export class GgufFile {
     );
   }
 
-  /** The bytes of a tensor as they lie in the file. @throws {ServiceError} Of a type that is not decoded. */
+  /** The bytes of a tensor as stored in the file. @throws {ServiceError} For a type that cannot be decoded. */
   async readTensor(name: string): Promise<Uint8Array<ArrayBuffer>> {
     this.tensorType(name);
     const { offset, bytes } = this.tensor(name);
     return await this.#read(name, offset, bytes);
   }
 
-  /** As {@link readTensor}, in pieces of whole blocks of at most `piece_bytes` (at least one block). */
+  /** Like {@link readTensor}, in pieces of complete blocks of at most `piece_bytes` (at least one block). */
   async *readTensorPieces(name: string, piece_bytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
     const { block_bytes } = ggmlType(this.tensorType(name));
     const { offset, bytes } = this.tensor(name);
@@ -133,7 +133,7 @@ export class GgufFile {
     }
   }
 
-  /** The values of a tensor, widened to single precision. */
+  /** The values of a tensor in single precision. */
   async readFloats(name: string): Promise<Float32Array<ArrayBuffer>> {
     return decodeTensor(this.tensorType(name), await this.readTensor(name));
   }
@@ -172,12 +172,22 @@ export class GgufFile {
  * Opens a GGUF file and reads its header.
  *
  * @throws {ServiceError} `path_not_found`, or `format_invalid` that names the file and the byte or tensor at fault.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * assert.equal(file.getString("general.architecture"), "qwen3");
+ * const norm = await file.readFloats("output_norm.weight");
+ * assert.deepEqual([norm.length], file.tensor("output_norm.weight").shape);
+ * ```
  */
 export function openGguf(path: string): Promise<GgufFile> {
   return open(path, { needs_data: true });
 }
 
-/** As {@link openGguf}, of a file that may end anywhere behind its header: its tensors must not be read. */
+/** Like {@link openGguf}, for a file that may end anywhere after its header: its tensors must not be read. */
 export function openGgufHeader(path: string): Promise<GgufFile> {
   return open(path, { needs_data: false });
 }

@@ -1,4 +1,4 @@
-/** Parses the header of a GGUF file into metadata and tensors whose places have been checked against the file. */
+/** Parses the header of a GGUF file into metadata and tensors, and checks the tensors' positions against the file. */
 
 import { type GgmlType, ggmlTypeById, tensorBytes } from "./ggml_types.ts";
 import {
@@ -16,12 +16,12 @@ import { formatError } from "./model_file.ts";
 
 const MAGIC = 0x46554747;
 const VERSIONS = [2, 3];
-/** Bytes that the shortest entry takes: an empty key, a type and one byte. */
+/** Bytes of the shortest entry: an empty key, a type and one byte. */
 const LEAST_METADATA_BYTES = 8 + 4 + 1;
-/** Bytes that the shortest tensor entry takes: an empty name, one dimension, a type and an offset. */
+/** Bytes of the shortest tensor entry: an empty name, one dimension, a type and an offset. */
 const LEAST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8;
 
-/** A tensor as the header describes it; everything has been checked against the file. */
+/** A tensor's description in the header, checked against the file. */
 export interface GgufTensor {
   name: string;
   /** Such as `F16`. */
@@ -42,7 +42,7 @@ export interface GgufHeader {
 /**
  * Reads the header from the start of a file.
  *
- * @param data_bytes Bytes of the file in which the tensors must lie; `Infinity` where they may be missing.
+ * @param data_bytes Bytes of the file for tensors; `Infinity` when they may be missing.
  * @throws {ServiceError} `format_invalid`.
  */
 export function readGgufHeader(reader: HeaderReader, data_bytes = reader.size_bytes): GgufHeader {
@@ -137,12 +137,12 @@ function readTensorEntry(reader: HeaderReader, name: string, data_bytes: number)
   const offset_at = reader.position;
   const offset = reader.u64(`the offset of the tensor ${name}`);
   if (offset > data_bytes) {
-    reader.fail(`the tensor ${name} begins behind the end of the file`, offset_at);
+    reader.fail(`the tensor ${name} begins after the end of the file`, offset_at);
   }
   return { name, type, shape, offset, bytes };
 }
 
-/** Checks that the tensors lie aligned, apart and within the file. */
+/** Checks that the tensors are aligned, disjoint and within the file. */
 function placeTensors(
   reader: HeaderReader,
   listed: ListedTensor[],

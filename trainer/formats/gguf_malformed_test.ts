@@ -16,7 +16,7 @@ import { encodeTensor } from "./quantize.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
-/** Little-endian bytes put together part by part; a text is written with its 64-bit length. */
+/** Builds little-endian bytes part by part; a text is preceded by its 64-bit length. */
 class Bytes {
   readonly parts: number[] = [];
 
@@ -57,12 +57,12 @@ function start(
   return new Bytes().raw(new TextEncoder().encode("GGUF")).u32(version).u64(tensors, entries);
 }
 
-/** A file with one entry of metadata, whose type and value `value` appends. */
+/** A file with one metadata entry, whose type and value `value` appends. */
 function entry(key: string, value: (bytes: Bytes) => Bytes): Bytes {
   return value(start({ entries: 1 }).text(key)).pad();
 }
 
-/** A file with tensors of one f32 dimension unless said otherwise, and `data` bytes behind the header. */
+/** A file with tensors of one f32 dimension unless specified otherwise, and `data` bytes after the header. */
 function tensors(
   listed: { name?: string; dims?: (number | bigint)[]; type?: number; offset?: number | bigint }[],
   data = 32,
@@ -197,7 +197,7 @@ const MALFORMED: [name: string, bytes: Iterable<number>, reason: RegExp][] = [
   ["type 250", tensors([{ type: 250 }]).parts, /w has the unknown type 250/],
   ["half a block", tensors([{ type: 8, dims: [31] }]).parts, /rows of the tensor w have 31 values/],
   ["offset out of the file", tensors([{ offset: 64 }]).parts, /w ends at byte 160, but the file has 96/],
-  ["offset 2^50", tensors([{ offset: 2 ** 50 }]).parts, /w begins behind the end/],
+  ["offset 2^50", tensors([{ offset: 2 ** 50 }]).parts, /w begins after the end/],
   ["offset 2^63", tensors([{ offset: 1n << 63n }]).parts, /offset of the tensor w/],
   ["misaligned", tensors([{ offset: 4 }], 64).parts, /w begins at 4 of the data/],
   [
@@ -252,7 +252,7 @@ Deno.test({
     withFile(async (open) => {
       const { bytes, header_bytes } = await smallFile();
       await open(bytes);
-      // The last tensor takes 128 bytes, a multiple of the alignment: nothing but data is at the end.
+      // The last tensor takes 128 bytes, a multiple of the alignment, so the file ends with its data.
       const cuts = [...Array(header_bytes + 40).keys(), bytes.length - 1];
       for (const cut of cuts) {
         await assert.rejects(open(bytes.subarray(0, cut)), { code: "format_invalid" }, `cut at ${cut}`);
@@ -260,7 +260,7 @@ Deno.test({
     }),
 });
 
-/** A file with some bytes changed: flipped bits, extreme bytes, a slice moved, inserted or cut out. */
+/** A file with some bytes changed: flipped bits, extreme bytes, a slice moved, inserted or removed. */
 function mutate(bytes: Uint8Array, random: Rng, header_bytes: number): Uint8Array {
   let mutant = Array.from(bytes);
   for (let changes = 1 + random.below(4); changes > 0; changes--) {
@@ -278,7 +278,7 @@ function mutate(bytes: Uint8Array, random: Rng, header_bytes: number): Uint8Arra
 }
 
 Deno.test({
-  name: "mutated files are refused or wholly readable, whatever the bytes",
+  name: "mutated files are refused or completely readable",
   ...STRICT,
   async fn() {
     const { bytes, header_bytes } = await smallFile();
@@ -307,7 +307,7 @@ Deno.test({
     } finally {
       await Deno.remove(path);
     }
-    // Both outcomes must occur, or the mutations test nothing.
+    // Both results must occur, or the mutations test nothing.
     assert.ok(refused > total / 2 && refused < total, `${refused} of ${total} refused`);
   },
 });

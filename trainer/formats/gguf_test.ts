@@ -71,7 +71,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "getters name the file, the key and what stands there",
+  name: "getters name the file, the key and the actual type",
   ...STRICT,
   async fn() {
     using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
@@ -98,7 +98,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what the writer writes, the reader reads, in version 2 as well",
+  name: "written files can be read, in version 2 as well",
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
@@ -137,7 +137,7 @@ Deno.test({
   fn: () =>
     inDirectory(async (directory) => {
       const path = `${directory}/q5.gguf`;
-      // 34 bytes of Q8_0 for a row of 32 are also room for one block of Q5_0 (22 bytes).
+      // The 34 bytes of Q8_0 for a row of 32 could also hold one block of Q5_0 (22 bytes).
       const pieces = await Array.fromAsync(
         encodeGguf({ metadata: new Map(), tensors: [tensorOf("w", "Q8_0", [1, 32])] }),
       );

@@ -1,22 +1,22 @@
-/** The metadata of GGUF files as plain data, and the limits that a file is held to. */
+/** The metadata of GGUF files as plain data, and limits on files. */
 
-/** Most metadata entries of a file. */
+/** The most metadata entries of a file. */
 export const MAX_METADATA_ENTRIES = 65_536;
-/** Most tensors of a file. */
+/** The most tensors of a file. */
 export const MAX_TENSORS = 65_536;
-/** Longest metadata key in bytes, as the format's description has it. */
+/** The longest metadata key in bytes, from the format's specification. */
 export const MAX_KEY_BYTES = 65_535;
-/** Longest string value in bytes; a chat template takes some tens of thousands. */
+/** The longest string value in bytes; a chat template takes some tens of thousands. */
 export const MAX_STRING_BYTES = 1 << 24;
-/** Most items of an array; the largest vocabularies have some hundred thousand tokens. */
+/** The most items of an array; the largest vocabularies have some hundred thousand tokens. */
 export const MAX_ARRAY_ITEMS = 1 << 22;
-/** Longest tensor name in bytes, as the format's description has it. */
+/** The longest tensor name in bytes, from the format's specification. */
 export const MAX_TENSOR_NAME_BYTES = 64;
-/** Most dimensions of a tensor. */
+/** The most dimensions of a tensor. */
 export const MAX_DIMENSIONS = 4;
-/** Largest alignment of tensor data in bytes. */
+/** The largest alignment of tensor data in bytes. */
 export const MAX_ALIGNMENT = 65_536;
-/** Largest header (metadata and tensor list) in bytes. */
+/** The largest header (metadata and tensor list) in bytes. */
 export const MAX_HEADER_BYTES = 1 << 28;
 
 export const DEFAULT_ALIGNMENT = 32;

@@ -1,4 +1,4 @@
-/** Writes GGUF files of version 3, tensors piece by piece, under the final name only when the file is whole. */
+/** Writes GGUF files of version 3, tensors piece by piece. The final name appears only when the file is complete. */
 
 import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
@@ -13,7 +13,7 @@ import {
   STRING_TYPE_ID,
 } from "./gguf_values.ts";
 
-/** A tensor to write. Its pieces together are exactly as many bytes as type and shape ask for. */
+/** A tensor to write. Its pieces together have exactly the bytes of its type and shape. */
 export interface GgufTensorSource {
   name: string;
   type: DecodedType;
@@ -28,9 +28,9 @@ export interface GgufContent {
 }
 
 /**
- * Writes a GGUF file atomically; a failure leaves what stood under `path`.
+ * Writes a GGUF file atomically. A failure leaves an existing file at `path` unchanged.
  *
- * @param verify Reads the written file back before it gets its name; what it throws fails the write.
+ * @param verify Reads the written file back before it gets its name; an error that it throws fails the write.
  */
 export async function writeGguf(
   path: string,
@@ -40,7 +40,7 @@ export async function writeGguf(
   await writeFileAtomic(path, encodeGguf(content), verify);
 }
 
-/** The bytes of a GGUF file up to where the values of its tensors begin. */
+/** The bytes of a GGUF file before the tensors' values. */
 export function encodeGgufHeader(
   metadata: GgufMetadata,
   tensors: readonly Omit<GgufTensorSource, "pieces">[],

@@ -14,7 +14,7 @@ function entryHead(key: string, items: number): Uint8Array {
   return bytes;
 }
 
-Deno.test("a header longer than its limit is refused, though every part of it is within its own", async () => {
+Deno.test("a header above its limit is refused even if every part is within its own limit", async () => {
   const path = await Deno.makeTempFile({ suffix: ".gguf" });
   const entries = MAX_HEADER_BYTES / (8 * MAX_ARRAY_ITEMS) + 1;
   try {
@@ -25,7 +25,7 @@ Deno.test("a header longer than its limit is refused, though every part of it is
       preamble.setUint32(4, 3, true);
       preamble.setBigUint64(16, BigInt(entries), true);
       await file.write(new Uint8Array(preamble.buffer));
-      // The values are a hole in the file: nothing is written for them.
+      // The values are a hole in the file, so nothing is written for them.
       for (let i = 0; i < entries; i++) {
         await file.write(entryHead(`array_${i}`, MAX_ARRAY_ITEMS));
         await file.seek(8 * MAX_ARRAY_ITEMS, Deno.SeekMode.Current);

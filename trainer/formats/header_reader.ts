@@ -1,4 +1,4 @@
-/** Parses the header of a GGUF file piece by piece; every length is checked against the file before it is used. */
+/** Parses the header of a GGUF file piece by piece. Every length is checked against the file before it is used. */
 
 import {
   ARRAY_TYPE_ID,
@@ -13,7 +13,7 @@ import {
 } from "./gguf_values.ts";
 import { formatError } from "./model_file.ts";
 
-/** How much of the file is in memory while its header is parsed. */
+/** The part of the file that is in memory while its header is parsed. */
 const WINDOW_BYTES = 1 << 16;
 
 const NUMBER_TYPE_BY_ID = new Map(
@@ -36,7 +36,7 @@ export class HeaderReader {
     private readonly file: Deno.FsFile,
   ) {}
 
-  /** Where the next value begins, in bytes from the start of the file. */
+  /** The position of the next value in bytes from the start of the file. */
   get position(): number {
     return this.#start + this.#at;
   }
@@ -45,7 +45,7 @@ export class HeaderReader {
     return this.size_bytes - this.position;
   }
 
-  /** The error of what lies at `position`, by default the next byte. */
+  /** The error for the byte at `position`, by default the next byte. */
   fail(reason: string, position = this.position): never {
     throw formatError(this.path, `${reason} (byte ${position})`, { offset: position });
   }
@@ -64,7 +64,7 @@ export class HeaderReader {
     return value;
   }
 
-  /** A 64-bit count of things that take at least `least_bytes` each in the rest of the file. */
+  /** A 64-bit count of items that each take at least `least_bytes` in the rest of the file. */
   count(what: string, most: number, least_bytes: number): number {
     const begin = this.position;
     const count = this.u64(what);
@@ -75,7 +75,7 @@ export class HeaderReader {
     return count;
   }
 
-  /** A length and as many bytes of UTF-8. */
+  /** A length and this many bytes of UTF-8. */
   text(what: string, most_bytes: number): string {
     const begin = this.position;
     const bytes = this.#bytes(this.count(`the length of ${what}`, most_bytes, 1));
@@ -149,7 +149,7 @@ export class HeaderReader {
     return bytes;
   }
 
-  /** Moves on by `count` bytes, at most the window, and tells where in the window they lie. */
+  /** Advances by `count` bytes, at most a window, and returns their position in the window. */
   #take(count: number): number {
     if (count > this.remaining) this.fail(`the header ends early: the file has ${this.size_bytes} bytes`);
     if (this.position + count > MAX_HEADER_BYTES) {

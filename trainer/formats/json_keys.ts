@@ -1,8 +1,8 @@
-/** Finds what `JSON.parse` passes over. */
+/** Finds duplicate keys, which `JSON.parse` ignores. */
 
-/** The first key that stands twice in one object of a JSON text; null when none does. The text must be valid JSON. */
+/** The first key that occurs twice in one object of a JSON text; null when none does. The text must be valid JSON. */
 export function duplicateKey(text: string): string | null {
-  /** The keys of each object that is open; null for an array. */
+  /** The keys of each open object; null for an array. */
   const open: (Set<string> | null)[] = [];
   const token = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]/g;
   for (const [found, colon] of text.matchAll(token)) {

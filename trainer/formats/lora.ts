@@ -3,7 +3,7 @@
 import { assert } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 
-/** The pair of one linear layer: `y = W·x + (alpha / rank)·B·A·x`. */
+/** The factors of one linear layer: `y = W·x + (alpha / rank)·B·A·x`. */
 export interface LoraPair {
   /** `[rank, in]` f32, row-major. */
   a: Float32Array;
@@ -15,14 +15,14 @@ export interface LoraPair {
 
 /** An adapter: every layer has a pair for every target. */
 export interface LoraTensors {
-  /** Of the base model, such as `qwen3`. */
+  /** The base model's architecture, such as `qwen3`. */
   architecture: string;
   rank: number;
   alpha: number;
   /** In the order of {@link LORA_TARGETS}. */
   targets: LoraTarget[];
   layers: number;
-  /** By {@link loraKey}, layer by layer, targets in their order. */
+  /** By {@link loraKey}: layer by layer, targets in order. */
   tensors: Map<string, LoraPair>;
 }
 
@@ -41,7 +41,7 @@ export function loraOrder(
   }).flat();
 }
 
-/** Asserts that an adapter in memory is whole: every pair is there and as long as its shape asks for. */
+/** Asserts that an adapter in memory is complete: it has all pairs, and their lengths match the shapes. */
 export function assertWholeAdapter({ rank, alpha, targets, layers, tensors }: LoraTensors): void {
   assert(Number.isInteger(rank) && rank > 0 && Number.isFinite(alpha), "an adapter has a rank and a scale");
   const order = loraOrder(layers, targets);
@@ -56,7 +56,7 @@ export function assertWholeAdapter({ rank, alpha, targets, layers, tensors }: Lo
   }
 }
 
-/** One half of a pair as a file has it. */
+/** One factor of a pair as stored in a file. */
 export interface LoraHalf {
   layer: number;
   target: LoraTarget;
@@ -67,9 +67,9 @@ export interface LoraHalf {
 }
 
 /**
- * Puts an adapter together from what a file holds.
+ * Assembles an adapter from the contents of a file.
  *
- * @param fail Refuses the file for a reason.
+ * @param fail Throws the error for a reason.
  */
 export function assembleLora(
   facts: { architecture: string; alpha: number },
@@ -99,7 +99,7 @@ export function assembleLora(
   return { ...facts, rank, targets, layers, tensors };
 }
 
-/** Where two adapters differ, bit for bit; null when they are the same. */
+/** The first difference between two adapters, bit for bit; null when they are equal. */
 export function loraDifference(left: LoraTensors, right: LoraTensors): string | null {
   for (const key of ["architecture", "rank", "alpha", "layers"] as const) {
     if (left[key] !== right[key]) return `${key} is ${right[key]}, not ${left[key]}`;

@@ -1,8 +1,8 @@
-/** Refusing files of values. */
+/** Errors of malformed model files. */
 
 import { ServiceError } from "../../core/errors.ts";
 
-/** The error of a malformed file: names the file, the place and the reason. */
+/** The error for a malformed file, with the file, the place and the reason. */
 export function formatError(
   path: string,
   reason: string,

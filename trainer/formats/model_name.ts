@@ -1,8 +1,8 @@
-/** What a model calls itself, for files that name the model they belong to. */
+/** The name of a model, for files that refer to it. */
 
 import type { GgufMetadata } from "./gguf_values.ts";
 
-/** Where a file may name the repository that holds its own weights, the surest first. */
+/** Metadata keys with the repository of the file's own weights, the most reliable first. */
 const REPOSITORY_KEYS = [
   "general.source.huggingface.repository",
   "general.source.repo_url",
@@ -13,12 +13,12 @@ const HUB_ID = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
 const HUB_URL = /^https?:\/\/(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/?#]+\/[^/?#]+)/;
 
 /**
- * The name of a GGUF file's model as `base_model_name_or_path` of a PEFT folder wants it: the Hugging Face id
+ * The name of a GGUF file's model for `base_model_name_or_path` in a PEFT folder: the Hugging Face id
  * `organization/name` of the repository that the file names as its own; else `general.name`; else the file's name
  * without folders and `.gguf`. Never a path.
  *
- * `general.base_model.0` names the model's parent, whose weights are others. It counts only where it is the one parent
- * and has the model's own name, as in files that repack another publisher's weights.
+ * `general.base_model.0` names the model's parent, which has other weights. It counts only if it is the only parent and
+ * has the model's own name, as in files that repackage another publisher's weights.
  *
  * @source The GGUF specification, "General metadata" and "Source metadata".
  */
@@ -38,7 +38,7 @@ export function modelName(metadata: GgufMetadata, path: string): string {
   return lastPart(name) || lastPart(path).replace(/\.gguf$/i, "");
 }
 
-/** An id, or the one that an address of Hugging Face leads to. */
+/** An id, or the id in a Hugging Face URL. */
 function hubId(text: string): string | null {
   const id = HUB_URL.exec(text)?.[1] ?? text;
   return HUB_ID.test(id) ? id : null;

@@ -21,7 +21,7 @@ Deno.test("a model's own repository is named by its id, the surest key first", (
   equal(nameOf({ "repo_url": " https://hf.co/Qwen/Qwen3-0.6B " }), "Qwen/Qwen3-0.6B");
 });
 
-Deno.test("an address that leads to no model is passed over", () => {
+Deno.test("a URL that does not lead to a model is skipped", () => {
   for (
     const url of ["https://huggingface.co/unsloth", "https://github.com/a/b", "https://huggingface.co/", "/a"]
   ) {
@@ -30,7 +30,7 @@ Deno.test("an address that leads to no model is passed over", () => {
   equal(nameOf({ "source.huggingface.repository": 7, name: "Tiny" }), "Tiny");
 });
 
-Deno.test("a parent counts only where it is the one parent and has the model's own name", () => {
+Deno.test("a parent counts only if it is the only parent and has the model's own name", () => {
   const parent = { "base_model.count": 1, "base_model.0.repo_url": "https://huggingface.co/Qwen/Qwen3-0.6B" };
   equal(nameOf({ ...parent, name: "Qwen3 0.6B" }), "Qwen/Qwen3-0.6B");
   equal(nameOf({ ...parent, name: "qwen3-0.6b" }), "Qwen/Qwen3-0.6B");

@@ -33,18 +33,18 @@ const TENSOR_NAME = /^base_model\.model\.model\.layers\.(\d{1,5})\.([a-z_]+\.[a-
  */
 export type PermutedHeads = Partial<Record<LoraTarget, number>>;
 
-/** Where a PEFT folder lies until it is whole, and where the one that it replaces lies until then. */
+/** The temporary paths of a new PEFT folder until it is complete, and of the folder that it replaces. */
 export function besidePeft(directory: string): [partial: string, replaced: string] {
   const hidden = join(dirname(directory), `.${basename(directory)}`);
   return [`${hidden}.partial`, `${hidden}.replaced`];
 }
 
 /**
- * Writes an adapter as a PEFT folder. The folder is made whole beside its final place, read back and compared, and
- * then takes the place of what stood there.
+ * Writes an adapter as a PEFT folder. The folder is completed beside its final place, read back and compared, and then
+ * replaces an existing one.
  *
- * @param options base_model: see `modelName`; PEFT loads the base from there where its user names none. permuted: none when
- * it is left out.
+ * @param options base_model: see `modelName`; PEFT loads the base model from it unless the user names another. permuted:
+ * absent where no rows differ.
  */
 export async function writePeft(
   directory: string,
@@ -75,7 +75,7 @@ export async function writePeft(
 /**
  * Reads an adapter from a PEFT folder.
  *
- * @param architecture Of the base model; the folder does not name it.
+ * @param architecture The base model's architecture, which the folder does not contain.
  * @throws {ServiceError} `path_not_found` or `format_invalid`; `not_built` for rsLoRA, DoRA and pattern-wise ranks.
  */
 export async function readPeft(
@@ -175,7 +175,7 @@ function peftConfig(lora: Pick<LoraTensors, "rank" | "alpha" | "targets">, base_
   };
 }
 
-/** Whether a folder is empty, or holds what {@link writePeft} writes and nothing else. */
+/** Whether a folder is empty, or contains only what {@link writePeft} writes. */
 export async function isWrittenPeft(directory: string): Promise<boolean> {
   const names = (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name);
   if (names.length === 0) return true;

@@ -42,7 +42,7 @@ Deno.test("a Q8_0 block is its scale times its bytes", () => {
   values[40] = 12.7;
   const bytes = encodeTensor("Q8_0", values);
   assert.equal(bytes.length, 68);
-  // The first block has the scale 1: halves go away from zero.
+  // The first block has scale 1: halves round away from zero.
   assert.deepEqual([...new Int8Array(bytes.buffer, 2, 5)], [127, -127, 3, -3, 0]);
   const back = decodeTensor("Q8_0", bytes);
   assert.deepEqual([...back.subarray(0, 5)], [127, -127, 3, -3, 0]);
@@ -68,7 +68,7 @@ Deno.test("half-precision values are those of IEEE 754", () => {
     assert.deepEqual(float32FromFloat16(new Uint8Array(Uint16Array.of(bits).buffer)), Float32Array.of(value));
     assert.deepEqual(float16FromFloat32(Float32Array.of(value)), new Uint8Array(Uint16Array.of(bits).buffer));
   }
-  // 1 + 2⁻¹¹ lies midway: the even neighbour is 1.
+  // 1 + 2⁻¹¹ is halfway: the even neighbour is 1.
   assert.deepEqual(float16FromFloat32(Float32Array.of(1 + 2 ** -11)), Uint8Array.of(0x00, 0x3c));
 });
 
@@ -93,7 +93,7 @@ Deno.test("bfloat16 is the upper half of a float, rounded to even", () => {
   );
 });
 
-Deno.test("decoding reads bytes that lie askew in their buffer", () => {
+Deno.test("decoding reads misaligned bytes", () => {
   fc.assert(
     fc.property(
       fc.float32Array({ minLength: 256, maxLength: 256, noNaN: true, noDefaultInfinity: true }),

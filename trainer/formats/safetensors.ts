@@ -7,7 +7,7 @@ import { duplicateKey } from "./json_keys.ts";
 import { openRegularFile } from "../../core/files.ts";
 import { formatError } from "./model_file.ts";
 
-/** Longest header in bytes, as the format's own reader has it. */
+/** The longest header in bytes, as in the format's own reader. */
 export const MAX_SAFETENSORS_HEADER_BYTES = 100_000_000;
 
 /** Bytes of a value of each type. */
@@ -48,9 +48,9 @@ export function floatTensor(shape: readonly number[], values: Float32Array): Saf
 }
 
 /**
- * Writes a safetensors file atomically; it is read back and compared before it gets its name.
+ * Writes a safetensors file atomically. The file is read back and compared before it gets its name.
  *
- * The header is padded with spaces to a multiple of 8 bytes, so that data begins aligned.
+ * The header is padded with spaces to a multiple of 8 bytes, so that the data is aligned.
  */
 export async function writeSafetensors(path: string, content: SafetensorsContent): Promise<void> {
   const header: Record<string, unknown> = {};
@@ -77,9 +77,9 @@ export async function writeSafetensors(path: string, content: SafetensorsContent
 }
 
 /**
- * Reads a safetensors file whole.
+ * Reads an entire safetensors file.
  *
- * @throws {ServiceError} `path_not_found`, or `format_invalid` when header and file do not agree to the byte.
+ * @throws {ServiceError} `path_not_found`, or `format_invalid` when header and data do not match exactly.
  */
 export async function readSafetensors(path: string): Promise<SafetensorsContent> {
   using file = await openRegularFile(path);
@@ -97,7 +97,7 @@ export async function readSafetensors(path: string): Promise<SafetensorsContent>
   return { metadata, tensors };
 }
 
-/** The values of an F32 tensor of a file. @throws {ServiceError} When it is absent or of another type or shape. */
+/** The values of an F32 tensor of a file. @throws {ServiceError} When it is absent or has another type or shape. */
 export function floatsOf(
   path: string,
   content: SafetensorsContent,

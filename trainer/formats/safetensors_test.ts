@@ -30,7 +30,7 @@ Deno.test({
     for (const [name, golden] of Object.entries<{ shape: number[]; l2: number }>(gradients)) {
       const values = floatsOf(path, content, { name, shape: golden.shape });
       const l2 = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-      // Stored as F32, whose rounding of every element is at most 6e-8 of it.
+      // Stored as F32, which rounds each element by at most 6e-8 of it.
       assert.ok(Math.abs(l2 - golden.l2) <= 1e-7 * golden.l2, name);
     }
     assert.throws(() => floatsOf(path, content, { name: "blk.0.attn_q.C" }), /blk.0.attn_q.C is missing/);
@@ -100,7 +100,7 @@ Deno.test({
         await Deno.writeFile(path, bytes);
         await assert.rejects(readSafetensors(path), { code: "format_invalid", message: reason });
       }
-      // A file with holes takes no room: its header would fit, but is beyond the limit.
+      // A sparse file takes no room: its header would fit, but exceeds the limit.
       await Deno.writeFile(path, fileOf("{}", 0, MAX_SAFETENSORS_HEADER_BYTES + 1));
       await Deno.truncate(path, 2 * MAX_SAFETENSORS_HEADER_BYTES);
       await assert.rejects(readSafetensors(path), {

@@ -1,6 +1,6 @@
 /**
- * Continuous batching: sequences come and go between blocks. Tokens given run first, then everything that draws
- * draws a block. A step runs one adapter; adapters take turns.
+ * Continuous batching: sequences come and go between blocks. Each step first runs given tokens (prefill), or else
+ * decodes a block for all generating sequences. A step runs one adapter; adapters take turns.
  */
 
 import { errorRecord, ServiceError } from "../../core/errors.ts";
@@ -13,12 +13,12 @@ import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
 import { SequenceStore } from "./sequence_store.ts";
 import { createTokenMask } from "./token_mask.ts";
 
-/** Tokens of a generation since the last time; the last block says why it ended. */
+/** New tokens of a generation; the last block has the reason of its end. */
 export interface DrawnBlock extends DrawnRow {
   stop: GenerationStop | null;
 }
 
-/** What a generation's owner hears. */
+/** Receives the events of a generation. */
 export interface SequenceListener {
   drawn(sequence: Sequence, block: DrawnBlock): void;
   failed(sequence: Sequence, error: ErrorRecord): void;
@@ -51,13 +51,13 @@ export class Batcher {
     this.store = new SequenceStore(sampler.options);
   }
 
-  /** Sequences of an adapter that are not closed. */
+  /** The number of open sequences of an adapter. */
   live(adapter: DeviceAdapter): number {
     return [...this.store.sequences].filter((sequence) => sequence.adapter === adapter && !sequence.is_closed)
       .length;
   }
 
-  /** @throws {ServiceError} When the tokens cannot be, or there is no room for them. */
+  /** @throws {ServiceError} When the tokens are invalid, or there is no room for them. */
   open(
     request: { id: number; adapter: DeviceAdapter | null; parent: Sequence | null; tokens: number[] },
   ): Sequence {
@@ -73,7 +73,7 @@ export class Batcher {
     return this.store.open({ ...request, given });
   }
 
-  /** @throws {ServiceError} While the sequence draws, or without room. */
+  /** @throws {ServiceError} While the sequence generates, or without room. */
   extend(sequence: Sequence, tokens: number[]): void {
     this.#expectIdle(sequence, "extend");
     this.#expectTokens(sequence.id, tokens, sequence.tokens.length);
@@ -81,7 +81,7 @@ export class Batcher {
     sequence.tokens.push(...tokens);
   }
 
-  /** Waits for a parent that has not run yet, and for children that still need what is forgotten. */
+  /** Waits for a parent that has not run yet, and for children that still need the removed tokens. */
   async truncate(sequence: Sequence, length: number): Promise<void> {
     this.#expectIdle(sequence, "truncate");
     if (!Number.isInteger(length) || length < 1 || length > sequence.tokens.length) {
@@ -95,12 +95,12 @@ export class Batcher {
     if (length === sequence.tokens.length) return;
     sequence.tokens.length = length;
     sequence.is_drawn_pending = false;
-    // The state behind the new last token is gone: that token runs again.
+    // The state after the new last token is gone, so that token runs again.
     if (sequence.processed >= length) this.store.rewind(sequence, length - 1);
     this.store.trimPages(sequence);
   }
 
-  /** Begins to draw. @throws {ServiceError} When it draws already, or cannot. */
+  /** Starts generating. @throws {ServiceError} When it already generates, or cannot. */
   generate(sequence: Sequence, request: GenerateRequest): void {
     this.#expectIdle(sequence, "generate from");
     const { stop_tokens, sampling } = request, { id } = sequence;
@@ -127,7 +127,7 @@ export class Batcher {
     while (sequence.generation) await this.settled();
   }
 
-  /** Cancels what it draws and gives everything back; its pages stay for children that need them. */
+  /** Cancels its generation and releases everything; its pages stay for children that need them. */
   async close(sequence: Sequence): Promise<void> {
     await this.cancel(sequence);
     if (sequence.is_closed) return;
@@ -153,7 +153,7 @@ export class Batcher {
     return prefill.length + decode.length > 0;
   }
 
-  /** Fails every generation: the device is gone. */
+  /** Fails all generations, because the device is gone. */
   fail(error: unknown): void {
     for (const sequence of this.store.sequences) {
       if (!sequence.generation) continue;
@@ -174,7 +174,7 @@ export class Batcher {
     for (const resolve of waiters) resolve();
   }
 
-  /** Ready sequences of one adapter: that of the first in line, which goes to the end of the line. */
+  /** The ready sequences of one adapter: that of the first in the queue, which moves to the end. */
   #select(isReady: (sequence: Sequence) => boolean): Sequence[] {
     const ready = [...this.store.sequences].filter(isReady);
     if (ready.length === 0) return [];
@@ -246,7 +246,7 @@ export class Batcher {
       ? "max_tokens"
       : null;
     if (stop) {
-      // The device stops a row before its last token runs: it does when something follows.
+      // The device stops a row before its last token runs; that token runs when something follows it.
       sequence.processed--;
       sequence.is_drawn_pending = true;
       this.store.dropHidden(sequence);
@@ -256,7 +256,7 @@ export class Batcher {
     this.listener.drawn(sequence, { tokens, logprobs, stop: null });
   }
 
-  /** Logits that are not numbers: nothing that was drawn from them is worth keeping. */
+  /** Logits that are not finite: discard everything that was sampled from them. */
   #overflow(sequence: Sequence): void {
     this.store.rewind(sequence, sequence.processed - 1);
     sequence.generation = null;
@@ -299,7 +299,7 @@ export class Batcher {
   }
 }
 
-/** Rows that share pages stand side by side: attention reads a shared page once for them. */
+/** Rows that share pages are adjacent, so that attention reads a shared page once. */
 function byPages(a: Sequence, b: Sequence): number {
   const at = a.pages.findIndex((page, i) => page !== b.pages[i]);
   return at < 0 ? 0 : a.pages[at]! - (b.pages[at] ?? -1);

@@ -62,17 +62,17 @@ function generate(
 const some = (first: number, count: number) =>
   Array.from({ length: count }, (_, i) => (first + 3 * i) % VOCABULARY);
 
-/** What a generation draws behind some tokens. */
+/** The tokens that are generated after some tokens. */
 function continuation(tokens: readonly number[], count: number): number[] {
   const all = [...tokens];
   for (let i = 0; i < count; i++) all.push(nextToken(all, VOCABULARY));
   return all.slice(tokens.length);
 }
 
-/** Two adapters that are told apart and nothing else. */
+/** Two distinguishable adapters. */
 const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
-Deno.test("given tokens run before anything draws, at most so many at a time", async () => {
+Deno.test("given tokens run before sampling, in limited batches", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
   generate(batcher, long, { max_tokens: 6 });
@@ -114,7 +114,7 @@ Deno.test("adapters take turns, and a step runs one of them", async () => {
   deepEqual(order.slice(2), ["decode 1", "decode 0", "decode 1", "decode 0", "decode 1", "decode 0"]);
 });
 
-Deno.test("a drawn last token runs when something follows it, and is not counted as given", async () => {
+Deno.test("a sampled last token runs when something follows it, and does not count as given", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const sequence = open(batcher, some(6, 10));
   const drawn = continuation(some(6, 10), 20), stop = drawn[5]!;
@@ -158,7 +158,7 @@ Deno.test("a closed parent's pages stay for children that wait for them", async 
   equal(batcher.store.pages.used, 0);
 });
 
-Deno.test("what cannot be is refused, and leaves everything as it was", async () => {
+Deno.test("invalid requests are refused and change nothing", async () => {
   const { batcher, drain } = createBatcher({ pages: 8, slots: 3 });
   const sequence = open(batcher, some(1, 40));
   const used = batcher.store.pages.used;
@@ -225,16 +225,16 @@ Deno.test("a lost device fails every generation and nothing else", async () => {
   await batcher.close(drawing);
 });
 
-Deno.test("whatever sequences do, each reads its own tokens and draws what it would alone", async () => {
+Deno.test("in any mix of sequences each reads its own tokens and samples as if alone", async () => {
   for (let seed = 0; seed < 60; seed++) await playRandomly(new Rng(rngKey(seed, "batcher")));
 });
 
-/** Random requests over few pages; the fake checks every read, this every token drawn. */
+/** Random requests over few pages; the fake checks all reads, this all sampled tokens. */
 async function playRandomly(random: Rng): Promise<void> {
   const { batcher, heard } = createBatcher();
   const live: Sequence[] = [], adapters = [null, ...ADAPTERS];
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)]!;
-  /** Steps until a request that waits for the batcher is answered. */
+  /** Runs steps until a request that waits for the batcher is answered. */
   const settle = async (request: Promise<void>) => {
     let is_done = false;
     const done = request.finally(() => is_done = true);
@@ -248,7 +248,7 @@ async function playRandomly(random: Rng): Promise<void> {
   const before = new Map<number, number[]>();
   const actions = [
     () => {
-      // Few first tokens, so that sequences often begin alike.
+      // Few first tokens, so that sequences often start alike.
       const parent = live.length > 0 && random.below(2) ? pick(live) : null;
       const tokens = some(random.below(2), random.below(90) + (parent ? 0 : 1));
       live.push(open(batcher, tokens, { parent, adapter: parent ? parent.adapter : pick(adapters) }));
@@ -279,7 +279,7 @@ async function playRandomly(random: Rng): Promise<void> {
     try {
       await (live.length === 0 ? actions[0]! : pick(actions))();
     } catch (error) {
-      // No room, or a sequence that draws: refused.
+      // No room, or a generating sequence: refused.
       if (!(error instanceof ServiceError)) throw error;
     }
     for (const sequence of live) {

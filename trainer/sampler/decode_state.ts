@@ -1,4 +1,4 @@
-/** The state of decoding rows on the device, sent once for a block. */
+/** The decoding state of rows on the device, uploaded once per block. */
 
 import { NO_SLOT } from "../../kernels/kv_pages/kv_pages.ts";
 import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
@@ -6,13 +6,13 @@ import { ceilDiv } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** A sequence that draws, and the row of the state from which it draws its first token. */
+/** A generating sequence, and the row of the hidden state from which it samples its first token. */
 export interface DecodeRow {
   sequence: Sequence;
   from: number;
 }
 
-/** A temperature below this divides logits out of range; it is as good as 0. */
+/** A temperature below this would divide logits out of range; it has the same effect as 0. */
 const MIN_TEMPERATURE = 1e-6;
 
 const WORDS = [
@@ -28,7 +28,7 @@ const WORDS = [
 const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
 type Name = typeof WORDS[number] | typeof FLOATS[number];
 
-/** `[B]` each, but rng_key `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
+/** `[B]` each, except rng_key `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
 export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
   rng_key: Tensor;
   stop_tokens: Tensor;
@@ -43,7 +43,7 @@ export class DecodeState {
   readonly #mask: Tensor;
   readonly #mask_words: number;
 
-  /** @param sizes batch: most rows. */
+  /** @param sizes batch: the most rows. */
   constructor(readonly allocator: Allocator, sizes: { batch: number; vocabulary: number }) {
     const { batch, vocabulary } = sizes;
     this.#mask_words = ceilDiv(vocabulary, 32);
@@ -56,7 +56,7 @@ export class DecodeState {
     this.#mask = allocator.create("sampler", [batch, this.#mask_words], "u32");
   }
 
-  /** Sends the rows, filled up to `rows` with rows of no sequence, and returns the arrays cut to them. */
+  /** Uploads the rows, padded to `rows` with rows without a sequence, and returns the arrays at this length. */
   upload(batch: readonly DecodeRow[], rows: number): DecodeViews {
     const sequences = batch.map((row) => row.sequence);
     const generations = sequences.map((sequence) => sequence.generation!);
@@ -90,7 +90,7 @@ export class DecodeState {
     return this.#views(rows, { has_mask, has_cutoff: samplings.some((s) => s.top_k > 0 || s.top_p < 1) });
   }
 
-  /** Writes a list of equally long rows. */
+  /** Writes a list of rows of equal length. */
   #block(
     tensor: Tensor,
     of: readonly ArrayLike<number>[],

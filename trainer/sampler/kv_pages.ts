@@ -1,8 +1,8 @@
-/** Pages of the key/value cache and who holds them. A page with several holders is never written. */
+/** Pages of the key/value cache and their reference counts. A page with several holders is never written. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
 
-/** Counts the holders of numbered things and hands out free ones, the lowest first. */
+/** Counts the holders of numbered items and allocates free ones, the lowest first. */
 export class ReferencePool {
   readonly #holders: Uint32Array;
   readonly #free: number[];
@@ -20,7 +20,7 @@ export class ReferencePool {
     return this.#free.length;
   }
 
-  /** A free one, held once. @throws {ServiceError} `out_of_memory` when all are held. */
+  /** Allocates an item with one holder. @throws {ServiceError} `out_of_memory` when all are in use. */
   take(): number {
     const index = this.#free.pop();
     if (index === undefined) {
@@ -30,7 +30,7 @@ export class ReferencePool {
     return index;
   }
 
-  /** One more holder. */
+  /** Adds a holder. */
   share(index: number): number {
     assert(this.#holders[index]! > 0, `${this.what} ${index} is held`);
     this.#holders[index]!++;
@@ -41,7 +41,7 @@ export class ReferencePool {
     return this.#holders[index]! > 1;
   }
 
-  /** One holder less; free when it was the last. */
+  /** Removes a holder; the item is free after its last. */
   release(index: number): void {
     assert(this.#holders[index]! > 0, `${this.what} ${index} is held`);
     if (--this.#holders[index]! === 0) this.#free.push(index);

@@ -2,7 +2,7 @@ import { deepEqual, equal, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { ReferencePool } from "./kv_pages.ts";
 
-Deno.test("the lowest free index is taken first, and an index is free when nobody holds it", () => {
+Deno.test("the lowest free index is allocated first, and an index without holders is free", () => {
   const pool = new ReferencePool(3, "pages");
   deepEqual([pool.take(), pool.take(), pool.take()], [0, 1, 2]);
   deepEqual([pool.used, pool.available], [3, 0]);
@@ -15,7 +15,7 @@ Deno.test("the lowest free index is taken first, and an index is free when nobod
   equal(pool.take(), 1);
 });
 
-Deno.test("an empty pool says what there is too much of", () => {
+Deno.test("the error of an empty pool names its items", () => {
   const pool = new ReferencePool(1, "pages of the key/value cache");
   pool.take();
   throws(
@@ -24,7 +24,7 @@ Deno.test("an empty pool says what there is too much of", () => {
   );
 });
 
-Deno.test("what nobody holds is neither shared nor released", () => {
+Deno.test("an index without holders can be neither shared nor released", () => {
   const pool = new ReferencePool(2, "pages");
   throws(() => pool.share(0), /Assertion failed: pages 0 is held/);
   throws(() => pool.release(1), /Assertion failed: pages 1 is held/);

@@ -1,5 +1,5 @@
 /**
- * The device's part of sampling: prefill runs given tokens through the model, a block draws K tokens for each of its
+ * The device's part of sampling. Prefill runs given tokens through the model. A block samples K tokens for each of its
  * rows without the host, and is read back once.
  */
 
@@ -26,37 +26,37 @@ export interface SamplerOptions {
   slots: number;
   /** Pages of a slot. */
   slot_pages: number;
-  /** Pages in all. */
+  /** All pages. */
   pages: number;
   kv: "f32" | "f16";
-  /** Steps of a block at most. */
+  /** The most steps of a block. */
   block_steps: number;
 }
 
-/** Tokens of a sequence that go through the model: `count` from the first unprocessed one. */
+/** Tokens of a sequence to process: `count` from the first unprocessed one. */
 export interface PrefillPart {
   sequence: Sequence;
   count: number;
 }
 
-/** What a block drew for a row: as many tokens as it did before it ended. */
+/** The tokens that a block sampled for a row, up to its end. */
 export interface DrawnRow {
   tokens: number[];
   logprobs: number[];
 }
 
-/** Decode batches are padded to a multiple of this, so that few shapes of batches occur. */
+/** Decode batches are padded to a multiple of this, so that there are few batch shapes. */
 const ROW_STEP = 8;
 
 export class Sampler {
   readonly #k_pages: Tensor[];
   readonly #v_pages: Tensor[];
   readonly #page_table: Tensor;
-  /** `[2 · slots, C]`: the residual stream behind a sequence's last token. */
+  /** `[2 · slots, C]`: the hidden states after each sequence's last token. */
   readonly #hidden: Tensor;
   readonly #state: DecodeState;
   readonly #out: Tensor;
-  /** Of a prefill: token, position and slot of each row; last row and row of the state of each sequence. */
+  /** Of a prefill: token, position and slot of each row; last row and hidden-state row of each sequence. */
   readonly #given: Record<"ids" | "positions" | "slots" | "last_rows" | "hidden", Tensor>;
   readonly #copies: Tensor;
   readonly #attention_state: Tensor;
@@ -95,7 +95,7 @@ export class Sampler {
     this.#partials = create([samplePartials(batch, shape.vocabulary)]);
   }
 
-  /** Runs given tokens through the model: one submit, nothing read. The sequences' states are the caller's. */
+  /** Runs given tokens through the model: one submit, no readback. The caller updates the sequences' states. */
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     this.#uploadPages(parts.map((part) => part.sequence));
     const ids: number[] = [], positions: number[] = [], slots: number[] = [];
@@ -127,7 +127,7 @@ export class Sampler {
     recorder.submit();
   }
 
-  /** Draws up to `steps` tokens for each sequence; one submit, one readback. */
+  /** Samples up to `steps` tokens for each sequence; one submit, one readback. */
   async decode(
     adapter: DeviceAdapter | null,
     batch: readonly DecodeRow[],
@@ -155,7 +155,7 @@ export class Sampler {
     return batch.map((_, row) => drawnRow(bytes!, { row, rows, steps }));
   }
 
-  /** Makes room for adapters of this rank, and for reading a block. */
+  /** Allocates for adapters of this rank, and for reading a block. */
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
     this.model.recorder.reserveReadback([this.#out]);
@@ -192,7 +192,7 @@ export class Sampler {
     return this.#activations = new Activations(this.allocator.scope(), this.model.shape, options);
   }
 
-  /** Sends changed rows of the page table, and copies pages that a sequence has taken over in part. */
+  /** Uploads changed rows of the page table, and copies pages that a sequence shares in part. */
   #uploadPages(sequences: readonly Sequence[]): void {
     const copies: PageCopy[] = [];
     const { slot_pages } = this.options;

@@ -1,6 +1,6 @@
 /**
- * A stand-in for the device's part of sampling, for tests: pages hold token ids in place of keys and values, a state is
- * the list of tokens behind which it stands. Whatever a row reads must be what its sequence says.
+ * A fake of the device's part of sampling: pages hold token ids in place of keys and values, and a state is the list of
+ * tokens before it. Whatever a row reads must match its sequence.
  */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
@@ -10,16 +10,16 @@ import type { DecodeRow } from "./decode_state.ts";
 import type { DrawnRow, PrefillPart, Sampler, SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** What the fake was asked to do. */
+/** A recorded call of the fake. */
 export interface FakeCall {
   type: "prefill" | "decode";
   adapter: DeviceAdapter | null;
-  /** Ids of the sequences, and tokens of each. */
+  /** The ids of the sequences, and the tokens of each. */
   sequences: number[];
   counts: number[];
 }
 
-/** The token that follows some tokens: any function of all of them. */
+/** The token that follows some tokens: an arbitrary function of all of them. */
 export function nextToken(tokens: readonly number[], vocabulary: number): number {
   return tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 7) >>> 0, 17) % vocabulary;
 }

@@ -6,7 +6,7 @@ import type { TokenMask } from "./token_mask.ts";
 
 /** A running generation. */
 export interface Generation {
-  /** Tokens that may still be drawn. */
+  /** The number of tokens that may still be sampled. */
   remaining: number;
   stop_tokens: number[];
   sampling: SamplingRequest;
@@ -14,34 +14,34 @@ export interface Generation {
   is_cancelled: boolean;
 }
 
-/** A page whose first tokens are copied before its owner writes behind them. */
+/** A page whose first tokens are copied before its owner writes after them. */
 export interface PageCopy {
   from: number;
   to: number;
   tokens: number;
 }
 
-/** All fields are the batcher's. */
+/** All fields belong to the batcher. */
 export interface Sequence {
-  /** The client's name of it. */
+  /** The client's id. */
   readonly id: number;
-  /** Null is the base model. */
+  /** Null for the base model. */
   readonly adapter: DeviceAdapter | null;
   /** Row of the page table. */
   readonly slot: number;
   tokens: number[];
-  /** Tokens whose keys and values lie in the cache. */
+  /** The number of tokens with keys and values in the cache. */
   processed: number;
-  /** The last token was drawn and has not gone through the model yet. */
+  /** The last token was sampled and has not been processed by the model yet. */
   is_drawn_pending: boolean;
   /** In order; the page of token t is `pages[t / 32]`. */
   pages: number[];
   /** The page table on the device differs from `pages`. */
   is_dirty: boolean;
   copies: PageCopy[];
-  /** Row of the hidden states: that behind the last processed token; null while there is none of use. */
+  /** The row of the hidden state after the last processed token; null when there is no usable one. */
   hidden: number | null;
-  /** A parent that must have processed so many tokens before this sequence runs. */
+  /** A parent that must have processed this many tokens before this sequence runs. */
   waits_for: { parent: Sequence; length: number } | null;
   generation: Generation | null;
   /** Children that wait for this one. */
@@ -49,7 +49,7 @@ export interface Sequence {
   is_closed: boolean;
 }
 
-/** Tokens must go through the model, and can. A drawn last token waits until something follows it. */
+/** Whether tokens must and can be processed. A sampled last token waits until something follows it. */
 export function isPrefillReady(sequence: Sequence): boolean {
   const { tokens, processed, waits_for, is_drawn_pending, generation, waiting_children } = sequence;
   if (waits_for !== null || processed === tokens.length) return false;
@@ -57,7 +57,7 @@ export function isPrefillReady(sequence: Sequence): boolean {
   return is_wanted || !is_drawn_pending || processed < tokens.length - 1;
 }
 
-/** Ready to draw its next token. */
+/** Whether it can sample its next token. */
 export function isDecodeReady({ generation, waits_for, processed, tokens }: Sequence): boolean {
   return generation !== null && waits_for === null && processed === tokens.length;
 }

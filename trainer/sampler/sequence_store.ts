@@ -1,4 +1,4 @@
-/** Open sequences with their pages, page-table rows and states, and what they share with each other. */
+/** Open sequences with their pages, page-table rows and states, and what they share. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
@@ -62,18 +62,18 @@ export class SequenceStore {
     return sequence;
   }
 
-  /** The row that takes the state behind a sequence's next tokens is its own. */
+  /** Gives the sequence its own row for its next hidden state. */
   ownHidden(sequence: Sequence): void {
     if (sequence.hidden !== null && this.#hidden.isShared(sequence.hidden)) this.dropHidden(sequence);
     sequence.hidden ??= this.#hidden.take();
   }
 
-  /** Once its parent has run all that a child shares, the child copies the page that they share in part, and goes on. */
+  /** After its parent has processed all shared tokens, the child copies the partly shared page and continues. */
   unblock(child: Sequence): void {
     if (!child.waits_for) return;
     const { parent, length } = child.waits_for;
     this.unblock(parent);
-    // What a parent shares counts as processed from the start, though a parent of its own may have yet to run it.
+    // The tokens of a parent count as processed from the start, even if they still wait for the parent's own parent.
     if (parent.waits_for || parent.processed < length) return;
     const page = Math.floor(length / PAGE_TOKENS), tokens = length % PAGE_TOKENS;
     if (tokens > 0) {
@@ -81,7 +81,7 @@ export class SequenceStore {
       child.copies.push({ from: this.pages.share(pending?.from ?? own), to: child.pages[page]!, tokens });
     }
     if (child.tokens.length === length) {
-      // Nothing of its own: it draws from its parent's state, or runs the last token again when that is gone.
+      // Without tokens of its own it samples from its parent's state, or runs the last token again if that is gone.
       if (parent.processed === length && parent.hidden !== null) {
         child.hidden = this.#hidden.share(parent.hidden);
       } else this.rewind(child, length - 1);
@@ -95,7 +95,7 @@ export class SequenceStore {
     if (--parent.waiting_children === 0 && parent.is_closed) this.release(parent);
   }
 
-  /** Pages for `length` tokens, or none. */
+  /** Allocates pages for `length` tokens, or none. */
   grow(sequence: Sequence, length: number): void {
     const needed = Math.ceil(length / PAGE_TOKENS) - sequence.pages.length;
     if (needed <= 0) return;
@@ -114,7 +114,7 @@ export class SequenceStore {
     );
   }
 
-  /** Goes back to `processed` tokens; a page that others hold too is replaced by a copy before it is written. */
+  /** Goes back to `processed` tokens. A page with other holders is replaced by a copy before it is written. */
   rewind(sequence: Sequence, processed: number): void {
     this.dropHidden(sequence);
     sequence.processed = processed;
@@ -154,8 +154,8 @@ export class SequenceStore {
   }
 
   /**
-   * The open sequence of this adapter that shares most whole pages of tokens from the start, such as a system prompt
-   * with its tools. One token at least is left to run: its state is what is drawn from.
+   * The open sequence of this adapter that shares the most complete pages from the start, such as a system prompt with
+   * its tools. At least one token is left to run, because sampling needs its state.
    */
   #longestPrefix(
     adapter: DeviceAdapter | null,

@@ -1,19 +1,19 @@
-/** Which tokens a sequence may draw next. */
+/** The tokens that a sequence may sample next. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { TokenMaskRequest } from "../engine/protocol.ts";
 
-/** A set of admitted ids that may change with every token. */
+/** A set of allowed ids that may change with every token. */
 export interface TokenMask {
-  /** Bit `id % 32` of word `id / 32` is 1 where the id may be drawn next. */
+  /** Bit `id % 32` of word `id / 32` is 1 if the id is allowed next. */
   bits(): Uint32Array;
-  /** Tells what was drawn. */
+  /** Advances the mask by a sampled token. */
   advance(token: number): void;
-  /** True when the set never changes, so that several tokens can be drawn without asking the host. */
+  /** True when the set never changes, so that several tokens can be sampled without the host. */
   readonly is_static: boolean;
 }
 
-/** @throws {ServiceError} `config_invalid` when nothing could ever be drawn. */
+/** @throws {ServiceError} `config_invalid` when no token would ever be allowed. */
 export function createTokenMask(request: TokenMaskRequest, vocabulary: number): TokenMask {
   const bits = new Uint32Array(Math.ceil(vocabulary / 32));
   for (const token of request.tokens) {

@@ -5,7 +5,7 @@ import { createTokenMask } from "./token_mask.ts";
 const mask = (tokens: number[], vocabulary: number) =>
   createTokenMask({ type: "allowed_tokens", tokens }, vocabulary);
 
-Deno.test("bit id mod 32 of word id / 32 admits an id", () => {
+Deno.test("bit id mod 32 of word id / 32 allows an id", () => {
   const allowed = mask([0, 31, 32, 69, 31], 70);
   deepEqual([...allowed.bits()], [0x80000001, 1, 1 << 5]);
   equal(allowed.is_static, true);

@@ -1,4 +1,4 @@
-/** The interpreter of chat templates, with every operation counted before the library performs it. */
+/** An interpreter of chat templates that counts every operation before the library performs it. */
 
 import { type Environment, Interpreter, type parse } from "@huggingface/jinja";
 import { CHARS_PER_ITEM_STEP, spendOnBinary, spendOnCall } from "./template_costs.ts";
@@ -9,29 +9,29 @@ type Statement = NonNullable<Parameters<Interpreter["evaluate"]>[0]>;
 type Value = ReturnType<Interpreter["evaluate"]>;
 type FunctionValue = Value & { type: "FunctionValue"; value: (args: Value[], scope: Environment) => Value };
 
-/** A node of the syntax tree: the library tells no more of its types. */
+/** A node of the syntax tree, whose types the library does not export further. */
 type Node = { type: string } & Record<string, unknown>;
 
-/** Steps of a loop's round beside those of its body: the library makes a scope for each. */
+/** Steps of a loop's iteration besides those of its body: the library creates a scope for each. */
 const ROUND_STEPS = 4;
-/** Steps of a name that stands for nothing: the library finds that out by an error. */
+/** Steps of an undefined name: the library detects it by an exception. */
 const UNKNOWN_STEPS = 10;
 
-/** What is known of a template before it is rendered. */
+/** Facts about a template before it is rendered. */
 export interface CheckedProgram {
   program: Program;
   /** Nodes whose value is written out. */
   written: WeakSet<object>;
-  /** Nodes whose value is gone through item by item. */
+  /** Nodes whose value is iterated. */
   iterated: WeakSet<object>;
-  /** Macros, with how many nodes they have: the library reads these again at every definition. */
+  /** Macros with their number of nodes: the library visits these again at every definition. */
   sizes: WeakMap<object, number>;
 }
 
-/** Where a node keeps the statements that it writes out. */
+/** The fields of a node with the statements that it writes out. */
 const BLOCKS = ["body", "alternate", "defaultBlock"];
 
-/** Reads a syntax tree once. */
+/** Visits a syntax tree once. */
 export function checkProgram(program: Program): CheckedProgram {
   const checked: CheckedProgram = {
     program,
@@ -43,7 +43,7 @@ export function checkProgram(program: Program): CheckedProgram {
   return checked;
 }
 
-/** Returns how many nodes there are. */
+/** Returns the number of nodes. */
 function visit(node: unknown, checked: CheckedProgram): number {
   if (node === null || typeof node !== "object") return 0;
   if (node instanceof Map) return visit([...node], checked);
@@ -56,7 +56,7 @@ function visit(node: unknown, checked: CheckedProgram): number {
   if (type === "For") {
     const { iterable, body } = fields as { iterable: Node; body: unknown[] };
     checked.iterated.add(iterable.type === "SelectExpression" ? iterable.lhs as object : iterable);
-    // An empty body would evaluate nothing, so its rounds would not be counted.
+    // An empty body would evaluate nothing, so its iterations would not be counted.
     if (body.length === 0) body.push({ type: "StringLiteral", value: "" });
   }
   if (type === "SpreadExpression" || type === "KeywordSpreadExpression") {
@@ -67,7 +67,7 @@ function visit(node: unknown, checked: CheckedProgram): number {
   return size;
 }
 
-/** An operand that has been evaluated, in the place of its expression. */
+/** An evaluated operand, to replace its expression. */
 const evaluated = (value: Value): Node => ({ type: "Evaluated", value });
 
 export class BoundedInterpreter extends Interpreter {
@@ -95,7 +95,7 @@ export class BoundedInterpreter extends Interpreter {
     const value = budget.within(() => this.#evaluate(node, environment));
     if (typeof value.value === "string") checkText(value.value.length);
     if (checked.iterated.has(statement)) budget.spend(ROUND_STEPS * countOf(value));
-    // What a block writes has been counted where it was written.
+    // A block's text was counted when it was written.
     if (checked.written.has(statement) && !BLOCKS.some((name) => name in node)) {
       checkText(budget.spendOn(value).chars);
     }
@@ -140,7 +140,7 @@ export class BoundedInterpreter extends Interpreter {
     }
   }
 
-  /** What the library makes of a node. */
+  /** The library's value of a node. */
   #library(node: Node, environment: Environment): Value {
     return super.evaluate(node as unknown as Statement, environment);
   }
@@ -161,7 +161,7 @@ export class BoundedInterpreter extends Interpreter {
     );
   }
 
-  /** Evaluates arguments in the library's order, those with a name last, and puts their values in their places. */
+  /** Evaluates arguments in the library's order, named ones last, and replaces the expressions with their values. */
   #arguments(args: readonly Node[], environment: Environment): { nodes: Node[]; values: Value[] } {
     const nodes = [...args], values: Value[] = [];
     for (const named of [false, true]) {
@@ -173,7 +173,7 @@ export class BoundedInterpreter extends Interpreter {
           ] ?? (named ? "argument" : null);
         const value = this.#child(field === null ? arg : arg[field], environment);
         values.push(value);
-        // Some filters want to see that an argument is written as a text.
+        // Some filters require an argument to be a string literal.
         if (field !== null) nodes[i] = { ...arg, [field]: evaluated(value) };
         else if (arg.type !== "StringLiteral") nodes[i] = evaluated(value);
       }
@@ -199,7 +199,7 @@ export class BoundedInterpreter extends Interpreter {
   }
 }
 
-/** A function of the library, with what it costs spent before it is called. */
+/** A function of the library whose cost is spent before it is called. */
 function counted(called: FunctionValue, spend: (args: readonly Value[]) => void): FunctionValue {
   const { value } = called;
   return Object.assign(Object.create(Object.getPrototypeOf(called)), called, {

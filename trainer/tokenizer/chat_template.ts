@@ -1,4 +1,4 @@
-/** Chat templates: Jinja that turns messages into the text a model was trained on. */
+/** Chat templates: Jinja that converts messages to the text format of a model's training. */
 
 import { Environment, parse, tokenize } from "@huggingface/jinja";
 import type { Message, ToolDefinition } from "../../core/chat.ts";
@@ -7,7 +7,7 @@ import type { GgufFile } from "../formats/gguf.ts";
 import { BoundedInterpreter, type CheckedProgram, checkProgram } from "./bounded_interpreter.ts";
 import { checkSource, TemplateBudget, TemplateLimitError } from "./template_limits.ts";
 
-/** What a template is rendered with. */
+/** The input of a template. */
 export interface TemplateInput {
   messages: readonly Message[];
   tools: readonly ToolDefinition[];
@@ -17,18 +17,17 @@ export interface TemplateInput {
 }
 
 export interface ChatTemplateOptions {
-  /** Text of the tokens that the template may name. */
+  /** The text of tokens that the template may use. */
   bos_token: string;
   eos_token: string;
-  /** The file that it comes from, for messages. */
+  /** The template's file, for messages. */
   path?: string;
-  /** What `strftime_now` tells; by default the system's time. */
+  /** The time for `strftime_now`; by default the system's. */
   now?: () => Date;
 }
 
 /**
- * A compiled chat template: the Jinja source of a model file or of `model.chat_template`, held to limits of time and
- * size.
+ * A compiled chat template: the Jinja source of a model file or of `model.chat_template`, with limits on time and size.
  */
 export class ChatTemplate {
   readonly #program: CheckedProgram;
@@ -46,7 +45,7 @@ export class ChatTemplate {
   /**
    * The chat template of a model.
    *
-   * @param override A template that takes the place of the file's, from `[model].chat_template`, and its file.
+   * @param override A template from `[model].chat_template` that replaces the file's, and its file.
    * @throws {ServiceError} `template_failed` when there is none.
    */
   static fromGguf(file: GgufFile, override?: string, path = file.path): ChatTemplate {
@@ -70,7 +69,7 @@ export class ChatTemplate {
   /**
    * Renders messages.
    *
-   * @throws {ServiceError} `template_failed` with the template's own message, or with the limit that it goes beyond
+   * @throws {ServiceError} `template_failed` with the template's own message, or with the limit that it exceeds
    * (`template_limits.ts`), which is also in `details.limit`.
    */
   render({ messages, tools, add_generation_prompt, variables }: TemplateInput): string {
@@ -98,7 +97,7 @@ export class ChatTemplate {
     });
   }
 
-  /** Turns whatever a template throws into the one error that callers expect. */
+  /** Converts any error of a template to the error that callers expect. */
   #guarded<T>(verb: "parse" | "render", run: () => T): T {
     try {
       return run();

@@ -90,7 +90,7 @@ Deno.test("a template that throws is reported in its own words", () => {
   assert.throws(() => render("{{ x", {}), { code: "template_failed" });
 });
 
-Deno.test("variables reach the template, and cannot take the place of what it is rendered with", () => {
+Deno.test("variables reach the template, and cannot replace its own inputs", () => {
   assert.equal(
     render("{{ enable_thinking }}|{{ absent is defined }}", { enable_thinking: false }),
     "false|false",
@@ -103,7 +103,7 @@ Deno.test("variables reach the template, and cannot take the place of what it is
   assert.throws(() => render("", { range: 1 }), { code: "template_failed", message: /variable range/ });
 });
 
-Deno.test("messages are made ready for templates", () => {
+Deno.test("messages are converted for templates", () => {
   const messages = normalizeMessages([
     { role: "user", content: null },
     {

@@ -1,14 +1,14 @@
-/** Whole conversations as sequences to learn from: ids, who wrote each, and which are trained. */
+/** Conversations as training sequences: ids, the origin of each, and which are trained. */
 
 import type { ChatMessage } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { originOf, type Renderer, type RenderOptions, type TokenOrigin, type TurnEnd } from "./renderer.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
-/** Which tokens are trained: every turn of the assistant, its last turn, or everything. */
+/** Which tokens are trained: all assistant turns, the last one, or everything. */
 export type TrainOn = "assistant" | "last" | "all";
 
-/** Tokens [start, end) of an assistant's message, its end token included. */
+/** Tokens [start, end) of an assistant's message, including its end token. */
 export interface AssistantSpan {
   start: number;
   end: number;
@@ -16,7 +16,7 @@ export interface AssistantSpan {
   message: number;
 }
 
-/** A sequence to learn from; arrays are as long as `ids`. */
+/** A training sequence; arrays are as long as `ids`. */
 export interface RenderedSequence {
   ids: number[];
   origins: TokenOrigin[];
@@ -32,7 +32,7 @@ export interface ConversationRequest {
   first_trained_message?: number;
 }
 
-/** A sequence as it grows; each text is encoded by itself. */
+/** A growing sequence; each text is encoded separately. */
 class Fragment {
   text = "";
   readonly ids: number[] = [];
@@ -51,11 +51,11 @@ class Fragment {
 }
 
 /**
- * Renders a conversation for training, in the very tokens that a rollout of it would have: every turn is encoded by
- * itself behind the prompt that asks for it.
+ * Renders a conversation for training with exactly the tokens of a rollout: every turn is encoded separately after its
+ * prompt.
  *
- * Usually that is one sequence. Where the template changes earlier turns once a later message stands behind them (it
- * strips their thinking), a new sequence begins with the changed history as prompt; each turn is trained once.
+ * Usually that is one sequence. If the template changes earlier turns when a later message follows (it removes their
+ * thinking), a new sequence starts with the changed history as prompt; each turn is trained once.
  *
  * @throws {ServiceError} `template_failed`, or `data_invalid` when there is no assistant message to train.
  */
@@ -116,7 +116,7 @@ function renderFragments(
   return fragments;
 }
 
-/** Splits what the template renders of a turn, behind its prompt, into the turn with its end token and the rest. */
+/** Splits the template's rendering of a turn, after its prompt, into the turn with its end token and the rest. */
 function splitTurn(
   { prompt, whole, turn_end, message }: {
     prompt: string;
@@ -138,13 +138,13 @@ function splitTurn(
   return { text: text.slice(0, end), tail: text.slice(end) };
 }
 
-/** Plain text to learn from, all of it trained: begin token where the model wants one, text, end token. */
+/** Plain text for training, all of it trained: begin token if the model has one, text, end token. */
 export function renderPlainText(tokenizer: Tokenizer, text: string): RenderedSequence {
   const { ids, origins, assistant_spans } = renderCompletion(tokenizer, "", text);
   return { ids, origins, assistant_spans, loss_mask: new Uint8Array(ids.length).fill(1, 1) };
 }
 
-/** A plain completion behind a plain prompt, trained with the end token. */
+/** A plain completion after a plain prompt, trained with the end token. */
 export function renderCompletion(tokenizer: Tokenizer, prompt: string, completion: string): RenderedSequence {
   const { bos_id, eos_id, adds_bos } = tokenizer;
   const given = tokenizer.encode(prompt, { special: true });

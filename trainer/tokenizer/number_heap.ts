@@ -1,6 +1,6 @@
 /** A priority queue of numbers. */
 
-/** A binary heap, the least number on top. */
+/** A binary heap with the smallest number on top. */
 export class NumberHeap {
   readonly #items: number[] = [];
 
@@ -17,7 +17,7 @@ export class NumberHeap {
     items[at] = item;
   }
 
-  /** Takes the least number away; undefined when there is none. */
+  /** Removes and returns the smallest number; undefined when there is none. */
   pop(): number | undefined {
     const items = this.#items, top = items[0], last = items.pop();
     if (items.length === 0 || last === undefined) return top;

@@ -15,7 +15,18 @@ const KINDS: Readonly<Record<string, (file: GgufFile) => Tokenizer>> = {
 /**
  * Reads the tokenizer of a model.
  *
- * @throws {ServiceError} `format_invalid` that names file and key; `not_built` for a kind that is not here.
+ * @throws {ServiceError} `format_invalid` naming file and key; `not_built` for an unknown kind.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGguf } from "../formats/gguf.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const tokenizer = readTokenizer(file);
+ * const ids = tokenizer.encode("Hello, world!", { special: false });
+ * assert.equal(tokenizer.decode(ids, { special: false }), "Hello, world!");
+ * ```
  */
 export function readTokenizer(file: GgufFile): Tokenizer {
   const model = file.getString("tokenizer.ggml.model");

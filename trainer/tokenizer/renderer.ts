@@ -1,4 +1,4 @@
-/** Messages to token ids. What a model wrote keeps the ids it was sampled with; only what is new is encoded. */
+/** Converts messages to token ids. The model's own text keeps the sampled ids; only new text is encoded. */
 
 import { type ChatMessage, normalizeMessages, type ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -6,13 +6,13 @@ import type { ChatTemplate } from "./chat_template.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 /**
- * Who wrote a token: the system, the user and the template around them; the model; a tool, with the frame of its
- * result; or the runtime in the model's place.
+ * The origin of a token: the system, the user and the template around them; the model; a tool, with the frame of its
+ * result; or a token forced into the model's turn.
  */
 export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;
 export type TokenOrigin = typeof TOKEN_ORIGINS[number];
 
-/** What every render of a conversation shares. */
+/** Options of all renders of a conversation. */
 export interface RenderOptions {
   tools: readonly ToolDefinition[];
   /** Such as `enable_thinking`. */
@@ -24,7 +24,7 @@ export interface RenderedPrompt {
   ids: number[];
 }
 
-/** Tokens that follow a model's turn, and who wrote each. */
+/** Tokens that follow a model's turn, with their origins. */
 export interface RenderedSuffix {
   text: string;
   ids: number[];
@@ -37,7 +37,22 @@ export interface TurnEnd {
   id: number;
 }
 
-/** Turns messages into the text and the tokens that a model sees, by its chat template and its tokenizer. */
+/**
+ * Converts messages to the model's text and tokens, with its chat template and tokenizer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGguf } from "../formats/gguf.ts";
+ * import { ChatTemplate } from "./chat_template.ts";
+ * import { readTokenizer } from "./read_tokenizer.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
+ * const prompt = renderer.renderPrompt([{ role: "user", content: "Hi" }], { tools: [], variables: {} });
+ * assert.match(prompt.text, /<\|im_start\|>user\nHi<\|im_end\|>/);
+ * ```
+ */
 export class Renderer {
   readonly #turn_ends = new WeakMap<RenderOptions, TurnEnd | null>();
 
@@ -58,14 +73,14 @@ export class Renderer {
     return { text, ids: this.encode(text) };
   }
 
-  /** The ids of rendered text behind a token, if any: special tokens are parsed, and none is added. */
+  /** The ids of rendered text after a token, if any: special tokens are parsed, and none is added. */
   encode(text: string, after?: number): number[] {
     return this.tokenizer.encode(text, { special: true, after });
   }
 
   /**
-   * The token with which the template ends an assistant's turn; null when it ends with none that stops a generation,
-   * so that a model never learns to stop.
+   * The token with which the template ends an assistant's turn. Null when that token does not stop a generation, so
+   * that a model would never learn to stop.
    */
   turnEnd(options: RenderOptions): TurnEnd | null {
     const known = this.#turn_ends.get(options);
@@ -77,12 +92,12 @@ export class Renderer {
 
   /**
    * The tokens between a model's turn and its next: the rest of the turn's frame, the new messages and the next
-   * generation prompt. The conversation before does not matter: the text is what the template puts behind the turn of
-   * a stand-in conversation.
+   * generation prompt. They do not depend on the conversation before: the text is the template's rendering after the
+   * turn of a placeholder conversation.
    *
    * @param request.messages The new messages, such as the results of all calls of the turn, in the order of the calls.
-   * @param request.ended Whether the turn's last sampled token is its end token, which is then not repeated;
-   * otherwise it comes first, with the origin `forced`.
+   * @param request.ended Whether the turn's last sampled token is its end token. It is then not repeated; otherwise it
+   * comes first, with the origin `forced`.
    */
   renderSuffix(
     request: { messages: readonly ChatMessage[]; ended: boolean },
@@ -90,10 +105,10 @@ export class Renderer {
   ): RenderedSuffix {
     const { messages, ended } = request, anchor = unusedText([options, messages]);
     const text = this.renderText([question, standInTurn(messages, anchor), ...messages], true, options);
-    const behind = textAfter(text, anchor, "an assistant's message is not rendered");
+    const following = textAfter(text, anchor, "an assistant's message is not rendered");
     const end = this.turnEnd(options);
-    const at = end ? behind.indexOf(end.text) : -1;
-    const suffix = end && at >= 0 ? behind.slice(at + end.text.length) : behind;
+    const at = end ? following.indexOf(end.text) : -1;
+    const suffix = end && at >= 0 ? following.slice(at + end.text.length) : following;
     const ids = this.encode(suffix, end?.id ?? this.encode(anchor).at(-1)), origin = originOf(messages);
     const forced = ended || !end ? [] : [end];
     return {
@@ -112,14 +127,14 @@ export class Renderer {
   }
 }
 
-/** Tokens around new messages count as the tool's when a tool wrote any of them. */
+/** Tokens around new messages have the origin `tool` if a tool wrote any of them. */
 export function originOf(messages: readonly ChatMessage[]): TokenOrigin {
   return messages.some(({ role }) => role === "tool") ? "tool" : "prompt";
 }
 
 const question: ChatMessage = { role: "user", content: "Go on." };
 
-/** An assistant's turn that the new messages can follow: it makes a call for each tool result. */
+/** A placeholder assistant turn that the new messages can follow: it has a call for each tool result. */
 function standInTurn(messages: readonly ChatMessage[], anchor: string): ChatMessage {
   const results = messages.filter(({ role }) => role === "tool");
   if (results.length === 0) return { role: "assistant", content: anchor };
@@ -131,7 +146,7 @@ function standInTurn(messages: readonly ChatMessage[], anchor: string): ChatMess
   return { role: "assistant", content: "", tool_calls };
 }
 
-/** A word that stands nowhere in what will be rendered. */
+/** A word that does not occur in the text to render. */
 function unusedText(rendered: unknown): string {
   const all = JSON.stringify(rendered);
   let anchor = "anchor";

@@ -27,7 +27,7 @@ async function rendererOf(template: string): Promise<Renderer> {
   );
 }
 
-/** Splits a whole text into prompt, turns with their end token, and what stands between them. */
+/** Splits a text into prompt, turns with their end token, and the text between them. */
 function splitText(text: string): { turns: string[]; between: string[] } {
   const parts = text.split(/(?<=<\|im_start\|>assistant\n)(.*?<\|im_end\|>)/s);
   return { turns: parts.filter((_, i) => i % 2 === 1), between: parts.filter((_, i) => i % 2 === 0) };
@@ -55,7 +55,7 @@ Deno.test("prompt, turns and suffixes make the ids of the whole conversation, fo
         return;
       }
       const suffix = tiny.renderSuffix({ messages: [message], ended: true }, options);
-      assert.equal(suffix.ids[0], NEWLINE, "the line end behind <|im_end|> is kept");
+      assert.equal(suffix.ids[0], NEWLINE, "the line end after <|im_end|> is kept");
       assert.ok(suffix.origins.every((origin) => origin === "tool"));
       ids.push(...suffix.ids);
     });
@@ -138,7 +138,7 @@ Deno.test("conversations of stable templates have the golden text", async () => 
       const options = { tools, variables: golden.extra };
       const request = { messages, train_on: "assistant" } as const;
       if (golden.case === "reasoning" && golden.extra.enable_thinking === false) {
-        // The prompt closes the thinking that the message holds.
+        // The prompt closes the thinking that the message contains.
         assert.throws(() => renderConversation(renderer, request, options), { code: "template_failed" });
         continue;
       }
@@ -176,7 +176,7 @@ Deno.test("a template that strips earlier thinking gives a sequence per turn, ea
   assert.equal(renderConversation(renderer, { messages, train_on: "last" }, options).length, 1);
 });
 
-Deno.test("what cannot be trained is refused", () => {
+Deno.test("conversations that cannot be trained are refused", () => {
   const options = { tools: [], variables: {} };
   const messages: ChatMessage[] = [{ role: "user", content: "Hi" }];
   assert.throws(() => renderConversation(tiny, { messages, train_on: "all" }, options), {
@@ -206,9 +206,9 @@ Deno.test("plain text and completions are trained up to the end token", () => {
   assert.deepEqual(completion.assistant_spans, [{ start: 4, end: 8, message: 0 }]);
 });
 
-Deno.test("a kind that puts a space before a text does so where the whole text has it", async () => {
+Deno.test("a kind that prepends a space does so only where the complete text has it", async () => {
   const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
-  // Llama's own ids of this text, begin and end token included.
+  // Llama's own ids of this text, including begin and end token.
   const story = [1, 9038, 2501, 263, 931, 2];
   assert.deepEqual(renderPlainText(llama, "Once upon a time").ids, story);
   assert.deepEqual(renderCompletion(llama, "Once upon", " a time").ids, story);
@@ -243,7 +243,7 @@ Deno.test("a kind that puts a space before a text does so where the whole text h
   assert.deepEqual(ids, whole.slice(yes!.end, no!.start));
 });
 
-Deno.test("a suffix behind a turn without an end token goes on in the text", async () => {
+Deno.test("a suffix after a turn without an end token continues the text", async () => {
   const llama = await fixtureTokenizer("tokenizers/ggml-vocab-llama-spm.gguf");
   const template = "{% for m in messages %}{{ m.role + ': ' + m.content + '.\n' }}{% endfor %}";
   const renderer = new Renderer(llama, new ChatTemplate(template, { bos_token: "<s>", eos_token: "</s>" }));
@@ -256,7 +256,7 @@ Deno.test("a suffix behind a turn without an end token goes on in the text", asy
   assert.equal(ids.map((id) => llama.textOf(id)).join(""), text);
 });
 
-Deno.test("the probe tells what each template can be trusted with", async () => {
+Deno.test("the probe finds each template's properties", async () => {
   const facts = async (template: string) => {
     const { problems, ...probe } = probeTemplate(await rendererOf(template), {});
     assert.deepEqual(problems, []);

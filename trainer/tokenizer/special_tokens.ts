@@ -7,12 +7,12 @@ export interface FoundToken {
   end: number;
 }
 
-/** A node of the tree of texts is a number; its child for a UTF-16 unit has the key `node · 2^16 + unit`. */
+/** A node of the trie is a number; its child for a UTF-16 unit has the key `node · 2^16 + unit`. */
 const UNITS = 1 << 16;
 
 /**
- * A set of texts with ids. A search takes at most as many steps at each place of a text as the longest has units,
- * however many there are.
+ * A set of texts with ids. A search takes at most as many steps at each position of a text as the longest has units,
+ * however many texts there are.
  */
 export class SpecialTokens {
   readonly #begins = new Uint8Array(UNITS);
@@ -38,7 +38,7 @@ export class SpecialTokens {
     }
   }
 
-  /** The tokens in a text from left to right, at each place the longest; they do not overlap. */
+  /** The tokens in a text from left to right, the longest at each position, without overlaps. */
   *find(text: string): Generator<FoundToken, void> {
     if (this.#children.size === 0) return;
     for (let at = this.#nextBegin(text, 0); at < text.length;) {
@@ -48,7 +48,7 @@ export class SpecialTokens {
     }
   }
 
-  /** The next place from `at` on where a token may begin, or the text's end. */
+  /** The next position from `at` on where a token may start, or the text's end. */
   #nextBegin(text: string, at: number): number {
     const begins = this.#begins;
     while (at < text.length && begins[text.charCodeAt(at)] === 0) at++;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { SpecialTokens } from "./special_tokens.ts";
 
-/** What is found, by another way: at each place the longest text that stands there. */
+/** The same search done differently: the longest text at each position. */
 function findSlowly(texts: readonly string[], text: string): [number, number, number][] {
   const found: [number, number, number][] = [];
   for (let at = 0; at < text.length;) {
@@ -28,8 +28,8 @@ Deno.test("special tokens are found from left to right, at each place the longes
   }));
 });
 
-Deno.test("tokens that nearly match everywhere take no work for each of them", () => {
-  // Trying each of 1,000 tokens at each of 100,000 places, unit by unit, would be some 10^10 steps.
+Deno.test("tokens that nearly match everywhere do not each cost time", () => {
+  // Trying each of 1,000 tokens at each of 100,000 positions, unit by unit, would be about 10^10 steps.
   const tokens = Array.from(
     { length: 1000 },
     (_, i): [string, number] => [`${"a".repeat(100 + i % 20)}b${i}`, i],

@@ -1,4 +1,4 @@
-/** What the operations of a chat template cost, told before the library performs them. */
+/** The cost of a chat template's operations, computed before the library performs them. */
 
 import {
   CHARS_PER_STEP,
@@ -9,18 +9,18 @@ import {
   type TemplateBudget,
 } from "./template_limits.ts";
 
-/** Filters and methods that hand on what they are given, or a part of it, without going through it. */
+/** Filters and methods that return their input, or a part of it, without iterating over it. */
 const HANDING_ON = new Set(["default", "first", "last", "length", "list", "safe", "get", "bool", "abs"]);
-/** Those that go through the items, but not into them. */
+/** Those that iterate over the items, but not into them. */
 const GOING_THROUGH = new Set(["items", "keys", "values", "reverse", "map", "selectattr", "rejectattr"]);
 
 /** The four spaces of Jinja's `indent`. */
 const DEFAULT_INDENT = 4;
 
-/** Characters of a pattern that a search passes at once, in the worst case. */
+/** Characters of a pattern that a search compares at once, in the worst case. */
 const SEARCH_STRIDE = 64;
 
-/** Where the library makes a list of the characters of a text, so many of them cost a step. */
+/** Where the library makes a list of a text's characters, this many cost a step. */
 export const CHARS_PER_ITEM_STEP = 4;
 
 const isText = (value: RuntimeValue | undefined): value is RuntimeValue & { value: string } =>
@@ -32,14 +32,14 @@ const isNumber = (value: RuntimeValue): value is RuntimeValue & { value: number 
 export interface Call {
   name: string;
   operand: RuntimeValue;
-  /** Values of its arguments in order; those with a name come last. */
+  /** The values of its arguments in order; named ones come last. */
   args: readonly RuntimeValue[];
 }
 
 /**
- * Spends what a call costs.
+ * Spends the cost of a call.
  *
- * @throws {TemplateLimitError} when the steps are used up, or when it would make a text that is too long.
+ * @throws {TemplateLimitError} when the steps are used up, or when the result would be too long.
  */
 export function spendOnCall(budget: TemplateBudget, call: Call): void {
   const { name, operand, args } = call;
@@ -55,7 +55,7 @@ export function spendOnCall(budget: TemplateBudget, call: Call): void {
     for (let n = countOf(operand); n > 1; n /= 2) budget.spendOn(operand);
   }
   if (name !== "tojson" && name !== "string" && name !== "join") return;
-  // Between items stand what joins them, and the indentation of their level.
+  // Between items come the separator and the indentation of their level.
   const joined = args.reduce((sum, arg) => sum + charsOf(arg), 0);
   const indent = name === "tojson" ? Math.max(0, ...args.filter(isNumber).map(({ value }) => value)) : 0;
   const chars = extent.chars + extent.items * (joined + indent * (extent.depth + 1));
@@ -100,7 +100,7 @@ function spendOnMade(budget: TemplateBudget, chars: number): void {
   budget.spendChars(chars);
 }
 
-/** Spends what a search of a text costs, and counts where the pattern stands. */
+/** Spends the cost of a search, and counts the matches of the pattern. */
 export function spendOnSearch(budget: TemplateBudget, text: string, pattern: string): number {
   if (pattern === "") return text.length + 1;
   budget.spendChars(text.length * (1 + pattern.length / SEARCH_STRIDE));
@@ -109,7 +109,7 @@ export function spendOnSearch(budget: TemplateBudget, text: string, pattern: str
   return found;
 }
 
-/** At least as many as the library finds. */
+/** An upper bound of the words that the library finds. */
 function wordsOf(text: string): number {
   let words = 0, was_word = false;
   for (let i = 0; i < text.length; i++) {
@@ -120,7 +120,7 @@ function wordsOf(text: string): number {
   return words;
 }
 
-/** Spends what a binary operation costs; `and` and `or` cost nothing beside their operands. */
+/** Spends the cost of a binary operation; `and` and `or` cost nothing besides their operands. */
 export function spendOnBinary(
   budget: TemplateBudget,
   operator: string,
@@ -150,7 +150,7 @@ export function spendOnBinary(
   }
 }
 
-/** Texts are only put beside each other, which takes no time; anything else is written out. */
+/** Texts are only concatenated, which takes no time; anything else is written out. */
 function spendOnConcatenation(budget: TemplateBudget, left: RuntimeValue, right: RuntimeValue): void {
   let chars = 0;
   for (const side of [left, right]) chars += isText(side) ? side.value.length : budget.spendOn(side).chars;

@@ -1,20 +1,20 @@
 /**
- * What a chat template may spend. A template comes with a model from anywhere, and it is a program: without limits it
- * can take all the time and memory there is. Work is counted in steps, not in seconds, so that a template is refused
- * or not whatever machine renders it.
+ * Limits on chat templates. A template is a program that comes with a model from anywhere: without limits it could take
+ * unlimited time and memory. Work is counted in steps, not in seconds, so that the result does not depend on the
+ * machine.
  */
 
-/** Most steps of one render. A step is an evaluation, an item of a list that is gone through, or some text. */
+/** The most steps of a render. A step is an evaluation, an iterated item of a list, or some text. */
 export const MAX_TEMPLATE_STEPS = 500_000;
 /** Characters that are read or written in one step. */
 export const CHARS_PER_STEP = 100;
-/** Most characters of one render, and of any text on the way to it. */
+/** The most characters of a render, and of any text on the way to it. */
 export const MAX_RENDER_CHARS = 1 << 21;
-/** Deepest nesting of evaluations: of expressions, blocks and calls of macros. */
+/** The deepest nesting of evaluations: of expressions, blocks and calls of macros. */
 export const MAX_TEMPLATE_DEPTH = 500;
-/** Most characters of a template's source. */
+/** The most characters of a template's source. */
 export const MAX_TEMPLATE_CHARS = 1 << 18;
-/** Most spaces and line ends in a row in a source: the library reads such a row again from each of its places. */
+/** The most consecutive spaces and line ends in a source: the library reads them again from each of their positions. */
 export const MAX_TEMPLATE_SPACES = 1024;
 
 const LIMITS = {
@@ -25,7 +25,7 @@ const LIMITS = {
   MAX_TEMPLATE_SPACES,
 };
 
-/** A template went beyond one of the limits; the message names it. */
+/** A template exceeded a limit; the message names it. */
 export class TemplateLimitError extends Error {
   constructor(readonly limit: keyof typeof LIMITS, what: string) {
     super(`${what}, above the limit ${limit} = ${LIMITS[limit]}`);
@@ -52,15 +52,15 @@ export function checkText(chars: number): void {
   throw new TemplateLimitError("MAX_RENDER_CHARS", "it makes a text that is too long");
 }
 
-/** A value of a template, as far as its size is concerned. */
+/** The size-related part of a template's value. */
 export interface RuntimeValue {
   type: string;
   value: unknown;
 }
 
 /**
- * A value with all that it holds: what is held in two places counts twice, as it does when it is written out. `depth`
- * is 0 for a value that holds nothing.
+ * The size of a value with everything in it. A value that is contained twice counts twice, as when it is written out.
+ * `depth` is 0 for a value that contains nothing.
  */
 export interface Extent {
   items: number;
@@ -68,7 +68,7 @@ export interface Extent {
   depth: number;
 }
 
-/** Counts what one render does, and stops it. */
+/** Counts the work of a render, and stops it. */
 export class TemplateBudget {
   #left = MAX_TEMPLATE_STEPS;
   #depth = 0;
@@ -97,7 +97,7 @@ export class TemplateBudget {
     }
   }
 
-  /** Spends what it takes to go through a value, and says how much that was. */
+  /** Spends the cost of iterating over a value, and returns its size. */
   spendOn(value: RuntimeValue): Extent {
     const { extent } = this.#measure(value, 0);
     this.spend(stepsOf(extent));
@@ -109,7 +109,7 @@ export class TemplateBudget {
     const known = this.#extents.get(value);
     if (known) return { extent: known, is_fixed: true };
     const extent = { items: 0, chars: typeof value.value === "string" ? value.value.length : 0, depth: 0 };
-    // Only a namespace can be changed once it is made.
+    // Only a namespace can change after it was created.
     let is_fixed = value.type !== "NamespaceValue";
     for (const [key_chars, held] of entriesOf(value)) {
       const part = this.#measure(held, level + 1);
@@ -135,7 +135,7 @@ function stepsOf({ items, chars }: Extent): number {
   return items + chars / CHARS_PER_STEP;
 }
 
-/** How many items a list or an object holds; the characters of a text. */
+/** The number of items of a list or object, or of characters of a text. */
 export function countOf({ value }: RuntimeValue): number {
   if (typeof value === "string" || Array.isArray(value)) return value.length;
   return value instanceof Map ? value.size : 0;
@@ -145,7 +145,7 @@ export function isContainer({ value }: RuntimeValue): boolean {
   return Array.isArray(value) || value instanceof Map;
 }
 
-/** What a value holds, each with the length of its key. */
+/** The contents of a value, each with the length of its key. */
 function* entriesOf({ value }: RuntimeValue): Iterable<[key_chars: number, value: RuntimeValue]> {
   if (Array.isArray(value)) { for (const item of value) yield [0, item]; }
   else if (value instanceof Map) { for (const [key, item] of value) yield [key.length, item]; }

@@ -28,7 +28,7 @@ const LIMITS = {
   MAX_TEMPLATE_SPACES,
 };
 
-/** Asserts that a template is refused for one limit, which the message names with its value. */
+/** Asserts that a template is refused because of a limit, which the message names with its value. */
 function goesBeyond(limit: keyof typeof LIMITS, source: string): void {
   assert.throws(() => render(source), {
     code: "template_failed",
@@ -39,11 +39,11 @@ function goesBeyond(limit: keyof typeof LIMITS, source: string): void {
 
 const START = "{% set n = namespace(s='xxxxxxxx', l=['x'], o={'a': 1}) %}";
 const often = (statement: string) => `${START}{% for i in range(40) %}${statement}{% endfor %}`;
-/** A text of 2^20 characters, which is half of the most. */
+/** A text of 2^20 characters, half of the limit. */
 const LONG = `${START}{% for i in range(17) %}{% set n.s = n.s + n.s %}{% endfor %}`;
 const longOften = (statement: string) => `${LONG}{% for i in range(100000) %}${statement}{% endfor %}`;
 
-Deno.test("what grows with every round is stopped, whatever makes it grow", () => {
+Deno.test("a value that grows in every iteration is stopped, whatever the operation", () => {
   for (
     const statement of [
       "{% set n.s = n.s + n.s %}",
@@ -61,7 +61,7 @@ Deno.test("what grows with every round is stopped, whatever makes it grow", () =
   goesBeyond("MAX_TEMPLATE_STEPS", often("{% set n.l = n.l + n.l %}"));
 });
 
-Deno.test("a value that holds one thing in many places is stopped before it is written out", () => {
+Deno.test("a value that contains one part many times is stopped before it is written out", () => {
   const lists = often("{% set n.l = [n.l, n.l] %}");
   const uses = ["n.l", "n.l | tojson", "n.l | string", "n.l | join", "'a' ~ n.l", "n.l ~ 'a'", "n.l == 'a'"];
   for (const use of uses) goesBeyond("MAX_TEMPLATE_STEPS", `${lists}{{ ${use} }}`);
@@ -71,7 +71,7 @@ Deno.test("a value that holds one thing in many places is stopped before it is w
   assert.throws(() => render(`${lists}{{ strftime_now(n.l) }}`), { code: "template_failed" });
 });
 
-Deno.test("a loop, an operation on long texts, and a search are paid by what they go through", () => {
+Deno.test("loops, operations on long texts and searches cost as much as they process", () => {
   for (
     const source of [
       "{% for x in range(10000000) %}a{% endfor %}",
@@ -97,7 +97,7 @@ Deno.test("a loop, an operation on long texts, and a search are paid by what the
 });
 
 Deno.test("steps: as many as the limit pass, one more does not", () => {
-  // The program, `set`, the call, its name and its argument are a step each; so is every number of the list.
+  // The program, `set`, the call, its name and its argument are a step each, and so is every number of the list.
   const loop = (n: number) => `{% set l = range(${n}) %}`;
   assert.equal(render(loop(MAX_TEMPLATE_STEPS - 5)), "");
   goesBeyond("MAX_TEMPLATE_STEPS", loop(MAX_TEMPLATE_STEPS - 4));
@@ -137,7 +137,7 @@ Deno.test("source: as many characters as the limit, and one more", () => {
   goesBeyond("MAX_TEMPLATE_SPACES", ` ${spaces}`);
 });
 
-Deno.test("counting changes nothing of what a template means", () => {
+Deno.test("counting does not change a template's result", () => {
   const same: [source: string, text: string][] = [
     ["{% filter upper %}a{{ 'b' }}{% endfilter %}", "AB"],
     ["{{ [3, 1, 2] | sort(reverse=true) | join('-') }}", "3-2-1"],

@@ -1,4 +1,4 @@
-/** What a chat template can be trusted with, found by rendering probe conversations. */
+/** Finds properties of a chat template by rendering test conversations. */
 
 import type { ChatMessage, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -8,22 +8,22 @@ import { parseToolCalls } from "./tool_call_parser.ts";
 /** How the template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
 export type ToolCallFormat = "hermes" | "llama3_json" | "mistral" | "none";
 
-/** What trial renders of a chat template show. */
+/** The results of the test renders. */
 export interface TemplateProbe {
   /** Whether the render of n + 1 messages extends the render of n, over turns with tools and over questions. */
   prefix_stable: boolean;
-  /** The same within one question: calls and results only, which is what a trajectory is. */
+  /** The same within one question: only calls and results, as in a trajectory. */
   tool_loop_stable: boolean;
-  /** Whether the thinking of earlier turns stays in the text; null when the template renders none at all. */
+  /** Whether the thinking of earlier turns stays in the text; null when the template renders no thinking. */
   keeps_thinking: boolean | null;
-  /** Begin tokens in a prompt; more than 1 is a fault. */
+  /** The number of begin tokens in a prompt; more than 1 is an error. */
   bos_count: number;
   tool_call_format: ToolCallFormat;
-  /** Whether a call comes back from the parser as it went into the renderer. */
+  /** Whether the parser returns a call as it was rendered. */
   tool_call_round_trip: boolean;
   /** The token that ends a turn; null when a model could never learn to stop. */
   turn_end: string | null;
-  /** What the template refused to render, in its own words. */
+  /** What the template failed to render, in its own words. */
   problems: string[];
 }
 
@@ -58,7 +58,7 @@ const call: ChatMessage = {
   }],
 };
 
-/** Probes the template of a renderer with a run's variables. Never throws for what the template does. */
+/** Probes a renderer's template with a run's variables. Never throws because of the template. */
 export function probeTemplate(
   renderer: Renderer,
   variables: Readonly<Record<string, unknown>>,
@@ -66,7 +66,7 @@ export function probeTemplate(
   const problems: string[] = [];
   let is_beyond = false;
   const attempt = <T>(run: () => T, otherwise: T): T => {
-    // What goes beyond a limit once takes its time in every render.
+    // A template that exceeds a limit would do so in every render, which takes time.
     if (is_beyond) return otherwise;
     try {
       return run();
@@ -98,7 +98,7 @@ export function probeTemplate(
   };
 }
 
-/** Whether each turn stands behind its prompt, and each prompt behind the turn before it, to the letter. */
+/** Whether each turn follows its prompt, and each prompt the previous turn, exactly. */
 function isPrefixStable(
   renderer: Renderer,
   messages: readonly ChatMessage[],
@@ -134,7 +134,7 @@ function countBos(renderer: Renderer, options: RenderOptions): number {
   return renderer.renderPrompt([question], options).ids.filter((id) => id === bos_id).length;
 }
 
-/** What the template writes between a prompt and the end of a turn that makes a call. */
+/** The template's text between a prompt and the end of a turn with a call. */
 function renderedCall(renderer: Renderer, options: RenderOptions): string {
   const prompt = renderer.renderText([question], true, options);
   const whole = renderer.renderText([question, call], false, options);

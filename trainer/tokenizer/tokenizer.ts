@@ -1,48 +1,48 @@
-/** What every tokenizer does, whatever its kind: text to ids and back. */
+/** The interface of all tokenizers: text to ids and back. */
 
 export interface EncodeOptions {
   /** Whether control tokens are parsed; user-defined ones always are. */
   special: boolean;
   /**
-   * The id that the text stands behind; none at the beginning of a sequence. Kinds that put a space before a text do so
-   * at a beginning and behind special tokens only.
+   * The id before the text; absent at the beginning of a sequence. Kinds that prepend a space to a text do so only at a
+   * beginning and after special tokens.
    */
   after?: number | null | undefined;
 }
 
-/** `read_tokenizer.ts` reads one from a model's file. */
+/** Use `readTokenizer` to read one from a model file. */
 export interface Tokenizer {
   /** Tokens of the vocabulary. */
   readonly size: number;
   readonly bos_id: number | null;
   readonly eos_id: number | null;
-  /** Whether plain text (no rendered template) begins with `bos_id`. */
+  /** Whether plain text (not a rendered template) starts with `bos_id`. */
   readonly adds_bos: boolean;
-  /** Every id that ends a generation, ascending. */
+  /** All ids that end a generation, ascending. */
   readonly end_ids: readonly number[];
-  /** Whether a text gets a space in front when it is encoded, which decoding takes away again. */
+  /** Whether encoding prepends a space to a text, which decoding removes. */
   readonly has_space_prefix: boolean;
 
-  /** The ids of a text; no token is added in front or behind. Lone surrogates become U+FFFD. */
+  /** The ids of a text, without additional tokens. Lone surrogates become U+FFFD. */
   encode(text: string, options: EncodeOptions): number[];
   /**
-   * The text of some ids that begin a text; bytes that are no UTF-8 become U+FFFD. Control tokens are left out without
-   * `special`.
+   * The text of ids at the beginning of a text. Bytes that are not UTF-8 become U+FFFD. Control tokens are left out
+   * without `special`.
    */
   decode(ids: Iterable<number>, options: { special: boolean }): string;
-  /** The text of one id as it stands within a text, special or not. */
+  /** The text of one id inside a text, special or not. */
   textOf(id: number): string;
-  /** The bytes that an id stands for within a text; a special token's own text. */
+  /** The bytes of an id inside a text; for a special token those of its own text. */
   bytesOf(id: number): Uint8Array;
   /** Whether an id is a control token such as `<|im_end|>`, or the unknown token. */
   isControl(id: number): boolean;
-  /** The id of a control or user-defined token; null when there is none of this text. */
+  /** The id of a control or user-defined token; null when there is none with this text. */
   idOf(text: string): number | null;
 }
 
 const SPACE = 0x20;
 
-/** Decodes the ids of a text one by one; a character is given out when its last byte is there. */
+/** Decodes ids one by one. A character is returned when its last byte has arrived. */
 export class StreamingDecoder {
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #tokenizer: Tokenizer;
@@ -55,9 +55,9 @@ export class StreamingDecoder {
     this.#strips_space = tokenizer.has_space_prefix;
   }
 
-  /** The characters that this id completes. */
+  /** Returns the characters that this id completes. */
   push(id: number): string {
-    // As in llama.cpp the first token alone can lose a space, be it shown or not.
+    // As in llama.cpp, only the first token can lose a space, whether it is shown or not.
     const strips = this.#strips_space;
     this.#strips_space = false;
     if (!this.#special && this.#tokenizer.isControl(id)) return "";
@@ -65,7 +65,7 @@ export class StreamingDecoder {
     return this.#decoder.decode(strips && bytes[0] === SPACE ? bytes.subarray(1) : bytes, { stream: true });
   }
 
-  /** What is left: U+FFFD for a character that never became whole. */
+  /** Returns the rest: U+FFFD for an incomplete character. */
   end(): string {
     return this.#decoder.decode();
   }

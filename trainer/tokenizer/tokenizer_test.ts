@@ -23,7 +23,7 @@ Deno.test("decoding an encoded text gives the text, in every kind", () => {
   }
 });
 
-Deno.test("every id's bytes, one behind the other, are the text's, in every kind", () => {
+Deno.test("the ids' bytes, one after the other, are the text's, in every kind", () => {
   for (const tokenizer of [tiny, qwen, llama]) {
     fc.assert(fc.property(fc.string({ unit: "grapheme" }), (drawn) => {
       const ids = tokenizer.encode(drawn, { special: false });
@@ -46,7 +46,7 @@ Deno.test("control tokens are parsed only when asked, user-defined tokens always
   assert.deepEqual([tiny.isControl(1019), tiny.isControl(1020), tiny.isControl(87)], [true, false, false]);
 });
 
-Deno.test("streaming gives whole characters only, and in all what decoding at once gives", async () => {
+Deno.test("streaming returns only complete characters, and in total the same as decoding at once", async () => {
   const [trace] = await readFixtureLines("models/tiny-agent/sft-traces.jsonl");
   const texts = ["日本語 😀 naïve e\u0301 Zürich", JSON.stringify(trace), "\ufeffa", " two  spaces"];
   const broken = [[162, 245, 39, 172, 253], [127]];
@@ -68,7 +68,7 @@ Deno.test("streaming gives whole characters only, and in all what decoding at on
   assert.equal(tiny.decode([127], { special: true }), "\ufffd");
 });
 
-Deno.test("a character of several tokens comes with its last byte", () => {
+Deno.test("a character of several tokens is returned with its last byte", () => {
   for (const [tokenizer, character] of [[tiny, "日"], [llama, "🦙"]] as const) {
     const ids = tokenizer.encode(`x${character}`, { special: true }).slice(1);
     assert.ok(ids.length > 1);

@@ -1,4 +1,4 @@
-/** Reads the tool calls that a model wrote in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
+/** Parses tool calls in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
 
 import { parseJson } from "../../core/json.ts";
 
@@ -7,7 +7,7 @@ const CLOSE = "</tool_call>";
 const THINK_OPEN = "<think>";
 const THINK_CLOSE = "</think>";
 
-/** Longest call that is parsed, in characters. */
+/** The longest call in characters. */
 export const MAX_TOOL_CALL_CHARS = 1 << 20;
 
 /** A well-formed call. */
@@ -18,17 +18,17 @@ export interface ParsedToolCall {
   arguments: Record<string, unknown>;
 }
 
-/** A call that cannot be carried out; the reason can be shown to the model. */
+/** A call that cannot be executed; the reason is meant for the model. */
 export interface MalformedToolCall {
-  /** Position among all calls of the turn, well-formed ones too. */
+  /** Position among all calls of the turn, including well-formed ones. */
   index: number;
   text: string;
   reason: string;
 }
 
-/** What a turn says, apart from the tokens that frame it. */
+/** The contents of a turn, without the tokens that frame it. */
 export interface ParsedTurn {
-  /** Thinking before the answer; null when there was none. */
+  /** Thinking before the answer; null when there is none. */
   reasoning: string | null;
   /** The text around the calls. */
   content: string;
@@ -37,8 +37,8 @@ export interface ParsedTurn {
 }
 
 /**
- * Splits a turn's text (without the end token) into thinking, content and calls. Calls inside the thinking are none.
- * Never throws: whatever is not a call in its right form is content or malformed.
+ * Splits a turn's text (without the end token) into thinking, content and calls. Calls inside the thinking are ignored.
+ * Never throws: text that is not a valid call is content or malformed.
  */
 export function parseToolCalls(text: string): ParsedTurn {
   const { reasoning, rest } = splitThinking(text);
@@ -74,7 +74,7 @@ function splitThinking(text: string): { reasoning: string | null; rest: string }
   if (close < 0) {
     return opened ? { reasoning: thought(text.length), rest: "" } : { reasoning: null, rest: text };
   }
-  // Without an opening tag the prompt opened the thinking, unless a call stands before the closing tag.
+  // Without an opening tag the prompt opened the thinking, unless a call comes before the closing tag.
   if (!opened && text.slice(0, close).includes(OPEN)) return { reasoning: null, rest: text };
   return { reasoning: thought(close), rest: text.slice(close + THINK_CLOSE.length) };
 }

@@ -5,7 +5,7 @@ import { parseToolCalls } from "./tool_call_parser.ts";
 
 const SUBMIT = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
 
-Deno.test("calls, content and thinking are told apart", () => {
+Deno.test("calls, content and thinking are separated", () => {
   assert.deepEqual(parseToolCalls(SUBMIT), {
     reasoning: null,
     content: "",
@@ -30,7 +30,7 @@ Deno.test("calls, content and thinking are told apart", () => {
   // The prompt opened the thinking.
   assert.equal(parseToolCalls(`So.\n</think>\n${SUBMIT}`).reasoning, "So.");
   assert.equal(parseToolCalls(`So.\n</think>\n${SUBMIT}`).calls.length, 1);
-  // Thinking that never ends holds no calls.
+  // Thinking that never ends contains no calls.
   assert.deepEqual(parseToolCalls(`<think>${SUBMIT}`), {
     reasoning: SUBMIT,
     content: "",
@@ -62,7 +62,7 @@ Deno.test("a malformed call has a reason that a model can understand", () => {
   }
 });
 
-Deno.test("a malformed call does not hide the ones beside it", () => {
+Deno.test("a malformed call does not hide other calls", () => {
   const turn = parseToolCalls(`${SUBMIT}<tool_call>{"name"${SUBMIT}</tool_call>`);
   assert.deepEqual(turn.calls.map(({ id }) => id), ["call_0", "call_1"]);
   assert.deepEqual(turn.malformed.map(({ reason }) => reason), [
@@ -71,7 +71,7 @@ Deno.test("a malformed call does not hide the ones beside it", () => {
   ]);
 });
 
-Deno.test("every call of the traces comes back", async () => {
+Deno.test("every call in the examples is parsed", async () => {
   for (const { messages } of await readFixtureLines("models/tiny-agent/sft-traces.jsonl")) {
     for (const { role, tool_calls } of messages) {
       if (role !== "assistant") continue;
@@ -104,7 +104,7 @@ Deno.test("no text makes the parser throw", () => {
   }));
 });
 
-Deno.test("a call whose arguments nest without end is malformed, and nothing else breaks", () => {
+Deno.test("a call with too deeply nested arguments is malformed, without other effects", () => {
   const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const turn = (depth: number) => `<tool_call>{"name":"f","arguments":{"x":${nested(depth)}}}</tool_call>`;
   // The call and its arguments are two levels.

@@ -1,4 +1,4 @@
-/** What the vocabularies of all kinds have in common, checked: tokens, their types and the ids with a meaning. */
+/** The checked parts that all vocabularies have: tokens, their types and special ids. */
 
 import type { GgufFile } from "../formats/gguf.ts";
 import { formatError } from "../formats/model_file.ts";
@@ -14,12 +14,12 @@ export const TOKEN_TYPES = {
 } as const;
 const LAST_TOKEN_TYPE = TOKEN_TYPES.byte;
 
-/** Longer tokens are refused: the work at each place of a text grows with the longest. In UTF-16 units. */
+/** Longer tokens are refused, because the work at each position of a text grows with the longest. In UTF-16 units. */
 export const MAX_TOKEN_CHARS = 1024;
-/** What all special tokens may have together: the tree in which they are looked up grows with it. */
+/** The most units of all special tokens together: the trie for them grows with it. */
 export const MAX_SPECIAL_CHARS = 1 << 20;
 
-/** Tokens that end a turn or a text, by their text, in the vocabularies where metadata names only one. */
+/** Texts of tokens that end a turn or a text, for vocabularies whose metadata names only one. */
 const END_TEXTS = [
   "<|im_end|>",
   "<|endoftext|>",
@@ -34,28 +34,28 @@ export interface Vocabulary {
   /** The text of each id, in the kind's spelling. */
   tokens: readonly string[];
   ids: ReadonlyMap<string, number>;
-  /** By id, of {@link TOKEN_TYPES}. */
+  /** By id: a number of {@link TOKEN_TYPES}. */
   types: ArrayLike<number>;
-  /** Control and unknown tokens by text: parsed on request only. */
+  /** Control and unknown tokens by text: parsed only on request. */
   control: ReadonlyMap<string, number>;
   /** User-defined tokens by text: always parsed. */
   user_defined: ReadonlyMap<string, number>;
   bos_id: number | null;
   eos_id: number | null;
-  /** Whether plain text begins with `bos_id`; rendered templates bring their own. */
+  /** Whether plain text starts with `bos_id`; rendered templates contain their own. */
   adds_bos: boolean;
-  /** Every id that ends a generation. */
+  /** All ids that end a generation. */
   end_ids: number[];
 }
 
-/** What a kind takes where the file says nothing. */
+/** A kind's defaults when the file does not say. */
 export interface VocabularyDefaults {
   bos_id: number | null;
   eos_id: number | null;
   adds_bos: boolean;
 }
 
-/** Reads the vocabulary of a model. @throws {ServiceError} `format_invalid` that names file and key. */
+/** Reads the vocabulary of a model. @throws {ServiceError} `format_invalid` naming file and key. */
 export function readVocabulary(file: GgufFile, defaults: VocabularyDefaults): Vocabulary {
   const tokens = readTokens(file);
   const ids = new Map<string, number>();

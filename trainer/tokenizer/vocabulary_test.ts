@@ -5,7 +5,7 @@ import { MAX_SPECIAL_CHARS, MAX_TOKEN_CHARS, TOKEN_TYPES } from "./vocabulary.ts
 
 const { normal, unknown, control, user_defined } = TOKEN_TYPES;
 
-/** A vocabulary of some tokens with an unknown one at 0. */
+/** A vocabulary of some tokens, with an unknown token at 0. */
 function vocabularyOf(tokens: string[], types: number[]): Record<string, GgufValue> {
   return {
     model: text("llama"),
@@ -47,7 +47,7 @@ Deno.test("a token may be long, but not longer than the limit", async () => {
   });
 });
 
-Deno.test("special tokens have a limit together, which they may reach", async () => {
+Deno.test("special tokens together may reach their limit, and not exceed it", async () => {
   const count = MAX_SPECIAL_CHARS / MAX_TOKEN_CHARS;
   const tokens = Array.from({ length: count }, (_, i) => `${i}`.padEnd(MAX_TOKEN_CHARS, "x"));
   // The unknown token counts too.

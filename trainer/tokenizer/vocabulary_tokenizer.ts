@@ -1,17 +1,17 @@
-/** A tokenizer over a vocabulary: special tokens are the same in every kind, plain text is the kind's. */
+/** A tokenizer over a vocabulary: all kinds share the handling of special tokens; plain text is encoded by the kind. */
 
 import { assert } from "../../core/errors.ts";
 import { SpecialTokens } from "./special_tokens.ts";
 import { type EncodeOptions, StreamingDecoder, type Tokenizer } from "./tokenizer.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** What a kind knows: plain text without special tokens. */
+/** A kind's encoding of plain text without special tokens. */
 export interface PlainCodec {
-  /** Whether a text begins with a space of its own. */
+  /** Whether encoding prepends a space to a text. */
   readonly has_space_prefix: boolean;
   /** Appends the ids of a text. */
   encode(text: string, ids: number[]): void;
-  /** The bytes that a plain token stands for; null when its text is what it stands for. */
+  /** The bytes of a plain token; null when they are those of its text. */
   bytesOf(id: number): Uint8Array | null;
 }
 
@@ -29,7 +29,7 @@ export class VocabularyTokenizer implements Tokenizer {
   readonly #bytes: (Uint8Array | undefined)[] = [];
   readonly #control: ReadonlySet<number>;
   readonly #user_defined: ReadonlySet<number>;
-  /** Those that are parsed always, and with `special`. */
+  /** The tokens that are always parsed, and those that are parsed with `special`. */
   readonly #parsed_always: SpecialTokens;
   readonly #parsed: SpecialTokens;
 

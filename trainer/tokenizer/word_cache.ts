@@ -1,13 +1,13 @@
-/** Remembers the tokens of words. */
+/** Caches the tokens of words. */
 
-/** Most words in each of the two generations of a cache. */
+/** The most words in each of the two generations of a cache. */
 export const MAX_CACHED_WORDS = 32_768;
-/** Longer words are not remembered: they hardly come again. */
+/** Longer words are not cached, because they rarely occur again. */
 export const MAX_CACHED_WORD_CHARS = 64;
 
 /**
- * A bounded cache of two generations: words of the old one that are asked for move to the young one, and when that
- * is full it becomes the old one and the rest is forgotten.
+ * A bounded cache of two generations. A used word of the old one moves to the young one. When the young one is full it
+ * becomes the old one, and the rest is dropped.
  */
 export class WordCache {
   #young = new Map<string, readonly number[]>();
@@ -30,7 +30,7 @@ export class WordCache {
     this.#young.set(word, tokens);
   }
 
-  /** Words that are remembered, at most twice {@link MAX_CACHED_WORDS}. */
+  /** The number of cached words, at most twice {@link MAX_CACHED_WORDS}. */
   get size(): number {
     return this.#young.size + this.#old.size;
   }

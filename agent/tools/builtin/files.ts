@@ -5,7 +5,7 @@ import type { CallAnswer, ToolCall } from "../tool_host.ts";
 
 const path = { type: "string" };
 
-/** Names, descriptions, parameters and every order are part of the version: models were trained on this text. */
+/** Names, descriptions, parameters and all orders are part of the version, because models were trained on this text. */
 export const FILES_TOOLSET: { name: string; version: string; tools: ToolFunction[] } = {
   name: "files",
   version: "1",
@@ -40,7 +40,7 @@ export class WorkspaceRefusal extends Error {
   }
 }
 
-/** The files of one workspace; paths are the model's. Every method may throw {@link WorkspaceRefusal}. */
+/** The files of a workspace; paths come from the model. Every method may throw {@link WorkspaceRefusal}. */
 export interface WorkspaceFiles {
   read(path: string): Promise<string>;
   write(path: string, content: string): Promise<void>;
@@ -53,7 +53,7 @@ const ERRORS: Record<string, string> = {
   list_dir: "error: no such directory",
 };
 
-/** Executes a call that fits its definition. The texts of the results are part of the toolset's version. */
+/** Executes a call that fits its definition. The result texts are part of the toolset's version. */
 export async function runFilesTool(call: ToolCall, workspace: WorkspaceFiles): Promise<CallAnswer> {
   if (call.name === "submit") return { result: null, reward: null, done: true };
   const { path, content } = call.arguments as { path: string; content: string };

@@ -40,10 +40,10 @@ import { evaluateScenarios } from "./evaluate_scenarios.ts";
 import { ScenarioDraws } from "./scenario_draws.ts";
 import { UpdateBound } from "./update_bound.ts";
 
-/** The engine's name of the reference policy, where it is not the base model. */
+/** The engine's name of the reference policy, when it is not the base model. */
 export const REFERENCE = "reference";
 
-/** How an evaluation of scenarios is judged. */
+/** The objective of an evaluation of scenarios. */
 export const OBJECTIVE = { metric: "eval/pass_rate", higher_is_better: true } as const;
 
 export interface AgentGrpoOptions {
@@ -55,7 +55,7 @@ export interface AgentGrpoOptions {
   scenarios: readonly Scenario[];
   heldout: readonly Scenario[] | null;
   clock: Clock;
-  /** Writes an update's groups down for whoever looks at them later, also those of an update that fails. */
+  /** Records an update's groups for later inspection, also those of an update that fails. */
   observe?: (update: number, groups: readonly Group[], metrics: Metrics) => Promise<void>;
 }
 
@@ -101,7 +101,7 @@ export class AgentGrpo implements Algorithm {
         ...await this.#trainMetrics(learned, train_seconds),
       };
     } catch (error) {
-      // What failed the update matters more than whether it could be written down.
+      // The update's own failure matters more than a failure to record it.
       await observe?.(update, groups, rolloutMetrics(groups, rollout_seconds)).catch(() => {});
       throw error;
     }
@@ -126,7 +126,7 @@ export class AgentGrpo implements Algorithm {
         examples_seen,
       );
     }
-    // In the file's order, so that an update does not depend on how its scenarios were shuffled.
+    // In the order of the file, so that the shuffled order of scenarios has no effect on the update.
     return this.#draws.next().sort((a, b) => a - b).map((i) => scenarios[i]!);
   }
 
@@ -142,7 +142,7 @@ export class AgentGrpo implements Algorithm {
     );
   }
 
-  /** Every optimiser step of the update. */
+  /** Runs all optimiser steps of the update. */
   async #learn(groups: readonly Group[], request: UpdateRequest): Promise<Learned> {
     const { epochs_per_update, optimizer_steps_per_update } = this.#settings;
     const { seed } = this.#options.config.run;
@@ -201,7 +201,7 @@ export class AgentGrpo implements Algorithm {
     learned.trained_tokens += result.trained_tokens;
   }
 
-  /** Of the policy that sampled; null where it is the policy of the one step itself, so that every ratio is 1. */
+  /** Log-probabilities of the old policy; null when the update has one step, because every ratio is then 1. */
   async #oldLogprobs(
     batch: TrainingBatch,
     groups: readonly Group[],
@@ -256,14 +256,14 @@ export class AgentGrpo implements Algorithm {
   }
 }
 
-/** What an update's steps add up to. */
+/** The sums over an update's steps. */
 interface Learned {
   steps: StepRecord[];
   computed_tokens: number;
   trained_tokens: number;
-  /** The sampler's log-probabilities against the trainer's, both of the policy that sampled. */
+  /** The sampler's log-probabilities compared with the trainer's, both under the old policy. */
   sampler: Metrics;
-  /** How far the update went, and how much of it was taken back. */
+  /** The size of the update, and the share of it that was kept. */
   bound: Metrics;
 }
 

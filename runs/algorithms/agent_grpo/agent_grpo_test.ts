@@ -15,11 +15,11 @@ const grpo = (
   rolled_out: (groups: Group[]) => void = () => {},
 ) => testGrpo({ newEngine: (refuse) => new ScriptedEngine({ refuse }).client, change, verify, rolled_out });
 
-/** A reward that tells what was said from anything else that was said. */
+/** A reward that differs for different texts. */
 const unlike = (_: string, said: string[]) =>
   Array.from(said.join(""), (char) => char.charCodeAt(0)).reduce((sum, code) => (31 * sum + code) % 9973, 7);
 
-/** Both lists are the same within a tolerance, and not empty. */
+/** Both lists are equal within a tolerance, and not empty. */
 function equalLists(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): void {
   assert.ok(expected.length > 0 && actual.length === expected.length);
   Array.from(expected).forEach((value, i) =>
@@ -49,7 +49,7 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
     normalizer: kept.length * budget,
   });
   assert.equal(request!.optimizer.learning_rate, 0.1);
-  // Every token drawn, and every row of the step: a group's prompt once.
+  // All sampled tokens, and all rows of the step: a group's prompt counts once.
   const prompts = new Map(request!.samples.map((sample) => [sample.prefix_group, sample.prefix_length]));
   const rows = request!.samples.map(({ tokens, prefix_length }) => tokens.length - prefix_length);
   const drawn = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
@@ -63,7 +63,7 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
   assert.ok(kept.some(({ fragments }) => fragments[0]!.sampled.ratios[0] === 1));
 });
 
-Deno.test("what is exported has every metric of the update", async () => {
+Deno.test("exported groups have all metrics of the update", async () => {
   const { run, observed } = await grpo({});
   const { steps, values } = await run(1);
   for (const name of ["kl/sample_train_v1", "time/train_seconds", "memory/device_bytes", "loss/policy"]) {
@@ -144,7 +144,7 @@ Deno.test("several steps: groups are split whole, rescored before the first step
   assert.equal(result.loss, result.steps[3]!.values["loss/policy"]);
   const off = (step: number) => Math.abs(result.steps[step]!.values["ratio/mean"]! - 1);
   assert.ok(off(0) < 1e-6 && off(2) > 1e-3);
-  // Every trained token is measured by the policy that sampled it, those of the second part too.
+  // Every trained token has old log-probabilities of the policy that sampled it, also in the second part.
   const fragments = observed[0]!.groups.flatMap(({ members }) =>
     members.map(({ fragments }) => fragments[0]!)
   );
@@ -178,7 +178,7 @@ Deno.test("an update's groups are in the order of the file, whatever the draw", 
   assert.ok(new Set(draws).size > 1);
 });
 
-Deno.test("one attempt that no seed repeats makes the update such a one", async () => {
+Deno.test("one attempt that is not deterministic makes the update not deterministic", async () => {
   assert.ok((await (await grpo()).run(1)).deterministic);
   const broken = await grpo({}, undefined, ([group]) => group!.members[1]!.deterministic = false);
   assert.ok(!(await broken.run(1)).deterministic);
@@ -199,7 +199,7 @@ for (const [what, change] of [["alone", {}], ["beside a KL term", { kl_coefficie
       ...{ scenarios_per_update: 4, optimizer_steps_per_update: 2, epochs_per_update: 2 },
       ...change,
     });
-    // After the first update policy and reference differ, so that one cannot pass for the other.
+    // After the first update policy and reference differ, so the test can tell them apart.
     await run(1);
     const first = trained().length;
     await run(2);
@@ -240,7 +240,7 @@ Deno.test("reference log-probabilities are the base model's, at every step of ev
 });
 
 for (const epochs_per_update of [1, 2]) {
-  Deno.test(`old_logprobs = "sampler" takes them as they were drawn, without a pass of its own: ${epochs_per_update} steps`, async () => {
+  Deno.test(`old_logprobs = "sampler" takes them from the sampler, without an additional pass: ${epochs_per_update} steps`, async () => {
     const { run, trained, order, observed } = await grpo({ old_logprobs: "sampler", epochs_per_update });
     const { steps } = await run(1);
     assert.equal(order()[0], "train_step");
@@ -265,7 +265,7 @@ Deno.test("every key of the optimiser reaches the engine", async () => {
   assert.deepEqual(trained()[0]!.optimizer, { learning_rate: 0.1, ...keys });
 });
 
-Deno.test("the KL term's reference is the base model, or the adapter that training began with", async () => {
+Deno.test("the KL term's reference is the base model, or the initial adapter", async () => {
   const base = await grpo({ kl_coefficient: 0.1 });
   const first = await base.run(1);
   assert.equal(base.scored()[0]!.adapter, null);
@@ -278,7 +278,7 @@ Deno.test("the KL term's reference is the base model, or the adapter that traini
   assert.equal(init.scored()[0]!.adapter, REFERENCE);
 });
 
-Deno.test("an update goes no farther than max_update_kl, measured on its own samples", async () => {
+Deno.test("an update moves no further than max_update_kl, measured on its own samples", async () => {
   const free = await grpo({ max_update_kl: 100 });
   const whole = (await free.run(1)).values;
   assert.deepEqual([whole["optimizer/step_scale"], whole["kl/update"]], [1, whole["kl/update_whole"]]);
@@ -288,7 +288,7 @@ Deno.test("an update goes no farther than max_update_kl, measured on its own sam
   assert.ok(values["optimizer/step_scale"]! < 1 && values["kl/update_whole"] === whole["kl/update_whole"]);
   assert.ok(values["kl/update"]! <= max_update_kl && values["kl/update"]! > max_update_kl / 4);
   assert.deepEqual(diverged()[0]!.samples.map(name), trained()[0]!.samples.map(name));
-  // What the next update begins with is the shortened policy: before the update it was the base model.
+  // The next update starts from the shortened policy. Before this update the policy was the base model.
   const { divergences } = await engine.call("divergence", { ...diverged()[0]!, from: null });
   const all = divergences.flatMap((row) => [...row]);
   const mean = all.reduce((sum, kl) => sum + kl, 0) / all.length;
@@ -303,7 +303,7 @@ Deno.test("the bound counts all steps of an update from where the first of them 
   assert.ok(values["kl/update"]! <= 1e-9 && values["kl/update_whole"]! > 1e-4);
 });
 
-Deno.test("a degenerate update teaches nothing and takes no step, except towards the reference", async () => {
+Deno.test("a degenerate update takes no step, except towards the reference", async () => {
   const { run, trained, observed } = await grpo({}, () => 1);
   const result = await run(1);
   assert.equal(trained().length, 0);
@@ -315,14 +315,14 @@ Deno.test("a degenerate update teaches nothing and takes no step, except towards
   assert.equal(pulled.trained().length, 1);
 });
 
-Deno.test("an update that loses too much fails, and can still be looked at", async () => {
+Deno.test("an update that loses too many attempts fails, and can still be inspected", async () => {
   const { run, trained, observed } = await grpo({ max_new_tokens_per_turn: 1 });
   await assert.rejects(run(1), { code: "max_dropped_fraction" });
   assert.equal(trained().length, 0);
   assert.deepEqual(observed.map(({ update }) => update), [1]);
 });
 
-Deno.test("an update is a function of its number and of what was drawn before", async () => {
+Deno.test("an update is a function of its number and of the examples seen before", async () => {
   const [once, again] = [await grpo(), await grpo()];
   const tokens = ({ observed }: typeof once) =>
     observed.at(-1)!.groups.map(({ members }) => members.map(({ fragments }) => fragments));
@@ -333,10 +333,10 @@ Deno.test("an update is a function of its number and of what was drawn before", 
   assert.notDeepEqual(tokens(once), tokens(again));
 });
 
-Deno.test("what is drawn depends on the run's seed and on the update", async () => {
+Deno.test("samples depend on the run's seed and on the update", async () => {
   const streams: string[][] = [];
   for (const [seed, update] of [[7, 1], [7, 1], [8, 1], [7, 2]] as const) {
-    // Every scenario is tried, whatever the seed and the update.
+    // All scenarios are used, whatever the seed and the update.
     const { run, drawn, config } = await grpo({ scenarios_per_update: 5 });
     config.run.seed = seed;
     await run(update);
@@ -350,13 +350,13 @@ Deno.test("what is drawn depends on the run's seed and on the update", async () 
   }
 });
 
-Deno.test("a step that was skipped ends the update", async () => {
+Deno.test("a skipped step ends the update", async () => {
   const { run, engine } = await grpo();
   skipSteps(engine);
   await assert.rejects(run(1), { code: "loss_not_finite" });
 });
 
-Deno.test("every epoch of every update splits its groups anew", async () => {
+Deno.test("every epoch of every update divides its groups differently", async () => {
   const { run, trained } = await grpo({
     scenarios_per_update: 4,
     optimizer_steps_per_update: 2,

@@ -1,4 +1,4 @@
-/** Updates of agentic GRPO without a GPU or workers, and what they asked of their engine. */
+/** Runs updates of agentic GRPO without a GPU or workers, and records their engine requests. */
 
 import { testScenarios } from "../../../agent/rollout/rollout_fake.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
@@ -14,7 +14,7 @@ import { AgentGrpo } from "./agent_grpo.ts";
 type TrainRequest = EngineMethods["train_step"]["request"];
 type ScoreRequest = EngineMethods["score"]["request"];
 
-/** What an update asks of its engine. */
+/** The engine requests to record. */
 const RECORDED: EngineMethod[] = ["train_step", "score", "divergence", "sequence_generate"];
 
 const lora = { rank: 8, alpha: 16, targets: ["q_proj" as const] };
@@ -23,14 +23,14 @@ export interface TestGrpoOptions extends Pick<TestRunOptions, "newEngine"> {
   /** Keys of `[agent]`. */
   change?: Partial<ResolvedAgent>;
   verify?: TestRunOptions["verify"];
-  /** Sees an update's groups as they come from the rollouts. */
+  /** Receives an update's groups as the rollouts return them. */
   rolled_out?: (groups: Group[]) => void;
 }
 
-/** Runs updates by their numbers, and gives what the engine was asked for. */
+/** Runs the updates with these numbers, and returns the recorded engine requests. */
 export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: TestGrpoOptions) {
   const config = testConfig("/nowhere");
-  // The bound has tests of its own; it scores again after every update.
+  // The bound has its own tests, and it scores again after every update.
   Object.assign(config.agent!, { max_update_kl: 0 }, change);
   const requests: { method: EngineMethod; request: unknown }[] = [];
   const engine = newEngine((method, request) => {
@@ -77,5 +77,5 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
   };
 }
 
-/** What tells one sample from another. */
+/** Identifies a sample. */
 export const name = (sample: TrainingSample) => [...sample.tokens].join(" ");

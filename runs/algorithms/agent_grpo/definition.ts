@@ -23,7 +23,7 @@ export const agentGrpo: AlgorithmDefinition = {
     return {
       targets: scenarios_per_update * group_size * drawn,
       divergence: has_bound,
-      // Before each update the bound keeps a copy of the policy.
+      // The bound keeps a copy of the policy from before each update.
       adapters: agentGrpo.adapters(config, "updates").length + Number(has_bound),
     };
   },
@@ -50,7 +50,7 @@ export const agentGrpo: AlgorithmDefinition = {
   },
 };
 
-/** Writes updates into the observe directory, which is opened at the first of them. */
+/** Writes updates to the observe directory, which it opens at the first update. */
 function observer(
   { observe, agent }: ResolvedConfig,
   { clock, tokenizer }: Pick<AgentGrpoOptions, "clock"> & { tokenizer: Tokenizer },

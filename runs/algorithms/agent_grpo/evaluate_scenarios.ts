@@ -1,4 +1,4 @@
-/** The held-out pass rate, with its uncertainty and every scenario's outcome. */
+/** The held-out pass rate with its uncertainty and the results by scenario. */
 
 import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/results/evaluate.ts";
 import { chooseTranscripts } from "../../../agent/results/transcript.ts";
@@ -21,7 +21,7 @@ export interface EvaluateScenariosOptions extends EvaluationRequest {
   concurrent_rollouts: number;
 }
 
-/** Tries held-out scenarios; the same seed draws the same numbers whichever adapter is tried. */
+/** Runs attempts at held-out scenarios. The same seed gives the same random numbers for every adapter. */
 export async function evaluateScenarios(options: EvaluateScenariosOptions): Promise<EvaluationResult> {
   const { agent, evaluation, adapter, limit, signal, concurrent_rollouts, activity } = options;
   const { samples_per_scenario, seed, temperature, max_examples } = evaluation;
@@ -44,10 +44,10 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
 }
 
 /**
- * What the outcomes of all attempts say.
+ * Summarises the results of all attempts.
  *
- * @throws {ServiceError} `environment_failed`, or `data_invalid` where every prompt is too long, when no attempt at all
- * could be made: that says nothing of the model.
+ * @throws {ServiceError} `environment_failed`, or `data_invalid` when every prompt is too long, if no attempt could be
+ * made at all: that says nothing about the model.
  */
 export function evaluationOf(groups: readonly Group[]): EvaluationResult {
   const { scenarios, reward_mean, failed, failure, deterministic } = summarizeEvaluation(groups);

@@ -24,7 +24,7 @@ const group = (scenario: string, rewards: (number | null)[]): Group => ({
   })),
 } as unknown as Group);
 
-Deno.test("one attempt a scenario gets Wilson's interval", () => {
+Deno.test("one attempt for each scenario gives Wilson's interval", () => {
   // 81 of 263: Newcombe 1998, table I, method 3.
   const rate = passRate(Array.from({ length: 263 }, (_, i) => outcome(i < 81 ? 1 : 0, 1)));
   assert.deepEqual([rate.rate, rate.n, rate.attempts], [81 / 263, 263, 263]);
@@ -40,7 +40,7 @@ Deno.test("several attempts get an interval over scenarios, and every scenario w
   assert.ok(Math.abs(all.low - 3 / (3 + 1.959964 ** 2)) < 1e-6 && all.high === 1);
 });
 
-Deno.test("outcomes by hand", () => {
+Deno.test("results computed by hand", () => {
   const result = evaluationOf([group("a", [1, 0]), group("b", [0.5, null])]);
   assert.equal(result.pass_rate!.rate, 0.5);
   assert.equal(result.reward_mean, (0.5 + 0.25) / 2);
@@ -51,7 +51,7 @@ Deno.test("outcomes by hand", () => {
   ]);
 });
 
-Deno.test("attempts that broke are counted by reason; an evaluation of nothing else is an error", () => {
+Deno.test("failed attempts are counted by reason; an evaluation in which all failed is an error", () => {
   const members: TestMember[] = [{ terminal: 1 }, { stop_reason: "environment_failed", step_rewards: [] }];
   const result = evaluationOf([testGroup(members)]);
   assert.deepEqual([result.pass_rate!.rate, result.failed], [0.5, { environment_failed: 1 }]);
@@ -69,7 +69,7 @@ Deno.test("attempts that broke are counted by reason; an evaluation of nothing e
   });
 });
 
-Deno.test("an evaluation asks for the attempts that its section says, of the adapter that it is asked for", async () => {
+Deno.test("an evaluation requests the configured attempts with the requested adapter", async () => {
   const requests: RolloutRequest[] = [];
   const agent = {
     async *rollout(request: RolloutRequest) {

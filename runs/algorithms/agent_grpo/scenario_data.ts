@@ -1,4 +1,4 @@
-/** The scenarios of a run, and whether they can be tried, rendered and graded. */
+/** Reads the scenarios of a run and checks that they can be rendered, attempted and graded. */
 
 import { type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
@@ -36,7 +36,7 @@ export async function readScenarioData(config: ResolvedConfig, parts: ModelParts
   return { scenarios, heldout };
 }
 
-/** Scenarios must be enough for an update, have tools, and be gradable by something. */
+/** Checks that there are enough scenarios for an update, and that each has tools and a grader. */
 async function checkTraining(
   scenarios: readonly Scenario[],
   { config, world: { environments, graders } }: { config: ResolvedConfig; world: ConfiguredWorld },
@@ -61,7 +61,9 @@ async function checkTraining(
   );
 }
 
-/** Every scenario must get its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line. */
+/**
+ * Checks that every scenario gets its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line.
+ */
 async function checkCatalogs(
   path: string,
   scenarios: readonly Scenario[],

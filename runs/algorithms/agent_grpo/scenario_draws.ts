@@ -1,20 +1,18 @@
-/** Which scenarios an update takes: without replacement, in an order of its own for each epoch. */
+/** Chooses the scenarios of each update: without replacement, in a new order in each epoch. */
 
 import { assert } from "../../../core/errors.ts";
 import { Rng, rngKey } from "../../../core/random.ts";
 
 /**
- * The draws of a run, from the first on. No update has a scenario twice: one that would come again at the border of
- * two epochs waits for the next update. Everything follows from the seed and the number drawn so far.
+ * The sequence of scenarios of a run. No update contains a scenario twice: a repetition at the border of two epochs
+ * waits for the next update. Everything follows from the seed and the number of examples seen so far.
  */
 export class ScenarioDraws {
   readonly #order: number[] = [];
   #epoch = 0;
   #examples_seen = 0;
 
-  /**
-   * @param examples_seen How many an earlier process drew, `per_update` at a time.
-   */
+  /** @param examples_seen The number that an earlier process used, `per_update` at a time. */
   constructor(
     readonly options: { count: number; per_update: number; seed: number },
     examples_seen: number,
@@ -25,12 +23,12 @@ export class ScenarioDraws {
     while (this.#examples_seen < examples_seen) this.next();
   }
 
-  /** Scenarios drawn so far. */
+  /** Scenarios used so far. */
   get examples_seen(): number {
     return this.#examples_seen;
   }
 
-  /** The positions in the file of the next update's scenarios. */
+  /** The next update's scenarios, by their positions in the file. */
   next(): number[] {
     const { count, per_update, seed } = this.options;
     if (this.#order.length < per_update) {

@@ -14,7 +14,7 @@ Deno.test("each scenario comes once an epoch and never twice in an update", () =
   assert.equal(new Set(first).size, 10);
 });
 
-Deno.test("where a draw stopped it goes on", () => {
+Deno.test("scenarios continue where an earlier process stopped", () => {
   const whole = new ScenarioDraws(options, 0);
   const updates = Array.from({ length: 30 }, () => whole.next());
   for (let done = 0; done < 30; done++) {

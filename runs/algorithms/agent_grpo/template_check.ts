@@ -1,4 +1,4 @@
-/** Whether the chat template renders what a run will ask of it: found before anything is started. */
+/** Checks before a run starts that the chat template can render what the run will need. */
 
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import { promptMessages } from "../../../agent/rollout/scheduler.ts";
@@ -8,7 +8,7 @@ import type { Scenario } from "../../../data/scenario.ts";
 import { chatOf, type ModelParts, templateFile, withTemplateNamed } from "../../session/model_parts.ts";
 
 /**
- * Renders the prompt of the first scenario of every system prompt and toolset, and what follows a call and its result.
+ * Renders the prompt of the first scenario of every system prompt and toolset, then a call and its result.
  *
  * @throws {ServiceError} `template_failed`, naming the scenario and the template's file.
  */

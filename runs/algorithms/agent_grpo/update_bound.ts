@@ -1,26 +1,26 @@
-/** Bounds how far one update moves the policy, whatever its learning rate. */
+/** Limits how far one update moves the policy, whatever its learning rate. */
 
 import type { EngineClient } from "../../../trainer/engine/client.ts";
 import type { TrainingSample } from "../../../trainer/engine/protocol.ts";
 
-/** The engine's name of the policy as it was before the update. */
+/** The engine's name of the policy before the update. */
 const BEFORE_UPDATE = "before_update";
 
-/** Each try aims below the bound by this factor, so that the next one rarely misses it again. */
+/** Each attempt aims below the bound by this factor, so that it rarely needs another. */
 const AIM = 0.9;
 
-/** A try shortens the step at least to the one and at most to the other share of it: far steps are no parabola. */
+/** Limits of the factor by which an attempt shortens the step: far from the start the KL is not a parabola. */
 const SHORTEST = 0.1, LONGEST = 0.9;
 
-/** After so many tries the update is given up, and the policy is what it was. */
+/** After this many attempts the update is undone. */
 export const MAX_TRIES = 8;
 
 export interface BoundedUpdate {
-  /** KL(before‖after) of the update as it stands, in nats per token. */
+  /** KL(before‖after) of the update with its current scale, in nats per token. */
   kl: number;
-  /** That of the whole step. */
+  /** The KL of the full step. */
   whole_kl: number;
-  /** The share of the step that was taken; 1: all of it. */
+  /** The share of the step that was kept; 1 is all of it. */
   scale: number;
 }
 
@@ -28,17 +28,18 @@ export interface UpdateBoundOptions {
   engine: EngineClient;
   /** The engine's name of the policy. */
   adapter: string;
-  /** Largest KL(before‖after) of an update, in nats per token; above 0. */
+  /** The largest KL(before‖after) of an update, in nats per token; above 0. */
   max_update_kl: number;
 }
 
 /**
- * A trust region of policies: where KL(before‖after) exceeds the bound, the adapter goes back along the line to where
- * it came from until it does not. The KL is the mean over the places of the update's own samples of the divergence over
- * the whole vocabulary: an estimate from the drawn tokens alone leaps where a rare one was drawn.
+ * A trust region: when KL(before‖after) exceeds the bound, the adapter moves back along the line to its starting point
+ * until it does not. The KL is the mean, over the positions of the update's own samples, of the divergence over the
+ * full vocabulary. An estimate from the sampled tokens alone jumps when a rare token was sampled.
  *
- * With ratio 1 in an update's first step no clip acts, and Adam's step does not depend on the gradient's size: without
- * a bound the learning rate alone decides how far an update goes. The optimiser's moments stay those of the whole step.
+ * In an update's first step the ratio is 1, so no clip acts, and Adam's step does not depend on the size of the
+ * gradient. Without a bound the learning rate alone determines the size of an update. The optimiser's moments stay
+ * those of the full step.
  *
  * @source Schulman et al., "Trust Region Policy Optimization" (2015), appendix C: a line search on the KL constraint.
  */
@@ -47,7 +48,7 @@ export class UpdateBound {
 
   constructor(readonly options: UpdateBoundOptions) {}
 
-  /** Remembers the policy. Call it before the update's first step. */
+  /** Copies the policy. Call it before the update's first step. */
   async begin(): Promise<void> {
     const { engine, adapter } = this.options;
     if (this.#is_open) {
@@ -59,9 +60,9 @@ export class UpdateBound {
   }
 
   /**
-   * Shortens what the steps since {@link begin} did, if it went too far.
+   * Shortens the steps since {@link begin} if they exceed the bound.
    *
-   * @param samples What the update learned from.
+   * @param samples The update's training samples.
    */
   async apply(samples: TrainingSample[]): Promise<BoundedUpdate> {
     const { engine, adapter, max_update_kl } = this.options;
@@ -81,7 +82,7 @@ export class UpdateBound {
   }
 }
 
-/** The share of a step whose KL would be just below the bound, if the KL grew as the square of the step. */
+/** The share of a step whose KL would be just below the bound if the KL grew with the square of the step. */
 function shorter(kl: number, max_update_kl: number): number {
   const wanted = Math.sqrt(AIM * max_update_kl / kl);
   return Number.isFinite(wanted) ? Math.max(SHORTEST, Math.min(LONGEST, wanted)) : SHORTEST;

@@ -32,7 +32,7 @@ const optimizer = {
   max_grad_norm: 0,
 };
 
-/** An engine whose policy takes one large step under a bound; `lie` stands in for what it measures. */
+/** An engine whose policy takes one large step under a bound; `lie` replaces its measurements. */
 async function bounded(max_update_kl: number, lie?: number) {
   const calls: EngineMethod[] = [];
   const { client } = new ScriptedEngine({ refuse: (method) => void calls.push(method) });
@@ -46,7 +46,7 @@ async function bounded(max_update_kl: number, lie?: number) {
     },
   });
   const bound = new UpdateBound({ engine, adapter: "policy", max_update_kl });
-  /** The mean over all places of KL(from‖policy), in f64 from the answer's values. */
+  /** The mean over all positions of KL(from‖policy), in f64 from the answer's values. */
   const klFrom = async (from: string) => {
     const { divergences } = await client.call("divergence", { adapter: "policy", from, samples });
     const all = divergences.flatMap((row) => [...row]);
@@ -64,7 +64,7 @@ async function bounded(max_update_kl: number, lie?: number) {
   return { update, calls };
 }
 
-Deno.test("a step within the bound is left alone", async () => {
+Deno.test("a step within the bound stays unchanged", async () => {
   const { update, calls } = await bounded(100);
   const { whole, whole_kl, after, result } = await update();
   assert.deepEqual(after, whole);
@@ -85,7 +85,7 @@ Deno.test("a step beyond the bound is shortened along itself until it is within"
   }
 });
 
-Deno.test("a policy that no shortening brings back is what it was before", async () => {
+Deno.test("a policy that no shortening brings within the bound is restored", async () => {
   for (const lie of [3, NaN, Infinity]) {
     const { update, calls } = await bounded(1e-3, lie);
     const { begun, after, result } = await update();

@@ -1,14 +1,14 @@
-/** The loss of a pair of completions from their log-probabilities, in f64: what an evaluation reports. */
+/** The preference loss from log-probabilities, in f64, as evaluations report it. */
 
 import type { LossRequest } from "../../../trainer/engine/protocol.ts";
 
-/** A loss of pairs and what it is weighed with. */
+/** A preference loss and its parameters. */
 export type PairLossOptions = Pick<
   Extract<LossRequest, { type: "preference" }>,
   "loss" | "beta" | "gamma" | "lambda"
 >;
 
-/** Log-probabilities of a completion's trained tokens; those of the reference are empty where the loss has none. */
+/** Log-probabilities of a completion's trained tokens; the reference's are empty for losses without a reference. */
 export interface ScoredCompletion {
   logprobs: readonly number[];
   reference_logprobs: readonly number[];
@@ -25,7 +25,7 @@ const mean = (values: readonly number[]) => sum(values) / values.length;
 /** −log σ(x) */
 const softplusOfMinus = (x: number) => Math.max(-x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
 
-/** As in the kernel: of a completion that is nearly certain the odds have no bound. */
+/** As in the kernel: the odds of a nearly certain completion would be unbounded. */
 const LEAST_DOUBT = 1e-6;
 
 /**

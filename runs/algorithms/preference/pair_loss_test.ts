@@ -20,7 +20,7 @@ for (const [loss, known] of Object.entries(golden.cases)) {
     const results = scores.map((_, pair) =>
       pairLoss(completion(pair, false), completion(pair, true), options)
     );
-    // The goldens' log-probabilities are rounded to f32: 3e-8 of each, up to 44 of them in a sum.
+    // The goldens' log-probabilities are rounded to f32: an error of 3e-8 each, in sums of up to 44.
     results.forEach(({ margin }, pair) => {
       const [chosen, rejected] = scores[pair]!;
       assert.ok(Math.abs(margin - (chosen - rejected)) < 2e-6, `pair ${pair}: ${margin}`);

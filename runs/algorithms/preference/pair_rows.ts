@@ -1,4 +1,4 @@
-/** Pairs to learn from as token sequences. */
+/** Preference pairs as token sequences. */
 
 import type { ChatMessage } from "../../../core/chat.ts";
 import { type Pair, parsePair } from "../../../data/pair.ts";
@@ -12,44 +12,44 @@ import {
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 import { cutSequence, renderRow, type TokenSequence, trainingSample } from "../rendered_rows.ts";
 
-/** A completion's sequences: more than one where the template changes earlier turns. */
+/** The sequences of a completion: several when the template changes earlier turns. */
 type Completion = TokenSequence[];
 
-/** A pair whose completions both have a token to train. */
+/** A pair in which both completions have tokens to train. */
 export interface TokenPair {
   chosen: Completion;
   rejected: Completion;
-  /** Leading tokens that the first sequences of both have in common, none of them trained. */
+  /** Leading tokens that the first sequences of both share; none of them is trained. */
   prefix_length: number;
-  /** Its row's line in the file. */
+  /** The row's line in the file. */
   line: number;
 }
 
-/** The rows of a file. */
+/** The pairs of a file. */
 export interface PairData {
   pairs: TokenPair[];
   rows: number;
-  /** Lines with a sequence that was longer than `ctx` and was cut at its end. */
+  /** Lines with a sequence that exceeded `ctx` and was cut at its end. */
   truncated: number[];
-  /** Lines of pairs with a completion of which the cut left nothing. */
+  /** Lines of pairs in which the cut left nothing of a completion. */
   left_out: number[];
 }
 
-/** How rows are read and rendered. */
+/** How to read and render rows. */
 export interface PairRowsOptions {
   renderer: Renderer;
   variables: Readonly<Record<string, unknown>>;
   ctx: number;
-  /** Rows that are read; the rest of the file is not looked at. */
+  /** The number of rows to read; later rows are ignored. */
   max_rows?: number | undefined;
 }
 
 /**
- * Reads and renders the pairs of a JSONL file. Of messages every turn of the assistant after the prompt is trained, of
- * texts the completion with its end token.
+ * Reads and renders the pairs of a JSONL file. For messages, every assistant turn after the prompt is trained; for
+ * texts, the completion with its end token.
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first problems, each with file and line, or when no
- * pair is left; `template_failed` at the first row whose render goes beyond a limit.
+ * pair is left; `template_failed` at the first row whose render exceeds a limit.
  */
 export async function readPairRows(path: string, options: PairRowsOptions): Promise<PairData> {
   const { ctx } = options;
@@ -101,7 +101,7 @@ function commonPrefix(a: TokenSequence, b: TokenSequence): number {
   return Math.max(0, differs);
 }
 
-/** Samples of pairs, those of a chosen completion first, and which of them belong to the rejected one. */
+/** Samples of pairs, chosen completions first, with the samples of each pair's rejected completion. */
 export function pairSamples(
   pairs: readonly TokenPair[],
 ): { samples: TrainingSample[]; rejected: boolean[]; pair_of: number[] } {
@@ -120,7 +120,7 @@ export function pairSamples(
   return { samples, rejected, pair_of };
 }
 
-/** Tokens that go through the model for a pair, the shared ones once. */
+/** Tokens that the model processes for a pair; shared ones count once. */
 export function pairTokens({ chosen, rejected, prefix_length }: TokenPair): number {
   return [...chosen, ...rejected].reduce((total, { tokens }) => total + tokens.length, -prefix_length);
 }

@@ -30,7 +30,7 @@ const textOf = (tokens: Iterable<number>) => [...tokens].map((id) => renderer.to
 const trainedText = ({ tokens, loss_mask }: { tokens: Uint32Array; loss_mask: Uint8Array }) =>
   textOf(tokens.filter((_, t) => loss_mask[t] === 1));
 
-Deno.test("the completions are trained and the prompt is what they share", async () => {
+Deno.test("the completions are trained and the prompt is shared", async () => {
   const { pairs: [pair], rows, truncated, left_out } = await read([chat]);
   assert.deepEqual([rows, truncated, left_out, pair!.line], [1, [], [], 1]);
   const [chosen, rejected] = [pair!.chosen[0]!, pair!.rejected[0]!];
@@ -68,13 +68,13 @@ Deno.test("a prompt's own turns of the assistant and a tool's results are not tr
   assert.ok(!trained.includes("earlier") && !trained.includes("found"), trained);
 });
 
-Deno.test("texts are a pair too, and answers that begin alike share no trained token", async () => {
+Deno.test("texts are accepted too, and completions with a common start share no trained token", async () => {
   const { pairs: [pair] } = await read([{ prompt: "a b", chosen: " c d", rejected: " c e" }]);
   assert.equal(pair!.prefix_length, pair!.chosen[0]!.loss_mask.indexOf(1));
   assert.equal(trainedText(pair!.chosen[0]!).slice(0, 4), " c d");
 });
 
-Deno.test("what is longer than ctx is cut, and a pair with nothing left of a completion is left out", async () => {
+Deno.test("sequences longer than ctx are cut, and a pair with nothing left of a completion is left out", async () => {
   const long = { ...chat, prompt: [{ role: "user", content: "hi there ".repeat(40) }] };
   const { pairs: [whole] } = await read([chat]);
   const ctx = whole!.rejected[0]!.tokens.length - 1;
@@ -85,7 +85,7 @@ Deno.test("what is longer than ctx is cut, and a pair with nothing left of a com
   await assert.rejects(read([long], { ctx }), /no pair in it has a token to train in both completions$/);
 });
 
-Deno.test("broken rows are listed with their lines, at most so many", async () => {
+Deno.test("invalid rows are listed with their lines, up to a limit", async () => {
   const error = await read([chat, {}, { ...chat, chosen: [user] }]).then(() => null, (error) => error);
   assert.ok(error instanceof ServiceError && error.code === "data_invalid");
   const problems = error.details.problems as { line: number }[];

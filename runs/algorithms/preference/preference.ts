@@ -1,4 +1,4 @@
-/** `algorithm = "preference"`: every update is one optimiser step on pairs of completions. */
+/** `algorithm = "preference"`: every update is one optimiser step on preference pairs. */
 
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
@@ -21,10 +21,10 @@ import { atMask, type Metrics } from "../step_metrics.ts";
 import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
 import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
 
-/** How an evaluation of pairs is judged. */
+/** The objective of an evaluation of pairs. */
 export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
 
-/** The engine's name of the adapter that the policy began with, where it began with one. */
+/** The engine's name of the initial adapter, if the policy has one. */
 export const REFERENCE = "reference";
 
 export interface PreferenceOptions {
@@ -32,7 +32,7 @@ export interface PreferenceOptions {
   data: PairData;
   heldout: PairData | null;
   engine: EngineClient;
-  /** The engine's name of the adapter that learns. */
+  /** The engine's name of the adapter that is trained. */
   adapter: string;
   clock: Clock;
 }
@@ -115,7 +115,7 @@ export class Preference implements Algorithm {
     };
   }
 
-  /** Samples with the log-probabilities of the policy that training began with, where the loss compares with it. */
+  /** Adds the initial policy's log-probabilities to samples when the loss compares with it. */
   async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
     if (!hasReference(this.#loss)) return samples;
     const { config, engine } = this.#options;
@@ -125,13 +125,13 @@ export class Preference implements Algorithm {
   }
 }
 
-/** Values at a sample's trained tokens, put at their places; 0 elsewhere. */
+/** Values of a sample's trained tokens at their positions; 0 elsewhere. */
 function placed({ loss_mask }: TrainingSample, values: Float32Array): Float32Array {
   let k = 0;
   return Float32Array.from(loss_mask, (m) => m === 1 ? values[k++]! : 0);
 }
 
-/** Which pair each sample belongs to, and on which side. */
+/** The pair of each sample, and its side. */
 interface Sides {
   rejected: readonly boolean[];
   pair_of: readonly number[];
@@ -156,7 +156,7 @@ function completionsOf(
   return { chosen: of(false), rejected: of(true) };
 }
 
-/** What a step's scores say of its pairs, before the step. */
+/** Metrics of a step's pairs from their scores before the step. */
 function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: Sides): Metrics {
   const pairs = [...new Set(pair_of)];
   const scores = (side: boolean) =>

@@ -11,7 +11,7 @@ import { Preference, REFERENCE } from "./preference.ts";
 
 const PROMPT = [3, 14, 15, 9];
 
-/** A pair of completions of the prompt, by their tokens. */
+/** A preference pair, given by tokens. */
 function pair(line: number, chosen: number[], rejected: number[]): TokenPair {
   const completion = (tokens: number[]) => [{
     tokens: Uint32Array.from([...PROMPT, ...tokens]),
@@ -29,7 +29,7 @@ const dataOf = (...pairs: TokenPair[]): PairData => ({
 });
 
 const TRAINING = dataOf(pair(1, [20, 21], [30, 31, 32]), pair(2, [20, 22], [31, 33]));
-/** The tokens that tell them apart are those of training. */
+/** The tokens in which they differ are those of the training pairs. */
 const HELDOUT = dataOf(pair(1, [20, 40], [30, 41]), pair(2, [20], [31]));
 const signal = new AbortController().signal;
 
@@ -74,10 +74,10 @@ for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
   });
 }
 
-Deno.test("a first update of dpo begins at log 2, and its metrics are those of the pairs", async () => {
+Deno.test("the loss of the first dpo update is log 2, and its metrics are those of the pairs", async () => {
   const { update, asked, preference } = await preferenceOn("dpo");
   const { loss, steps, examples_seen } = await update(1);
-  // The reference's log-probabilities are f32, as every answer of an engine; the scripted one computes in f64.
+  // The reference's log-probabilities are f32, as in every answer of an engine; the scripted engine computes in f64.
   assert.ok(Math.abs(loss! - Math.log(2)) < 1e-6);
   assert.equal(examples_seen, 2);
   const { values } = steps[0]!;
@@ -92,7 +92,7 @@ Deno.test("a first update of dpo begins at log 2, and its metrics are those of t
   assert.equal(preference.objective?.metric, "eval/loss");
 });
 
-Deno.test("the reference is the base model, or the adapter that the policy began with", async () => {
+Deno.test("the reference is the base model, or the initial adapter", async () => {
   const references = async (loss: PairLossOptions["loss"], init_adapter: boolean) => {
     const { update, asked } = await preferenceOn(loss, { init_adapter });
     await update(1);
@@ -111,7 +111,7 @@ Deno.test("the reference is the base model, or the adapter that the policy began
   assert.deepEqual(definition.adapters(config, "updates"), []);
 });
 
-Deno.test("an evaluation takes as many pairs as it may, of any adapter or none", async () => {
+Deno.test("an evaluation uses at most its limit of pairs, with any adapter or none", async () => {
   const { preference, update } = await preferenceOn("simpo");
   await update(1);
   const one = await preference.evaluate({ adapter: "policy", signal, limit: 1 });
@@ -121,7 +121,7 @@ Deno.test("an evaluation takes as many pairs as it may, of any adapter or none",
   assert.equal((await preferenceOn("dpo", { heldout: null })).preference.objective, null);
 });
 
-Deno.test("a step that was skipped ends the run", async () => {
+Deno.test("a skipped step ends the run", async () => {
   const { update, engine } = await preferenceOn("dpo");
   skipSteps(engine);
   await assert.rejects(update(1), /Cannot go on after update 1: its loss or gradient is not finite/);

@@ -1,4 +1,4 @@
-/** `algorithm = "sft"`: every update is one optimiser step on rows of traces. */
+/** `algorithm = "sft"`: every update is one optimiser step on rows of training examples. */
 
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
@@ -18,7 +18,7 @@ import { rowCounts, SCORED_TOKENS, trainingSample } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
 import type { SftData } from "./sft_rows.ts";
 
-/** How an evaluation of rows is judged. */
+/** The objective of an evaluation of rows. */
 export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
 
 export interface SftOptions {
@@ -26,12 +26,12 @@ export interface SftOptions {
   data: SftData;
   heldout: SftData | null;
   engine: EngineClient;
-  /** The engine's name of the adapter that learns. */
+  /** The engine's name of the adapter that is trained. */
   adapter: string;
   clock: Clock;
 }
 
-/** The rows of every update. Without packing a row counts as `ctx` tokens, whatever its length. */
+/** The rows of every update. Without packing every row counts as `ctx` tokens. */
 export function stepsOf({ run, sft, training }: ResolvedConfig, { sequences }: SftData): number[][] {
   const costs = sequences.map(({ tokens }) => sft!.packing ? tokens.length : training.ctx);
   return planSteps(costs, run.seed, training);

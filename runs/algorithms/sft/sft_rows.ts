@@ -1,4 +1,4 @@
-/** Traces to learn from, one JSON object a line, as token sequences. */
+/** SFT examples as token sequences, one JSON object a line. */
 
 import type { ChatMessage } from "../../../core/chat.ts";
 import { linesInvalid, readRows } from "../../../data/problems.ts";
@@ -12,27 +12,27 @@ import type { RenderedSequence, TrainOn } from "../../../trainer/tokenizer/conve
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 import { cutSequence, renderRow, type TokenSequence } from "../rendered_rows.ts";
 
-/** A trace, or a part of it that the template renders apart. */
+/** An example, or a part of it that the template renders separately. */
 export interface SftSequence extends TokenSequence {
-  /** Its row's line in the file. */
+  /** The row's line in the file. */
   line: number;
 }
 
-/** The rows of a file. */
+/** The examples of a file. */
 export interface SftData {
   sequences: SftSequence[];
   rows: number;
-  /** Lines whose sequence was longer than `ctx` and was cut at its end. */
+  /** Lines with a sequence that exceeded `ctx` and was cut at its end. */
   truncated: number[];
 }
 
-/** How rows are read and rendered. */
+/** How to read and render rows. */
 export interface SftRowsOptions {
   renderer: Renderer;
   train_on: TrainOn;
   variables: Readonly<Record<string, unknown>>;
   ctx: number;
-  /** Rows that are read; the rest of the file is not looked at. */
+  /** The number of rows to read; later rows are ignored. */
   max_rows?: number | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface SftRowsOptions {
  * Reads and renders the rows of a JSONL file.
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first problems, each with file and line, or when no
- * token is left to train; `template_failed` at the first row whose render goes beyond a limit.
+ * token is left to train; `template_failed` at the first row whose render exceeds a limit.
  */
 export async function readSftRows(path: string, options: SftRowsOptions): Promise<SftData> {
   const { ctx } = options;

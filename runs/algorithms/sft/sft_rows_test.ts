@@ -63,7 +63,7 @@ Deno.test("arguments and tools as JSON text give the same tokens as objects", as
   assert.deepEqual((await read([text])).sequences, plain.sequences);
 });
 
-Deno.test("a prompt and its completion train the completion alone, in both forms", async () => {
+Deno.test("a prompt and its completion train only the completion, in both forms", async () => {
   const question = { role: "user", content: "hi" }, answer = { role: "assistant", content: "yes" };
   const [chat] = (await read([{ prompt: [question], completion: [answer] }])).sequences;
   const [whole] = (await read([{ messages: [question, answer] }])).sequences;
@@ -119,7 +119,7 @@ for (
     }, /arguments of its call of f/],
   ] as const
 ) {
-  Deno.test(`a broken row is refused with file and line: ${name}`, async () => {
+  Deno.test(`an invalid row is refused with file and line: ${name}`, async () => {
     const error = await refused([{ text: "fine" }, row]);
     assert.equal(error.code, "data_invalid");
     assert.match(error.message, /\.jsonl:2: /);
@@ -127,7 +127,7 @@ for (
   });
 }
 
-Deno.test("every broken line is listed, up to a limit", async () => {
+Deno.test("all invalid lines are listed, up to a limit", async () => {
   const error = await refused([{ text: "a" }, "x", { text: "b" }, "y"]);
   assert.deepEqual((error.details.problems as { line: number }[]).map(({ line }) => line), [2, 4]);
   const many = await refused(Array.from({ length: 50 }, () => "x"));

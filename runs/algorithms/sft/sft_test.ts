@@ -42,11 +42,11 @@ const signal = new AbortController().signal;
 Deno.test("without packing a row counts as ctx, whatever its length", async () => {
   const data = dataOf(...Array.from({ length: 7 }, () => sequence(10, 1)));
   const updates = async (packing: boolean) => (await sftOn(data, null, packing)).sft.updates;
-  // A step of 40 tokens holds four rows of 10; a row of ctx tokens is alone in it.
+  // A step of 40 tokens holds four rows of 10; a row of ctx tokens gets its own step.
   assert.deepEqual([await updates(true), await updates(false)], [2, 7]);
 });
 
-Deno.test("the normaliser is the mask's sum over the whole step, and the loss the mean over its tokens", async () => {
+Deno.test("the normaliser is the sum of the masks over the step, and the loss the mean over its tokens", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
   const { sft, engine, requests, config } = await sftOn(data, null);
   assert.equal(sft.updates, 1);
@@ -61,9 +61,9 @@ Deno.test("the normaliser is the mask's sum over the whole step, and the loss th
   assert.equal(result.examples_seen, 2);
 });
 
-Deno.test("an evaluation says of how many rows it is, and how many of these were cut", async () => {
+Deno.test("an evaluation reports its number of rows, and how many were cut", async () => {
   const data = { ...dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 9, 3)), truncated: [2, 3] };
-  // The third row has two sequences, as where a template changes earlier turns.
+  // The third row has two sequences, as when a template changes earlier turns.
   data.sequences.push(sequence(20, 4, 3));
   const { sft } = await sftOn(data, data);
   const { by_example, loss } = await sft.evaluate({ adapter: "policy", signal });
@@ -79,7 +79,7 @@ Deno.test("an evaluation says of how many rows it is, and how many of these were
   ]);
 });
 
-Deno.test("an epoch of updates learns every row once, and each update its own rows", async () => {
+Deno.test("an epoch of updates trains on every row once", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 5, 3));
   const { sft, requests, config } = await sftOn(data, null);
   for (let update = 1; update <= sft.updates; update++) {
@@ -104,7 +104,7 @@ Deno.test("every key of the optimiser reaches the engine", async () => {
   assert.deepEqual(requests[0]!.optimizer, { learning_rate: 0.5, ...keys });
 });
 
-Deno.test("a step that was skipped ends the update", async () => {
+Deno.test("a skipped step ends the update", async () => {
   const { sft, engine } = await sftOn(dataOf(sequence(20, 3, 1)), null);
   skipSteps(engine);
   await assert.rejects(sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0.5, signal }), {
@@ -112,7 +112,7 @@ Deno.test("a step that was skipped ends the update", async () => {
   });
 });
 
-Deno.test("what two evaluations of the same rows differ by is what their losses differ by", async () => {
+Deno.test("the difference of two evaluations of the same rows is that of their losses", async () => {
   const data = dataOf(sequence(20, 1, 1), sequence(20, 19, 2), sequence(20, 5, 3));
   const { sft } = await sftOn(data, data);
   const record = async (update: number) =>
@@ -127,12 +127,12 @@ Deno.test("what two evaluations of the same rows differ by is what their losses 
   );
 });
 
-Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are learned", async () => {
+Deno.test("held-out loss weighs tokens, not rows, and falls when the same rows are trained on", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2));
   const { sft } = await sftOn(data, data);
   const evaluate = () => sft.evaluate({ adapter: "policy", signal });
   const before = await evaluate();
-  // One step whose rate is nothing has the mean over all trained tokens as its loss.
+  // One step with a learning rate of zero has the mean over all trained tokens as its loss.
   const { loss } = await sft.runUpdate({ update: 1, examples_seen: 0, learningRate: () => 0, signal });
   assert.ok(Math.abs(before.loss! - loss!) < 1e-6);
   assert.ok(Math.abs(before.perplexity! - Math.exp(before.loss!)) < 1e-12);

@@ -1,6 +1,6 @@
-/** The printable stand-ins for bytes in which byte-level vocabularies are written. */
+/** The printable characters that represent bytes in byte-level vocabularies. */
 
-/** Bytes that stand for themselves: printable in Latin-1. The others take the code points from 256 on. */
+/** Bytes that represent themselves: printable in Latin-1. The others use the code points from 256 on. */
 function isPrintable(byte: number): boolean {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
@@ -13,7 +13,7 @@ export const CHARACTER_OF_BYTE: readonly string[] = (() => {
 
 const BYTE_OF_CODE = new Map(CHARACTER_OF_BYTE.map((character, byte) => [character.charCodeAt(0), byte]));
 
-/** The bytes that a token's text stands for; null when it holds a character that stands for none. */
+/** The bytes of a token's text; null when it contains a character that represents no byte. */
 export function bytesOfToken(text: string): Uint8Array | null {
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) {

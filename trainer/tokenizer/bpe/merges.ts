@@ -2,21 +2,21 @@
 
 import { NumberHeap } from "../number_heap.ts";
 
-/** The merges of a vocabulary: which token two neighbours make, and which pair goes first. */
+/** The merges of a vocabulary: the token that two neighbours form, and the priority of each pair. */
 export interface MergeTable {
-  /** Tokens of the vocabulary; a pair is the number `left · size + right`. */
+  /** The size of the vocabulary; a pair has the number `left · size + right`. */
   size: number;
   /** The rank of each pair; the lowest merges first. */
   ranks: ReadonlyMap<number, number>;
-  /** By rank: the token that the pair makes. */
+  /** By rank: the token that the pair forms. */
   results: Uint32Array;
 }
 
 /**
- * Merges neighbours by ascending rank, the leftmost of equals first, until none is left.
+ * Merges neighbours by ascending rank, the leftmost among equals first, until none is left.
  *
- * Takes O(n log n) for n tokens: candidates wait in a heap ordered by (rank, position), and those whose neighbours
- * have changed in the meantime are passed over.
+ * Takes O(n log n) for n tokens: candidates are in a heap ordered by (rank, position), and those whose neighbours have
+ * changed meanwhile are skipped.
  */
 export function applyMerges(tokens: Uint32Array, table: MergeTable): number[] {
   const length = tokens.length, current = tokens.slice();
@@ -32,7 +32,7 @@ export function applyMerges(tokens: Uint32Array, table: MergeTable): number[] {
   for (let at = 0; at < length; at++) offer(at);
   for (let least = heap.pop(); least !== undefined; least = heap.pop()) {
     const at = least % length, rank = (least - at) / length;
-    // A position that a merge has swallowed is its own predecessor.
+    // A merged position is its own predecessor.
     if (previous[at] === at || next[at]! < 0 || rankAt(at) !== rank) continue;
     const gone = next[at]!, after = next[gone]!;
     current[at] = table.results[rank]!;

@@ -1,12 +1,12 @@
 /** Splits text into the words that byte-pair merges never cross. */
 
-// White space is Unicode's, which `\s` of JavaScript is not: it lacks U+0085 and has U+FEFF.
+// White space as in Unicode. JavaScript's `\s` differs: it lacks U+0085 and has U+FEFF.
 const SPACE = "\\p{White_Space}";
 
-/** Behind a word: white space without its last character, which goes with the next word, or all at the end. */
+/** After a word: white space without its last character, which belongs to the next word, or all of it at the end. */
 const SPACES = `|${SPACE}+(?!\\P{White_Space})|${SPACE}+`;
 
-/** `'s`, `'LL` and so on; one mark before letters; some digits; other marks with the line ends behind them. */
+/** `'s`, `'LL` and so on; one punctuation mark before letters; some digits; other marks with following line ends. */
 function cl100k(digits: string): string {
   return "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]" +
     "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+" +
@@ -27,16 +27,16 @@ const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d" +
 
 const SINGLE_DIGITS = "\\p{N}|\\P{N}+";
 const MARKS = "[\\p{P}$+<=>^~|]+|[^\\p{P}$+<=>^~|]+";
-/** Numbers by themselves, each three ASCII digits of them too. */
+/** Numbers by themselves, and three ASCII digits at a time. */
 const DIGITS_BY_THREE = "\\P{N}+|[0-9]{3}|(?:(?![0-9]{3})\\p{N})+";
 
-/** How a vocabulary wants its text split. */
+/** How a vocabulary splits text. */
 export interface Pretokenizer {
-  /** Each splits the pieces of the one before; its matches cover every text without gaps. */
+  /** Each pattern splits the pieces of the previous one; its matches cover every text without gaps. */
   patterns: readonly [RegExp, ...RegExp[]];
-  /** Whether a word that is a token as it stands is not merged. */
+  /** Whether a word that is a token is not split further. */
   takes_whole_words: boolean;
-  /** Whether plain text begins with the begin token where the file does not say. */
+  /** Whether plain text starts with the begin token when the file does not say. */
   adds_bos: boolean;
 }
 
@@ -84,6 +84,6 @@ export function pretokenizerNamed(name: string): Pretokenizer | null {
 export function eachWord(text: string, { patterns }: Pretokenizer, visit: (word: string) => void): void {
   let pieces = [text];
   for (const pattern of patterns.slice(0, -1)) pieces = pieces.flatMap((piece) => piece.match(pattern) ?? []);
-  // A long text has many words: they are not all held at once.
+  // A long text has many words, so they are not all in memory at once.
   for (const piece of pieces) for (const [word] of piece.matchAll(patterns.at(-1)!)) visit(word);
 }

@@ -1,4 +1,4 @@
-/** Byte-level byte-pair encoding, as GPT-2 has it: `tokenizer.ggml.model` is `gpt2`. */
+/** Byte-level byte-pair encoding as in GPT-2: `tokenizer.ggml.model` is `gpt2`. */
 
 import { ServiceError } from "../../../core/errors.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
@@ -11,13 +11,13 @@ import type { Tokenizer } from "../tokenizer.ts";
 import { MAX_TOKEN_CHARS, readVocabulary, TOKEN_TYPES, type Vocabulary } from "../vocabulary.ts";
 import { type PlainCodec, VocabularyTokenizer } from "../vocabulary_tokenizer.ts";
 
-/** Words longer than this are split before merging, so that one word takes bounded memory. */
+/** Longer words are split before merging, so that a word takes bounded memory. */
 export const MAX_WORD_BYTES = 1 << 20;
 
 /**
  * Reads a tokenizer of this kind.
  *
- * @throws {ServiceError} `format_invalid` that names file and key; `not_built` for another pre-tokenizer.
+ * @throws {ServiceError} `format_invalid` naming file and key; `not_built` for an unknown pre-tokenizer.
  */
 export function readBpe(file: GgufFile): Tokenizer {
   const pretokenizer = readPretokenizer(file);
@@ -106,7 +106,7 @@ function readMerges(file: GgufFile, { ids }: Vocabulary): MergeTable {
   const ranks = new Map<number, number>(), results = new Uint32Array(merges.length), size = ids.size;
   for (let rank = 0; rank < merges.length; rank++) {
     const merge = merges[rank]!;
-    // Neither part is empty and both may hold spaces only in vocabularies that are not byte-level.
+    // Neither part is empty. Both may contain spaces only in vocabularies that are not byte-level.
     const space = merge.indexOf(" ", 1);
     const left = ids.get(merge.slice(0, space)), right = ids.get(merge.slice(space + 1));
     const result = ids.get(merge.slice(0, space) + merge.slice(space + 1));

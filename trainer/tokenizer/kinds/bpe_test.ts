@@ -41,8 +41,8 @@ Deno.test("the tiny agent's texts and prompts have the ids that PyTorch and llam
   assert.deepEqual(qwen.end_ids, [151643, 151645]);
 });
 
-Deno.test("long words take no quadratic work", () => {
-  // A pass per merge over 300,000 characters would be some 10^10 steps.
+Deno.test("long words do not take quadratic time", () => {
+  // One pass per merge over 300,000 characters would be about 10^10 steps.
   for (
     const text of [
       "ab".repeat(150_000),
@@ -55,7 +55,7 @@ Deno.test("long words take no quadratic work", () => {
   }
 });
 
-/** A vocabulary of the 256 bytes, "ab", an end token and "abc", which no merge makes. */
+/** A vocabulary of the 256 bytes, "ab", an end token and "abc", which no merge forms. */
 const tokens = [...CHARACTER_OF_BYTE, "ab", "<|end|>", "abc"];
 const small: Record<string, GgufValue> = {
   model: text("gpt2"),
@@ -101,7 +101,7 @@ Deno.test("the pre-tokenizer says whether whole words are taken and a begin toke
   assert.deepEqual(await of("llama-bpe"), [[258], true]);
   assert.deepEqual(await of("llama-bpe", { add_bos_token: bool(false) }), [[258], false]);
   assert.deepEqual(await of("gpt-2"), [[256, "c".charCodeAt(0)], false]);
-  // A control token never comes out of plain text, not even as a whole word.
+  // Plain text never produces a control token, not even as a complete word.
   const types = int32(tokens.map((_, id) => id >= 257 ? 3 : 1));
   assert.deepEqual(await of("llama-bpe", { token_type: types }), [[256, "c".charCodeAt(0)], true]);
 });

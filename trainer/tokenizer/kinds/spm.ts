@@ -1,4 +1,4 @@
-/** SentencePiece's byte-pair encoding, as llama.cpp does it: `tokenizer.ggml.model` is `llama`. */
+/** SentencePiece's byte-pair encoding as in llama.cpp: `tokenizer.ggml.model` is `llama`. */
 
 import type { GgufFile } from "../../formats/gguf.ts";
 import { formatError } from "../../formats/model_file.ts";
@@ -8,10 +8,10 @@ import { readTokenId, readVocabulary, TOKEN_TYPES, type Vocabulary } from "../vo
 import { type PlainCodec, VocabularyTokenizer } from "../vocabulary_tokenizer.ts";
 import { WordCache } from "../word_cache.ts";
 
-/** Stands for a space in the text of a piece. */
+/** Represents a space in a piece. */
 const SPACE_MARK = "\u2581";
 
-/** Reads a tokenizer of this kind. @throws {ServiceError} `format_invalid` that names file and key. */
+/** Reads a tokenizer of this kind. @throws {ServiceError} `format_invalid` naming file and key. */
 export function readSpm(file: GgufFile): Tokenizer {
   const vocabulary = readVocabulary(file, { bos_id: 1, eos_id: 2, adds_bos: true });
   const codec = new SpmCodec(vocabulary, {
@@ -22,7 +22,7 @@ export function readSpm(file: GgufFile): Tokenizer {
   return new VocabularyTokenizer(vocabulary, codec);
 }
 
-/** What stands for a character without a piece. */
+/** Replaces a character without a piece. */
 interface Fallback {
   /** By byte: the id of `<0xXX>`, or -1. */
   bytes: Int32Array;
@@ -53,7 +53,7 @@ class SpmCodec implements PlainCodec {
         this.#cache.set(word, tokens);
       }
       for (const id of tokens) {
-        // As in SentencePiece a run of characters without a piece is one unknown token.
+        // As in SentencePiece, a run of characters without a piece is one unknown token.
         const repeats = id === fallback.unknown_id && ids.length > begin && ids.at(-1) === id;
         if (!repeats) ids.push(id);
       }

@@ -32,7 +32,7 @@ Deno.test("prompts of other vocabularies have the golden ids", async () => {
     assert.deepEqual([stories.bos_id, ...stories.encode(text, { special: false })], prompt_ids);
     assert.equal(stories.decode(prompt_ids.slice(1), { special: false }), text);
   }
-  // The file does not say whether it wants a begin token.
+  // The file does not say whether text starts with a begin token.
   assert.equal(stories.adds_bos, true);
   const texts = await readFixtureJson("models/tinystories-656k-tokenization.json");
   assert.equal(texts.length, 5);
@@ -44,7 +44,7 @@ Deno.test("prompts of other vocabularies have the golden ids", async () => {
   }
 });
 
-Deno.test("a text gets its space at a beginning and behind special tokens only", () => {
+Deno.test("a text gets its space only at a beginning and after special tokens", () => {
   const ids = (text: string, after?: number | null) => llama.encode(text, { special: true, after });
   const HELLO = 15043, HELLO_WITHOUT_SPACE = 10994, WORLD = 3186;
   assert.deepEqual(ids("Hello world"), [HELLO, WORLD]);
@@ -94,8 +94,8 @@ Deno.test("a run of characters without pieces and bytes is one unknown token", (
   assert.deepEqual(ids("Lily日本Lily日").filter((id) => id === unknown), [unknown, unknown]);
 });
 
-Deno.test("long texts take no quadratic work", () => {
-  // A pass per merge over 1,000,000 characters would be some 10^11 steps.
+Deno.test("long texts do not take quadratic time", () => {
+  // One pass per merge over 1,000,000 characters would be about 10^11 steps.
   for (const [text, times] of [[" ", 1e6], ["a", 2e5], ["=", 2e5], ["ab ", 1e5], ["🦙", 5e4]] as const) {
     const long = text.repeat(times);
     const ids = llama.encode(long, { special: true });
@@ -117,7 +117,7 @@ function vocabularyOf(pieces: Record<string, number>): Record<string, GgufValue>
   };
 }
 
-Deno.test("the highest score merges first, the leftmost of equals", async () => {
+Deno.test("the highest score merges first, the leftmost among equals", async () => {
   const split = async (pieces: Record<string, number>, written: string) => {
     const tokenizer = await readVocabularyOf(vocabularyOf(pieces));
     return tokenizer.encode(written, { special: false }).map((id) => tokenizer.textOf(id));
@@ -126,14 +126,14 @@ Deno.test("the highest score merges first, the leftmost of equals", async () => 
   assert.deepEqual(await split({ ...letters, ab: -1, bc: -1 }, "abcab"), ["ab", "c", "ab"]);
   assert.deepEqual(await split({ ...letters, ab: -2, bc: -1 }, "abcab"), ["a", "bc", "ab"]);
   assert.deepEqual(await split({ ...letters, ab: -1, cd: -2, abcd: -3 }, "abcd"), ["abcd"]);
-  // No merge leads to it.
+  // No merge forms it.
   assert.deepEqual(await split({ ...letters, abc: -1 }, "abc"), ["a", "b", "c"]);
   assert.deepEqual(await split({ aa: -1, a: -2, aaa: -3 }, "aaaaaaa"), ["aa", "aa", "aaa"]);
-  // A character may be no piece by itself and part of one.
+  // A character may be part of a piece without being one.
   assert.deepEqual(await split({ a: -1, "日本": -2 }, "日本a日"), ["日本", "a", "<unk>"]);
 });
 
-Deno.test("what a file leaves out is as in llama.cpp", async () => {
+Deno.test("defaults are those of llama.cpp", async () => {
   const tokenizer = await readVocabularyOf(vocabularyOf({ a: 0, "▁": 0, "▁a": 0 }));
   assert.deepEqual([tokenizer.bos_id, tokenizer.eos_id, tokenizer.adds_bos], [1, 2, true]);
   assert.deepEqual(tokenizer.encode("a a", { special: false }), [3, 5]);

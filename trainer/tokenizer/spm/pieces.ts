@@ -1,22 +1,22 @@
-/** The pieces of a SentencePiece vocabulary, and how a text falls into them. */
+/** The pieces of a SentencePiece vocabulary, and splitting a text into them. */
 
 import { NumberHeap } from "../number_heap.ts";
 import { TOKEN_TYPES, type Vocabulary } from "../vocabulary.ts";
 
-/** The texts that merging can make. */
+/** The texts that merging can form. */
 export interface PieceTable {
   ids: ReadonlyMap<string, number>;
-  /** By id: 0 for the highest score, the same for the same score. */
+  /** By id: 0 for the highest score; equal scores have equal ranks. */
   ranks: Uint32Array;
   /** UTF-16 units of the longest. */
   longest: number;
-  /** By `slotOf` two units: 1 where they are neighbours in a piece. */
+  /** By `slotOf` two units: 1 if they are neighbours in some piece. */
   joined: Uint8Array;
 }
 
 const SLOTS = 1 << 20;
 
-/** Control, unknown and byte tokens never come out of plain text, whatever it says. */
+/** Whether plain text can produce the token: never a control, unknown or byte token. */
 export function isPiece(type: number): boolean {
   return type !== TOKEN_TYPES.control && type !== TOKEN_TYPES.unknown && type !== TOKEN_TYPES.byte;
 }
@@ -39,8 +39,8 @@ export function pieceTable({ tokens, types }: Vocabulary, scores: ArrayLike<numb
 }
 
 /**
- * Splits a text between characters that are neighbours in no piece: merging never crosses there, so that each word can
- * be merged, and remembered, by itself.
+ * Splits a text between characters that are neighbours in no piece. Merging never crosses there, so each word can be
+ * merged and cached separately.
  */
 export function* splitWords(text: string, { joined }: PieceTable): Generator<string, void> {
   let start = 0;
@@ -63,11 +63,11 @@ function isLowSurrogate(unit: number): boolean {
 }
 
 /**
- * Merges neighbours whose texts together are a piece, the highest score first, the leftmost of equals, until none are
- * left. Gives out from left to right the id of each piece, and characters that are none as texts.
+ * Merges neighbours whose joined text is a piece, the highest score first, the leftmost among equals, until none is
+ * left. Yields from left to right the id of each piece, and other characters as text.
  *
- * Takes O(n log n) for n characters: candidates wait in a heap ordered by (rank, position), and those whose neighbours
- * have changed in the meantime are passed over.
+ * Takes O(n log n) for n characters: candidates are in a heap ordered by (rank, position), and those whose neighbours
+ * have changed meanwhile are skipped.
  *
  * @source llama.cpp, `llm_tokenizer_spm_session`.
  */
@@ -76,13 +76,13 @@ export function* mergePieces(
   { ids, ranks, longest }: PieceTable,
 ): Generator<number | string, void> {
   const starts = characterStarts(text), length = starts.length - 1;
-  // A part is known by its first character; `length` stands behind the last.
+  // A part is identified by its first character; `length` follows the last.
   const next = Int32Array.from(starts, (_, at) => at + 1),
     previous = Int32Array.from(starts, (_, at) => at - 1);
   const made = new Int32Array(length).fill(-1), pair = new Int32Array(length).fill(-1);
   const heap = new NumberHeap();
-  const pieceFrom = (at: number, behind: number) => {
-    const start = starts[at]!, end = starts[behind]!;
+  const pieceFrom = (at: number, stop: number) => {
+    const start = starts[at]!, end = starts[stop]!;
     return end - start <= longest ? ids.get(text.slice(start, end)) ?? -1 : -1;
   };
   const offer = (at: number) => {
@@ -109,7 +109,7 @@ export function* mergePieces(
   }
 }
 
-/** Where each character of a well-formed text begins, in UTF-16 units, and where the text ends. */
+/** The start of each character of a well-formed text in UTF-16 units, and the end of the text. */
 function characterStarts(text: string): Uint32Array {
   const starts = new Uint32Array(text.length + 1);
   let count = 0;

@@ -124,7 +124,7 @@ Deno.test("only the allocator creates buffers, except for the probe of a device"
     for await (const { name, isDirectory } of Deno.readDir(folder)) {
       const path = new URL(isDirectory ? `${name}/` : name, folder);
       if (isDirectory) await search(path);
-      else if (name.endsWith(".ts") && !name.endsWith("_test.ts")) {
+      else if (/\.ts$/.test(name) && !/_(test|testing|fake|contract)\.ts$/.test(name)) {
         if (/device\.createBuffer\b/.test(await Deno.readTextFile(path))) {
           makers.push(path.pathname.slice(root.pathname.length));
         }

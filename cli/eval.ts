@@ -40,13 +40,16 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
     );
   }
   const { algorithm } = loaded.config.run;
-  if (options.show !== undefined && algorithmOf(loaded.config).objective.metric !== "eval/pass_rate") {
-    throw new ServiceError(
-      "config_invalid",
-      `Cannot show conversations: ${algorithm} scores held-out rows, without attempts`,
-    );
-  }
   const { samples, temperature, limit, seed } = options;
+  const has_attempts = algorithmOf(loaded.config).objective.metric === "eval/pass_rate";
+  const refuse = (doing: string) => {
+    const message = `Cannot ${doing}: ${algorithm} scores held-out rows, without attempts`;
+    throw new ServiceError("config_invalid", message);
+  };
+  if (!has_attempts && options.show !== undefined) refuse("show conversations");
+  for (const [name, value] of Object.entries({ samples, temperature, seed })) {
+    if (!has_attempts && value !== undefined) refuse(`use --${name}`);
+  }
   const numbers = {
     ...(samples === undefined ? {} : { samples_per_scenario: samples }),
     ...(temperature === undefined ? {} : { temperature }),

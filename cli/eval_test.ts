@@ -269,11 +269,22 @@ end: max_turns; verification exited with 1: no such� file
   }
 });
 
-Deno.test("an evaluation without conversations refuses to show them", async () => {
-  const args = ["evaluation.data=examples/tiny_agent_sft.toml", "--show", "1"];
-  const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`, ...args);
-  assert.equal(code, 2);
-  assert.match(err, /^svc: Cannot show conversations: sft scores held-out rows, without attempts/);
+Deno.test("an evaluation without attempts refuses to show them and the options of sampling", async () => {
+  const refusal = async (name: string, ...options: string[]) => {
+    const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_${name}.toml`, ...options);
+    assert.equal(code, 2);
+    return err;
+  };
+  const data = "evaluation.data=examples/tiny_agent_sft.toml";
+  const shown = await refusal("sft", data, "--show", "1");
+  assert.match(shown, /^svc: Cannot show conversations: sft scores held-out rows, without attempts/);
+  for (const [option, value] of [["--samples", "4"], ["--temperature", "1"], ["--seed", "5"]] as const) {
+    const err = await refusal("preference", option, value);
+    assert.ok(
+      err.startsWith(`svc: Cannot use ${option}: preference scores held-out rows, without attempts`),
+      err,
+    );
+  }
 });
 
 Deno.test("overrides reach the configuration, and options go before them", async () => {

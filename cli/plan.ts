@@ -62,6 +62,13 @@ function printPlan(terminal: Terminal, plan: Plan, { card: { facts } }: PlanTarg
   printRows(terminal, rows);
 }
 
+/** What a plan without a refusal says of the run. */
+function verdict({ memory }: Plan): string {
+  return memory.vram_budget_bytes === null
+    ? "the device can bind all tensors; whether its memory is large enough is not known"
+    : "the run fits on the device";
+}
+
 /** Adds the command. */
 export function addPlanCommand(program: Command, { terminal }: CliContext): void {
   program.command("plan").description(
@@ -78,6 +85,6 @@ export function addPlanCommand(program: Command, { terminal }: CliContext): void
       if (json) terminal.line(jsonText(plan, 2));
       else printPlan(terminal, plan, target);
       if (refusal) throw refusal;
-      if (!json) terminal.line(styled(terminal, "green", "nothing is known against this run on this device"));
+      if (!json) terminal.line(styled(terminal, "green", verdict(plan)));
     });
 }

@@ -14,6 +14,7 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
   ) {
     assert.match(fits.out, new RegExp(`^  ${post} +[\\d.]+ [KM]iB$`, "m"));
   }
+  assert.match(fits.out, /the run fits on the device$/m);
   const full = await runCommand("plan", EXAMPLE, "--vram", "64MiB", "--json");
   assert.equal(full.code, 1);
   assert.match(full.err, /^svc: Cannot fit the run on the device: it takes/);

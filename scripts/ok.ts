@@ -14,20 +14,22 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 interface Part {
   name: string;
   prefixes: string[];
-  /** False when tests share the software adapter or start processes of their own. */
-  parallel: boolean;
+  /** True when the tests of a process may run at the same time: they use no adapter and start no processes. */
+  parallel?: boolean;
+  /** Processes that share the files. A test that waits for its adapter or a child leaves a core to the other process. */
+  processes: number;
 }
 
 const PARTS: readonly Part[] = [
-  { name: "gate", prefixes: ["scripts/"], parallel: true },
+  { name: "gate", prefixes: ["scripts/"], parallel: true, processes: 1 },
   {
     name: "kernels and trainer",
     prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
-    parallel: false,
+    processes: 2,
   },
-  { name: "worlds", prefixes: ["agent/"], parallel: false },
-  { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], parallel: false },
-  { name: "interface", prefixes: ["api/", "ui/"], parallel: false },
+  { name: "worlds", prefixes: ["agent/"], processes: 1 },
+  { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], processes: 2 },
+  { name: "interface", prefixes: ["api/", "ui/"], processes: 1 },
 ];
 
 /** A part that takes longer is assumed to hang: it is stopped and counts as failed. */
@@ -47,21 +49,33 @@ async function gpuEnvironment(): Promise<Record<string, string>> {
   return environment;
 }
 
-/** Runs Deno in the root with its output passed through. Returns the exit status, or 124 at the time limit. */
-async function runDeno(args: string[]): Promise<number> {
+/**
+ * Runs Deno in the root. Returns the exit status, or 124 at the time limit.
+ *
+ * @param output "inherit" passes the output through as it comes; "at end" prints it once the process has ended.
+ */
+async function runDeno(args: string[], output: "inherit" | "at end" = "inherit"): Promise<number> {
   const limit = AbortSignal.timeout(MAX_PART_MINUTES * 60_000);
   const command = new Deno.Command(Deno.execPath(), {
     args,
     cwd: ROOT,
     env: await gpuEnvironment(),
     stdin: "null",
-    stdout: "inherit",
-    stderr: "inherit",
+    stdout: output === "inherit" ? "inherit" : "piped",
+    stderr: output === "inherit" ? "inherit" : "piped",
     signal: limit,
   });
-  const { code } = await command.spawn().status;
+  const code = output === "inherit" ? (await command.spawn().status).code : await printAtEnd(command);
   if (limit.aborted) console.log(`FAILED: ended after ${MAX_PART_MINUTES} minutes`);
   return limit.aborted ? 124 : code;
+}
+
+/** Runs a command, then prints what it wrote. Returns the exit status. */
+async function printAtEnd(command: Deno.Command): Promise<number> {
+  const { code, stdout, stderr } = await command.output();
+  const decoder = new TextDecoder();
+  console.log(decoder.decode(stdout) + decoder.decode(stderr));
+  return code;
 }
 
 function seconds(start_ms: number): string {
@@ -89,12 +103,16 @@ async function runChecks(paths: readonly string[]): Promise<TestCounts> {
 }
 
 /** Runs test files in one process. A process that crashes, or fails outside of any test, counts as a failed test. */
-async function runTests(files: readonly string[], more: readonly string[] = []): Promise<TestCounts> {
+async function runTests(
+  files: readonly string[],
+  more: readonly string[] = [],
+  output: "inherit" | "at end" = "inherit",
+): Promise<TestCounts> {
   if (files.length === 0) return NOTHING;
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
   try {
     const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...more];
-    const code = await runDeno(["test", ...flags, ...files]);
+    const code = await runDeno(["test", ...flags, ...files], output);
     const counts = countTests(await Deno.readTextFile(junit));
     if (code === 0 || counts.failed > 0) return counts;
     console.log(`FAILED: deno test exited with status ${code} outside of any test`);
@@ -102,6 +120,20 @@ async function runTests(files: readonly string[], more: readonly string[] = []):
   } finally {
     await Deno.remove(junit);
   }
+}
+
+/** Deals files to processes in turn, so that neighbours in a folder, which take about as long, do not pile up in one. */
+export function dealFiles(files: readonly string[], processes: number): string[][] {
+  return Array.from({ length: processes }, (_, process) => files.filter((_, i) => i % processes === process));
+}
+
+/** Runs the test files of a part. The output of the first process is passed through, that of others follows. */
+async function runPart({ parallel, processes }: Part, files: readonly string[]): Promise<TestCounts> {
+  const flags = parallel ? ["--parallel"] : [];
+  const counts = await Promise.all(
+    dealFiles(files, processes).map((dealt, i) => runTests(dealt, flags, i === 0 ? "inherit" : "at end")),
+  );
+  return counts.reduce(addCounts, NOTHING);
 }
 
 /** Runs the `@example`s in docstrings as tests. Types stay unchecked: Deno imports all exports, of which few are used. */
@@ -176,7 +208,7 @@ async function main(wanted: readonly string[]): Promise<void> {
       counts = addCounts(counts, await runExamples(paths));
     }
     const files = tests.filter((test) => partOf(test) === part.name);
-    counts = addCounts(counts, await runTests(files, part.parallel ? ["--parallel"] : []));
+    counts = addCounts(counts, await runPart(part, files));
     times.push(`${part.name} ${seconds(start_ms)}`);
   }
   console.log(`\nwall time: ${times.join(", ")}`);

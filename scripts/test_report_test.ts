@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { partOf } from "./ok.ts";
+import { dealFiles, partOf } from "./ok.ts";
 import { addCounts, countTests, summaryLine, withoutReason } from "./test_report.ts";
 
 const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
@@ -46,4 +46,10 @@ Deno.test("every room's tests belong to one part", () => {
   assert.equal(partOf("tests/resume_test.ts"), "service");
   assert.equal(partOf("agent/rollout/group_test.ts"), "worlds");
   assert.throws(() => partOf("attic/a_test.ts"), /belongs to no part/);
+});
+
+Deno.test("each file is dealt to one process, and neighbours to different ones", () => {
+  const files = ["a/1", "a/2", "a/3", "b/1", "b/2"];
+  assert.deepEqual(dealFiles(files, 2), [["a/1", "a/3", "b/2"], ["a/2", "b/1"]]);
+  assert.deepEqual(dealFiles(files, 1), [files]);
 });

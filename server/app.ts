@@ -19,6 +19,7 @@ import { readQuery } from "./query.ts";
 import { type Answer, isApi, type Method, type Route } from "./route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
+import { NO_RUNS, type RunSource } from "./run_source.ts";
 import type { Services } from "./services.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
@@ -42,6 +43,8 @@ export interface AppOptions {
   probeDevices: () => Promise<DeviceCard[]>;
   /** Writes a line of the server's log. */
   log: (line: Record<string, unknown>) => void;
+  /** Absent: no runs. */
+  runs?: RunSource;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
@@ -83,7 +86,7 @@ export class App {
   #devices: Promise<DeviceCard[]> | null = null;
 
   constructor(options: AppOptions) {
-    const { config, clock, routes = ROUTES } = options;
+    const { config, clock, routes = ROUTES, runs = NO_RUNS } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -91,6 +94,7 @@ export class App {
     this.#services = {
       config,
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
+      runs,
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
     };

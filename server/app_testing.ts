@@ -11,6 +11,7 @@ import { type AnswerSpec, isApi, type Method, type Route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { requestUrl, Router, splitTarget } from "./router.ts";
+import { NO_RUNS, type RunSource } from "./run_source.ts";
 
 /** Problems of the checks before routing, which routes do not declare. */
 const BEFORE_ROUTES: readonly ProblemType[] = ["unauthorized", "not-found", "method-not-allowed"];
@@ -115,6 +116,7 @@ export interface TestAppOptions {
   /** The server's configuration. */
   toml?: string;
   probeDevices?: () => Promise<DeviceCard[]>;
+  runs?: RunSource;
   routes?: readonly Route[];
 }
 
@@ -132,7 +134,7 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
 }
 
 /** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
-export function testApp({ toml = "", probeDevices, routes = ROUTES }: TestAppOptions = {}) {
+export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES }: TestAppOptions = {}) {
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();
   const logged: Record<string, unknown>[] = [];
@@ -142,6 +144,7 @@ export function testApp({ toml = "", probeDevices, routes = ROUTES }: TestAppOpt
     port: () => 8471,
     probeDevices: probeDevices ?? (() => Promise.resolve([TEST_DEVICE])),
     log: (line) => logged.push(line),
+    runs,
     routes,
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {

@@ -94,8 +94,9 @@ export function unauthorized(detail: string): Problem {
   return new Problem("unauthorized", detail, { errors, headers: { "www-authenticate": "Bearer" } });
 }
 
-export function notFound(detail: string): Problem {
-  return new Problem("not-found", detail, { errors: [{ pointer: "", code: "not_found", message: detail }] });
+/** @param pointer `/path/<name>` of the parameter, or the field of the body that names what does not exist. */
+export function notFound(detail: string, pointer = ""): Problem {
+  return new Problem("not-found", detail, { errors: [{ pointer, code: "not_found", message: detail }] });
 }
 
 /** A conflict with the state of a resource, at a field of the request or, with `""`, at the entire request. */

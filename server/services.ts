@@ -3,6 +3,7 @@
 import type { ServerConfig } from "../config/server.ts";
 import type { DeviceCard } from "./capabilities.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
+import type { RunSource } from "./run_source.ts";
 
 export interface Services {
   config: ServerConfig;
@@ -10,6 +11,8 @@ export interface Services {
   uptimeSeconds(): number;
   /** The machine's devices, the one that a run would take first. @throws The probe's error. */
   devices(): Promise<DeviceCard[]>;
+  /** The runs of this server. */
+  runs: RunSource;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
 }

@@ -66,7 +66,9 @@ export type ControlMessage =
   | { id: string | number; result: unknown }
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
-  | { durable_seq: number };
+  | { durable_seq: number }
+  /** The run could not start. */
+  | { fatal: ErrorRecord };
 
 /** The two ends of the pipe. */
 export interface ControlPort {

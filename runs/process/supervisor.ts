@@ -10,7 +10,7 @@ import { refuseStrangeCsv } from "../directory/strangers.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
-import { failureReason, type RunState } from "../record/run.ts";
+import { failureReason, hasEnded, type RunState } from "../record/run.ts";
 import {
   COMMAND_SEQUENCES,
   loadRequest,
@@ -35,6 +35,8 @@ export interface SupervisorOptions {
   from: Checkpoint | null;
   clock: Clock;
   control?: ControlPort;
+  /** The id of a server's run: it stays when this process pauses or leaves it. */
+  adopt?: string;
   openSession: () => Promise<Session>;
 }
 
@@ -91,7 +93,10 @@ export class Supervisor {
   /** Starts the engine and loads everything. @throws {ServiceError} Problems of the machine or the model. */
   async begin(): Promise<void> {
     const { prepared, from } = this.#options;
-    await this.#run.transition("starting", { checkpoint: from?.name ?? null });
+    // The server has written the start of its run, but does not know the checkpoint.
+    if (this.#options.adopt === undefined || from) {
+      await this.#run.transition("starting", { checkpoint: from?.name ?? null });
+    }
     for (const warning of prepared.warnings) this.#run.warn(warning);
     await this.#openSession(from);
     await this.#run.transition("running", { checkpoint: from?.name ?? null });
@@ -101,7 +106,10 @@ export class Supervisor {
     );
   }
 
-  /** The other end of the control pipe is gone: nobody could pause or cancel this run any more. */
+  /**
+   * The other end of the control pipe is gone: nobody could pause or cancel this run any more. A server's run leaves at
+   * once, because the next server waits for its directory.
+   */
   #leaveUnwatched(reason: string): void {
     if (this.#has_ended) return;
     this.#run.emit({
@@ -110,6 +118,8 @@ export class Supervisor {
       message: `the control pipe ended: ${reason}; the run leaves`,
     });
     this.stop();
+    if (this.#options.adopt === undefined) return;
+    this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: the server left"));
   }
 
   /** Closes the session without training. */
@@ -156,6 +166,7 @@ export class Supervisor {
       controller: this.#controller,
       signal: this.#leave.signal,
       now: this.#now.signal,
+      keeps_when_left: this.#options.adopt !== undefined || this.#run.config.checkpoint !== undefined,
     }).run();
   }
 
@@ -240,7 +251,9 @@ export class Supervisor {
     const ended: RunState = end ?? "failed";
     try {
       const last = endEvent(run, ended, { reason, detail }), fall = fallWarning(last, run.config);
-      const events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      const told: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      // The log of a server's run goes on when the run does.
+      const events = this.#options.adopt === undefined || hasEnded(ended) ? told : [];
       await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {
       // A full disk also breaks the log: report the first failure.

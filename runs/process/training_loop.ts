@@ -20,6 +20,8 @@ export interface TrainingLoopOptions {
   signal: AbortSignal;
   /** Aborts when the current update is to be discarded. */
   now: AbortSignal;
+  /** Whether a run that is interrupted writes a checkpoint first. */
+  keeps_when_left: boolean;
 }
 
 export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
@@ -88,7 +90,7 @@ export class TrainingLoop {
 
   /** Handles the commands since the last boundary. Once the end is certain no more are accepted. */
   async #boundary(): Promise<LoopEnd | null> {
-    const { run, controller } = this.#options;
+    const { run, controller, keeps_when_left } = this.#options;
     while (true) {
       let is_asked = false;
       for (const command of controller?.takeBoundary() ?? []) {
@@ -99,7 +101,7 @@ export class TrainingLoop {
         is_asked ||= command.command === "checkpoint" || command.command === "cancel" && command.checkpoint;
       }
       const end = this.#end();
-      if (is_asked || end === "paused" || end === "interrupted" && run.config.checkpoint) {
+      if (is_asked || end === "paused" || end === "interrupted" && keeps_when_left) {
         await this.#checkpoint();
       }
       if (controller?.has_waiting) continue;

@@ -100,6 +100,22 @@ Deno.test("0.5B in F16 is planned on a device that binds 128 MiB, with no more w
   });
 });
 
+Deno.test("the weights of 0.5B in Q4_K_M are planned in the types that llama.cpp takes for rows of 896", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/05b.gguf`;
+    await makeHeader(path, "0.5b-q4_k_m");
+    const run = await planned(null, `model.path=${path}`, "training.ctx=1024");
+    assert.equal(run.refusal, null);
+    const { width: C, feed_forward: F, vocabulary: V } = SHAPE_05B, K = 128, layers = 24, half = layers / 2;
+    // Bytes of a block on the device. Of 32 values: Q8_0 32 and 4 of scales, Q5_0 20 and 4. Of 256: as for 8B.
+    const q8 = V * C + half * K * C, q5 = layers * (2 * C * C + K * C + 2 * F * C) + half * K * C;
+    const matrices = (q8 * 36 + q5 * 24) / 32 + half * F * C * (152 + 212) / 256;
+    // Two norms and three biases in each layer, the last norm, and the rotations of every position.
+    const vectors = layers * (2 * C + C + 2 * K) + C + 2 * 1024 * 32;
+    assert.equal(post(run, "weights"), matrices + 4 * vectors);
+  });
+});
+
 Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, with the reasons", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ResolvedAgent } from "../config/derive.ts";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import { configuredWorld } from "./configured.ts";
 
 /** Builds the environment of an `[agent.environment]` of this type. */

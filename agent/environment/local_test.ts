@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { runCommand } from "./command.ts";
 import { scenarioWith, testEnvironments } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";

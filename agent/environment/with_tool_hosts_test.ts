@@ -1,8 +1,8 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { rolloutGroups } from "../rollout/scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   TEST_TOOLS,
   testEnvironments,
   testRollout,

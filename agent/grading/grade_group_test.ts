@@ -4,9 +4,9 @@ import { finishGroups, type GradingSettings } from "../rollout/finish_groups.ts"
 import { firstFailure, lostReasons } from "../rollout/lost.ts";
 import { rolloutMetrics } from "../rollout/metrics.ts";
 import { earnedReward } from "../rollout/reward.ts";
-import { rolloutGroups } from "../rollout/scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   type TestEnvironments,
   testEnvironments,
   type TestRollout,

@@ -12,8 +12,7 @@ import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { localEnvironments } from "../environment/local.ts";
 import { toolsetByName } from "../tools/toolset.ts";
 import { RenderedChat } from "./rendered_chat.ts";
-import { rolloutGroups } from "./scheduler.ts";
-import { testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
+import { rolloutGroups, testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
 
 const IM_END = 1019, ENDOFTEXT = 1017;
 

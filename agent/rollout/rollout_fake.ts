@@ -1,15 +1,17 @@
 /** Fakes for rollout tests: a chat of 64 characters, and an environment whose tools fail on request. */
 
 import type { Message, ToolFunction } from "../../core/chat.ts";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import type { Environment, EnvironmentFactory } from "../environment/environment.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
+import type { Group } from "../trajectory/group.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
+import { rolloutNews } from "./scheduler.ts";
 
 /** 63 characters, one token each; token 63 ends a turn. */
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
@@ -184,4 +186,9 @@ export function testRollout(
     clock: new ManualClock(),
     settings: { ...TEST_SETTINGS, ...settings },
   };
+}
+
+/** Only the groups of {@link rolloutNews}. */
+export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
+  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
 }

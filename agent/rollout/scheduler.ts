@@ -52,11 +52,6 @@ export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<Roll
   }
 }
 
-/** Only the groups of {@link rolloutNews}. */
-export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
-  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
-}
-
 class Scheduler {
   readonly groups: GroupInProgress[];
   readonly #abort = new AbortController();

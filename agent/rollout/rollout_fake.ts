@@ -5,7 +5,7 @@ import { ManualClock } from "../../core/clock_fake.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { Environment, EnvironmentFactory } from "../environment/environment.ts";
+import type { Coverage, Environment, EnvironmentFactory } from "../environment/environment.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import type { Group } from "../trajectory/group.ts";
@@ -85,11 +85,13 @@ export const TEST_TOOLS: ToolFunction[] = [
   tool("submit"),
 ];
 
+const TEST_CATALOG = { name: "test", version: "1", tools: TEST_TOOLS };
+
 /** The behaviour of {@link testEnvironments} besides its tools; each part may hang or throw. */
 export interface TestEnvironmentOptions {
   call_timeout_ms?: number;
-  /** Default: it grades every scenario. */
-  canGrade?: (scenario: Scenario) => boolean;
+  /** Default: it grades all groups. */
+  coverage?: (scenario: Scenario) => Coverage;
   open?: (scenario: Scenario, seed: number) => Promise<void> | void;
   grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
   /** Receives every event. */
@@ -106,11 +108,12 @@ const HANG = new Promise<never>(() => {});
 /** Environments whose tools do what their names say. By default the reward is the number of `say` calls. */
 export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvironments {
   const factory: TestEnvironments = {
-    type: "local",
     call_timeout_ms: options.call_timeout_ms ?? 1000,
     live: 0,
-    catalog: () => Promise.resolve({ name: "test", version: "1", tools: TEST_TOOLS }),
-    canGrade: options.canGrade ?? (() => true),
+    catalog: () => Promise.resolve(TEST_CATALOG),
+    catalogs: () => Promise.resolve([{ ...TEST_CATALOG, is_default: true }]),
+    coverage: options.coverage ?? (() => "all"),
+    close: () => Promise.resolve(),
     async open(scenario, { seed }): Promise<Environment> {
       await options.open?.(scenario, seed);
       const said: string[] = [];

@@ -162,8 +162,8 @@ class Scheduler {
   }
 
   async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {
-    const { chat, engine, environment, settings, adapter } = this.#options;
-    const catalog = await environment.catalog(scenario);
+    const { chat, engine, environment, settings, adapter, signal } = this.#options;
+    const catalog = await environment.catalog(scenario, signal);
     const messages = promptMessages(scenario, settings.system_suffix);
     const tokens = chat.promptTokens(messages, catalog.tools);
     if (tokens.length >= settings.max_trajectory_tokens) return { messages, tokens, catalog, sequence: null };

@@ -32,7 +32,7 @@ export interface WorldOptions {
 
 /** The parts of a world, as the keys of `[agent]` choose them. */
 export interface WorldParts {
-  /** Null without `[agent.environment]`: then only others grade. */
+  /** Null without `[agent.environment]`: the environment then grades nothing. */
   environments: EnvironmentFactory | null;
   /** Tools besides the environment's. */
   hosts: readonly ToolHostFactory[];
@@ -64,7 +64,7 @@ export function composeWorld({ environments: own, hosts, graders }: WorldParts):
   const environments = withToolHosts(own ?? noEnvironment(), hosts);
   return {
     environments,
-    graders: own ? [environmentGrader(environments), ...graders] : graders,
+    graders: [environmentGrader(environments), ...graders],
     close: () => environments.close(),
   };
 }

@@ -15,6 +15,5 @@ acceptPorts((port, data, others) => {
     rollout: () => new Promise(() => {}),
     read: (path: string) => Deno.readTextFile(path),
   });
-  // A release may fail; the worker closes all the same.
-  return () => (port.postMessage({ released: scale }), Promise.reject(new Error("broken on purpose")));
+  return () => Promise.resolve(port.postMessage({ released: scale }));
 });

@@ -5,7 +5,7 @@ import type { AgentConfig } from "../config/schema.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import { parseScenario } from "../data/scenario.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
-import { composeWorld, type ConfiguredWorld, configuredWorld } from "./configured.ts";
+import { composeWorld, type ConfiguredWorld, configuredWorld, type WorldParts } from "./configured.ts";
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
@@ -67,7 +67,7 @@ Deno.test("graders and tool hosts that are not built are refused by name, with a
 /** A group of attempts, one for each text, in the world of a judge alone. */
 async function judgedAlone(
   texts: string[],
-  { hosts, ...options }: { hosts: Parameters<typeof composeWorld>[0]["hosts"] } & RankingJudgeOptions,
+  { hosts, ...options }: Pick<WorldParts, "hosts"> & RankingJudgeOptions,
 ) {
   const judge = rankingJudge(options), world = composeWorld({ environments: null, hosts, graders: [judge] });
   let next = 0;

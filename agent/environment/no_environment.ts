@@ -6,7 +6,7 @@ import { catalogRefusal } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory } from "./environment.ts";
 
 /** The limit of a call to another tool host, which no `[agent.environment]` sets: its default there. */
-export const CALL_TIMEOUT_MS = 30_000;
+const CALL_TIMEOUT_MS = 30_000;
 
 /**
  * The environments of a configuration without `[agent.environment]`. A scenario with `metadata.env` is refused, because

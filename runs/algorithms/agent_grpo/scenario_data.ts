@@ -76,9 +76,7 @@ async function checkTraining(
   );
 }
 
-/**
- * Checks that every scenario gets its tools. @throws {ServiceError} With file and line; codes like `EnvironmentFactory.catalog`.
- */
+/** Checks that every scenario gets its tools. @throws {ServiceError} That of the catalogue, with file and line. */
 async function checkCatalogs(
   path: string,
   scenarios: readonly Scenario[],

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { TEST_UPDATE } from "../runs/events_testing.ts";
 import { formatDuration, ProgressPrinter } from "./progress.ts";

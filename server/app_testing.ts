@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import { App, type RequestContext } from "./app.ts";
 import type { DeviceCard } from "./capabilities.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";

@@ -2,7 +2,7 @@ import { deepEqual, equal, notDeepEqual, throws } from "node:assert/strict";
 import { Rng } from "../../core/random.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
-import { tokenRows } from "../trajectory/trajectory.ts";
+import { tokenRows } from "../trajectory/token_rows_testing.ts";
 import { assignAdvantages } from "./advantage.ts";
 import { applyTruncation } from "./reward.ts";
 import { rewardedGroup, testGroup } from "./group_testing.ts";

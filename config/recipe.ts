@@ -32,6 +32,9 @@ export interface Recipe {
   params?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Fields of a recipe that a fork repeats or changes. */
+export type RecipeChanges = Partial<Recipe>;
+
 /** A configuration that a request stands for. */
 export interface ExpandedRequest {
   tree: Record<string, unknown>;
@@ -52,7 +55,9 @@ const DATA: Record<AlgorithmName, { field: "data" | "scenarios"; path: Path }> =
 };
 
 /** The fields of a recipe, the keys that they set, and their values. */
-function fieldsOf(recipe: Recipe): [field: Path, key: Path, value: unknown][] {
+function fieldsOf(
+  recipe: RecipeChanges & Pick<Recipe, "recipe">,
+): [field: Path, key: Path, value: unknown][] {
   const { objective = {}, budget = {} } = recipe, is_agent = recipe.recipe === "agent_grpo";
   const { field, path } = DATA[recipe.recipe];
   const updates = is_agent ? ["agent", "updates"] : ["training", "updates"];
@@ -79,12 +84,30 @@ function fieldsOf(recipe: Recipe): [field: Path, key: Path, value: unknown][] {
  * `params` set further keys and are never dropped: one that another field sets too is a conflict.
  */
 export function expandRecipe(recipe: Recipe): ExpandedRequest {
-  const tree: Record<string, unknown> = Object.create(null), places: [key: Path, place: Path][] = [];
-  const findings: ExpandedRequest["findings"] = wrongFields(recipe);
-  const is_agent = recipe.recipe === "agent_grpo";
+  const tree: Record<string, unknown> = Object.create(null);
   setAt(tree, ["checkpoint"], {});
-  if (is_agent) setAt(tree, ["observe"], {});
-  if (is_agent) setAt(tree, ["agent", "updates"], DEFAULT_RECIPE_UPDATES);
+  if (recipe.recipe === "agent_grpo") {
+    setAt(tree, ["observe"], {});
+    setAt(tree, ["agent", "updates"], DEFAULT_RECIPE_UPDATES);
+  }
+  const expanded = changeTree(tree, recipe), { field } = DATA[recipe.recipe];
+  if (recipe[field] !== undefined) return expanded;
+  const missing: Finding = { path: [field], code: "missing_field", message: "is missing" };
+  return { ...expanded, findings: [missing, ...expanded.findings] };
+}
+
+/** The configuration of a fork: its parent's, with what a recipe of any fields changes. */
+export function expandFork(parent: Record<string, unknown>, changes: RecipeChanges): ExpandedRequest {
+  const recipe = changes.recipe ?? valueAt(parent, ["run", "algorithm"]) as AlgorithmName;
+  return changeTree(structuredClone(parent), { ...changes, recipe });
+}
+
+function changeTree(
+  tree: Record<string, unknown>,
+  recipe: RecipeChanges & Pick<Recipe, "recipe">,
+): ExpandedRequest {
+  const places: [key: Path, place: Path][] = [];
+  const findings: ExpandedRequest["findings"] = wrongFields(recipe);
   const all = fieldsOf(recipe), fields = all.filter(([, , value]) => value !== undefined);
   for (const [place, key] of all) places.push([key, place]);
   for (const [, key, value] of fields) setAt(tree, key, value);
@@ -111,13 +134,10 @@ const conflict = (path: Path, message: string) => ({
   is_conflict: true as const,
 });
 
-/** Fields that a recipe of this kind does not have, and the one that it must have. */
-function wrongFields(recipe: Recipe): Finding[] {
+/** Fields that a recipe of this kind does not have. */
+function wrongFields(recipe: RecipeChanges & Pick<Recipe, "recipe">): Finding[] {
   const { field } = DATA[recipe.recipe], other = field === "data" ? "scenarios" : "data";
   const findings: Finding[] = [];
-  if (recipe[field] === undefined) {
-    findings.push({ path: [field], code: "missing_field", message: "is missing" });
-  }
   const refuse = (path: Path, hint?: string) =>
     findings.push({
       path: [...path],

@@ -58,7 +58,8 @@ export function parseBudget(value: unknown): Budget | null {
   return bytes > 0 ? { bytes } : null;
 }
 
-const budget = (memory: string) =>
+/** How much of a memory may be used. */
+export const budget = (memory: string) =>
   z.union([z.string(), z.number()]).refine((value) => parseBudget(value) !== null, {
     error: 'must be "all", a share in (0, 1], a byte count above 1, or text such as "8GiB"',
   }).default("all").meta({ description: `How much of the ${memory} runs may use.` });

@@ -76,7 +76,8 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   };
 }
 
-async function adapterFacts(path: string): Promise<AdapterFacts> {
+/** The shape of an adapter file. @throws {ServiceError} */
+export async function adapterFacts(path: string): Promise<AdapterFacts> {
   const { rank, alpha, targets } = await readAdapter(path);
   return { rank, alpha, targets: targets.length === LORA_TARGETS.length ? "all" : targets };
 }

@@ -33,6 +33,7 @@ export const PROBLEM_CODES = [
   "out_of_range",
   "unsupported_format",
   "path_not_found",
+  "forbidden_path",
   "conflict",
   "unauthorized",
   "not_found",

@@ -10,6 +10,7 @@ import { parseScenario } from "../../data/scenario.ts";
 import { parseTrace } from "../../data/trace.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import type { RenderedSequence } from "../../trainer/tokenizer/conversation.ts";
+import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
 import { renderPair } from "../algorithms/preference/pair_rows.ts";
 import { cutSequence, renderRow } from "../algorithms/rendered_rows.ts";
 import { renderTrace } from "../algorithms/sft/sft_rows.ts";
@@ -37,7 +38,7 @@ export interface DatasetSequence {
   /** Of a pair; else null. */
   side: "chosen" | "rejected" | null;
   ids: readonly number[];
-  origins: readonly string[];
+  origins: readonly TokenOrigin[];
   trained: Uint8Array;
 }
 
@@ -76,7 +77,12 @@ export function renderDatasetRow(line: JsonLine, { kind, parts, ctx }: RowRender
     const scenario = parseScenario(parseObject(DATASET_NAME, line), { path: DATASET_NAME, line: line.line });
     const render = () => chatOf(parts).promptTokens(promptMessages(scenario, ""), []);
     const ids = renderRow(DATASET_NAME, line, render);
-    return [{ side: null, ids, origins: ids.map(() => "prompt"), trained: new Uint8Array(ids.length) }];
+    return [{
+      side: null,
+      ids,
+      origins: ids.map((): TokenOrigin => "prompt"),
+      trained: new Uint8Array(ids.length),
+    }];
   }
   if (kind === "sft") {
     const trace = parseTrace(DATASET_NAME, line);

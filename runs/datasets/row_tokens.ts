@@ -1,6 +1,7 @@
 /** The job that shows a row's tokens as they would be trained. */
 
 import type { LineStart } from "../../data/jsonl.ts";
+import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
 import type { DatasetKind } from "./dataset_kind.ts";
 import { datasetLine } from "./dataset_lines.ts";
 import { type ModelRequest, renderDatasetRow, rowRenderer } from "./rendered_dataset_row.ts";
@@ -18,7 +19,7 @@ export interface RowTokensRequest extends ModelRequest {
 export interface RowToken {
   id: number;
   text: string;
-  origin: string;
+  origin: TokenOrigin;
   trained: boolean;
   /** The row's sequence that has it, from 0. */
   sequence: number;

@@ -157,7 +157,6 @@ export class JobProcess {
   }
 
   /** The error for a process that ended instead of answering. */
-  // deno-lint-ignore rooms/max-parameters -- the three of ask()
   async #failure(doing: string, limits: JobLimits, signal: AbortSignal): Promise<unknown> {
     const { code, signal: by } = await this.#child.status;
     const stderr = await this.#stderr;

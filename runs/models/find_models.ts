@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { CheckedFile } from "../../core/files.ts";
+import { isInside } from "../../core/real_path.ts";
 
 /** How far the search goes: folders below a root, entries and files in all, and time. */
 export const FIND_LIMITS = { depth: 8, entries: 100_000, files: 10_000, seconds: 15 } as const;
@@ -25,11 +26,6 @@ export interface FoundModels {
   models: FoundModel[];
   /** False when a limit ended the search. */
   complete: boolean;
-}
-
-/** Whether a path is a root or lies in one. */
-export function isInside(path: string, roots: readonly string[]): boolean {
-  return roots.some((root) => path === root || path.startsWith(root.endsWith("/") ? root : `${root}/`));
 }
 
 /** A search in progress. */

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { JobTypes } from "../../runs/jobs/job_table.ts";
+import type { FoundModel } from "../../runs/models/find_models.ts";
 import { jobOn, modelProblem } from "../job_problems.ts";
 import { nextCursor, page, pageQuery } from "../page.ts";
 import { clientFile } from "../paths.ts";
@@ -47,10 +48,12 @@ const UNREAD = {
   problem: null,
 };
 
-function modelFile(found: { path: string; size_bytes: number }, description: Description): ModelFile {
-  const { path, size_bytes } = found;
+function modelFile(found: FoundModel, description: Description): ModelFile {
+  const { path, size_bytes, file } = found;
+  // The file may lie under another name than the one that is shown.
+  const tell = (text: string | null) => text && text.replaceAll(file.path, path);
   if (description.kind === null) {
-    return { path, size_bytes, ...UNREAD, problem: description.error.message };
+    return { path, size_bytes, ...UNREAD, problem: tell(description.error.message) };
   }
   if (description.kind === "adapter") {
     const { architecture, parameters, tensor_types } = description;
@@ -71,7 +74,7 @@ function modelFile(found: { path: string; size_bytes: number }, description: Des
     chat_template,
     tool_call_format: template_probe?.tool_call_format ?? null,
     trainable: not_trainable === null,
-    problem: not_trainable,
+    problem: tell(not_trainable),
   };
 }
 

@@ -65,18 +65,17 @@ class LineSplitter {
 
   *push(bytes: Uint8Array): Generator<RawLine> {
     let from = 0;
-    for (let i = 0; i < bytes.length; i++) {
-      const byte = bytes[i]!;
-      if (byte === LF && this.#after_cr) {
-        from = i + 1;
-        this.#start = this.#at + from;
-      } else if (byte === LF || byte === CR) {
-        this.#hold(bytes.slice(from, i));
-        from = i + 1;
-        yield this.end(this.#at + from);
-      }
-      this.#after_cr = byte === CR;
+    if (this.#after_cr && bytes[0] === LF) this.#start = this.#at + ++from;
+    let lf = bytes.indexOf(LF, from), cr = bytes.indexOf(CR, from);
+    while (lf >= 0 || cr >= 0) {
+      const is_lf = cr < 0 || (lf >= 0 && lf < cr), end = is_lf ? lf : cr;
+      this.#hold(bytes.slice(from, end));
+      from = !is_lf && bytes[end + 1] === LF ? end + 2 : end + 1;
+      yield this.end(this.#at + from);
+      if (lf >= 0 && lf < from) lf = bytes.indexOf(LF, from);
+      if (cr >= 0 && cr < from) cr = bytes.indexOf(CR, from);
     }
+    this.#after_cr = bytes.at(-1) === CR;
     this.#hold(bytes.slice(from));
     this.#at += bytes.length;
   }

@@ -1,7 +1,6 @@
 /** Apps whose jobs run in real processes. */
 
 import { JobPool } from "../runs/jobs/job_pool.ts";
-import { withFolder } from "../tests/folder.ts";
 import { testApp, type TestAppOptions } from "./app_testing.ts";
 
 /** The folders of an app with jobs: `data` for the server's data, `root` as its only path root. */
@@ -17,16 +16,16 @@ export async function withJobApp(
   body: (app: JobApp) => Promise<void>,
   { toml = "", ...options }: TestAppOptions = {},
 ): Promise<void> {
-  await withFolder(async (folder) => {
-    const jobs = new JobPool({ entry_url: new URL("../cli.ts", import.meta.url).href });
-    const data = `${folder}/data`, root = `${folder}/root`;
-    await Deno.mkdir(root);
-    const keys = `data_dir = ${JSON.stringify(data)}\npath_roots = [${JSON.stringify(root)}]\n`;
-    const restart = () => testApp({ toml: `${keys}${toml}`, jobs, ...options });
-    try {
-      await body({ ...restart(), data, root, restart });
-    } finally {
-      await jobs.close();
-    }
-  });
+  const folder = await Deno.realPath(await Deno.makeTempDir());
+  const jobs = new JobPool({ entry_url: new URL("../cli.ts", import.meta.url).href });
+  const data = `${folder}/data`, root = `${folder}/root`;
+  await Deno.mkdir(root);
+  const keys = `data_dir = ${JSON.stringify(data)}\npath_roots = [${JSON.stringify(root)}]\n`;
+  const restart = () => testApp({ toml: `${keys}${toml}`, jobs, ...options });
+  try {
+    await body({ ...restart(), data, root, restart });
+  } finally {
+    await jobs.close();
+    await Deno.remove(folder, { recursive: true });
+  }
 }

@@ -6,12 +6,13 @@ import { parseBind, type ServerConfig } from "../config/server.ts";
 import { systemClock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { App, type AppOptions } from "./app.ts";
-import { leaveSignal, requestOf, sendResponse } from "./node_bridge.ts";
+import { BODY_PACE, type BodyPaceLimits, leaveSignal, requestOf, sendResponse } from "./node_bridge.ts";
 
 /** Limits of a connection. The parser answers violations (400, 408, 431) before a request reaches the app. */
 const LIMITS = {
   headersTimeout: 10_000,
-  requestTimeout: 30_000,
+  // A large upload takes long: the pace of a body is limited instead (`BODY_PACE`).
+  requestTimeout: 0,
   keepAliveTimeout: 60_000,
   maxHeaderSize: 16_384,
   connectionsCheckingInterval: 500,
@@ -22,6 +23,8 @@ export interface ConnectionLimits {
   max_connections: number;
   /** The time for open requests to finish after the server was asked to stop. */
   close_grace_ms: number;
+  /** Absent: {@link BODY_PACE}. */
+  pace?: BodyPaceLimits;
 }
 
 const CONNECTION_LIMITS: ConnectionLimits = { max_connections: 10_000, close_grace_ms: 5000 };
@@ -39,10 +42,20 @@ type Services =
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 
-async function answer(app: App, [message, outgoing]: Exchange, log: AppOptions["log"]): Promise<void> {
+/** What an exchange needs of the server. */
+interface Answering {
+  app: App;
+  log: AppOptions["log"];
+  pace?: BodyPaceLimits | undefined;
+}
+
+async function answer(
+  [message, outgoing]: Exchange,
+  { app, log, pace = BODY_PACE }: Answering,
+): Promise<void> {
   let trace_id: string | null = null;
   try {
-    const { request, context } = requestOf(message, leaveSignal(message, outgoing));
+    const { request, context } = requestOf(message, leaveSignal(message, outgoing), pace);
     const response = await app.handle(request, context);
     trace_id = response.headers.get("x-trace-id");
     await sendResponse(response, outgoing, message);
@@ -69,7 +82,7 @@ export async function listen(
   const { host, port } = parseBind(config.bind)!;
   const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });
   const server = createServer(LIMITS, (message, outgoing) => {
-    answer(app, [message, outgoing], services.log);
+    answer([message, outgoing], { app, log: services.log, pace: limits.pace });
   });
   server.maxConnections = limits.max_connections;
   await new Promise<void>((resolve, reject) => {

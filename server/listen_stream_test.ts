@@ -201,3 +201,33 @@ Deno.test({
     });
   },
 });
+
+Deno.test({
+  name: "a client that stops in the middle of its body is cut off, and the handler's reading ends",
+  ...sanitize,
+  async fn() {
+    const ended = Promise.withResolvers<boolean>();
+    const reads = bytesRoute("/x", async (request, body) => {
+      try {
+        await new Response(body).bytes();
+      } finally {
+        ended.resolve(request.signal.aborted);
+      }
+      return "";
+    });
+    const config = parseServerConfig(`bind = "127.0.0.1:0"\n`, { path: "server.toml" });
+    const logged: Record<string, unknown>[] = [];
+    const services = {
+      probeDevices: () => Promise.resolve([]),
+      log: (line: Record<string, unknown>) => logged.push(line),
+    };
+    const limits = { max_connections: 10, close_grace_ms: 1000, pace: { bytes: 1024, wait_ms: 50 } };
+    const server = await listen(config, { ...services, routes: [reads] }, limits);
+    using connection = await connect(server.address);
+    await connection.write(head(server.address, "Content-Length: 100\r\n"));
+    await connection.write(CHUNK.subarray(0, 4));
+    const text = await new Response(connection.readable).text().catch(() => "");
+    assert.deepEqual([text, await ended.promise, logged], ["", true, []]);
+    await server.close();
+  },
+});

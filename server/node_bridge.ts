@@ -17,15 +17,53 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-/** The body of a message, read from the socket only on demand. */
-function bodyOf(message: IncomingMessage): Bytes {
+/** How slowly a client may send a body: at least so many bytes for every so long that the server waits for it. */
+export interface BodyPaceLimits {
+  bytes: number;
+  wait_ms: number;
+}
+
+/** A large upload may take hours; a client that only holds a connection is cut. */
+export const BODY_PACE: BodyPaceLimits = { bytes: 64 << 10, wait_ms: 30_000 };
+
+/** The pace of a body. The time in which the server does not read does not count. */
+export class BodyPace {
+  #bytes = 0;
+  #waited_ms = 0;
+
+  constructor(readonly limits: BodyPaceLimits) {}
+
+  /** How much longer the server waits for bytes. */
+  get left_ms(): number {
+    return Math.max(0, this.limits.wait_ms - this.#waited_ms);
+  }
+
+  /** Counts bytes and the wait for them. */
+  add(bytes: number, waited_ms: number): void {
+    this.#bytes += bytes;
+    this.#waited_ms += waited_ms;
+    if (this.#bytes < this.limits.bytes) return;
+    this.#bytes = 0;
+    this.#waited_ms = 0;
+  }
+}
+
+/** The body of a message, read from the socket only on demand. A client that is too slow is cut. */
+function bodyOf(message: IncomingMessage, limits: BodyPaceLimits): Bytes {
   // Cancelling the body must not close the socket, which the answer still needs.
-  const chunks = message.iterator({ destroyOnReturn: false });
+  const chunks = message.iterator({ destroyOnReturn: false }), pace = new BodyPace(limits);
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
-      const { done, value } = await chunks.next();
-      if (done) controller.close();
-      else controller.enqueue(new Uint8Array(value));
+      const start_ms = performance.now();
+      const timer = setTimeout(() => message.destroy(new Error("The client sends too slowly")), pace.left_ms);
+      try {
+        const { done, value } = await chunks.next();
+        if (done) return controller.close();
+        pace.add(value.length, performance.now() - start_ms);
+        controller.enqueue(new Uint8Array(value));
+      } finally {
+        clearTimeout(timer);
+      }
     },
     async cancel() {
       await chunks.return?.();
@@ -37,12 +75,15 @@ function bodyOf(message: IncomingMessage): Bytes {
 export function requestOf(
   message: IncomingMessage,
   signal: AbortSignal,
+  pace: BodyPaceLimits = BODY_PACE,
 ): { request: Request; context: RequestContext } {
   const { method = "GET", url: target = "/", socket } = message;
   const headers = headerPairs(message);
   // A Request does not support TRACE and CONNECT, nor a body of GET and HEAD.
   const is_known = method !== "TRACE" && method !== "CONNECT";
-  const body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message) ? bodyOf(message) : null;
+  const body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message)
+    ? bodyOf(message, pace)
+    : null;
   const request = new Request(requestUrl(target), {
     method: is_known ? method : "GET",
     headers,

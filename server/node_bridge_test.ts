@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { requestOf } from "./node_bridge.ts";
+import { BodyPace, requestOf } from "./node_bridge.ts";
 
 /** A message whose body produces one byte for each read, and counts. */
 function message(given: { method: string; url?: string; rawHeaders: string[] }) {
@@ -56,4 +56,19 @@ Deno.test("an empty body counts as no body", () => {
     signal,
   );
   assert.equal(request.body, null);
+});
+
+Deno.test("a body has its time again with every 64 KiB, and waiting for little uses it up", () => {
+  const pace = new BodyPace({ bytes: 100, wait_ms: 30 });
+  pace.add(99, 29);
+  assert.equal(pace.left_ms, 1);
+  pace.add(0, 5);
+  assert.equal(pace.left_ms, 0);
+  const steady = new BodyPace({ bytes: 100, wait_ms: 30 });
+  for (let i = 0; i < 10; i++) {
+    steady.add(60, 10);
+    assert.equal(steady.left_ms, 20);
+    steady.add(60, 10);
+    assert.equal(steady.left_ms, 30);
+  }
 });

@@ -23,12 +23,12 @@ const INVALID = "invalid-request /model invalid_value";
 /** A root with a file, and a secret beside it. */
 async function withRoot(body: (root: string, folder: string) => Promise<void>): Promise<void> {
   await withFolder(async (folder) => {
-    await Deno.mkdir(`${folder}/root/deep`, { recursive: true });
-    await Deno.writeTextFile(`${folder}/root/a.gguf`, "a");
-    await Deno.writeTextFile(`${folder}/root/deep/b.gguf`, "b");
+    await Deno.mkdir(`${folder}/files/deep`, { recursive: true });
+    await Deno.writeTextFile(`${folder}/files/a.gguf`, "a");
+    await Deno.writeTextFile(`${folder}/files/deep/b.gguf`, "b");
     await Deno.mkdir(`${folder}/outside`);
     await Deno.writeTextFile(`${folder}/outside/secret`, "s");
-    await body(`${folder}/root`, folder);
+    await body(`${folder}/files`, folder);
   });
 }
 
@@ -86,7 +86,7 @@ Deno.test("relative paths and ~ resolve inside no root", () =>
   withRoot(async (root) => {
     const before = Deno.cwd();
     for (
-      const path of ["a.gguf", "./a.gguf", "../root/a.gguf", "~/a.gguf", "~root/a.gguf", ".", "file:///a"]
+      const path of ["a.gguf", "./a.gguf", "../files/a.gguf", "~/a.gguf", "~root/a.gguf", ".", "file:///a"]
     ) {
       assert.equal(await outcome(path, [root, before, "/"]), FORBIDDEN, path);
     }

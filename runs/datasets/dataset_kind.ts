@@ -4,8 +4,10 @@ import { pairOf } from "../../data/pair.ts";
 import { scenarioParser } from "../../data/scenario.ts";
 import { traceOf } from "../../data/trace.ts";
 
+/** What the rows of a dataset may be: examples, tasks or pairs. */
 export const DATASET_KINDS = ["sft", "scenarios", "preference"] as const;
 
+/** A kind of {@link DATASET_KINDS}. */
 export type DatasetKind = typeof DATASET_KINDS[number];
 
 /** The place of a row in messages. */

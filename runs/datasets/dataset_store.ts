@@ -33,6 +33,7 @@ export const datasetCardSchema = z.strictObject({
   created_at: z.iso.datetime(),
 }).meta({ id: "Dataset" });
 
+/** A dataset as the API shows it and as its folder stores it. */
 export type DatasetCard = z.output<typeof datasetCardSchema>;
 
 const startsSchema = z.array(z.strictObject({ line: z.int(), offset: z.int() })).min(1);
@@ -76,6 +77,7 @@ interface Uploaded {
   sha256: string;
 }
 
+/** The datasets of a server. One store works in a folder at a time. */
 export class DatasetStore {
   readonly #options: DatasetStoreOptions;
   #cards: Promise<Map<string, DatasetCard>> | null = null;

@@ -24,6 +24,7 @@ interface Idle {
   timer: ReturnType<typeof setTimeout>;
 }
 
+/** Runs jobs in up to {@link JOB_PROCESSES} processes at once. */
 export class JobPool implements JobRunner {
   readonly #options: JobPoolOptions;
   readonly #slots = new Semaphore(JOB_PROCESSES);

@@ -3,6 +3,7 @@
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
 import { jsonText } from "../core/text.ts";
+import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen } from "../server/listen.ts";
 import { probeDevices } from "./device_probe.ts";
 import { onLeaveSignal } from "./signals.ts";
@@ -38,11 +39,14 @@ function stopSignal(): Promise<void> {
  */
 export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
   const config = await configOf(path);
+  const jobs = new JobPool({ entry_url });
   const server = await listen(config, {
     probeDevices: () => probeDevices(entry_url),
+    jobs,
     log: (line) => terminal.error(jsonText({ time: new Date().toISOString(), ...line })),
   });
   terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
   await stopSignal();
   await server.close();
+  await jobs.close();
 }

@@ -144,9 +144,14 @@ function withOwnSection(config: RunConfig): RunConfig {
   return own;
 }
 
+/** `training.ctx` where it is not set, from the model's trained context. */
+export function defaultCtx(context_length: number): number {
+  return Math.min(DEFAULT_CTX_CAP, context_length);
+}
+
 function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTraining {
   const { training } = config;
-  const ctx = training.ctx ?? Math.min(DEFAULT_CTX_CAP, facts.context_length);
+  const ctx = training.ctx ?? defaultCtx(facts.context_length);
   const rows = Math.floor(LOSS_CHUNK_LOGITS / facts.vocabulary);
   return {
     ...training,

@@ -1,10 +1,14 @@
 /** Answers a request without a port: checks in the contract's order, then the route's handler. */
 
+import { join } from "node:path";
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
+import { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
 import type { DeviceCard } from "./capabilities.ts";
+import { ModelFiles } from "./model_files.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import {
@@ -41,6 +45,10 @@ export interface AppOptions {
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<DeviceCard[]>;
+  /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
+  jobs?: JobRunner;
+  /** Whether a live run uses a dataset; absent: none does. */
+  isDatasetInUse?: (id: string) => Promise<boolean>;
   /** Writes a line of the server's log. */
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
@@ -48,6 +56,8 @@ export interface AppOptions {
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
+
+const NO_JOBS: JobRunner = { run: () => Promise.reject(new Error("this server runs no jobs")) };
 
 /** The state of a request during the checks. */
 interface Exchange {
@@ -86,7 +96,7 @@ export class App {
   #devices: Promise<DeviceCard[]> | null = null;
 
   constructor(options: AppOptions) {
-    const { config, clock, routes = ROUTES, runs = NO_RUNS } = options;
+    const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -97,6 +107,15 @@ export class App {
       runs,
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
+      jobs,
+      datasets: new DatasetStore({
+        folder: join(config.data_dir, "datasets"),
+        clock,
+        check: (request, signal) => jobs.run("check_dataset", request, signal),
+        unreadable: (id, reason) => options.log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
+      }),
+      isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
+      modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
   }
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import type { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
 import { ManualClock } from "../core/clock_fake.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
 import type { DeviceCard } from "./capabilities.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
@@ -117,6 +118,8 @@ export interface TestAppOptions {
   toml?: string;
   probeDevices?: () => Promise<DeviceCard[]>;
   runs?: RunSource;
+  jobs?: JobRunner;
+  isDatasetInUse?: (id: string) => Promise<boolean>;
   routes?: readonly Route[];
 }
 
@@ -134,7 +137,8 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
 }
 
 /** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
-export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES }: TestAppOptions = {}) {
+export function testApp(options: TestAppOptions = {}) {
+  const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse } = options;
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();
   const logged: Record<string, unknown>[] = [];
@@ -146,6 +150,8 @@ export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUT
     log: (line) => logged.push(line),
     runs,
     routes,
+    ...(jobs ? { jobs } : {}),
+    ...(isDatasetInUse ? { isDatasetInUse } : {}),
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {
     const response = await app.handle(...testRequest(target, given));

@@ -42,7 +42,9 @@ export interface ListeningServer {
   close(): Promise<void>;
 }
 
-type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock" | "routes">>;
+type Services =
+  & Pick<AppOptions, "probeDevices" | "log">
+  & Partial<Pick<AppOptions, "clock" | "routes" | "runs" | "jobs" | "isDatasetInUse">>;
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 

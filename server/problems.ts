@@ -1,7 +1,8 @@
-/** Problem documents (RFC 9457): all failed answers of the API. Only this file knows their HTTP statuses. */
+/** Problem documents (RFC 9457): all failed answers of the API. Only this file maps failures to HTTP. */
 
 import { z } from "zod";
 import { MAX_LISTED_PROBLEMS } from "../config/problems.ts";
+import type { ErrorCode, ServiceError } from "../core/errors.ts";
 
 /** All types of problems with status and title. */
 export const PROBLEM_TYPES = {
@@ -32,6 +33,7 @@ export const PROBLEM_CODES = [
   "out_of_range",
   "unsupported_format",
   "path_not_found",
+  "forbidden_path",
   "conflict",
   "unauthorized",
   "not_found",
@@ -110,6 +112,41 @@ export function invalidRequest(errors: readonly ProblemError[]): Problem {
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   const detail = `The request is not valid: ${place}${first?.message ?? "it cannot be read"}${more}`;
   return new Problem("invalid-request", detail, { errors: errors.slice(0, MAX_LISTED_PROBLEMS) });
+}
+
+/** How an operating failure looks to a client whose request caused it. */
+const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: ProblemCode | null }>> = {
+  config_invalid: { type: "invalid-request", code: "invalid_value" },
+  data_invalid: { type: "invalid-request", code: "invalid_value" },
+  format_invalid: { type: "invalid-request", code: "unsupported_format" },
+  path_not_found: { type: "invalid-request", code: "path_not_found" },
+  not_built: { type: "invalid-request", code: "invalid_value" },
+  template_failed: { type: "invalid-request", code: "invalid_value" },
+  already_exists: { type: "conflict", code: "conflict" },
+  conflict: { type: "conflict", code: "conflict" },
+  device_unavailable: { type: "device-busy", code: null },
+  device_lost: { type: "internal", code: null },
+  out_of_memory: { type: "internal", code: null },
+  loss_not_finite: { type: "internal", code: null },
+  environment_failed: { type: "internal", code: null },
+  tool_failed: { type: "internal", code: null },
+  judge_failed: { type: "internal", code: null },
+  max_dropped_fraction: { type: "internal", code: null },
+  cancelled: { type: "internal", code: null },
+  internal: { type: "internal", code: null },
+};
+
+/**
+ * Converts an operating failure to a refusal of the field that caused it. Only the handler knows this field. A failure
+ * that is not converted is the server's own, 500.
+ *
+ * @param pointer JSON pointer of the field.
+ */
+export function problemAt(pointer: string, error: ServiceError): Problem | ServiceError {
+  const { type, code } = ERROR_PROBLEMS[error.code];
+  if (type === "internal") return error;
+  const { message } = error;
+  return new Problem(type, message, { errors: code === null ? [] : [{ pointer, code, message }] });
 }
 
 /** The body of a problem document. */

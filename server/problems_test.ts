@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { MAX_LISTED_PROBLEMS } from "../config/problems.ts";
-import { invalidRequest, Problem, PROBLEM_TYPES, problemDocument, type ProblemError } from "./problems.ts";
+import { ServiceError } from "../core/errors.ts";
+import {
+  invalidRequest,
+  Problem,
+  PROBLEM_TYPES,
+  problemAt,
+  problemDocument,
+  type ProblemError,
+} from "./problems.ts";
 
 Deno.test("types have the statuses of the specification", () => {
   const statuses = Object.entries(PROBLEM_TYPES).map(([type, { status }]) => `${type} ${status}`);
@@ -21,6 +29,22 @@ Deno.test("types have the statuses of the specification", () => {
     "not-implemented 501",
     "internal 500",
   ]);
+});
+
+Deno.test("a failure with a field becomes a refusal at that field; others stay failures", () => {
+  const absent = problemAt("/model", new ServiceError("path_not_found", "Cannot read m.gguf: there is none"));
+  assert.ok(absent instanceof Problem);
+  assert.equal(absent.type, "invalid-request");
+  const message = "Cannot read m.gguf: there is none";
+  assert.deepEqual(absent.errors, [{ pointer: "/model", code: "path_not_found", message }]);
+  const busy = problemAt(
+    "/model",
+    new ServiceError("device_unavailable", "Another process holds the device"),
+  );
+  assert.ok(busy instanceof Problem);
+  assert.deepEqual([busy.type, busy.errors], ["device-busy", []]);
+  const lost = new ServiceError("device_lost", "The device is gone");
+  assert.equal(problemAt("/model", lost), lost);
 });
 
 Deno.test("a type's base may end in a slash", () => {

@@ -1,7 +1,10 @@
 /** The services for route handlers. */
 
 import type { ServerConfig } from "../config/server.ts";
+import type { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
 import type { DeviceCard } from "./capabilities.ts";
+import type { ModelFiles } from "./model_files.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
 
@@ -15,4 +18,10 @@ export interface Services {
   runs: RunSource;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
+  /** Runs long or hostile work outside of this thread. */
+  jobs: JobRunner;
+  datasets: DatasetStore;
+  /** Whether a live run uses a dataset. */
+  isDatasetInUse(id: string): Promise<boolean>;
+  modelFiles: ModelFiles;
 }

@@ -6,7 +6,7 @@ import { ALGORITHM_SECTIONS } from "../../config/run.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
-import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
+import { type GgufFile, openGguf, type openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
@@ -31,7 +31,10 @@ type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
  * @param open Opens the model file.
  * @throws {ServiceError} `format_invalid`, `template_failed`.
  */
-export async function loadModelParts(config: ModelConfig, open = openGguf): Promise<ModelParts> {
+export async function loadModelParts(
+  config: ModelConfig,
+  open: typeof openGgufHeader = openGguf,
+): Promise<ModelParts> {
   const override = await readTemplate(config.model.chat_template);
   const file = await open(config.model.path);
   try {

@@ -9,10 +9,4 @@ export const PLAN_ROUTES: readonly Route[] = [
     operation: "create_plan",
     summary: "Plans a recipe, a configuration or a fork; nothing is created.",
   }),
-  notBuilt({
-    method: "POST",
-    path: "/v1/preflight",
-    operation: "preflight_model",
-    summary: "What a model supports: LoRA targets, template, tool format.",
-  }),
 ];

@@ -79,9 +79,10 @@ export async function readPairRows(path: string, options: PairRowsOptions): Prom
   };
 }
 
-function renderPair(
+/** The sequences of both completions, before they are cut to `ctx`. @throws {ServiceError} As the renderer does. */
+export function renderPair(
   { content, tools }: Pair,
-  { renderer, variables }: PairRowsOptions,
+  { renderer, variables }: Omit<PairRowsOptions, "ctx">,
 ): [chosen: RenderedSequence[], rejected: RenderedSequence[]] {
   const { prompt } = content;
   const render = (completion: string | readonly ChatMessage[]) => {

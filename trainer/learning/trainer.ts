@@ -5,11 +5,11 @@ import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
 import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
-import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
 import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import type {
   LossRequest,
   OptimizerRequest,
@@ -301,12 +301,12 @@ export class Trainer {
     this.#arena = null;
     const { model } = this, rows = this.#capacity;
     const allocator = this.#arena_scope = this.allocator.scope();
-    const component = "activations", variant = loraGradientVariant(model.recorder);
+    const component = "activations", form = deviceForm(model.recorder.gpu);
     const kept = this.options.gradient_checkpointing ? "hidden_states" : "activations";
     return this.#arena = {
       padded_rank,
       activations: new Activations(allocator, model.shape, { rows, kept, padded_rank, component }),
-      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, variant }),
+      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, form }),
       head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
       ids: allocator.create(component, [rows], "u32"),
       positions: allocator.create(component, [rows], "u32"),

@@ -6,14 +6,11 @@
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { attentionBackward } from "../../kernels/attention/attention.ts";
 import { gatedActivationBackward } from "../../kernels/gated_activation/gated_activation.ts";
-import {
-  loraGradient,
-  loraGradientPartials,
-  type LoraGradientVariant,
-} from "../../kernels/lora_gradient/lora_gradient.ts";
+import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import type { KernelForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
 import { type DeviceAdapter, placeView } from "./device_adapter.ts";
@@ -45,7 +42,7 @@ export class Gradients {
   constructor(
     allocator: Allocator,
     shape: ModelShape,
-    readonly options: { rows: number; padded_rank: number; variant: LoraGradientVariant },
+    readonly options: { rows: number; padded_rank: number; form: KernelForm },
   ) {
     const { rows, padded_rank } = options;
     const { width, heads, kv_heads, head_width, feed_forward } = shape;
@@ -74,11 +71,11 @@ export class Gradients {
 
 function largestPartials(
   shape: ModelShape,
-  { rows, padded_rank, variant }: Gradients["options"],
+  { rows, padded_rank, form }: Gradients["options"],
 ): number {
   const widths = LORA_TARGETS.flatMap((target) => Object.values(linearShape(shape, target)));
   return Math.max(
-    ...widths.map((columns) => loraGradientPartials({ rows, columns, rank: padded_rank }, variant)),
+    ...widths.map((columns) => loraGradientPartials({ rows, columns, rank: padded_rank }, form)),
   );
 }
 

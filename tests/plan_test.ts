@@ -67,18 +67,23 @@ Deno.test("a run that does not fit a device is refused with the contract's facts
   assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
-Deno.test("weights that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
+Deno.test("weights and adapters that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`, card = assumedGpu(), limit_bytes = 2 ** 27;
     await makeHeader(path);
     card.facts.limits.maxStorageBufferBindingSize = limit_bytes;
-    const overrides = [`model.path=${path}`, "training.ctx=4096"];
+    const overrides = [`model.path=${path}`, "training.ctx=4096", "lora.rank=16"];
     const loaded = await loadRunConfig(EXAMPLE, { overrides });
-    const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    const run = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES }), { refusal } = run;
     // Q6_K: 192 bytes of a block's numbers. The feed-forward block has one of 4 bytes for every row.
     assert.ok(SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192 > limit_bytes);
     assert.match(refusal!.message, /binds at most 128\.0 MiB .*activations takes 227\.5 MiB/);
-    assert.doesNotMatch(refusal!.message, /weight/);
+    assert.doesNotMatch(refusal!.message, /weight|adapter|optimizer/);
+    // A and B of rank 16: q and o, k and v, gate, up and down.
+    const { width: C, feed_forward: F } = SHAPE_8B, K = 1024, numbers = 16 * 32;
+    const adapter_bytes = 4 * numbers * (2 * (C + C) + 2 * (C + K) + 3 * (C + F));
+    assert.ok(adapter_bytes > limit_bytes);
+    assert.equal(post(run, "adapters") % adapter_bytes, 0);
   });
 });
 

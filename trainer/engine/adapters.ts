@@ -56,7 +56,7 @@ export class Adapters {
       adapter.write(packAdapter(layout, tensors));
       return this.#register(name, adapter);
     }
-    const original = this.get(source.adapter), values = await this.#read(original);
+    const original = this.get(source.adapter), values = await original.params.read(this.model.recorder);
     const adapter = this.#create(original.layout.lora);
     adapter.write(values);
     return this.#register(name, adapter);
@@ -80,7 +80,9 @@ export class Adapters {
     if (JSON.stringify(adapter.layout.lora) !== JSON.stringify(origin.layout.lora)) {
       refuse("their shapes differ");
     }
-    interpolate(this.model.recorder, { origin: origin.params, x: adapter.params }, scale);
+    for (const [i, x] of adapter.params.parts.entries()) {
+      interpolate(this.model.recorder, { origin: origin.params.parts[i]!, x }, scale);
+    }
     adapter.version++;
     return this.#facts(adapter);
   }
@@ -102,12 +104,13 @@ export class Adapters {
   async saveCheckpoint(name: string, directory: string): Promise<void> {
     const adapter = this.get(name), { elements } = adapter.layout;
     await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
-    const moments = await this.model.recorder.submitAndRead(adapter.moments);
+    const { recorder } = this.model, { m, v } = adapter.training;
     await writeSafetensors(`${directory}/${CHECKPOINT_OPTIMIZER}`, {
       metadata: new Map([["step", String(adapter.step)], ["version", String(adapter.version)]]),
-      tensors: new Map(
-        ["m", "v"].map((key, i) => [key, floatTensor([elements], new Float32Array(moments[i]!))]),
-      ),
+      tensors: new Map([
+        ["m", floatTensor([elements], await m.read(recorder))],
+        ["v", floatTensor([elements], await v.read(recorder))],
+      ]),
     });
   }
 
@@ -123,7 +126,8 @@ export class Adapters {
     if (this.#adapters.has(name)) this.close(name);
     const adapter = new DeviceAdapter(this.allocator, layout);
     adapter.write(packAdapter(layout, tensors));
-    adapter.moments.forEach((moment, i) => this.allocator.write(moment, [m!, v!][i]!));
+    adapter.training.m.write(m!);
+    adapter.training.v.write(v!);
     adapter.step = step;
     adapter.version = version;
     return this.#register(name, adapter);
@@ -162,13 +166,8 @@ export class Adapters {
     return adapterLayout(shape, { rank, alpha, targets });
   }
 
-  async #read(adapter: DeviceAdapter): Promise<Float32Array> {
-    const [bytes] = await this.model.recorder.submitAndRead([adapter.params]);
-    return new Float32Array(bytes!);
-  }
-
   async #tensors(adapter: DeviceAdapter): Promise<LoraTensors> {
-    return unpackAdapter(adapter.layout, this.model.shape, await this.#read(adapter));
+    return unpackAdapter(adapter.layout, this.model.shape, await adapter.params.read(this.model.recorder));
   }
 }
 

@@ -144,7 +144,7 @@ export class Trainer {
     }
     const { recorder } = this.model;
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
-    fill(recorder, adapter.training.gradient, 0);
+    for (const part of adapter.training.gradient.parts) fill(recorder, part, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
       this.#learn(arena, adapter, batch, { arrays, first_target, ...options });
@@ -158,8 +158,7 @@ export class Trainer {
 
   /** The gradient that the last step left, for tests. */
   async readGradient(adapter: DeviceAdapter): Promise<Float32Array> {
-    const [bytes] = await this.model.recorder.submitAndRead([adapter.training.gradient]);
-    return new Float32Array(bytes!);
+    return await adapter.training.gradient.read(this.model.recorder);
   }
 
   free(): void {
@@ -242,9 +241,12 @@ export class Trainer {
 
   #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
     const { recorder } = this.model, { gradient, m, v } = adapter.training;
-    sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });
+    sumOfSquares(recorder, { x: gradient.parts, partials: this.#norm_partials, out: this.#norm_sq });
     const { learning_rate: lr, ...options } = request;
-    const tensors = { p: adapter.params, g: gradient, m, v, norm_sq: this.#norm_sq, stats: this.#stats };
+    const parts = adapter.params.parts.map((p, i) => ({
+      ...{ p, g: gradient.parts[i]!, m: m.parts[i]!, v: v.parts[i]! },
+    }));
+    const tensors = { parts, norm_sq: this.#norm_sq, stats: this.#stats };
     adamw(recorder, tensors, { ...options, lr, step: adapter.step + 1 });
   }
 

@@ -13,7 +13,7 @@ import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { KernelForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
-import { type DeviceAdapter, placeView } from "./device_adapter.ts";
+import type { DeviceAdapter } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 import {
   attentionRules,
@@ -184,17 +184,17 @@ function linearBackward(
   const rank = adapter.layout.padded_rank, { gradient } = adapter.training, alpha = adapter.scale;
   const d_u = firstRows(pass.gradients.tensors.d_u, rows, rank);
   if (pair) {
-    const b: Weight = { type: "f32", values: placeView(adapter.params, pair.b), shape: pair.b.shape };
+    const b: Weight = { type: "f32", values: adapter.params.view(pair.b), shape: pair.b.shape };
     matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute: "f32" });
   }
   if (d_x) {
-    const lora = pair && { u: d_u, column: 0, matrix: placeView(adapter.params, pair.a), scale: alpha };
+    const lora = pair && { u: d_u, column: 0, matrix: adapter.params.view(pair.a), scale: alpha };
     const weight = weights.layers[layer]!.linears[target];
     matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute: "f32", accumulate });
   }
   if (!pair) return;
   const u = loraAOutput(pass, layer, groupOf(target))!, { partials } = pass.gradients;
-  const d_b = placeView(gradient, pair.b), d_a = placeView(gradient, pair.a);
+  const d_b = gradient.view(pair.b), d_a = gradient.view(pair.a);
   loraGradient(recorder, { p: d_y, q: u, out: d_b, partials }, {
     layout: "column_rank",
     alpha,

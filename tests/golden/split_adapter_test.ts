@@ -34,7 +34,7 @@ async function use(
   const { model, allocator, name } = await loadModel(gpu, path, SIZES);
   try {
     const { trainer } = createParts(allocator, model, SIZES), { recorder } = model;
-    const adapters = new Adapters(of, model, name);
+    const adapters = new Adapters(of, model, { base_model: name });
     await adapters.open("policy", { type: "init", lora: LORA, seed: 1 });
     await adapters.open("origin", { type: "copy", adapter: "policy" });
     const policy = adapters.get("policy"), samples = [sample(TOKENS, 0), sample(TOKENS.toReversed(), 1)];

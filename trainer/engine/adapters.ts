@@ -23,11 +23,17 @@ import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraSha
 
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 
+export interface AdaptersOptions {
+  /** The model's name, for PEFT folders. */
+  base_model: string;
+  /** The most adapters that are open at a time; absent: any number. */
+  most?: number;
+}
+
 export class Adapters {
   readonly #adapters = new Map<string, DeviceAdapter>();
 
-  /** @param base_model The model's name, for PEFT folders. */
-  constructor(readonly allocator: Allocator, readonly model: Model, readonly base_model: string) {}
+  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: AdaptersOptions) {}
 
   /** @throws {ServiceError} `path_not_found` for a name that is not open. */
   get(name: string): DeviceAdapter {
@@ -40,10 +46,9 @@ export class Adapters {
     return this.#adapters.has(name);
   }
 
+  /** @throws {ServiceError} `conflict` for a name that is open or when the most are; what is wrong with a file. */
   async open(name: string, source: AdapterSource): Promise<AdapterFacts> {
-    if (this.#adapters.has(name)) {
-      throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
-    }
+    this.#expectRoom(name);
     if (source.type === "init") {
       // Files hold alpha in single precision: a resumed run must have the same scale.
       const adapter = this.#create({ ...source.lora, alpha: Math.fround(source.lora.alpha) });
@@ -94,7 +99,7 @@ export class Adapters {
     const tensors = await this.#tensors(this.get(name));
     await writeAdapter(path, tensors);
     if (peft_dir !== null) {
-      const { base_model } = this;
+      const { base_model } = this.options;
       await writePeft(peft_dir, tensors, { base_model, permuted: permutedHeads(this.model.shape) });
     }
     return { bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
@@ -124,6 +129,7 @@ export class Adapters {
     const version = wholeNumber(path, content.metadata, "version");
     // All of it has been read: only here is what was loaded given up.
     if (this.#adapters.has(name)) this.close(name);
+    this.#expectRoom(name);
     const adapter = new DeviceAdapter(this.allocator, layout);
     adapter.write(packAdapter(layout, tensors));
     adapter.training.m.write(m!);
@@ -131,6 +137,16 @@ export class Adapters {
     adapter.step = step;
     adapter.version = version;
     return this.#register(name, adapter);
+  }
+
+  #expectRoom(name: string): void {
+    const open = this.#adapters.size, { most = Infinity } = this.options;
+    const reason = this.#adapters.has(name)
+      ? "it is open"
+      : open >= most
+      ? `${open} are open, the most that this run has room for: close one first`
+      : null;
+    if (reason !== null) throw new ServiceError("conflict", `Cannot open adapter "${name}": ${reason}`);
   }
 
   #register(name: string, adapter: DeviceAdapter): AdapterFacts {

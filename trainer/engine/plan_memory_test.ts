@@ -91,7 +91,7 @@ async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Reco
   const { model, allocator, name } = await loadModel(gpu, path, sizes);
   try {
     const { trainer, sampler } = createParts(allocator, model, sizes);
-    const adapters = new Adapters(allocator, model, name);
+    const adapters = new Adapters(allocator, model, { base_model: name });
     await adapters.open("policy", { type: "init", lora: given.lora, seed: 1 });
     for (let i = 0; i < other_adapters; i++) {
       await adapters.open(`other ${i}`, { type: "copy", adapter: "policy" });

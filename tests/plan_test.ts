@@ -3,10 +3,12 @@ import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";
+import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
 const RAM_BYTES = 2 ** 35;
 
 async function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
@@ -45,6 +47,33 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(floats, "kv"), 2 * post(halves, "kv"));
   const [low, high] = [await planned(null, "lora.rank=8"), await planned(null, "lora.rank=16")];
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
+});
+
+async function plannedPairs(...overrides: string[]): Promise<PlannedRun> {
+  const target = { card: assumedGpu(), vram_bytes: null, ram_bytes: RAM_BYTES };
+  return await planRun(await loadRunConfig(PAIRS_EXAMPLE, { overrides }), target);
+}
+
+Deno.test("a preference run is planned with the adapter of its reference", async () => {
+  // A and B of rank 8 on all projections of the tiny agent's 4 layers: q and o, k and v, gate, up and down.
+  const C = 256, Q = 512, K = 128, F = 512, adapter = 4 * 8 * 4 * (2 * (C + Q) + 2 * (C + K) + 3 * (C + F));
+  const own = await plannedPairs(), { plan, refusal } = own;
+  assert.deepEqual([refusal, plan.config.run.algorithm], [null, "preference"]);
+  assert.ok(plan.schedule.updates > 1 && plan.schedule.tokens_per_update > 0, JSON.stringify(plan.schedule));
+  assert.deepEqual(plan.warnings.map(({ code }) => code), ["vram_unknown"]);
+  // The policy and a request's: the reference is the base model.
+  assert.equal(post(own, "adapters"), 2 * adapter);
+  const path = await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf");
+  for (const [loss, adapters] of [["dpo", 3], ["ipo", 3], ["simpo", 2], ["orpo", 2]] as const) {
+    const from = await plannedPairs(`preference.loss=${loss}`, `lora.init_adapter=${path}`);
+    assert.equal(post(from, "adapters"), adapters * adapter, loss);
+    assert.equal(post(from, "optimizer"), post(own, "optimizer"), "the reference does not learn");
+    assert.equal(from.plan.sources["lora.targets"], "derived");
+  }
+  // One sequence for a request, of keys and values in halves; both completions of a pair lie in one micro-batch.
+  const short = (tokens: number) => plannedPairs("training.ctx=512", `training.micro_batch_tokens=${tokens}`);
+  assert.equal(post(await short(1024), "kv"), 512 * 4 * 2 * K * 2);
+  await assert.rejects(short(1023), /training\.micro_batch_tokens/);
 });
 
 Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {

@@ -23,6 +23,15 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
   assert.equal(plan.schedule.updates, 6);
 });
 
+Deno.test("the plan of a preference run is printed", async () => {
+  const pairs = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
+  const { code, out, err } = await runCommand("plan", pairs, "--vram", "8GiB");
+  assert.deepEqual([code, err], [0, ""]);
+  assert.match(out, /^run +tiny_agent_preference, preference$/m);
+  assert.match(out, /^updates +\d+ of about \d+ tokens$/m);
+  assert.match(out, /the run fits on the device$/m);
+});
+
 Deno.test("an invalid size and an invalid configuration are refused", async () => {
   for (const size of ["12GB", "all", "0.5", "0"]) {
     const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);

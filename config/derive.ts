@@ -18,6 +18,9 @@ export interface ConfigFacts {
   observe_target_updates?: number;
 }
 
+/** Keys of `[lora]` whose values are the initial adapter's, where there is one. */
+export const ADAPTER_KEYS = ["rank", "alpha", "targets"] as const;
+
 /** The shape of an adapter. A configuration that starts from the adapter uses it. */
 export interface AdapterFacts {
   rank: number;

@@ -3,10 +3,12 @@ import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";
+import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
 const RAM_BYTES = 2 ** 35;
 
 async function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
@@ -47,6 +49,33 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
 });
 
+async function plannedPairs(...overrides: string[]): Promise<PlannedRun> {
+  const target = { card: assumedGpu(), vram_bytes: null, ram_bytes: RAM_BYTES };
+  return await planRun(await loadRunConfig(PAIRS_EXAMPLE, { overrides }), target);
+}
+
+Deno.test("a preference run is planned with the adapter of its reference", async () => {
+  // A and B of rank 8 on all projections of the tiny agent's 4 layers: q and o, k and v, gate, up and down.
+  const C = 256, Q = 512, K = 128, F = 512, adapter = 4 * 8 * 4 * (2 * (C + Q) + 2 * (C + K) + 3 * (C + F));
+  const own = await plannedPairs(), { plan, refusal } = own;
+  assert.deepEqual([refusal, plan.config.run.algorithm], [null, "preference"]);
+  assert.ok(plan.schedule.updates > 1 && plan.schedule.tokens_per_update > 0, JSON.stringify(plan.schedule));
+  assert.deepEqual(plan.warnings.map(({ code }) => code), ["vram_unknown"]);
+  // The policy and a request's: the reference is the base model.
+  assert.equal(post(own, "adapters"), 2 * adapter);
+  const path = await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf");
+  for (const [loss, adapters] of [["dpo", 3], ["ipo", 3], ["simpo", 2], ["orpo", 2]] as const) {
+    const from = await plannedPairs(`preference.loss=${loss}`, `lora.init_adapter=${path}`);
+    assert.equal(post(from, "adapters"), adapters * adapter, loss);
+    assert.equal(post(from, "optimizer"), post(own, "optimizer"), "the reference does not learn");
+    assert.equal(from.plan.sources["lora.targets"], "derived");
+  }
+  // One sequence for a request, of keys and values in halves; both completions of a pair lie in one micro-batch.
+  const short = (tokens: number) => plannedPairs("training.ctx=512", `training.micro_batch_tokens=${tokens}`);
+  assert.equal(post(await short(1024), "kv"), 512 * 4 * 2 * K * 2);
+  await assert.rejects(short(1023), /training\.micro_batch_tokens/);
+});
+
 Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {
   const enough = (await planned(null)).plan.memory.peak_bytes;
   assert.equal((await planned(enough)).refusal, null);
@@ -67,18 +96,23 @@ Deno.test("a run that does not fit a device is refused with the contract's facts
   assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
-Deno.test("weights that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
+Deno.test("weights and adapters that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`, card = assumedGpu(), limit_bytes = 2 ** 27;
     await makeHeader(path);
     card.facts.limits.maxStorageBufferBindingSize = limit_bytes;
-    const overrides = [`model.path=${path}`, "training.ctx=4096"];
+    const overrides = [`model.path=${path}`, "training.ctx=4096", "lora.rank=16"];
     const loaded = await loadRunConfig(EXAMPLE, { overrides });
-    const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    const run = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES }), { refusal } = run;
     // Q6_K: 192 bytes of a block's numbers. The feed-forward block has one of 4 bytes for every row.
     assert.ok(SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192 > limit_bytes);
     assert.match(refusal!.message, /binds at most 128\.0 MiB .*activations takes 227\.5 MiB/);
-    assert.doesNotMatch(refusal!.message, /weight/);
+    assert.doesNotMatch(refusal!.message, /weight|adapter|optimizer/);
+    // A and B of rank 16: q and o, k and v, gate, up and down.
+    const { width: C, feed_forward: F } = SHAPE_8B, K = 1024, numbers = 16 * 32;
+    const adapter_bytes = 4 * numbers * (2 * (C + C) + 2 * (C + K) + 3 * (C + F));
+    assert.ok(adapter_bytes > limit_bytes);
+    assert.equal(post(run, "adapters") % adapter_bytes, 0);
   });
 });
 
@@ -116,7 +150,7 @@ Deno.test("the weights of 0.5B in Q4_K_M are planned in the types that llama.cpp
   });
 });
 
-Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, with the reasons", async () => {
+Deno.test("the plan of 8B in Q4_K_M at a context of 4096 fits 12 GiB with gradient checkpointing, and says so without", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`;
     await makeHeader(path);
@@ -128,14 +162,15 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, wi
     const all = 2 * V * C + layers * (2 * C * C + 2 * K * C + 3 * F * C);
     const vectors = (2 * layers + 1) * C + 2 * 4096 * 64;
     assert.equal(post(run, "weights"), ((all - q6) * 152 + q6 * 212) / 256 + 4 * vectors);
-    // Four sequences for commands and a prompt, of 4096 tokens and one more page each, two bytes for each number.
-    const pages = 5 * (4096 / 32 + 1);
+    // One sequence of 4096 tokens for a request, two bytes for each number.
+    const pages = 4096 / 32;
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);
     assert.match(run.refusal!.message, /training\.gradient_checkpointing = true saves 31\.\d GiB and takes/);
     assert.match(run.refusal!.message, /Not in this build: the optimiser in the host's memory/);
     // The activations of every layer but one: of 4096 rows and room to begin two tiles of 32 anew.
     const computed = await planned(12 * 2 ** 30, ...overrides, "training.gradient_checkpointing=true");
+    assert.equal(computed.refusal, null);
     const rows = 4096 + 2 * 32, heads = 32;
     const layer = 4 * (3 * C + 2 + heads + 2 * C + 2 * K + 3 * F + 7 * 16);
     assert.equal(post(run, "activations") - post(computed, "activations"), (layers - 1) * layer * rows);

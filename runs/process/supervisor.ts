@@ -11,16 +11,10 @@ import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, hasEnded, type RunState } from "../record/run.ts";
-import {
-  COMMAND_SEQUENCES,
-  loadRequest,
-  loraShape,
-  type Session,
-  softwareWarning,
-} from "../session/session.ts";
+import { loadRequest, loraShape, requestLimit, type Session, softwareWarning } from "../session/session.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
-import { answerLiveRequest, requestedSequences } from "./live_requests.ts";
+import { answerLiveRequest } from "./live_requests.ts";
 import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
@@ -53,14 +47,17 @@ export class Supervisor {
   #has_ended = false;
   #losses = 0;
   #requests = 0;
-  readonly #permits = new Semaphore(COMMAND_SEQUENCES);
+  /** See {@link requestLimit}. */
+  readonly #request_limit: number;
   /** State changes by commands, one after the other. */
   #transitions: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
-    const { run, control } = options;
+    const { run, control, prepared: { definition, config } } = options;
     this.#options = options;
     this.#run = run;
+    const limit = this.#request_limit = requestLimit(definition.sequences(config));
+    const permits = new Semaphore(limit);
     this.#controller = control
       ? new Controller({
         port: control,
@@ -68,7 +65,11 @@ export class Supervisor {
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
         ask: (command, signal) =>
-          this.#permits.use(requestedSequences(command), signal, () => this.#answer(command, signal)),
+          permits.use(
+            command.command === "evaluate" ? limit : 1,
+            signal,
+            () => this.#answer(command, signal),
+          ),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
       })
@@ -81,6 +82,7 @@ export class Supervisor {
       algorithm: this.#algorithm!,
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
+      concurrent_rollouts: this.#request_limit,
     };
     return answerLiveRequest(command, context, signal);
   }
@@ -148,7 +150,11 @@ export class Supervisor {
     while (true) {
       try {
         const end = await this.#loop();
-        if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
+        if (end === "completed") {
+          // The adapter that is saved takes the room of a request's.
+          await this.#controller?.close();
+          await saveAdapters(this.#run, this.#session!.engine);
+        }
         return end;
       } catch (error) {
         if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;

@@ -53,7 +53,7 @@ export interface LoadRequest {
 export interface EngineDemand {
   /** Of every adapter. */
   lora: LoraShape;
-  /** Adapters that are open at a time beside the one that learns; they are opened later. */
+  /** Adapters that are open at a time beside the one that learns; they are opened later, and one more is a `conflict`. */
   other_adapters: number;
   /** Trained tokens of a step, or scored ones of a request. */
   targets: number;

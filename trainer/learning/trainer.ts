@@ -5,11 +5,11 @@ import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
 import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
-import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
 import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import type {
   LossRequest,
   OptimizerRequest,
@@ -144,7 +144,7 @@ export class Trainer {
     }
     const { recorder } = this.model;
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
-    fill(recorder, adapter.training.gradient, 0);
+    for (const part of adapter.training.gradient.parts) fill(recorder, part, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
       this.#learn(arena, adapter, batch, { arrays, first_target, ...options });
@@ -158,8 +158,7 @@ export class Trainer {
 
   /** The gradient that the last step left, for tests. */
   async readGradient(adapter: DeviceAdapter): Promise<Float32Array> {
-    const [bytes] = await this.model.recorder.submitAndRead([adapter.training.gradient]);
-    return new Float32Array(bytes!);
+    return await adapter.training.gradient.read(this.model.recorder);
   }
 
   free(): void {
@@ -242,9 +241,12 @@ export class Trainer {
 
   #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
     const { recorder } = this.model, { gradient, m, v } = adapter.training;
-    sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });
+    sumOfSquares(recorder, { x: gradient.parts, partials: this.#norm_partials, out: this.#norm_sq });
     const { learning_rate: lr, ...options } = request;
-    const tensors = { p: adapter.params, g: gradient, m, v, norm_sq: this.#norm_sq, stats: this.#stats };
+    const parts = adapter.params.parts.map((p, i) => ({
+      ...{ p, g: gradient.parts[i]!, m: m.parts[i]!, v: v.parts[i]! },
+    }));
+    const tensors = { parts, norm_sq: this.#norm_sq, stats: this.#stats };
     adamw(recorder, tensors, { ...options, lr, step: adapter.step + 1 });
   }
 
@@ -301,12 +303,12 @@ export class Trainer {
     this.#arena = null;
     const { model } = this, rows = this.#capacity;
     const allocator = this.#arena_scope = this.allocator.scope();
-    const component = "activations", variant = loraGradientVariant(model.recorder);
+    const component = "activations", form = deviceForm(model.recorder.gpu);
     const kept = this.options.gradient_checkpointing ? "hidden_states" : "activations";
     return this.#arena = {
       padded_rank,
       activations: new Activations(allocator, model.shape, { rows, kept, padded_rank, component }),
-      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, variant }),
+      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, form }),
       head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
       ids: allocator.create(component, [rows], "u32"),
       positions: allocator.create(component, [rows], "u32"),

@@ -18,8 +18,15 @@ export interface CheckedTree {
   findings: Finding[];
 }
 
-/** Checks a tree against the schema, the rules between keys, and what this build has. */
-export function checkTree({ tree, floats }: TomlTree): CheckedTree {
+/**
+ * Checks a tree against the schema, the rules between keys, and what this build has.
+ *
+ * @param options.rules False leaves out the rules: for a tree from which something was taken.
+ */
+export function checkTree(
+  { tree, floats }: TomlTree,
+  { rules = true }: { rules?: boolean } = {},
+): CheckedTree {
   const not_built = findNotBuilt(tree);
   const isBelowNotBuilt = (at: Path) => not_built.some((found) => isPrefix(found.path, at));
   const parsed = runConfigSchema.safeParse(tree);
@@ -30,7 +37,7 @@ export function checkTree({ tree, floats }: TomlTree): CheckedTree {
   const config = parsed.data ?? repaired(tree);
   const isWrong = (key: string) =>
     issues.some(({ path }) => isPrefix(path, key.split(".")) || isPrefix(key.split("."), path));
-  const broken = config ? checkRules(config, isWrong) : [];
+  const broken = config && rules ? checkRules(config, isWrong) : [];
   const findings: Finding[] = [
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
     ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),

@@ -9,6 +9,7 @@ type Path = readonly (string | number)[];
 /** The degradations that a recipe may allow. */
 export const DEGRADATIONS = ["truncate_context", "exceed_train_context"] as const;
 
+/** One of {@link DEGRADATIONS}. */
 export type Degradation = typeof DEGRADATIONS[number];
 
 /** A recipe whose form has been checked. */
@@ -33,7 +34,7 @@ export interface Recipe {
 }
 
 /** Fields of a recipe that a fork repeats or changes. */
-export type RecipeChanges = Partial<Recipe>;
+export type RecipeChanges = { [K in keyof Recipe]?: Recipe[K] | undefined };
 
 /** A configuration that a request stands for. */
 export interface ExpandedRequest {

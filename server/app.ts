@@ -4,10 +4,10 @@ import { join } from "node:path";
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
-import type { DeviceCard } from "./capabilities.ts";
 import { ModelFiles } from "./model_files.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
@@ -24,7 +24,7 @@ import { type Answer, isApi, type Method, type Route } from "./route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
 import { NO_RUNS, type RunSource } from "./run_source.ts";
-import type { Services } from "./services.ts";
+import type { ProbedDevice, Services } from "./services.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
@@ -44,7 +44,9 @@ export interface AppOptions {
   /** The port that the server listens on. */
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
-  probeDevices: () => Promise<DeviceCard[]>;
+  probeDevices: () => Promise<ProbedDevice[]>;
+  /** The device that plans assume when there is none; absent: nothing is planned then. */
+  assumedDevice?: ProbedDevice;
   /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
   jobs?: JobRunner;
   /** Whether a live run uses a dataset; absent: none does. */
@@ -53,6 +55,8 @@ export interface AppOptions {
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
   runs?: RunSource;
+  /** Creates and commands runs; absent: none. */
+  fleet?: Fleet;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
@@ -93,7 +97,7 @@ export class App {
   readonly #options: AppOptions;
   readonly #router: Router;
   readonly #services: Services;
-  #devices: Promise<DeviceCard[]> | null = null;
+  #devices: Promise<ProbedDevice[]> | null = null;
 
   constructor(options: AppOptions) {
     const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
@@ -103,8 +107,11 @@ export class App {
     this.#router = new Router(routes);
     this.#services = {
       config,
+      clock,
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
       runs,
+      fleet: options.fleet ?? null,
+      assumedDevice: options.assumedDevice ?? null,
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
@@ -181,7 +188,7 @@ export class App {
   }
 
   /** A failed probe is not cached: the next request tries again. */
-  async #probe(): Promise<DeviceCard[]> {
+  async #probe(): Promise<ProbedDevice[]> {
     try {
       return await this.#options.probeDevices();
     } catch (error) {

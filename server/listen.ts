@@ -44,7 +44,9 @@ export interface ListeningServer {
 
 type Services =
   & Pick<AppOptions, "probeDevices" | "log">
-  & Partial<Pick<AppOptions, "clock" | "routes" | "runs" | "jobs" | "isDatasetInUse">>;
+  & Partial<
+    Pick<AppOptions, "assumedDevice" | "clock" | "routes" | "runs" | "fleet" | "jobs" | "isDatasetInUse">
+  >;
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 

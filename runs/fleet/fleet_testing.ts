@@ -83,7 +83,7 @@ export function testRun(scripted: ScriptedRun = {}): NewRun {
     schedule: { updates },
   } as unknown as Plan;
   return {
-    ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null },
+    ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null, idempotency: null },
     processConfig: () => JSON.stringify(scripted),
   };
 }

@@ -78,6 +78,11 @@ export class KeptRun {
     return this.#tail.seq;
   }
 
+  /** Whether its last durable event is an `end`. */
+  get has_last_event(): boolean {
+    return this.#tail.end !== null;
+  }
+
   get progress(): RunProgress {
     const { update, summary, step } = this.#tail;
     return {
@@ -100,11 +105,16 @@ export class KeptRun {
     return events;
   }
 
+  /** The names of its checkpoints, the oldest first. */
+  checkpoints(): Promise<string[]> {
+    return listCheckpoints(this.checkpointRoot);
+  }
+
   /** The facts that decide about commands. */
   async facts(): Promise<RunFacts> {
     const { config } = this.service.plan;
     return {
-      has_checkpoint: (await listCheckpoints(this.checkpointRoot)).length > 0,
+      has_checkpoint: (await this.checkpoints()).length > 0,
       checkpoint_configured: config.checkpoint !== undefined,
       has_heldout: config.evaluation !== undefined,
     };

@@ -11,7 +11,7 @@ import { PROCESS_CONFIG, type ServiceRecord, writeServiceRecord } from "./servic
 export const UNFINISHED = /^\.(new|gone)_/;
 
 /** What a server knows of a run that it creates. */
-export interface NewRun extends Pick<ServiceRecord, "name" | "notes" | "tags" | "plan"> {
+export interface NewRun extends Pick<ServiceRecord, "name" | "notes" | "tags" | "plan" | "idempotency"> {
   algorithm: string;
   /** The configuration for the run's process, given its folder. */
   processConfig: (directory: string) => string;
@@ -34,7 +34,7 @@ export async function makeRunFolder(
   run: NewRun,
   { id, directory, made, clock, waits }: RunPlace,
 ): Promise<void> {
-  const { name, notes, tags, plan } = run, now = timestamp(clock);
+  const { name, notes, tags, plan, idempotency } = run, now = timestamp(clock);
   const parent = run.parent && { run: run.parent.run, checkpoint: run.parent.checkpoint };
   const queued_at = waits ? now : null;
   try {
@@ -42,7 +42,7 @@ export async function makeRunFolder(
     await writeFileAtomic(`${made}/${PROCESS_CONFIG}`, run.processConfig(directory));
     await Deno.chmod(`${made}/${PROCESS_CONFIG}`, 0o600);
     await writeServiceRecord(made, {
-      ...{ format_version: 1, name, notes, tags, plan, parent, queued_at, learning_rate: null },
+      ...{ format_version: 1, name, notes, tags, plan, parent, idempotency, queued_at, learning_rate: null },
     });
     if (run.parent) await copyParent(run.parent, made);
     const record = newRecord(id, { ...run, created_at: now, parent });

@@ -20,6 +20,8 @@ export interface ServiceRecord {
   /** The plan at creation; its `config` is the resolved configuration by catalogue ids, without the run's own paths. */
   plan: Plan;
   parent: { run: string; checkpoint: string } | null;
+  /** The idempotency key of the request that created it, and the hash of that request; null without one. */
+  idempotency: { key: string; body_sha256: string; created_ms: number } | null;
   /** When it began to wait for a slot; null when it does not wait. */
   queued_at: string | null;
   /** The learning rate to set when its process is ready; null when none was set meanwhile. */

@@ -9,6 +9,7 @@ import type { RowTokens, RowTokensRequest } from "../datasets/row_tokens.ts";
 import type { TokenizeRequest, TokenizeSummary } from "../datasets/tokenize_dataset.ts";
 import type { ModelDescription, ModelsRequest } from "../models/describe_models.ts";
 import type { FoundModels, ModelRootsRequest } from "../models/find_models.ts";
+import type { PlanAnswer, PlanJobRequest } from "../plan/plan_request.ts";
 
 /** Request and answer of every job: plain JSON data. */
 export interface JobTypes {
@@ -18,6 +19,7 @@ export interface JobTypes {
   tokenize_dataset: { request: TokenizeRequest; answer: TokenizeSummary };
   find_models: { request: ModelRootsRequest; answer: FoundModels };
   describe_models: { request: ModelsRequest; answer: ModelDescription[] };
+  plan_run: { request: PlanJobRequest; answer: PlanAnswer };
 }
 
 export type JobName = keyof JobTypes;
@@ -74,6 +76,12 @@ export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } 
     doing: "read the model file",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
     reads: ({ files }) => files.map(({ path }) => path),
+  },
+  plan_run: {
+    doing: "plan the run",
+    // All rows of the data are read and rendered.
+    limits: { seconds: 600, memory_bytes: 4 * GIB },
+    reads: ({ files }) => [...files],
   },
 };
 

@@ -12,5 +12,6 @@ export const JOB_WORK: { readonly [N in JobName]: Work<N> } = {
   tokenize_dataset: async (request) =>
     (await import("../datasets/tokenize_dataset.ts")).tokenizeDataset(request),
   find_models: async (request) => (await import("../models/find_models.ts")).findModels(request),
+  plan_run: async (request) => (await import("../plan/plan_request.ts")).planRequest(request),
   describe_models: async (request) => (await import("../models/describe_models.ts")).describeModels(request),
 };

@@ -43,6 +43,11 @@ export interface PlanRequest {
   target: PlanTarget;
 }
 
+/** A request with the files that it names. */
+export interface PlanJobRequest extends PlanRequest {
+  files: readonly string[];
+}
+
 /** A refusal at keys of the configuration. */
 export interface PlanRefusal {
   /** `files`: what a named file holds; `opt_in`: a degradation that is not allowed; `memory`: it does not fit. */

@@ -5,6 +5,8 @@ import { name } from "../../config/fields.ts";
 import { DEGRADATIONS } from "../../config/recipe.ts";
 import { ALGORITHMS } from "../../config/run.ts";
 import { budget } from "../../config/server.ts";
+import type { DeclaredProblems } from "../problems.ts";
+import type { BodySpec } from "../route.ts";
 
 /** The longest name of a run. */
 const MAX_NAME_CHARS = 200;
@@ -93,6 +95,29 @@ export function formOf(value: unknown): z.ZodType {
 
 /** Fields that stand before the sections of a TOML body. */
 export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
+
+/** The bodies of both routes. */
+export const RUN_BODY = {
+  content: {
+    "application/json": z.union([recipeSchema, wholeSchema, forkSchema]),
+    "application/toml": z.string().meta({
+      description: "A whole configuration; `name` and `fork_from` stand before its sections.",
+    }),
+  },
+  choose: formOf,
+  limit: "max_body_bytes",
+} as const satisfies BodySpec;
+
+/** The problems of both routes besides those of their form. */
+export const RUN_PROBLEMS = {
+  "invalid-request": ["path_not_found", "needs_opt_in"],
+  "not-found": ["not_found"],
+  "forbidden-path": ["forbidden_path"],
+  "server-declared": ["server_declared"],
+  "unknown-catalog-id": ["unknown_catalog_id"],
+  "conflict": ["override_conflict", "conflict"],
+  "insufficient-memory": ["out_of_range"],
+} as const satisfies DeclaredProblems;
 
 export type RecipeBody = z.output<typeof recipeSchema>;
 export type WholeBody = z.output<typeof wholeSchema>;

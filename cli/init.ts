@@ -61,6 +61,7 @@ const EXAMPLES: Record<string, unknown> = {
   "lora.seed": 42,
   "lora.init_adapter": "start.gguf",
   "training.ctx": DEFAULT_CTX_CAP,
+  "training.epochs": 3,
   "training.updates": 1000,
   "training.max_minutes": 60,
   "training.batch_tokens": 4 * DEFAULT_CTX_CAP,

@@ -150,6 +150,7 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
   const rows = Math.floor(LOSS_CHUNK_LOGITS / facts.vocabulary);
   return {
     ...training,
+    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: 1 }),
     ctx,
     lr: training.lr ?? DEFAULT_LEARNING_RATES[config.run.algorithm],
     ...(config.run.algorithm !== "agent_grpo" && {
@@ -160,6 +161,11 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
     loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(64, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,
   };
+}
+
+/** Whether something other than `epochs` ends a run of sft or preference. */
+function hasOtherEnd({ updates, max_minutes }: TrainingConfig): boolean {
+  return updates !== undefined || max_minutes !== undefined;
 }
 
 function resolveAgent(agent: AgentConfig, ctx: number): ResolvedAgent {

@@ -44,7 +44,7 @@ const RULES: readonly Rule[] = [
       if (run.algorithm !== "agent_grpo") return null;
       const message = "has no meaning for agent_grpo";
       const set: [string, boolean, string][] = [
-        ["training.epochs", training.epochs !== 1, 'did you mean "agent.epochs_per_update"?'],
+        ["training.epochs", (training.epochs ?? 1) !== 1, 'did you mean "agent.epochs_per_update"?'],
         ["training.updates", training.updates !== undefined, 'did you mean "agent.updates"?'],
         [
           "training.batch_tokens",

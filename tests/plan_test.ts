@@ -31,7 +31,10 @@ Deno.test("a plan has the contract's members, its posts and their sum", async ()
   );
   const { updates, tokens_per_update, ...rest } = plan.schedule;
   assert.deepEqual(rest, { seconds_per_update: null, eta_seconds: null, calibrated: false });
-  assert.ok(updates > 1 && tokens_per_update > 0 && tokens_per_update <= 4096, JSON.stringify(plan.schedule));
+  assert.ok(
+    updates! > 1 && tokens_per_update > 0 && tokens_per_update <= 4096,
+    JSON.stringify(plan.schedule),
+  );
   assert.deepEqual(
     ["training.ctx", "training.lr", "training.weight_decay", "training.loss_chunk_rows", "run.name"]
       .map((key) => plan.sources[key]),

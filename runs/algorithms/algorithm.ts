@@ -88,8 +88,8 @@ export interface EvaluationResult {
 
 /** A training algorithm. Everything in it is a function of the configuration, the data and its requests. */
 export interface Algorithm {
-  /** Updates of the entire run. */
-  readonly updates: number;
+  /** Updates of the entire run; null: as many as fit in `training.max_minutes`. */
+  readonly updates: number | null;
   /** Optimiser steps of an update. */
   readonly steps_per_update: number;
   /** The objective of an evaluation; null without held-out data. */

@@ -39,7 +39,8 @@ export interface AlgorithmDefinition {
 
 /** The length of a run. */
 export interface RunSchedule {
-  updates: number;
+  /** Null: as many as fit in `training.max_minutes`. */
+  updates: number | null;
   /** For each update: the mean, or the maximum when the data does not determine it. */
   tokens_per_update: number;
 }

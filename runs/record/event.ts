@@ -40,6 +40,7 @@ export interface GroupSummary {
 export interface UpdateEvent {
   kind: "update";
   update: number;
+  /** Of the entire run; null when only time limits it. */
   updates: number | null;
   step: number;
   /** Mean over all attempts of the environment's reward; null without rewards. */

@@ -3,7 +3,7 @@
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { mostTargets, scheduleOf } from "../epochs.ts";
+import { mostTargets } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { hasReference } from "./pair_loss.ts";
 import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
@@ -33,7 +33,7 @@ export const preference: AlgorithmDefinition = {
       : null;
     return {
       warnings: [...dataWarnings(data, "[preference]"), ...dataWarnings(heldout, "[evaluation]")],
-      schedule: (config) => scheduleOf(stepsOf(config, data), data.pairs.map(pairTokens)),
+      schedule: (config) => stepsOf(config, data).schedule(data.pairs.map(pairTokens)),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Preference({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

@@ -13,7 +13,7 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
-import { fillRuns, planSteps } from "../epochs.ts";
+import { EpochSteps, fillRuns } from "../epochs.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
@@ -38,26 +38,25 @@ export interface PreferenceOptions {
 }
 
 /** The pairs of every update. */
-export function stepsOf({ run, training }: ResolvedConfig, { pairs }: PairData): number[][] {
-  return planSteps(pairs.map(pairTokens), run.seed, training);
+export function stepsOf({ run, training }: ResolvedConfig, { pairs }: PairData): EpochSteps {
+  return new EpochSteps({ costs: pairs.map(pairTokens), seed: run.seed, training });
 }
 
 export class Preference implements Algorithm {
-  readonly updates: number;
+  readonly updates: number | null;
   readonly steps_per_update = 1;
   readonly objective: Algorithm["objective"];
   readonly #options: PreferenceOptions;
   readonly #loss: PairLossOptions;
-  /** The pairs of every update. */
-  readonly #plan: number[][];
+  readonly #rows: EpochSteps;
 
   constructor(options: PreferenceOptions) {
     const { config, data, heldout } = options, { preference } = config;
     const { loss, beta, gamma, lambda } = preference!;
     this.#options = options;
     this.#loss = { loss, beta, gamma, lambda };
-    this.#plan = stepsOf(config, data);
-    this.updates = this.#plan.length;
+    this.#rows = stepsOf(config, data);
+    this.updates = this.#rows.count;
     this.objective = heldout && OBJECTIVE;
   }
 
@@ -66,7 +65,7 @@ export class Preference implements Algorithm {
   ): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
-    const pairs = this.#plan[update - 1]!.map((row) => data.pairs[row]!);
+    const pairs = this.#rows.after(examples_seen).map((row) => data.pairs[row]!);
     const { samples: plain, rejected, pair_of } = pairSamples(pairs);
     const optimizer = optimizerRequest(config.training, learningRate(0));
     return await learnRows({ engine, clock }, {

@@ -52,8 +52,12 @@ async function preferenceOn(
   }
   const options = { config, data: TRAINING, heldout, engine, adapter: "policy", clock: new ManualClock() };
   const preference = new Preference(options);
-  const update = (n: number) =>
-    preference.runUpdate({ update: n, examples_seen: 0, learningRate: () => 0.1, signal });
+  let examples_seen = 0;
+  const update = async (n: number) => {
+    const result = await preference.runUpdate({ update: n, examples_seen, learningRate: () => 0.1, signal });
+    examples_seen = result.examples_seen;
+    return result;
+  };
   const asked = <M extends keyof EngineMethods>(method: M) =>
     requests.filter(([name]) => name === method).map(([, request]) => request as EngineMethods[M]["request"]);
   return { preference, update, asked, engine, config };
@@ -64,7 +68,7 @@ for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
     const { preference, update } = await preferenceOn(loss);
     assert.equal(preference.updates, 8);
     const before = await preference.evaluate({ adapter: "policy", signal });
-    for (let n = 1; n <= preference.updates; n++) await update(n);
+    for (let n = 1; n <= preference.updates!; n++) await update(n);
     const after = await preference.evaluate({ adapter: "policy", signal });
     assert.ok(after.values!["eval/margin"]! > before.values!["eval/margin"]! + 0.05);
     assert.ok(after.loss! < before.loss!);

@@ -6,7 +6,12 @@ import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
-import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import {
+  type AttentionOptions,
+  attentionOptions,
+  attentionRowAlignment,
+  ROW_ALIGNMENTS,
+} from "./attention_plan.ts";
 import { packRows } from "./packed_rows.ts";
 
 /** Runs attention forward and backward over one sequence of `length` rows; returns the bytes of its tensors. */
@@ -100,6 +105,8 @@ Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () =
   assert.equal(attentionOptions(gpu(false, 32)).form, "tiles");
   const alignments = [gpu(true, 8), gpu(true, 0), gpu(false, 32)].map((g) => attentionRowAlignment(g));
   assert.deepEqual(alignments, [8, 1, 32]);
+  const sizes = [0, 1, 2, 4, 8, 16, 32, 64, 128].flatMap((size) => [gpu(true, size), gpu(false, size)]);
+  assert.deepEqual(new Set(sizes.map((g) => attentionRowAlignment(g))), new Set(ROW_ALIGNMENTS));
 });
 
 Deno.test("rows of a group refer to their prompt; padding refers to itself", () => {

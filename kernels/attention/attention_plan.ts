@@ -26,6 +26,9 @@ const SINGLE_THREADS = 32;
 /** Subgroup sizes for which broadcasts are generated. */
 const MIN_LANES = 4, MAX_LANES = 16;
 
+/** All values of {@link attentionRowAlignment}: subgroups have a power of two lanes. */
+export const ROW_ALIGNMENTS = [1, 4, 8, 16, TILE_ROWS] as const;
+
 /** The default options for a device. */
 export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
   const { subgroup_size } = gpu;

@@ -1,11 +1,6 @@
 /** The order of the training rows. */
 
-import {
-  BATCH_SEQUENCES,
-  leastMicroBatchTokens,
-  type ResolvedConfig,
-  type ResolvedTraining,
-} from "../../config/derive.ts";
+import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../config/derive.ts";
 import { assert } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import type { RunSchedule } from "./definition.ts";
@@ -83,12 +78,12 @@ export class EpochSteps {
 /**
  * The most tokens of a step, or of a request that scores held-out rows. A single row may be longer than the limit of
  * either.
+ *
+ * @param longest_row The most tokens of a row.
  */
-export function mostTargets(config: ResolvedConfig): number {
-  const { training, evaluation, run } = config;
+export function mostTargets({ training, evaluation }: ResolvedConfig, longest_row: number): number {
   const { batch_tokens = BATCH_SEQUENCES * training.ctx } = training;
-  const row = leastMicroBatchTokens(run.algorithm, training.ctx);
-  return Math.max(row, batch_tokens, evaluation ? SCORED_TOKENS : 0);
+  return Math.max(longest_row, batch_tokens, evaluation ? SCORED_TOKENS : 0);
 }
 
 /** Splits a list into consecutive parts whose costs fit, with at least one item each. */

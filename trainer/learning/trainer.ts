@@ -7,7 +7,6 @@ import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts
 import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
 import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
-import { roundUp } from "../../kernels/shape.ts";
 import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type {
@@ -22,7 +21,7 @@ import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { joinsTrajectories, LossHead } from "./loss_head.ts";
-import { type MicroBatch, packSamples } from "./packing.ts";
+import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
 import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
@@ -72,8 +71,7 @@ export class Trainer {
   constructor(outer: Allocator, readonly model: Model, readonly options: TrainerOptions) {
     const allocator = this.allocator = outer.scope();
     this.#alignment = attentionRowAlignment(model.recorder.gpu);
-    // A prompt and its member each end on a multiple of the alignment: a sequence of full length fits all the same.
-    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment) + 2 * this.#alignment;
+    this.#capacity = microBatchRows(options.micro_batch_tokens, this.#alignment);
     this.#arrays = new StepArrays(allocator, model.recorder);
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");

@@ -17,7 +17,7 @@ export const preference: AlgorithmDefinition = {
   trainingData: (config) => ({ key: "preference.data", path: config.preference!.data }),
   sequences: () => null,
   training: (config) => ({
-    targets: mostTargets(config),
+    targets: mostTargets(config, config.training.micro_batch_tokens),
     divergence: false,
     adapters: preference.adapters(config, "updates").length,
   }),
@@ -25,9 +25,9 @@ export const preference: AlgorithmDefinition = {
     if (path === undefined || !hasReference(preference!)) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
   },
-  async readData({ preference, evaluation, training: { ctx } }, { renderer, variables }) {
+  async readData({ preference, evaluation, training: { ctx, micro_batch_tokens } }, { renderer, variables }) {
     const options = { renderer, variables, ctx };
-    const data = await readPairRows(preference!.data, options);
+    const data = await readPairRows(preference!.data, { ...options, micro_batch_tokens });
     const heldout = evaluation
       ? await readPairRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
       : null;

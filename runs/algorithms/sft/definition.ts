@@ -14,7 +14,11 @@ export const sft: AlgorithmDefinition = {
   step_size_keys: ["training.lr"],
   trainingData: (config) => ({ key: "sft.data", path: config.sft!.data }),
   sequences: () => null,
-  training: (config) => ({ targets: mostTargets(config), divergence: false, adapters: 0 }),
+  training: (config) => ({
+    targets: mostTargets(config, config.training.ctx),
+    divergence: false,
+    adapters: 0,
+  }),
   adapters: () => [],
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;

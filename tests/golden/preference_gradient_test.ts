@@ -64,10 +64,10 @@ for (const loss_name of PREFERENCE_LOSSES) {
           expected: golden.samples.map(({ logprobs }) => logprobs),
           ...{ tolerance: BOUND.logprob, name: "the log-probability" },
         });
-        expectAllNear(result.samples.map(({ ratios }) => ratios), {
-          expected: golden.samples.map(({ trajectory, rejected, logprobs }) =>
-            logprobs.map(() => known.scores[trajectory]![rejected ? 1 : 0])
-          ),
+        expectAllNear(result.samples.map(({ score }) => [score!]), {
+          expected: golden.samples.map((
+            { trajectory, rejected },
+          ) => [known.scores[trajectory]![rejected ? 1 : 0]]),
           ...{ tolerance: BOUND.score, name: "the score" },
         });
         const gradients = await readGradientFile(

@@ -183,12 +183,14 @@ export interface OptimizerRequest {
   max_grad_norm: number;
 }
 
-/** Per trained token, in the order of the sample's mask. */
+/** What a step measured before it: lists have a value per trained token, in the order of the sample's mask. */
 export interface SampleMeasure {
   logprobs: Float32Array;
   entropies: Float32Array;
-  /** π/π_old, or the trajectory's ratio; of a preference loss the completion's score. */
+  /** π/π_old, or the trajectory's ratio; empty for a preference loss. */
   ratios: Float32Array;
+  /** The score of the sample's completion; null but for a preference loss. */
+  score: number | null;
   /** −1 clipped below, 1 clipped above, else 0. */
   clipped: Int8Array;
 }

@@ -151,7 +151,7 @@ export class Trainer {
     }
     this.#optimize(adapter, optimizer);
     const read = await recorder.submitAndRead(this.#stepReads(arrays));
-    return this.#result(adapter, { batches, samples, read });
+    return this.#result(adapter, { batches, samples, read, has_pairs: loss.type === "preference" });
   }
 
   /** The gradient that the last step left, for tests. */
@@ -248,10 +248,11 @@ export class Trainer {
 
   #result(
     adapter: DeviceAdapter,
-    { batches, samples, read }: {
+    { batches, samples, read, has_pairs }: {
       batches: MicroBatch[];
       samples: readonly TrainingSample[];
       read: ArrayBuffer[];
+      has_pairs: boolean;
     },
   ): TrainStepResult {
     const stats = parseAdamwStats(new Uint32Array(read[0]!));
@@ -260,7 +261,7 @@ export class Trainer {
     const losses = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
     const logprobs = bySample(batches, samples, new Float32Array(read[3]!));
     const entropies = bySample(batches, samples, new Float32Array(read[4]!));
-    const ratios = column(1), clipped = column(2);
+    const ratios_or_scores = column(1), clipped = column(2);
     if (!stats.skipped) {
       adapter.step++;
       adapter.version++;
@@ -282,7 +283,8 @@ export class Trainer {
       samples: samples.map((_, i): SampleMeasure => ({
         logprobs: logprobs[i]!,
         entropies: entropies[i]!,
-        ratios: ratios[i]!,
+        ratios: has_pairs ? new Float32Array(0) : ratios_or_scores[i]!,
+        score: has_pairs ? ratios_or_scores[i]![0]! : null,
         clipped: Int8Array.from(clipped[i]!),
       })),
     };

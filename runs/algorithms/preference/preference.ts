@@ -159,9 +159,7 @@ function completionsOf(
 function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: Sides): Metrics {
   const pairs = [...new Set(pair_of)];
   const scores = (side: boolean) =>
-    pairs.map((pair) =>
-      measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.ratios[0]!
-    );
+    pairs.map((pair) => measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.score!);
   const chosen = scores(false), others = scores(true);
   return {
     "preference/chosen_score": mean(chosen),

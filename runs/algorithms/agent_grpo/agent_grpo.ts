@@ -325,7 +325,7 @@ function summaryOf({ scenario, members, status }: Group): GroupSummary {
     rewards: members.map(earnedReward),
     stop_reasons: members.map((member) => member.stop_reason),
     degenerate: status === "degenerate",
-    dropped: status === "too_small" || status === "judge_failed",
+    dropped: status === "too_small" || status === "ungraded",
   };
 }
 

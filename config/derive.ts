@@ -1,6 +1,7 @@
 /** Derived values: keys that are not set and have no fixed default. */
 
 import { basename, dirname, extname, join } from "node:path";
+import { PREFERENCE_LOSSES } from "../core/preference_loss.ts";
 import { ALGORITHM_KEYS, isUnused } from "./algorithms.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "./schema.ts";
 
@@ -121,7 +122,7 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
     ...(agent && { agent: resolveAgent(agent, training.ctx) }),
     ...(evaluation && { evaluation: resolveEvaluation(evaluation, config.run.seed) }),
     ...(preference && {
-      preference: { ...preference, beta: preference.beta ?? (preference.loss === "simpo" ? 2 : 0.1) },
+      preference: { ...preference, beta: preference.beta ?? PREFERENCE_LOSSES[preference.loss].beta },
     }),
     ...(observe && {
       observe: {

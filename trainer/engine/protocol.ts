@@ -13,7 +13,7 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
-import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
+import type { PairLossOptions } from "../../core/preference_loss.ts";
 
 export { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
@@ -160,12 +160,8 @@ export type LossRequest =
    * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair, those of its chosen
    * completion first; `dpo` and `ipo` need reference log-probabilities.
    */
-  | {
+  | PairLossOptions & {
     type: "preference";
-    loss: PreferenceLoss;
-    beta: number;
-    gamma: number;
-    lambda: number;
     /** By sample: whether it belongs to the rejected completion of its pair. */
     rejected: boolean[];
     /** Pairs of the step. */

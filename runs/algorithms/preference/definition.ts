@@ -1,11 +1,11 @@
 /** `algorithm = "preference"` as an entry of the registry. */
 
+import { PREFERENCE_LOSSES } from "../../../core/preference_loss.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
-import { hasReference } from "./pair_loss.ts";
 import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
 import { OBJECTIVE, Preference, REFERENCE, stepsOf } from "./preference.ts";
 
@@ -22,7 +22,7 @@ export const preference: AlgorithmDefinition = {
     adapters: preference.adapters(config, "updates").length,
   }),
   adapters({ preference, lora: { init_adapter: path } }) {
-    if (path === undefined || !hasReference(preference!)) return [];
+    if (path === undefined || !PREFERENCE_LOSSES[preference!.loss].has_reference) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
   },
   async readData({ preference, evaluation, training: { ctx, micro_batch_tokens } }, { renderer, variables }) {

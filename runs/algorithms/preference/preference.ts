@@ -3,6 +3,12 @@
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
+import {
+  pairLoss,
+  type PairLossOptions,
+  PREFERENCE_LOSSES,
+  type ScoredCompletion,
+} from "../../../core/preference_loss.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
 import type { SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
@@ -18,7 +24,6 @@ import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
 import { atMask, type Metrics } from "../step_metrics.ts";
-import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
 import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
 
 /** The objective of an evaluation of pairs. */
@@ -116,7 +121,7 @@ export class Preference implements Algorithm {
 
   /** Adds the initial policy's log-probabilities to samples when the loss compares with it. */
   async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
-    if (!hasReference(this.#loss)) return samples;
+    if (!PREFERENCE_LOSSES[this.#loss.loss].has_reference) return samples;
     const { config, engine } = this.#options;
     const adapter = config.lora.init_adapter === undefined ? null : REFERENCE;
     const { logprobs } = await engine.call("score", { adapter, samples });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../../core/clock.ts";
+import { PREFERENCE_LOSS_NAMES, type PreferenceLoss } from "../../../core/preference_loss.ts";
 import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../../config_testing.ts";
 import { skipSteps } from "../../run_fake.ts";
 import { preference as definition } from "./definition.ts";
-import type { PairLossOptions } from "./pair_loss.ts";
 import type { PairData, TokenPair } from "./pair_rows.ts";
 import { Preference, REFERENCE } from "./preference.ts";
 
@@ -34,7 +34,7 @@ const HELDOUT = dataOf(pair(1, [20, 40], [30, 41]), pair(2, [20], [31]));
 const signal = new AbortController().signal;
 
 async function preferenceOn(
-  loss: PairLossOptions["loss"],
+  loss: PreferenceLoss,
   { init_adapter = false, heldout = HELDOUT }: { init_adapter?: boolean; heldout?: PairData | null } = {},
 ) {
   const config = testConfig("/nowhere");
@@ -63,7 +63,7 @@ async function preferenceOn(
   return { preference, update, asked, engine, config };
 }
 
-for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
+for (const loss of PREFERENCE_LOSS_NAMES) {
   Deno.test(`${loss}: updates raise the held-out margin and lower the held-out loss`, async () => {
     const { preference, update } = await preferenceOn(loss);
     assert.equal(preference.updates, 8);
@@ -97,7 +97,7 @@ Deno.test("the loss of the first dpo update is log 2, and its metrics are those 
 });
 
 Deno.test("the reference is the base model, or the initial adapter", async () => {
-  const references = async (loss: PairLossOptions["loss"], init_adapter: boolean) => {
+  const references = async (loss: PreferenceLoss, init_adapter: boolean) => {
     const { update, asked } = await preferenceOn(loss, { init_adapter });
     await update(1);
     return asked("score").map(({ adapter }) => adapter);

@@ -7,6 +7,7 @@ import { type Algorithm, type EvaluationResult, POLICY, type UpdateResult } from
 import type { Metrics } from "../algorithms/step_metrics.ts";
 import { refuseStrangeAdapter } from "../directory/strangers.ts";
 import { evaluationRecord } from "../record/evaluation_record.ts";
+import { OBJECTIVES } from "../record/objective.ts";
 import type { Controller } from "./control.ts";
 import type { LiveRun } from "./live_run.ts";
 import { learningRate } from "./schedule.ts";
@@ -235,7 +236,7 @@ export class TrainingLoop {
     const { update, step } = state;
     const { deterministic, by_example: _, ...outcome } = result;
     const values = evaluationMetrics(result);
-    const { metric, higher_is_better } = algorithm.objective!;
+    const metric = algorithm.objective!, { higher_is_better } = OBJECTIVES[metric];
     const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
     const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
     // Among equals take the later one.

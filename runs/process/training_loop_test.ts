@@ -3,6 +3,7 @@ import { ManualClock } from "../../core/clock.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
+import type { Objective } from "../record/objective.ts";
 import { evenExample } from "../record/paired_comparison.ts";
 import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
@@ -17,7 +18,7 @@ interface Given {
   updates: number | null;
   /** One for each evaluation; empty: no held-out data. */
   values?: readonly number[];
-  metric?: "eval/pass_rate" | "eval/loss";
+  metric?: Objective;
   duringUpdate?: () => Promise<void>;
 }
 
@@ -34,7 +35,7 @@ class GivenAlgorithm implements Algorithm {
   constructor(readonly given: Given) {
     const { updates, values, metric = "eval/pass_rate" } = given;
     this.updates = updates;
-    this.objective = values ? { metric, higher_is_better: metric === "eval/pass_rate" } : null;
+    this.objective = values ? metric : null;
   }
 
   async runUpdate(

@@ -51,7 +51,7 @@ import { UpdateBound } from "./update_bound.ts";
 export const REFERENCE = "reference";
 
 /** The objective of an evaluation of scenarios. */
-export const OBJECTIVE = { metric: "eval/pass_rate", higher_is_better: true } as const;
+export const OBJECTIVE = "eval/pass_rate";
 
 export interface AgentGrpoOptions {
   config: ResolvedConfig;

@@ -27,7 +27,7 @@ import { atMask, type Metrics } from "../step_metrics.ts";
 import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
 
 /** The objective of an evaluation of pairs. */
-export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
+export const OBJECTIVE = "eval/loss";
 
 /** The engine's name of the initial adapter, if the policy has one. */
 export const REFERENCE = "reference";

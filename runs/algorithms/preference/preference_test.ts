@@ -93,7 +93,7 @@ Deno.test("the loss of the first dpo update is log 2, and its metrics are those 
   assert.equal(second["preference/accuracy"], 1);
   const [request] = asked("train_step");
   assert.ok(request!.loss.type === "preference" && request!.loss.normalizer === 2);
-  assert.equal(preference.objective?.metric, "eval/loss");
+  assert.equal(preference.objective, "eval/loss");
 });
 
 Deno.test("the reference is the base model, or the initial adapter", async () => {

@@ -19,7 +19,7 @@ import { learnRows } from "../row_update.ts";
 import type { SftData } from "./sft_rows.ts";
 
 /** The objective of an evaluation of rows. */
-export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
+export const OBJECTIVE = "eval/loss";
 
 export interface SftOptions {
   config: ResolvedConfig;

@@ -14,7 +14,10 @@ Deno.test("each value is the file's, an override's, a default or derived", () =>
   const of = (...keys: string[]) => keys.map((key) => sources[key]);
   assert.deepEqual(of("sft.data", "lora.rank", "training.lr"), ["override", "override", "override"]);
   assert.deepEqual(of("sft.packing", "lora.alpha", "model.kv"), ["default", "default", "default"]);
-  assert.deepEqual(of("training.ctx", "run.name", "lora.seed"), ["derived", "derived", "derived"]);
+  assert.deepEqual(
+    of("training.ctx", "training.epochs", "run.name", "lora.seed"),
+    ["derived", "derived", "derived", "derived"],
+  );
   assert.equal("agent.updates" in sources, false, "what has no value has no source");
 });
 

@@ -90,7 +90,7 @@ const scenarioSchema = z.strictObject({
  */
 export async function readScenarios(path: string): Promise<Scenario[]> {
   const parse = scenarioParser();
-  return await readRows(path, { empty: "no scenario in it" }, (line) => {
+  return await readRows(path, {}, (line) => {
     return parse(parseObject(path, line), { path, line: line.line });
   });
 }

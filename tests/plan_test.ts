@@ -33,7 +33,10 @@ Deno.test("a plan has the contract's members, its posts and their sum", async ()
   );
   const { updates, tokens_per_update, ...rest } = plan.schedule;
   assert.deepEqual(rest, { seconds_per_update: null, eta_seconds: null, calibrated: false });
-  assert.ok(updates > 1 && tokens_per_update > 0 && tokens_per_update <= 4096, JSON.stringify(plan.schedule));
+  assert.ok(
+    updates! > 1 && tokens_per_update > 0 && tokens_per_update <= 4096,
+    JSON.stringify(plan.schedule),
+  );
   assert.deepEqual(
     ["training.ctx", "training.lr", "training.weight_decay", "training.loss_chunk_rows", "run.name"]
       .map((key) => plan.sources[key]),
@@ -59,7 +62,7 @@ Deno.test("a preference run is planned with the adapter of its reference", async
   const C = 256, Q = 512, K = 128, F = 512, adapter = 4 * 8 * 4 * (2 * (C + Q) + 2 * (C + K) + 3 * (C + F));
   const own = await plannedPairs(), { plan, refusal } = own;
   assert.deepEqual([refusal, plan.config.run.algorithm], [null, "preference"]);
-  assert.ok(plan.schedule.updates > 1 && plan.schedule.tokens_per_update > 0, JSON.stringify(plan.schedule));
+  assert.ok(plan.schedule.updates! > 1 && plan.schedule.tokens_per_update > 0, JSON.stringify(plan.schedule));
   assert.deepEqual(plan.warnings.map(({ code }) => code), ["vram_unknown"]);
   // The policy and a request's: the reference is the base model.
   assert.equal(post(own, "adapters"), 2 * adapter);

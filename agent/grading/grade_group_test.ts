@@ -136,7 +136,7 @@ for (const [what, instead, message] of BREAKS) {
     const groups = await judged({ judge, turns, scenarios, group_size: 2 });
     finish(groups);
     const [broken, whole] = groups;
-    deepEqual([broken!.graded_by, broken!.status], [null, "judge_failed"]);
+    deepEqual([broken!.graded_by, broken!.status], [null, "ungraded"]);
     for (const { status, stop_reason, failure, total_reward, deterministic } of broken!.members) {
       deepEqual([status, stop_reason, total_reward], ["group_dropped", "completed", null]);
       deepEqual([failure!.boundary, deterministic], ["judge", false]);

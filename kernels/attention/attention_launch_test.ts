@@ -6,7 +6,7 @@ import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
-import { attentionRowAlignment } from "./attention_plan.ts";
+import { attentionRowAlignment, ROW_ALIGNMENTS } from "./attention_plan.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "./packed_rows.ts";
 
@@ -92,6 +92,8 @@ Deno.test("the rows of a subgroup or of a tile belong to one segment", () => {
     ({ subgroup_size, facts: { software } }) as unknown as Gpu;
   const alignments = [gpu(true, 8), gpu(true, 0), gpu(false, 32)].map((g) => attentionRowAlignment(g));
   assert.deepEqual(alignments, [8, 1, 32]);
+  const sizes = [0, 1, 2, 4, 8, 16, 32, 64, 128].flatMap((size) => [gpu(true, size), gpu(false, size)]);
+  assert.deepEqual(new Set(sizes.map((g) => attentionRowAlignment(g))), new Set(ROW_ALIGNMENTS));
 });
 
 Deno.test("rows of a group refer to their prompt; padding refers to itself", () => {

@@ -17,6 +17,9 @@ const LANE_NUMBERS = 512;
 /** Threads of a workgroup without subgroups. */
 const SINGLE_THREADS = 32;
 
+/** All values of {@link attentionRowAlignment}: subgroups have a power of two lanes. */
+export const ROW_ALIGNMENTS = [1, 4, 8, 16, TILE_ROWS] as const;
+
 /**
  * The alignment of segments in packed rows: the rows that one subgroup or workgroup handles together belong to one
  * segment.

@@ -50,6 +50,7 @@ export type FleetCommand =
 
 type Takes = "boundary" | "now";
 
+/** The runs of a server. Each has at most one process; a change of a run waits for the one before. */
 export class Fleet {
   /** All changes in order, for one reader; ends when the fleet is closed. */
   readonly changes = new AsyncQueue<FleetChange>();

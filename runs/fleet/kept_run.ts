@@ -19,6 +19,7 @@ export interface RunProgress {
   eta_seconds: number | null;
 }
 
+/** A run of a server. */
 export class KeptRun {
   readonly directory: string;
   /** The state that its durable events tell. */

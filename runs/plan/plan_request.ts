@@ -58,6 +58,7 @@ export interface PlanRefusal {
   meta: Readonly<Record<string, unknown>>;
 }
 
+/** A plan, and what it changed of the configuration. */
 export interface PlannedRequest {
   plan: Plan;
   /** Keys that levers and allowed degradations set, by dotted name. */

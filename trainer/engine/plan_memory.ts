@@ -9,6 +9,7 @@ import type { Model } from "../model/transformer.ts";
 import { createParts, type EngineSizes } from "./engine_parts.ts";
 import type { EngineDemand } from "./protocol.ts";
 
+export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";
 export type { GpuCard } from "../../kernels/counting_gpu.ts";
 

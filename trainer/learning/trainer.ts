@@ -6,7 +6,6 @@ import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
 import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
 import { fill } from "../../kernels/rows/rows.ts";
-import { roundUp } from "../../kernels/shape.ts";
 import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import { deviceForm } from "../../kernels/variant.ts";
@@ -22,7 +21,7 @@ import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { joinsTrajectories, LossHead } from "./loss_head.ts";
-import { type MicroBatch, packSamples } from "./packing.ts";
+import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
 import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
@@ -72,8 +71,7 @@ export class Trainer {
   constructor(outer: Allocator, readonly model: Model, readonly options: TrainerOptions) {
     const allocator = this.allocator = outer.scope();
     this.#alignment = attentionRowAlignment(model.recorder.gpu);
-    // A prompt and its member each end on a multiple of the alignment: a sequence of full length fits all the same.
-    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment) + 2 * this.#alignment;
+    this.#capacity = microBatchRows(options.micro_batch_tokens, this.#alignment);
     this.#arrays = new StepArrays(allocator, model.recorder);
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");
@@ -153,7 +151,7 @@ export class Trainer {
     }
     this.#optimize(adapter, optimizer);
     const read = await recorder.submitAndRead(this.#stepReads(arrays));
-    return this.#result(adapter, { batches, samples, read });
+    return this.#result(adapter, { batches, samples, read, has_pairs: loss.type === "preference" });
   }
 
   /** The gradient that the last step left, for tests. */
@@ -252,10 +250,11 @@ export class Trainer {
 
   #result(
     adapter: DeviceAdapter,
-    { batches, samples, read }: {
+    { batches, samples, read, has_pairs }: {
       batches: MicroBatch[];
       samples: readonly TrainingSample[];
       read: ArrayBuffer[];
+      has_pairs: boolean;
     },
   ): TrainStepResult {
     const stats = parseAdamwStats(new Uint32Array(read[0]!));
@@ -264,7 +263,7 @@ export class Trainer {
     const losses = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
     const logprobs = bySample(batches, samples, new Float32Array(read[3]!));
     const entropies = bySample(batches, samples, new Float32Array(read[4]!));
-    const ratios = column(1), clipped = column(2);
+    const ratios_or_scores = column(1), clipped = column(2);
     if (!stats.skipped) {
       adapter.step++;
       adapter.version++;
@@ -286,7 +285,8 @@ export class Trainer {
       samples: samples.map((_, i): SampleMeasure => ({
         logprobs: logprobs[i]!,
         entropies: entropies[i]!,
-        ratios: ratios[i]!,
+        ratios: has_pairs ? new Float32Array(0) : ratios_or_scores[i]!,
+        score: has_pairs ? ratios_or_scores[i]![0]! : null,
         clipped: Int8Array.from(clipped[i]!),
       })),
     };

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import type { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
 import { ManualClock } from "../core/clock_fake.ts";
+import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
@@ -122,6 +123,7 @@ export interface TestAppOptions {
   runs?: RunSource;
   jobs?: JobRunner;
   isDatasetInUse?: (id: string) => Promise<boolean>;
+  fleet?: Fleet;
   routes?: readonly Route[];
 }
 
@@ -140,7 +142,7 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
 
 /** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
 export function testApp(options: TestAppOptions = {}) {
-  const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse } = options;
+  const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse, fleet } = options;
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();
   const logged: Record<string, unknown>[] = [];
@@ -153,6 +155,7 @@ export function testApp(options: TestAppOptions = {}) {
     runs,
     routes,
     ...(jobs ? { jobs } : {}),
+    ...(fleet ? { fleet } : {}),
     ...(isDatasetInUse ? { isDatasetInUse } : {}),
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {

@@ -1,12 +1,15 @@
 /** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
 
+import { checkTree } from "../../config/check_tree.ts";
 import type { Degradation } from "../../config/recipe.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { type LoadedConfig, parseRunConfig } from "../../config/load.ts";
 import type { ConfigProblem } from "../../config/problems.ts";
 import { resolveLoaded } from "../../config/resolve.ts";
 import { valueSources } from "../../config/sources.ts";
+import { parseToml } from "../../config/toml_tree.ts";
 import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { readScenarios } from "../../data/scenario.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
@@ -41,6 +44,8 @@ export interface PlanRequest {
   /** A recipe takes levers, and needs leave for what degrades the result; a whole configuration is planned as written. */
   recipe: { allow: readonly Degradation[] } | null;
   target: PlanTarget;
+  /** Whether only the files are to be read, because the request is refused for another reason. */
+  files_only: boolean;
 }
 
 /** A request with the files that it names. */
@@ -65,10 +70,12 @@ export interface PlannedRequest {
   settings: Record<string, unknown>;
 }
 
-export type PlanAnswer = { planned: PlannedRequest } | { refused: PlanRefusal };
+/** `read`: nothing is wrong with the files, and no more was asked. */
+export type PlanAnswer = { planned: PlannedRequest } | { refused: PlanRefusal } | { read: true };
 
 /** Plans a request. Reads the model's header and the data. @throws Only what is a fault of this program. */
 export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
+  if (request.files_only) return await readOnly(request.text);
   const loaded = parseRunConfig(request.text, { path: request.path });
   const read = await readFiles(loaded);
   if ("refused" in read) return read;
@@ -135,6 +142,28 @@ async function readFiles(loaded: LoadedConfig): Promise<ReadFiles | { refused: P
     const at = is_template ? "model.chat_template" : is_held_out ? "evaluation.data" : key;
     return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
   }
+}
+
+/** Reads the files of a configuration that lacks what a catalogue would say. */
+async function readOnly(text: string): Promise<PlanAnswer> {
+  const toml = parseToml(text), config = "message" in toml ? null : checkTree(toml, { rules: false }).config;
+  if (!config) return { read: true };
+  const { agent, evaluation, lora } = config, is_agent = config.run.algorithm === "agent_grpo";
+  const steps: [key: string, read: () => Promise<unknown>][] = [
+    ["model.path", () => loadModelParts(config, openGgufHeader)],
+    ["lora.init_adapter", async () => lora.init_adapter && await adapterFacts(lora.init_adapter)],
+    ["agent.scenarios", async () => is_agent && agent && await readScenarios(agent.scenarios)],
+    ["evaluation.data", async () => is_agent && evaluation && await readScenarios(evaluation.data)],
+  ];
+  for (const [key, read] of steps) {
+    try {
+      await read();
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      return { refused: { kind: "files", problems: problemsOf(errorRecord(error), key), meta: {} } };
+    }
+  }
+  return { read: true };
 }
 
 /** Problems of a configuration have keys of their own; any other failure is at the key of its file. */

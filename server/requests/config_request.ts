@@ -3,7 +3,7 @@
 import { checkTree } from "../../config/check_tree.ts";
 import type { Finding } from "../../config/issues.ts";
 import { type Degradation, type ExpandedRequest, expandFork, expandRecipe } from "../../config/recipe.ts";
-import { parseToml, type TomlTree } from "../../config/toml_tree.ts";
+import { parseToml, type TomlTree, valueAt } from "../../config/toml_tree.ts";
 import { type Bytes, readText } from "../body.ts";
 import { check, pointerOf } from "../issues.ts";
 import { invalidRequest, type ProblemError } from "../problems.ts";
@@ -22,6 +22,8 @@ export interface ConfigRequest extends ExpandedRequest, TomlTree {
   recipe: { allow: readonly Degradation[]; limits: { vram?: unknown; ram?: unknown } } | null;
 }
 
+type Path = readonly (string | number)[];
+
 type ParentTree = (run: string) => Promise<Record<string, unknown>>;
 
 /**
@@ -39,7 +41,7 @@ export async function readConfigRequest(
   const fork_from = "fork_from" in value ? value.fork_from : null, name = value.name ?? null;
   if ("config" in value && value.config !== undefined) {
     refuseBoth(value);
-    const placeOf = (path: readonly (string | number)[]) => ["config", ...path];
+    const placeOf = (path: Path) => ["config", ...path];
     return {
       ...{ tree: value.config, floats: new Set(), placeOf, findings: [] },
       name,
@@ -110,10 +112,23 @@ function readToml(text: string): ConfigRequest {
   };
 }
 
+/** A key of the request: for one that a catalogue entry has, the id that names the entry. */
+function ownKey(path: Path, tree: unknown): Path {
+  if (valueAt(tree, path) !== undefined) return path;
+  for (let length = path.length - 1; length > 0; length--) {
+    const id = [...path.slice(0, length), "id"];
+    if (valueAt(tree, id) !== undefined) return id;
+  }
+  return path;
+}
+
 /** A finding as an entry of a problem, at the field of the request that stands for its key. */
-export function entryOf({ path, code, message, hint }: Finding, { placeOf }: ExpandedRequest): ProblemError {
+export function entryOf(
+  { path, code, message, hint }: Finding,
+  { placeOf, tree }: ExpandedRequest,
+): ProblemError {
   return {
-    pointer: pointerOf(placeOf(path)),
+    pointer: pointerOf(placeOf(ownKey(path, tree))),
     code: code === "not_built" || code === "syntax" ? "invalid_value" : code,
     message,
     ...(hint === undefined ? {} : { hint }),

@@ -49,17 +49,17 @@ export async function planRun(
   const applied = applyCatalogue({ tree: stripped, floats: request.floats }, services.config);
   const forms = objectiveForms(body);
   const is_complete = declared.length === 0 && forms.length === 0 && applied.unknown.length === 0;
-  const invalid = formProblems(request, withoutUnknown(applied), is_complete);
+  const known = withoutUnknown(applied);
+  const invalid = formProblems(request, known, is_complete);
   if (invalid.length > 0) throw invalidRequest(invalid);
   const fork = request.fork_from && await forkOf(request.fork_from, services);
   const files = await realFiles(request, services);
-  const config = placed(applied.tree, files);
+  const config = placed(known.tree, files);
   const refused = catalogueRefusal(request, { declared, forms, applied }) ??
     problemOf("conflict", conflictsOf(request));
-  const answer = await plan(config, { request, services, files, signal, refused });
+  const planned = await plan(config, { request, services, files, signal, refused });
   if (refused) throw refused;
-  assert(answer !== null && "planned" in answer, "a refusal was thrown");
-  const { planned } = answer;
+  assert(planned !== null, "a request without a refusal is planned");
   const shown = publicPlan(planned.plan, { written: request.tree });
   if (fork) refuseForkChanges(fork, { config: shown.config as unknown as Table, request });
   const algorithm = planned.plan.config.run.algorithm;
@@ -182,8 +182,8 @@ interface PlanContext {
   refused: Problem | null;
 }
 
-/** Plans in a job. @returns Null when only the files were to be checked and cannot be. */
-async function plan(config: Table, context: PlanContext): Promise<{ planned: PlannedRequest } | null> {
+/** Plans in a job. With a refusal of a later class it only reads the files, and returns null. */
+async function plan(config: Table, context: PlanContext): Promise<PlannedRequest | null> {
   const { request, services, files, signal, refused } = context;
   const { jobs } = services, { recipe } = request;
   const target = await planTarget(services, recipe?.limits ?? {});
@@ -192,13 +192,11 @@ async function plan(config: Table, context: PlanContext): Promise<{ planned: Pla
     const answer = await jobs.run("plan_run", {
       ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: files.map(({ real }) => real) },
       recipe: recipe && { allow: recipe.allow },
+      files_only: refused !== null,
     }, signal);
-    if ("planned" in answer) return answer;
-    if (refused && answer.refused.kind !== "files") return null;
-    throw planProblem(answer.refused, context);
+    if ("refused" in answer) throw planProblem(answer.refused, context);
+    return "planned" in answer ? answer.planned : null;
   } catch (error) {
-    // Without what the catalogue would say, a configuration may not be complete enough to be read.
-    if (refused && error instanceof ServiceError) return null;
     if (error instanceof ServiceError && error.details.limit !== undefined) {
       throw invalidRequest([{ pointer: "", code: "invalid_value", message: shown(error.message, files) }]);
     }

@@ -11,6 +11,8 @@ type Table = Record<string, unknown>;
 export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {
   const config = JSON.parse(JSON.stringify(plan.config)) as Table;
   removeOwnPaths(config);
+  // Derived from the place where the run's process finds its configuration.
+  if (valueAt(written, ["run", "name"]) === undefined) delete (config.run as Table).name;
   for (const { path, value } of pathKeys(written, "input")) setAt(config, path, value);
   for (const path of [["agent", "environment"], ["agent", "judge"], ["agent", "mcp_servers"]]) {
     const own = valueAt(written, path);

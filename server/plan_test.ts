@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { fixturePath } from "../tests/fixture.ts";
-import { assumedGpu } from "../kernels/assumed_gpu.ts";
+import { ASSUMED_DEVICE } from "../tests/assumed_device.ts";
 import type { Given, Sent } from "./app_testing.ts";
 import { type JobApp, withJobApp } from "./jobs_testing.ts";
 
@@ -30,11 +30,7 @@ base_url = "http://127.0.0.1:1"
 
 const GIB = 2 ** 30;
 
-/** A GPU with 8 GiB. */
-const GPU = (() => {
-  const { facts, subgroup_size } = assumedGpu();
-  return { ...facts, name: "Test GPU", vram_bytes: 8 * GIB, subgroup_size };
-})();
+const GPU = { ...ASSUMED_DEVICE, name: "Test GPU", vram_bytes: 8 * GIB };
 
 const withPlans = (
   body: (app: JobApp & { files: Record<"model" | "scenarios" | "traces", string> }) => Promise<void>,

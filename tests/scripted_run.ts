@@ -1,10 +1,11 @@
 /**
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
- * kills such processes. Its configuration is `run.json`-like JSON in the file that `svc train` would read as TOML:
- * `{"updates": 3, "gate": "<folder>"}`. With a gate, update n waits until the file `n` is in that folder.
+ * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
+ * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n waits until the file `n` is in that folder.
  */
 
 import { parseArgs } from "node:util";
+import { parse } from "smol-toml";
 import { systemClock } from "../core/clock.ts";
 import { errorRecord } from "../core/errors.ts";
 import { streamPort } from "../runs/process/control.ts";
@@ -26,6 +27,13 @@ async function waitFor(path: string): Promise<void> {
   while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 
+/** Of a real configuration only the number of updates counts. */
+function scriptedRun(text: string): ScriptedRun {
+  if (text.startsWith("{")) return JSON.parse(text);
+  const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
+  return { updates: agent?.updates ?? training?.updates ?? 3 };
+}
+
 async function main(): Promise<void> {
   const boolean = { type: "boolean" } as const, string = { type: "string" } as const;
   const { values, positionals } = parseArgs({
@@ -33,7 +41,7 @@ async function main(): Promise<void> {
     allowPositionals: true,
   });
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
-  const { updates = 3, gate, fatal }: ScriptedRun = JSON.parse(await Deno.readTextFile(path));
+  const { updates = 3, gate, fatal } = scriptedRun(await Deno.readTextFile(path));
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
   const run = await startTestRun({

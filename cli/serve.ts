@@ -22,7 +22,7 @@ async function configOf(path: string | null): Promise<ServerConfig> {
 }
 
 /** Resolves at the first signal to stop. */
-function stopSignal(): Promise<void> {
+export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     const release = onLeaveSignal(() => {
       release();

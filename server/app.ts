@@ -2,6 +2,7 @@
 
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
+import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
 import type { DeviceCard } from "./capabilities.ts";
@@ -45,6 +46,8 @@ export interface AppOptions {
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
   runs?: RunSource;
+  /** Absent: none are remembered yet. */
+  trajectories?: ObservedRuns;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
@@ -86,15 +89,17 @@ export class App {
   #devices: Promise<DeviceCard[]> | null = null;
 
   constructor(options: AppOptions) {
-    const { config, clock, routes = ROUTES, runs = NO_RUNS } = options;
+    const { config, clock, routes = ROUTES, runs = NO_RUNS, trajectories = new ObservedRuns() } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
     this.#router = new Router(routes);
     this.#services = {
       config,
+      clock,
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
       runs,
+      trajectories,
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
     };

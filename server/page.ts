@@ -68,7 +68,16 @@ export function decodeCursor(cursor: string): string {
   }
 }
 
-function badCursor(): Error {
+/** The number of a cursor; `absent` without one. @throws {Problem} `invalid-request` at `/query/cursor`. */
+export function numberOfCursor(cursor: string | undefined, absent: number): number {
+  if (cursor === undefined) return absent;
+  const key = decodeCursor(cursor);
+  if (!/^\d{1,9}$/.test(key)) throw badCursor();
+  return Number(key);
+}
+
+/** The refusal of a cursor that cannot be read. */
+export function badCursor(): Error {
   const message = "is no cursor of this list; take next_cursor of the page before, or leave it out";
   return invalidRequest([{ pointer: "/query/cursor", code: "invalid_value", message }]);
 }

@@ -125,7 +125,7 @@ function* partsOf({ tokens, spans, sampled }: Fragment): Generator<Omit<TokenPar
   }
 }
 
-function slicedColumns(sampled: SampledTokens, start: number, end: number): SampledTokens {
+function slicedColumns(sampled: SampledTokens, start: number, end: number): TokenPart["sampled"] {
   const sliced = Object.entries(sampled).map(([name, column]) => [name, column.slice(start, end)]);
   return Object.fromEntries(sliced);
 }

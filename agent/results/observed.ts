@@ -86,7 +86,7 @@ export const verificationSchema = z.object({
   code: z.int().nullable(),
   output: z.string().meta({ description: "The end of its output when it failed." }),
   capped: z.boolean(),
-}).meta({ id: "TrajectoryVerification", description: "How the command that grades the attempt ended." });
+});
 
 const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: z.unknown() }).meta({
   id: "TrajectoryTool",
@@ -171,7 +171,7 @@ export const tokenPartSchema = z.object({
     trainer_logprobs: z.array(value),
     advantages: z.array(value),
     ratios: z.array(value),
-    clipped: z.array(value),
+    clipped: z.array(z.literal([-1, 0, 1]).nullable()),
     entropies: z.array(value),
     trained: z.array(z.boolean()),
   }),

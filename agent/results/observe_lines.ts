@@ -40,11 +40,17 @@ export function* updateLines(groups: readonly Group[], options: LineOptions): Ge
     yield line({ group, texts: { tools, prompt_messages } });
     for (const member of members) yield line({ group, member: member.member, texts: memberTexts(member) });
   }
+  const known = new Map<number, string>();
+  const tokenText = (id: number) => {
+    const text = known.get(id) ?? options.tokenText(id);
+    known.set(id, text);
+    return text;
+  };
   for (const { group, members } of groups) {
     for (const { member, fragments } of members) {
       let start = 0;
       for (const part of fragments.flatMap((fragment) => [...partsOf(fragment)])) {
-        yield line({ group, member, start, part: { ...part, texts: textsOf(part.tokens, options) } });
+        yield line({ group, member, start, part: { ...part, texts: part.tokens.map(tokenText) } });
         start += part.tokens.length;
       }
     }
@@ -128,12 +134,6 @@ function* partsOf({ tokens, spans, sampled }: Fragment): Generator<Omit<TokenPar
 function slicedColumns(sampled: SampledTokens, start: number, end: number): TokenPart["sampled"] {
   const sliced = Object.entries(sampled).map(([name, column]) => [name, column.slice(start, end)]);
   return Object.fromEntries(sliced);
-}
-
-function textsOf(tokens: readonly number[], { tokenText }: LineOptions): Record<string, string> {
-  const texts: Record<string, string> = {};
-  for (const id of tokens) texts[id] ??= tokenText(id);
-  return texts;
 }
 
 /** A group as the index has it. */

@@ -17,7 +17,7 @@ export const OBSERVE_INDEX = "index.jsonl";
 export const updateFile = (update: number) => `update_${String(update).padStart(6, "0")}.jsonl`;
 
 /** The most tokens of a part. */
-export const PART_TOKENS = 4096;
+export const PART_TOKENS = 1024;
 
 /** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */
 export const FAILURE_BOUNDARIES = ["prompt", "tool", "environment", "reward", "judge"] as const;
@@ -26,8 +26,15 @@ const count = z.int().gte(0);
 const value = z.number().nullable();
 const duration = z.number();
 
-/** Not checked further: nested data of a model or a tool. */
-const callArguments = z.unknown().meta({ description: "An object; null when the call was malformed." });
+function isObject(given: unknown): boolean {
+  return typeof given === "object" && given !== null && !Array.isArray(given);
+}
+
+/** Nested data of a model or a tool. It is passed on as it is, `__proto__` keys included. */
+const anyObject = z.unknown().refine(isObject).meta({ type: "object" });
+const anyObjectOrNull = z.unknown().refine((given) => given === null || isObject(given)).meta({
+  type: ["object", "null"],
+});
 
 export const failureSchema = z.object({
   boundary: z.enum(FAILURE_BOUNDARIES),
@@ -61,7 +68,7 @@ export const messageSchema = z.object({
   tool_calls: z.array(z.object({
     id: z.string().optional(),
     type: z.literal("function"),
-    function: z.object({ name: z.string(), arguments: z.unknown() }),
+    function: z.object({ name: z.string(), arguments: anyObject }),
   })).optional(),
   tool_call_id: z.string().optional(),
   name: z.string().optional(),
@@ -71,7 +78,7 @@ export const callSchema = z.object({
   index: count.meta({ description: "Position among the turn's calls." }),
   id: z.string(),
   name: z.string(),
-  arguments: callArguments,
+  arguments: anyObjectOrNull.meta({ description: "Null when the call was malformed." }),
   text: z.string().nullable().meta({ description: "The model's text of a malformed call." }),
   malformed: z.boolean(),
   result: z.string().nullable().meta({ description: "The model's view of the result; null without one." }),
@@ -88,7 +95,7 @@ export const verificationSchema = z.object({
   capped: z.boolean(),
 });
 
-const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: z.unknown() }).meta({
+const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: anyObject }).meta({
   id: "TrajectoryTool",
   description: "A tool as the model saw it.",
 });
@@ -160,23 +167,31 @@ export const memberTextsSchema = z.object({
   spans: z.array(spanSchema),
 });
 
+/** A long list; `z.array` takes several times as long to check it. */
+function listOf<T>(isItem: (item: unknown) => boolean) {
+  return z.custom<T[]>((given) => Array.isArray(given) && given.every(isItem));
+}
+
+const counts = listOf<number>((item) => Number.isSafeInteger(item) && (item as number) >= 0);
+const numbers = listOf<number | null>((item) => item === null || Number.isFinite(item));
+
 /** Consecutive tokens of a member, at most {@link PART_TOKENS}; positions in spans count from the part's start. */
 export const tokenPartSchema = z.object({
-  tokens: z.array(count),
+  tokens: counts,
   spans: z.array(spanSchema),
   /** Columns over the part's `model` tokens, as in `SampledTokens`. */
   sampled: z.object({
-    turns: z.array(count),
-    sampler_logprobs: z.array(value),
-    trainer_logprobs: z.array(value),
-    advantages: z.array(value),
-    ratios: z.array(value),
-    clipped: z.array(z.literal([-1, 0, 1]).nullable()),
-    entropies: z.array(value),
-    trained: z.array(z.boolean()),
+    turns: counts,
+    sampler_logprobs: numbers,
+    trainer_logprobs: numbers,
+    advantages: numbers,
+    ratios: numbers,
+    clipped: listOf<-1 | 0 | 1 | null>((item) => item === null || item === -1 || item === 0 || item === 1),
+    entropies: numbers,
+    trained: listOf<boolean>((item) => typeof item === "boolean"),
   }),
-  /** The text of every token id in the part. */
-  texts: z.record(z.string().regex(/^\d+$/), z.string()),
+  /** The text of each token. */
+  texts: listOf<string>((item) => typeof item === "string"),
 });
 
 /** A group in the index. */

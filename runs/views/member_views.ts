@@ -95,7 +95,7 @@ export function tokenViews({ tokens, spans, sampled, texts }: TokenPart): TokenV
       const id = tokens[i]!, k = origin === "model" ? column++ : -1;
       views.push({
         id,
-        text: texts[id] ?? "",
+        text: texts[i] ?? "",
         origin,
         trained: sampled.trained[k] ?? false,
         sampler_logprob: sampled.sampler_logprobs[k] ?? null,

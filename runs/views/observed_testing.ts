@@ -91,14 +91,14 @@ export async function writeObserved(
   }
 }
 
-/** A group whose members have the tokens 0 to 4100, in two parts each; the last member has 5 instead of 4099. */
+/** A group whose members have the tokens 0 to 1028, in two parts each; the last member has 5 instead of 1027. */
 export function longGroups(update: number): Group[] {
   const group = rewardedGroup([1, 0]);
   group.members.forEach((member, i) => {
-    const recorder = new FragmentRecorder(Array.from({ length: 4099 }, (_, token) => token));
-    recorder.addSampled(0, [i === 0 ? 4099 : 5, 4100], [-1, -1]);
+    const recorder = new FragmentRecorder(Array.from({ length: 1027 }, (_, token) => token));
+    recorder.addSampled(0, [i === 0 ? 1027 : 5, 1028], [-1, -1]);
     member.fragments = recorder.fragments;
-    Object.assign(member.turns[0]!, { start: 4099, end: 4101 });
+    Object.assign(member.turns[0]!, { start: 1027, end: 1029 });
   });
   return [{ ...group, update }];
 }

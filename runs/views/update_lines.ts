@@ -18,6 +18,9 @@ const MAX_LINES = 1 << 18;
 /** The most lines that are remembered, over all files. */
 const MAX_REMEMBERED = 1 << 19;
 
+/** Bytes of lines that are read without a pause, in which other work of the thread goes on. */
+const PAUSE_BYTES = 1 << 20;
+
 export type FoundLine = LineHead & LinePlace;
 
 interface LineTable {
@@ -86,6 +89,7 @@ export class UpdateLines implements Disposable {
   skipped_lines: number;
   /** Bytes that were read from lines. */
   read_bytes = 0;
+  #paused_at = 0;
 
   private constructor(file: Deno.FsFile, table: LineTable) {
     this.#file = file;
@@ -111,6 +115,10 @@ export class UpdateLines implements Disposable {
 
   /** The content of a line; null, and counted, when it has another form. */
   async read<T>(line: FoundLine, schema: z.ZodType<T>): Promise<T | null> {
+    if (this.read_bytes - this.#paused_at >= PAUSE_BYTES) {
+      this.#paused_at = this.read_bytes;
+      await new Promise((resolve) => setTimeout(resolve));
+    }
     this.read_bytes += line.length;
     const whole = await readLine(this.#file, line) as Record<string, unknown> | null;
     const content = schema.safeParse(whole?.[line.kind]);

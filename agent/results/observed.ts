@@ -11,6 +11,7 @@ import { STOP_REASONS, TOKEN_ORIGINS } from "../trajectory/trajectory.ts";
 /** Version of both file formats. */
 export const OBSERVE_FORMAT = 2;
 
+/** The name of the index. */
 export const OBSERVE_INDEX = "index.jsonl";
 
 /** The name of an update's file. */
@@ -36,11 +37,31 @@ const anyObjectOrNull = z.unknown().refine((given) => given === null || isObject
   type: ["object", "null"],
 });
 
+const METRIC_NAME = /^[a-z0-9_]+(\/[a-z0-9_]+)+$/;
+
+const isValue = (item: unknown) => item === null || Number.isFinite(item);
+
+/** A long list; `z.array` takes several times as long to check it. */
+function listOf<T>(isItem: (item: unknown) => boolean) {
+  return z.custom<T[]>((given) => Array.isArray(given) && given.every(isItem));
+}
+
+/** Values by name. */
+const metricValues = z.custom<Record<string, number | null>>((given) =>
+  isObject(given) &&
+  Object.entries(given as object).every(([name, item]) => METRIC_NAME.test(name) && isValue(item))
+);
+
+const counts = listOf<number>((item) => Number.isSafeInteger(item) && (item as number) >= 0);
+const numbers = listOf<number | null>(isValue);
+
+/** A failure, in facts and calls. */
 export const failureSchema = z.object({
   boundary: z.enum(FAILURE_BOUNDARIES),
   message: z.string(),
 }).meta({ id: "TrajectoryFailure", description: "A failure of code that the run does not control." });
 
+/** A span of tokens. */
 export const spanSchema = z.object({
   start: count.meta({ description: "Position of its first token." }),
   end: count.meta({ description: "Position after its last token." }),
@@ -50,6 +71,7 @@ export const spanSchema = z.object({
   description: "Consecutive tokens of one origin, as positions in the member's list of tokens.",
 });
 
+/** The times of a member. */
 export const timingsSchema = z.object({
   queue_ms: duration.meta({ description: "The wait for a slot." }),
   acquire_ms: duration.meta({ description: "The wait for the environment." }),
@@ -61,6 +83,7 @@ export const timingsSchema = z.object({
   }),
 }).meta({ id: "TrajectoryTimings" });
 
+/** A message of a conversation. */
 export const messageSchema = z.object({
   role: z.enum(ROLES),
   content: z.string(),
@@ -74,6 +97,7 @@ export const messageSchema = z.object({
   name: z.string().optional(),
 }).meta({ id: "TrajectoryMessage", description: "A message in the OpenAI form; arguments are objects." });
 
+/** A tool call. */
 export const callSchema = z.object({
   index: count.meta({ description: "Position among the turn's calls." }),
   id: z.string(),
@@ -88,6 +112,7 @@ export const callSchema = z.object({
   exec_ms: duration,
 }).meta({ id: "TrajectoryCall", description: "A tool call and its result." });
 
+/** How a verification command ended. */
 export const verificationSchema = z.object({
   ended: z.enum(["exited", "killed", "timeout"]),
   code: z.int().nullable(),
@@ -167,14 +192,6 @@ export const memberTextsSchema = z.object({
   spans: z.array(spanSchema),
 });
 
-/** A long list; `z.array` takes several times as long to check it. */
-function listOf<T>(isItem: (item: unknown) => boolean) {
-  return z.custom<T[]>((given) => Array.isArray(given) && given.every(isItem));
-}
-
-const counts = listOf<number>((item) => Number.isSafeInteger(item) && (item as number) >= 0);
-const numbers = listOf<number | null>((item) => item === null || Number.isFinite(item));
-
 /** Consecutive tokens of a member, at most {@link PART_TOKENS}; positions in spans count from the part's start. */
 export const tokenPartSchema = z.object({
   tokens: counts,
@@ -230,15 +247,22 @@ export const observedUpdateSchema = z.object({
   reward_min: value,
   reward_mean: value,
   reward_max: value,
-  metrics: z.record(z.string().regex(/^[a-z0-9_]+(\/[a-z0-9_]+)+$/), value),
+  metrics: metricValues,
   /** Whether the file has messages, calls, results and tokens. */
   texts_kept: z.boolean(),
 });
 
+/** A line of the index. */
 export type ObservedUpdate = z.output<typeof observedUpdateSchema>;
+/** A group in a line of the index. */
 export type IndexedGroup = z.output<typeof indexedGroupSchema>;
+/** The facts of a group. */
 export type GroupFacts = z.output<typeof groupFactsSchema>;
+/** The facts of a member. */
 export type MemberFacts = z.output<typeof memberFactsSchema>;
+/** The texts of a group. */
 export type GroupTexts = z.output<typeof groupTextsSchema>;
+/** The texts of a member. */
 export type MemberTexts = z.output<typeof memberTextsSchema>;
+/** A part of a member's tokens. */
 export type TokenPart = z.output<typeof tokenPartSchema>;

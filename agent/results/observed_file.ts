@@ -25,6 +25,8 @@ export interface LinePlace {
 export interface ScannedLine extends LinePlace {
   /** The first bytes as text, enough for {@link headOf}. */
   head: string;
+  /** The line, if it is at hand without another read; valid until the next list of lines. */
+  bytes: Uint8Array | null;
   /** False for the last line of a file that does not end in a line feed. */
   is_ended: boolean;
 }
@@ -44,17 +46,19 @@ export async function* scanLines(file: Deno.FsFile, from = 0): AsyncGenerator<Sc
     if (length < HEAD_BYTES) head.set(bytes.subarray(0, HEAD_BYTES - length), length);
     length += bytes.length;
   };
-  const scanned = (is_ended: boolean): ScannedLine => (
-    { offset, length, head: decoder.decode(head.subarray(0, Math.min(length, HEAD_BYTES))), is_ended }
-  );
+  const scanned = (is_ended: boolean, bytes: Uint8Array | null): ScannedLine => {
+    const start = decoder.decode(head.subarray(0, Math.min(length, HEAD_BYTES)));
+    return { offset, length, head: start, bytes, is_ended };
+  };
   for (let n = await file.read(piece); n !== null; n = await file.read(piece)) {
     const lines: ScannedLine[] = [];
     for (let start = 0; start < n;) {
       const found = piece.subarray(0, n).indexOf(LF, start);
       const end = found < 0 ? n : found;
+      const bytes = length === 0 ? piece.subarray(start, end) : null;
       take(piece.subarray(start, end));
       if (found < 0) break;
-      if (length > 0) lines.push(scanned(true));
+      if (length > 0) lines.push(scanned(true, bytes));
       offset += length + 1;
       length = 0;
       start = found + 1;
@@ -65,14 +69,15 @@ export async function* scanLines(file: Deno.FsFile, from = 0): AsyncGenerator<Sc
     yield lines;
     await file.seek(next, Deno.SeekMode.Start);
   }
-  if (length > 0) yield [scanned(false)];
+  if (length > 0) yield [scanned(false, null)];
 }
 
 /** The bytes of a line; null when it is too long or the file ends within it. */
 export async function readBytes(
   file: Deno.FsFile,
-  { offset, length }: LinePlace,
-): Promise<Uint8Array<ArrayBuffer> | null> {
+  { offset, length, bytes: known }: LinePlace & Partial<ScannedLine>,
+): Promise<Uint8Array | null> {
+  if (known) return known;
   if (length > MAX_LINE_BYTES) return null;
   const bytes = new Uint8Array(length);
   await file.seek(offset, Deno.SeekMode.Start);
@@ -85,7 +90,7 @@ export async function readBytes(
 }
 
 /** The value of a line; null when it is too long, no JSON, or too deep. */
-export async function readLine(file: Deno.FsFile, place: LinePlace): Promise<unknown> {
+export async function readLine(file: Deno.FsFile, place: LinePlace & Partial<ScannedLine>): Promise<unknown> {
   const bytes = await readBytes(file, place);
   if (!bytes) return null;
   try {

@@ -3,6 +3,10 @@
 import { indexEntry, readLine, scanLines } from "../../agent/results/observed_file.ts";
 import { OBSERVE_INDEX, type ObservedUpdate } from "../../agent/results/observed.ts";
 import { openInside } from "./open_inside.ts";
+import { Pauses } from "./pauses.ts";
+
+/** Bytes of lines that are read without a pause. */
+const PAUSE_BYTES = 1 << 17;
 
 /** Bytes at the start of an index, with the time of its first update: they tell it from the index of another run. */
 const SIGN_BYTES = 256;
@@ -50,8 +54,10 @@ export class ObservedIndex {
     const lines = this.#lines;
     lines.sign = sign;
     let torn = { entry: null as ObservedUpdate | null, skipped_lines: 0 };
+    const pauses = new Pauses(PAUSE_BYTES);
     for await (const found of scanLines(file, lines.end)) {
       for (const line of found) {
+        await pauses.after(line.length);
         const entry = indexEntry(await readLine(file, line));
         if (!line.is_ended) {
           // It may still be growing, so the next call reads it again.

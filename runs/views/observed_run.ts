@@ -60,6 +60,7 @@ export function entryOf({ updates }: IndexView, update: number): ObservedUpdate 
   return updates.find((entry) => entry.update === update) ?? null;
 }
 
+/** The trajectories in an observe directory. */
 export class ObservedRun {
   readonly #index: ObservedIndex;
 

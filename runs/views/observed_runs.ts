@@ -6,6 +6,7 @@ import { LineTables } from "./update_lines.ts";
 /** The most directories whose indexes are remembered. */
 const MAX_RUNS = 32;
 
+/** Finds the trajectories of runs by their directories. */
 export class ObservedRuns {
   readonly #tables = new LineTables();
   readonly #runs = new Map<string, ObservedRun>();

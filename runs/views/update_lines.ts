@@ -11,6 +11,7 @@ import {
 } from "../../agent/results/observed_file.ts";
 import { updateFile } from "../../agent/results/observed.ts";
 import { openInside } from "./open_inside.ts";
+import { Pauses } from "./pauses.ts";
 
 /** The most lines of a file that are found; the rest counts as skipped. */
 const MAX_LINES = 1 << 18;
@@ -18,8 +19,11 @@ const MAX_LINES = 1 << 18;
 /** The most lines that are remembered, over all files. */
 const MAX_REMEMBERED = 1 << 19;
 
-/** Bytes of lines that are read without a pause, in which other work of the thread goes on. */
+/** Bytes of lines that are read without a pause. */
 const PAUSE_BYTES = 1 << 20;
+
+/** Lines that are found without a pause. */
+const PAUSE_LINES = 10_000;
 
 export type FoundLine = LineHead & LinePlace;
 
@@ -63,8 +67,9 @@ export class LineTables {
 
 async function findLines(file: Deno.FsFile, before: FindOptions["before"]): Promise<LineTable> {
   const table: LineTable = { lines: [], skipped_lines: 0 };
-  const seen = new Set<string>();
+  const seen = new Set<string>(), pauses = new Pauses(PAUSE_LINES);
   for await (const scanned of scanLines(file)) {
+    await pauses.after(scanned.length);
     for (const { offset, length, head, is_ended } of scanned) {
       const found = headOf(head);
       if (found && found.kind === before) return table;
@@ -89,7 +94,7 @@ export class UpdateLines implements Disposable {
   skipped_lines: number;
   /** Bytes that were read from lines. */
   read_bytes = 0;
-  #paused_at = 0;
+  readonly #pauses = new Pauses(PAUSE_BYTES);
 
   private constructor(file: Deno.FsFile, table: LineTable) {
     this.#file = file;
@@ -115,10 +120,7 @@ export class UpdateLines implements Disposable {
 
   /** The content of a line; null, and counted, when it has another form. */
   async read<T>(line: FoundLine, schema: z.ZodType<T>): Promise<T | null> {
-    if (this.read_bytes - this.#paused_at >= PAUSE_BYTES) {
-      this.#paused_at = this.read_bytes;
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await this.#pauses.after(line.length);
     this.read_bytes += line.length;
     const whole = await readLine(this.#file, line) as Record<string, unknown> | null;
     const content = schema.safeParse(whole?.[line.kind]);

@@ -1,7 +1,7 @@
 /** The scenarios of runs, from their exported trajectories. */
 
 import { z } from "zod";
-import { scenarioGroups, scenariosOf } from "../../runs/views/scenarios.ts";
+import { scenarioGroups, scenariosOf, scenarioView } from "../../runs/views/scenarios.ts";
 import { scenarioGroupSchema, scenarioSchema } from "../../runs/views/shapes.ts";
 import { findTrajectories } from "../find_trajectories.ts";
 import { nextCursor, page, pageQuery } from "../page.ts";
@@ -36,7 +36,7 @@ const listScenarios = route({
       ...query,
       keyOf: ({ scenario }) => scenario,
     });
-    return json(200, { scenarios: items, next_cursor, skipped_lines: index.skipped_lines });
+    return json(200, { scenarios: items.map(scenarioView), next_cursor, skipped_lines: index.skipped_lines });
   },
 });
 
@@ -63,7 +63,7 @@ const getScenario = route({
     const index = await run?.index();
     const [found] = index ? await scenariosOf(index, params.scenario) : [];
     if (!index || !found) throw notFound("The run has no trajectories of such a scenario", "/path/scenario");
-    return { index, found };
+    return { index, found: scenarioView(found) };
   },
   handler({ found: { index, found: { updates: _, ...scenario } }, query }) {
     const groups = scenarioGroups(index, scenario.scenario);

@@ -9,6 +9,7 @@ import { searchMembers } from "./search.ts";
 import { LineTables } from "./update_lines.ts";
 
 const ALL = { after: -1, limit: 500 };
+const SEARCH = { filter: {}, from: { update: 0, group: 0, member: 0 } };
 const FIRST = { update: 1, group: 0 };
 
 function test(name: string, body: (directory: string) => Promise<void>): void {
@@ -41,6 +42,18 @@ test("an index that is cut at any byte of its last line loses that line only, an
   assert.deepEqual([updates.length, skipped_lines], [2, 3]);
 });
 
+test("an index that was replaced or cut back is read anew", async (directory) => {
+  await writeObserved(directory, { updates: 2 });
+  const path = join(directory, "index.jsonl"), whole = await Deno.readFile(path), run = open(directory);
+  const names = async () => (await run.index()).updates.map(({ run_name }) => run_name);
+  assert.deepEqual(await names(), ["demo", "demo"]);
+  await Deno.writeFile(path, whole.subarray(0, lastLine(whole)));
+  assert.deepEqual(await names(), ["demo"]);
+  const other = new TextDecoder().decode(whole).replaceAll("demo", "another run");
+  await Deno.writeTextFile(path, other);
+  assert.deepEqual(await names(), ["another run", "another run"]);
+});
+
 test("a file of an update that is cut at any byte of its last line loses that line only", async (directory) => {
   await writeObserved(directory, { updates: 1 });
   const path = join(directory, "update_000001.jsonl"), whole = await Deno.readFile(path);
@@ -59,6 +72,9 @@ test("a file of an update that is cut at any byte of its last line loses that li
       `${length}`,
     );
     assert.equal((await run.tokens({ ...place, member: 0 }, ALL))!.items.length, 5);
+    // A search without a text stops before the tokens.
+    const found = await searchMembers(run, { ...SEARCH, limit: 50, clock: STILL_CLOCK });
+    assert.deepEqual([found.members.length, found.skipped_lines], [6, 0]);
   }
 });
 
@@ -74,8 +90,7 @@ test("without an index there are no updates, without a file no groups", async (d
     null,
     null,
   ]);
-  const request = { filter: {}, from: { update: 0, group: 0, member: 0 }, limit: 50, clock: STILL_CLOCK };
-  assert.deepEqual((await searchMembers(run, request)).members, []);
+  assert.deepEqual((await searchMembers(run, { ...SEARCH, limit: 50, clock: STILL_CLOCK })).members, []);
   await Deno.remove(join(directory, "index.jsonl"));
   assert.deepEqual(await run.index(), { updates: [], skipped_lines: 0 });
   await Deno.remove(directory);
@@ -127,6 +142,18 @@ test("lines of other forms are skipped and counted, and the rest is read", async
   assert.equal(await run.facts({ update: 1, group: 8 }), null);
 });
 
+test("arguments that are nested too deeply make their line unreadable", async (directory) => {
+  await writeObserved(directory, { updates: 1 });
+  const path = join(directory, "update_000001.jsonl"), text = await Deno.readTextFile(path);
+  // The arguments of a call are the 7th of at most 128 levels.
+  for (const [depth, messages] of [[121, 4], [122, undefined]] as const) {
+    const nested = "[".repeat(depth) + "]".repeat(depth);
+    await Deno.writeTextFile(path, text.replace('"__proto__":1', `"__proto__":${nested}`));
+    const { items, skipped_lines } = (await open(directory).group(FIRST, ALL))!.members;
+    assert.deepEqual([items[0]!.messages?.length, skipped_lines], [messages, messages ? 0 : 1], `${depth}`);
+  }
+});
+
 test("bytes that are not UTF-8 make their line unreadable and no other", async (directory) => {
   await writeObserved(directory, { updates: 1 });
   const path = join(directory, "update_000001.jsonl"), bytes = await Deno.readFile(path);
@@ -172,11 +199,13 @@ test("a part of tokens that is missing ends the list before it", async (director
   assert.deepEqual([last!.items.map(({ id }) => id), last!.next], [[1026, 1027, 1028], null]);
   const across = await run.tokens(place, { after: 1021, limit: 4 });
   assert.deepEqual([across!.items.map(({ id }) => id), across!.next], [[1022, 1023, 1024, 1025], 1025]);
+  const to_end_of_part = await run.tokens(place, { after: 1019, limit: 4 });
+  assert.deepEqual([to_end_of_part!.items.at(-1)!.id, to_end_of_part!.next], [1023, 1023]);
   assert.deepEqual((await run.tokens(place, { after: 9999, limit: 4 }))!.items, []);
   assert.deepEqual((await run.diff(FIRST, [0, 1]))!.token, 1027);
   const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
   const kept = lines.filter((line) => !line.startsWith('{"group":0,"member":0,"start":0,"part"'));
   await Deno.writeTextFile(path, kept.join("\n") + "\n");
-  const torn = await run.tokens(place, { after: -1, limit: 10 });
+  const torn = await run.tokens(place, { after: -1, limit: 2000 });
   assert.deepEqual([torn!.items, torn!.next], [[], null]);
 });

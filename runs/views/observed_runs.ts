@@ -4,7 +4,7 @@ import { ObservedRun } from "./observed_run.ts";
 import { LineTables } from "./update_lines.ts";
 
 /** The most directories whose indexes are remembered. */
-const MAX_RUNS = 32;
+export const MAX_RUNS = 32;
 
 /** Finds the trajectories of runs by their directories. */
 export class ObservedRuns {

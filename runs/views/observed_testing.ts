@@ -106,6 +106,6 @@ export function longGroups(update: number): Group[] {
 /** Groups of two scenarios: the second has line 1 and is in even updates, with an id that needs escapes. */
 export function scenarioGroupsOf(update: number): Group[] {
   const always = { ...rewardedGroup(update === 1 ? [1, 0] : [1, 1]), line: 2, scenario: "b" };
-  const even = { ...rewardedGroup([0, 0, 0.5], 1), line: 1, scenario: "a/ü %2F" };
+  const even = { ...rewardedGroup([0, 0, 0.5], 1), line: 1, scenario: "z/ü %2F" };
   return [always, ...(update % 2 === 0 ? [even] : [])].map((group) => ({ ...group, update }));
 }

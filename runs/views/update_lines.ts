@@ -14,7 +14,7 @@ import { openInside } from "./open_inside.ts";
 import { Pauses } from "./pauses.ts";
 
 /** The most lines of a file that are found; the rest counts as skipped. */
-const MAX_LINES = 1 << 18;
+export const MAX_LINES = 1 << 18;
 
 /** The most lines that are remembered, over all files. */
 const MAX_REMEMBERED = 1 << 19;
@@ -46,8 +46,8 @@ export class LineTables {
   /** The lines of an open file. */
   async find(file: Deno.FsFile, { before }: FindOptions): Promise<LineTable> {
     const { dev, ino, size, mtime } = await file.stat();
-    const identity = [dev, ino, size, mtime?.getTime()].join(":"), key = `${identity} ${before ?? ""}`;
-    const known = this.#tables.get(key) ?? this.#tables.get(`${identity} `);
+    const key = [dev, ino, size, mtime?.getTime(), before].join(":");
+    const known = this.#tables.get(key);
     if (known) return known;
     const table = await findLines(file, before);
     this.#remember(key, table);

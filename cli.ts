@@ -1,7 +1,7 @@
 #!/usr/bin/env -S deno run -A
 /**
- * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, and of the device
- * probe's, so that one file works the same from source, bundled and compiled. Under the name `svc-server` the compiled
+ * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, of the device
+ * probe's, and of the processes of jobs, so that one file works the same from source, bundled and compiled. Under the name `svc-server` the compiled
  * binary is `svc server`.
  */
 
@@ -9,6 +9,7 @@ import { basename } from "node:path";
 import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
+import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
 
 async function main(): Promise<number> {
@@ -59,6 +60,7 @@ async function work(name: string): Promise<void> {
 }
 
 if ("WorkerGlobalScope" in globalThis) await work((globalThis as { name?: string }).name ?? "");
+else if (import.meta.main && isJobProcess()) await serveJobProcess();
 else if (import.meta.main) {
   prepareGpuEnvironment();
   endProcess(await main());

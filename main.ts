@@ -1,10 +1,11 @@
 #!/usr/bin/env -S deno run -A
-/** `svc-server`: the HTTP API. The same file is the entry of its device probe. */
+/** `svc-server`: the HTTP API. The same file is the entry of its device probe and of its processes of jobs. */
 
 import { answerProbe, isProbeWorker } from "./cli/device_probe.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { EXIT, exitCodeOf } from "./cli/exit_codes.ts";
+import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { serve } from "./cli/serve.ts";
 import { processTerminal, type Terminal } from "./cli/terminal.ts";
 import { readViewArguments, view } from "./cli/view.ts";
@@ -51,6 +52,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
 }
 
 if (isProbeWorker()) await answerProbe();
+else if (import.meta.main && isJobProcess()) await serveJobProcess();
 else if (import.meta.main) {
   prepareGpuEnvironment();
   endProcess(await main(Deno.args));

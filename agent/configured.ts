@@ -2,65 +2,89 @@
  * Builds what a configuration asks of this room. No other file knows all kinds of environments, tool hosts and graders.
  */
 
-import type { ResolvedAgent, ResolvedConfig } from "../config/derive.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { findNotBuilt } from "../config/not_built.ts";
 import type { Clock } from "../core/clock.ts";
-import { ServiceError } from "../core/errors.ts";
+import { assert, ServiceError } from "../core/errors.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
 import { localEnvironments } from "./environment/local.ts";
+import { noEnvironment } from "./environment/no_environment.ts";
 import { withToolHosts } from "./environment/with_tool_hosts.ts";
 import { environmentGrader } from "./grading/environment_grader.ts";
 import type { Grader } from "./grading/grader.ts";
-import type { HostedTools } from "./tools/tool_host.ts";
+import type { ToolHostFactory } from "./tools/tool_host.ts";
 
-/** The environments of attempts, and their graders. */
+/** The environments of attempts with all their tools, and the graders. */
 export interface ConfiguredWorld {
   environments: EnvironmentFactory;
   /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
+  /** Releases what the attempts share. Never throws; a second call does nothing. */
+  close(): Promise<void>;
 }
 
 /** What environments need beside the configuration. */
 export interface WorldOptions {
   clock: Clock;
-  /** The folder for workspaces. */
-  workspaces: string;
+  /** The folder for workspaces; absent: the system's folder of temporary files. */
+  workspaces?: string;
+}
+
+/** The parts of a world, as the keys of `[agent]` choose them. */
+export interface WorldParts {
+  /** Null without `[agent.environment]`: the environment then grades nothing. */
+  environments: EnvironmentFactory | null;
+  /** Tools besides the environment's. */
+  hosts: readonly ToolHostFactory[];
+  /** Graders besides the environment, in the order in which they are asked after it: reward, judge. */
+  graders: readonly Grader[];
 }
 
 /**
- * Builds the environments and graders of `[agent]`; null when the run has no rollouts. @throws {ServiceError}
- * `not_built`, `config_invalid`.
+ * Builds the environments, tools and graders of `[agent]`; null when the run has no rollouts. Nothing is opened.
+ *
+ * @throws {ServiceError} `not_built`, `config_invalid`.
  */
 export function configuredWorld(
-  config: Pick<ResolvedConfig, "agent">,
+  { agent }: { agent?: AgentConfig | undefined },
   options: WorldOptions,
 ): ConfiguredWorld | null {
-  const environment = config.agent?.environment;
-  if (!environment) return null;
-  const environments = withToolHosts(environmentsOf(environment, options), toolHosts());
-  return { environments, graders: [environmentGrader(environments)] };
-}
-
-type EnvironmentSection = NonNullable<ResolvedAgent["environment"]>;
-
-function environmentsOf(
-  section: EnvironmentSection,
-  { clock, workspaces }: WorldOptions,
-): EnvironmentFactory {
-  if (section.type !== "local") {
-    throw new ServiceError(
-      "not_built",
-      `Cannot use agent.environment.type = "${section.type}": not in this build`,
-    );
-  }
-  return localEnvironments({
-    ...section,
-    limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
-    clock,
-    directory: workspaces,
+  if (!agent) return null;
+  const [not_built] = findNotBuilt({ agent });
+  if (not_built) throw new ServiceError("not_built", not_built.message);
+  return composeWorld({
+    environments: agent.environment ? environmentsOf(agent.environment, options) : null,
+    hosts: [],
+    graders: [],
   });
 }
 
-/** Tool hosts besides the environment; this build has none. */
-function toolHosts(): HostedTools[] {
-  return [];
+/** Puts the parts together. */
+export function composeWorld({ environments: own, hosts, graders }: WorldParts): ConfiguredWorld {
+  const environments = withToolHosts(own ?? noEnvironment(), hosts);
+  return {
+    environments,
+    graders: [environmentGrader(environments), ...graders],
+    close: () => environments.close(),
+  };
+}
+
+type EnvironmentSection = NonNullable<AgentConfig["environment"]>;
+type NewEnvironments = (section: EnvironmentSection, options: WorldOptions) => EnvironmentFactory;
+
+/** The kinds of environments, by `agent.environment.type`. */
+const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, NewEnvironments>> = {
+  local: (section, { clock, workspaces }) =>
+    localEnvironments({
+      ...section,
+      limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
+      clock,
+      ...(workspaces !== undefined && { directory: workspaces }),
+    }),
+};
+
+function environmentsOf(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory {
+  const open = ENVIRONMENT_KINDS[section.type!];
+  assert(open, `agent.environment.type = ${section.type} is built, or refused`);
+  return open(section, options);
 }

@@ -1,30 +1,117 @@
 import assert from "node:assert/strict";
-import type { ResolvedAgent } from "../config/derive.ts";
-import { ManualClock } from "../core/clock.ts";
-import { configuredWorld } from "./configured.ts";
+import { ENVIRONMENT_PARTS } from "../config/built.ts";
+import { ENVIRONMENT_TYPES } from "../config/environment.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { ManualClock } from "../core/clock_fake.ts";
+import { parseScenario } from "../data/scenario.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
+import { composeWorld, type ConfiguredWorld, configuredWorld, type WorldParts } from "./configured.ts";
+import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
+import { finishGroups } from "./rollout/finish_groups.ts";
+import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
+import { fakeToolHost } from "./tools/tool_host_fake.ts";
 
-/** Builds the environment of an `[agent.environment]` of this type. */
-function worldOf(type: string) {
-  const environment = {
-    ...{ type, allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
-    limits: { exec_timeout_secs: 7 },
-  };
-  const agent = { environment } as unknown as ResolvedAgent;
-  return configuredWorld({ agent }, { clock: new ManualClock(), workspaces: "/nowhere" });
+const never = new AbortController().signal;
+
+/** Builds the world of an `[agent]` with these keys. */
+function worldOf(agent: object): ConfiguredWorld {
+  const clock = new ManualClock();
+  return configuredWorld({ agent: agent as AgentConfig }, { clock, workspaces: "/nowhere" })!;
 }
 
-Deno.test("a configuration's environments and graders are those of its section", () => {
-  const world = worldOf("local")!;
-  assert.deepEqual([world.environments.type, world.environments.call_timeout_ms], ["local", 7000]);
-  assert.deepEqual(world.graders.map(({ source }) => source), ["environment"]);
+const environmentOf = (type: string) => ({
+  ...{ type, allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
+  limits: { exec_timeout_secs: 7 },
 });
 
-Deno.test("a run without rollouts has no environments, and a type that is not built is refused", () => {
-  assert.equal(configuredWorld({}, { clock: new ManualClock(), workspaces: "/nowhere" }), null);
-  for (const type of ["container", "http"]) {
-    assert.throws(() => worldOf(type), {
-      code: "not_built",
-      message: /agent\.environment\.type = "\w+": not in/,
-    });
+Deno.test("a configuration's environments, tools and graders are those of its section", async () => {
+  const { environments, graders, close } = worldOf({ environment: environmentOf("local") });
+  assert.equal(environments.call_timeout_ms, 7000);
+  const offered = await environments.catalogs(never);
+  assert.deepEqual(offered.map(({ name, is_default }) => [name, is_default]), [["files", true]]);
+  assert.deepEqual(graders.map(({ source }) => source), ["environment"]);
+  await close();
+});
+
+Deno.test("a run without rollouts has no environments", () => {
+  assert.equal(configuredWorld({}, { clock: new ManualClock() }), null);
+});
+
+Deno.test("an environment is made or refused as the list of built parts says", () => {
+  for (const type of ENVIRONMENT_TYPES) {
+    const part = ENVIRONMENT_PARTS[type], make = () => worldOf({ environment: environmentOf(type) });
+    if (part === null) assert.ok(make());
+    else {
+      const message = `Cannot use agent.environment.type = "${type}": ${part} is not in this build`;
+      assert.throws(make, { code: "not_built", message });
+    }
   }
+});
+
+Deno.test("graders and tool hosts that are not built are refused by name, with and without an environment", () => {
+  const parts: [object, string][] = [
+    [{ judge: { type: "ruler" } }, "agent.judge: the judge"],
+    [{ reward: "tests" }, "agent.reward: the operator's catalogue"],
+    [{ mcp_servers: [{ name: "x", command: ["x"] }] }, "agent.mcp_servers: the MCP client"],
+  ];
+  for (const [section, name] of parts) {
+    for (const environment of [{}, { environment: environmentOf("local") }]) {
+      assert.throws(() => worldOf({ ...environment, ...section }), {
+        code: "not_built",
+        message: `Cannot use ${name} is not in this build`,
+      });
+    }
+  }
+});
+
+/** A group of attempts, one for each text, in the world of a judge alone. */
+async function judgedAlone(
+  texts: string[],
+  { hosts, ...options }: Pick<WorldParts, "hosts"> & RankingJudgeOptions,
+) {
+  const judge = rankingJudge(options), world = composeWorld({ environments: null, hosts, graders: [judge] });
+  let next = 0;
+  const engine = new ScriptedEngine({ script: () => turnTokens(texts[next++]!) });
+  const { environments: environment, graders } = world;
+  const rollout = { environment, graders, group_size: texts.length, concurrent_rollouts: 1 };
+  const groups = await Array.fromAsync(rolloutGroups(testRollout(engine.client, rollout)));
+  await world.close();
+  finishGroups(groups, { truncation: "drop", max_dropped_fraction: 0, advantage: "leave_one_out" });
+  assert.deepEqual(engine.openSequences, []);
+  return { judge, group: groups[0]! };
+}
+
+Deno.test("a judge alone grades attempts that have neither an environment nor tools", async () => {
+  const { group } = await judgedAlone(["ccc", "a", "bb"], { hosts: [], inspects: false });
+  assert.deepEqual([group.toolset, group.tools], [{ name: "none", version: "1" }, []]);
+  assert.deepEqual([group.graded_by, group.status], ["judge", "kept"]);
+  assert.deepEqual(group.members.map(({ stop_reason }) => stop_reason), Array(3).fill("no_tool_call"));
+  // The share of shorter attempts, and each reward minus the mean of the other two.
+  assert.deepEqual(group.members.map(({ total_reward }) => total_reward), [1, 0, 0.5]);
+  assert.deepEqual(group.members.map(({ advantage }) => advantage), [0.75, -0.75, 0]);
+});
+
+Deno.test("a judge alone grades attempts that have only the tools of other hosts", async () => {
+  const host = fakeToolHost({
+    tools: TEST_TOOLS,
+    call: ({ name }) => ({ result: name === "end" ? null : "heard", reward: null, done: name === "end" }),
+  });
+  const texts = ["a", "bb"].map((text) => `${callText("say", { text })}\n${callText("end")}`);
+  const { judge, group } = await judgedAlone(texts, { hosts: [host] });
+  assert.deepEqual(judge.graded, [{ scenario: "s", members: [0, 1], evidence: ["heard", "heard"] }]);
+  assert.deepEqual(group.members.map(({ total_reward, advantage }) => [total_reward, advantage]), [
+    [0, -1],
+    [1, 1],
+  ]);
+  assert.deepEqual(host.count, { listed: 1, opened: 2, closed: 2, left: 1 });
+});
+
+Deno.test("without an environment a scenario that needs one is refused", async () => {
+  const { environments } = composeWorld({ environments: null, hosts: [], graders: [rankingJudge()] });
+  const task = { id: "x", user: "u", metadata: { env: { verify: { command: ["true"] } } } };
+  await assert.rejects(environments.catalog(parseScenario(task, { path: "t", line: 3 }), never), {
+    code: "data_invalid",
+    message: 'Cannot give tools to scenario "x" (line 3): its metadata.env needs [agent.environment]; ' +
+      "add that section or leave metadata.env out",
+  });
 });

@@ -18,6 +18,8 @@ export interface StartRunOptions {
   force: boolean;
   /** Read commands from standard input, and answer on standard output. */
   control: boolean;
+  /** The id of the run that a server has prepared. Absent: none. */
+  adopt?: string;
 }
 
 /** A started run. */

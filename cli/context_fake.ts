@@ -1,6 +1,6 @@
 /** Helpers for this room's tests. */
 
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import type { CliContext } from "./context.ts";
 import { runCli } from "./program.ts";
 import type { Terminal } from "./terminal.ts";

@@ -4,13 +4,16 @@ import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "..
 import { startThread, threadGone } from "../core/worker_thread.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 
+/** A device of this machine. */
+export type ProbedDevice = DeviceFacts & { subgroup_size: number };
+
 /** The name of the worker for {@link answerProbe}. */
 export const PROBE_WORKER = "probe";
 
 /** The time for the worker's thread to end before the answer is returned without waiting. */
 const CLOSE_TIMEOUT_MS = 5000;
 
-type ProbeAnswer = { facts: DeviceFacts } | { error: ErrorRecord };
+type ProbeAnswer = { probed: ProbedDevice } | { error: ErrorRecord };
 
 /** Whether this thread is that worker. */
 export function isProbeWorker(): boolean {
@@ -22,9 +25,9 @@ export async function answerProbe(): Promise<void> {
   const scope = globalThis as unknown as Worker & { close(): void };
   let answer: ProbeAnswer;
   try {
-    const { device, facts } = await openGpu({ device: "auto", webgpu: "auto" });
+    const { device, facts, subgroup_size } = await openGpu({ device: "auto", webgpu: "auto" });
     device.destroy();
-    answer = { facts };
+    answer = { probed: { ...facts, subgroup_size } };
   } catch (error) {
     answer = { error: errorRecord(error) };
   }
@@ -33,7 +36,7 @@ export async function answerProbe(): Promise<void> {
 }
 
 /** The devices of this machine, the one that a run would take first; empty without an adapter. */
-export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
+export async function probeDevices(entry_url: string): Promise<ProbedDevice[]> {
   const { worker, thread } = startThread(() =>
     new Worker(entry_url, {
       type: "module",
@@ -49,7 +52,7 @@ export async function probeDevices(entry_url: string): Promise<DeviceFacts[]> {
     };
   });
   await threadGone(thread, CLOSE_TIMEOUT_MS);
-  if ("facts" in answer) return [answer.facts];
+  if ("probed" in answer) return [answer.probed];
   if (answer.error.code === "device_unavailable") return [];
   throw errorFromRecord(answer.error);
 }

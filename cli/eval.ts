@@ -12,6 +12,7 @@ import { type Place, refuseOutput } from "../runs/directory/places.ts";
 import { beginsWith } from "../runs/directory/strangers.ts";
 import { ActivityFeed } from "../runs/record/activity.ts";
 import { failedText, formatRate, rowsText, warningText } from "../runs/record/event_text.ts";
+import { OBJECTIVES } from "../runs/record/objective.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { numberFor, overridesArgument } from "./options.ts";
@@ -41,7 +42,7 @@ function withOptions(loaded: LoadedConfig, options: EvalOptions): LoadedConfig {
   }
   const { algorithm } = loaded.config.run;
   const { samples, temperature, limit, seed } = options;
-  const has_attempts = algorithmOf(loaded.config).objective.metric === "eval/pass_rate";
+  const has_attempts = OBJECTIVES[algorithmOf(loaded.config).objective].is_rate;
   const refuse = (doing: string) => {
     const message = `Cannot ${doing}: ${algorithm} scores held-out rows, without attempts`;
     throw new ServiceError("config_invalid", message);

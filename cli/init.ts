@@ -3,12 +3,8 @@
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
 import { BUILT_ALGORITHMS } from "../config/built.ts";
-import {
-  DEFAULT_CHECKPOINT_EVERY,
-  DEFAULT_CLIPS,
-  DEFAULT_CTX_CAP,
-  DEFAULT_LEARNING_RATES,
-} from "../config/derive.ts";
+import { ALGORITHM_KEYS } from "../config/algorithms.ts";
+import { DEFAULT_CHECKPOINT_EVERY, DEFAULT_CLIPS, DEFAULT_CTX_CAP } from "../config/derive.ts";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
 import { isNotBuilt } from "../config/not_built.ts";
 import type { AlgorithmName } from "../config/run.ts";
@@ -19,37 +15,23 @@ import type { CliContext } from "./context.ts";
 
 /** Values that a beginner must set, because they have no default. */
 function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
-  const common = { "run.algorithm": algorithm, "model.path": "model.gguf" };
-  const heldout = { "evaluation.data": "heldout.jsonl", "evaluation.every_updates": 5 };
-  if (algorithm === "sft") return { ...common, ...heldout, "sft.data": "traces.jsonl" };
-  if (algorithm === "preference") return { ...common, ...heldout, "preference.data": "pairs.jsonl" };
   return {
-    ...common,
-    ...heldout,
-    "agent.scenarios": "scenarios.jsonl",
-    "agent.updates": 20,
-    "agent.environment.type": "local",
-    "agent.environment.allow_unsandboxed": true,
-    "agent.environment.scenario_toolsets": ["files"],
+    "run.algorithm": algorithm,
+    "model.path": "model.gguf",
+    "evaluation.data": "heldout.jsonl",
+    "evaluation.every_updates": 5,
+    ...ALGORITHM_KEYS[algorithm].starter,
   };
 }
 
-/** Keys of evaluations that draw. */
-const SAMPLING = ["evaluation.samples_per_scenario", "evaluation.temperature", "evaluation.seed"];
-
 /** Sections and keys that only other algorithms use. */
-const OTHERS: Record<AlgorithmName, string[]> = {
-  agent_grpo: [
-    "sft",
-    "preference",
-    "training.epochs",
-    "training.updates",
-    "training.max_minutes",
-    "training.batch_tokens",
-  ],
-  sft: ["preference", "agent", "observe", ...SAMPLING],
-  preference: ["sft", "agent", "observe", ...SAMPLING],
-};
+function keysOfOthers(algorithm: AlgorithmName): string[] {
+  const { section, unused, not_in_starter } = ALGORITHM_KEYS[algorithm];
+  const sections = Object.values(ALGORITHM_KEYS).map((other) => other.section).filter((other) =>
+    other !== section
+  );
+  return [...sections, ...Object.keys(unused), ...not_in_starter];
+}
 
 /** Example values for keys that are otherwise derived by a rule. */
 const EXAMPLES: Record<string, unknown> = {
@@ -61,6 +43,7 @@ const EXAMPLES: Record<string, unknown> = {
   "lora.seed": 42,
   "lora.init_adapter": "start.gguf",
   "training.ctx": DEFAULT_CTX_CAP,
+  "training.epochs": 3,
   "training.updates": 1000,
   "training.max_minutes": 60,
   "training.batch_tokens": 4 * DEFAULT_CTX_CAP,
@@ -89,7 +72,7 @@ const EXAMPLES: Record<string, unknown> = {
 };
 
 function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean {
-  if (OTHERS[algorithm].some((other) => key === other || key.startsWith(`${other}.`))) return false;
+  if (keysOfOthers(algorithm).some((other) => key === other || key.startsWith(`${other}.`))) return false;
   return !section.includes("[]") && !section.includes("<") && !isNotBuilt(key);
 }
 
@@ -105,7 +88,10 @@ function keyLines(key: ConfigKey, algorithm: AlgorithmName): string[] {
     return [`# ${key.description}`, `${name} = ${tomlValue(values[key.key])}`];
   }
   if (key.rule === undefined) return [`# ${key.description}`, `# ${name} = ${tomlValue(key.default)}`];
-  const examples: Record<string, unknown> = { ...EXAMPLES, "training.lr": DEFAULT_LEARNING_RATES[algorithm] };
+  const examples: Record<string, unknown> = {
+    ...EXAMPLES,
+    "training.lr": ALGORITHM_KEYS[algorithm].learning_rate,
+  };
   assert(Object.hasOwn(examples, key.key), `${key.key} has an example`);
   return [`# ${key.description} Left out: ${key.rule}.`, `# ${name} = ${tomlValue(examples[key.key])}`];
 }

@@ -2,47 +2,24 @@
 
 import type { Command } from "commander";
 import { doing, ServiceError } from "../core/errors.ts";
-import { LORA_TARGETS, type LoraTarget } from "../core/lora_targets.ts";
+import type { LoraTarget } from "../core/lora_targets.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { readAdapter } from "../trainer/formats/adapter.ts";
-import { isDecodedType } from "../trainer/formats/ggml_types.ts";
 import { type GgufFile, openGguf } from "../trainer/formats/gguf.ts";
-import { readTrainableShape } from "../trainer/model/architectures/registry.ts";
-import { linearShape } from "../trainer/model/model_shape.ts";
-import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
-import { Renderer } from "../trainer/tokenizer/renderer.ts";
-import { probeTemplate, type TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
-import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
+import { type GgufInspection, inspectGguf, isAdapter } from "../trainer/engine/inspect_model.ts";
+import type { TemplateProbe } from "../trainer/tokenizer/template_probe.ts";
 import type { CliContext } from "./context.ts";
 import { printRows, type Row } from "./terminal.ts";
 
 /** The rank for which an adapter's size is printed. */
 const SHOWN_RANK = 8;
 
-export interface ModelInspection {
+export interface ModelInspection extends GgufInspection {
   kind: "model";
   path: string;
   size_bytes: number;
-  gguf_version: number;
-  architecture: string;
-  name: string | null;
-  parameters: number;
-  layers: number;
-  width: number | null;
-  context_length: number | null;
-  vocabulary: number | null;
-  tokenizer: string | null;
-  tensor_types: Record<string, { tensors: number; bytes: number; readable: boolean }>;
-  chat_template: boolean;
-  /** Null without a template, or when the tokenizer cannot be read. */
-  template_probe: TemplateProbe | null;
-  /** Why this build cannot train the model; null when it can. */
-  not_trainable: string | null;
-  /** Empty when it cannot be trained. */
-  lora_targets: LoraTarget[];
   /** For an adapter of rank 8 on all of them. */
   lora_parameters: number;
-  problems: string[];
 }
 
 export interface AdapterInspection {
@@ -57,89 +34,19 @@ export interface AdapterInspection {
   parameters: number;
 }
 
-function countParameters(shape: readonly number[]): number {
-  return shape.reduce((product, size) => product * size, 1);
-}
-
-function tensorTypes(file: GgufFile): ModelInspection["tensor_types"] {
-  const types: ModelInspection["tensor_types"] = {};
-  for (const { type, bytes } of file.tensors.values()) {
-    const entry = types[type] ??= { tensors: 0, bytes: 0, readable: isDecodedType(type) };
-    entry.tensors++;
-    entry.bytes += bytes;
-  }
-  return types;
-}
-
-/** Whether a run could train the model, and the parameters of an adapter on all targets. */
-function loraFacts(
-  file: GgufFile,
-  tokenizer_problem: string | null,
-): Pick<ModelInspection, "not_trainable" | "lora_targets" | "lora_parameters"> {
-  const problems = tokenizer_problem === null ? [] : [tokenizer_problem];
-  const shape = attempt(problems, () => readTrainableShape(file));
-  if (!shape || problems.length > 0) {
-    return { not_trainable: problems.at(-1)!, lora_targets: [], lora_parameters: 0 };
-  }
-  const sides = LORA_TARGETS.map((target) => linearShape(shape, target)).reduce(
-    (sum, { in_width, out_width }) => sum + in_width + out_width,
-    0,
-  );
-  return {
-    not_trainable: null,
-    lora_targets: [...LORA_TARGETS],
-    lora_parameters: SHOWN_RANK * shape.layers.length * sides,
-  };
-}
-
-/** Runs a part of the inspection. Its failure is a finding about the file. */
-function attempt<T>(problems: string[], run: () => T): T | null {
-  try {
-    return run();
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
-    problems.push(error.message);
-    return null;
-  }
-}
-
 async function sizeOf(path: string): Promise<number> {
   return (await doing(`read ${path}`, () => Deno.stat(path))).size;
 }
 
 function inspectModel(file: GgufFile, size_bytes: number): ModelInspection {
-  const architecture = file.getString("general.architecture");
-  const number = (key: string) => file.metadata.has(key) ? file.getUint(key) : null;
-  const layers = number(`${architecture}.block_count`) ?? 0;
-  const problems: string[] = [];
-  const chat_template = file.metadata.has("tokenizer.chat_template");
-  const has_tokenizer = file.metadata.has("tokenizer.ggml.tokens");
-  const tokenizer = has_tokenizer ? attempt(problems, () => readTokenizer(file)) : null;
-  const template_probe = chat_template && tokenizer
-    ? attempt(problems, () => probeTemplate(new Renderer(tokenizer, ChatTemplate.fromGguf(file)), {}))
-    : null;
-  const tensors = [...file.tensors.values()];
+  const { inspection, rank_parameters } = inspectGguf(file);
+  const each_rank = Object.values(rank_parameters).reduce((sum, parameters) => sum + parameters, 0);
   return {
     kind: "model",
     path: file.path,
     size_bytes,
-    gguf_version: file.version,
-    architecture,
-    name: file.metadata.has("general.name") ? file.getString("general.name") : null,
-    parameters: tensors.reduce((sum, { shape }) => sum + countParameters(shape), 0),
-    layers,
-    width: number(`${architecture}.embedding_length`),
-    context_length: number(`${architecture}.context_length`),
-    vocabulary: has_tokenizer ? file.getStrings("tokenizer.ggml.tokens").length : null,
-    tokenizer: has_tokenizer
-      ? `${file.getString("tokenizer.ggml.model", "unknown")} ${file.getString("tokenizer.ggml.pre", "")}`
-        .trim()
-      : null,
-    tensor_types: tensorTypes(file),
-    chat_template,
-    template_probe,
-    ...loraFacts(file, tokenizer ? null : problems[0] ?? `Cannot read ${file.path}: it holds no tokenizer`),
-    problems,
+    ...inspection,
+    lora_parameters: SHOWN_RANK * each_rank,
   };
 }
 
@@ -168,7 +75,7 @@ async function inspectAdapter(path: string): Promise<AdapterInspection> {
 export async function inspectFile(path: string): Promise<ModelInspection | AdapterInspection> {
   {
     using file = await openGguf(path);
-    if (file.getString("general.type", "model") !== "adapter") return inspectModel(file, await sizeOf(path));
+    if (!isAdapter(file)) return inspectModel(file, await sizeOf(path));
   }
   return await inspectAdapter(path);
 }

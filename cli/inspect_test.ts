@@ -55,10 +55,10 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
       /the architecture mamba is not in this build, which has llama, qwen2, qwen3, gemma2/,
     ],
     [
-      // After the name: the number of dimensions, two of them, and the type; 6 is Q5_0, which takes less room.
+      // After the name: the number of dimensions, two of them, and the type; 20 is IQ4_NL, which takes less room.
       (bytes) =>
-        bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 6,
-      /blk\.1\.ffn_up\.weight is of type Q5_0; only .* can be read. Convert the model/,
+        bytes[placesOf(bytes, "blk.1.ffn_up.weight")[0]! + "blk.1.ffn_up.weight".length + 4 + 16] = 20,
+      /blk\.1\.ffn_up\.weight is of type IQ4_NL; only .* can be read. Convert the model/,
     ],
     [
       (bytes) => placesOf(bytes, "tokenizer.ggml.tokens").forEach((at) => bytes[at] = 88),

@@ -51,7 +51,7 @@ function printPlan(terminal: Terminal, plan: Plan, { card: { facts } }: PlanTarg
     ["run", `${config.run.name}, ${config.run.algorithm}`],
     ["model", config.model.path],
     ["device", `${facts.name} ${size}`],
-    ["updates", `${schedule.updates} of about ${schedule.tokens_per_update} tokens`],
+    ["updates", `${updatesText(plan)} of about ${schedule.tokens_per_update} tokens`],
     ["memory", `${formatBytes(memory.peak_bytes)} at most${percent}`],
     ...memory.posts.map(({ post, bytes }): Row => [`  ${post}`, formatBytes(bytes)]),
     ...plan.warnings.map(({ code, field, message }): Row => [
@@ -60,6 +60,12 @@ function printPlan(terminal: Terminal, plan: Plan, { card: { facts } }: PlanTarg
     ]),
   ];
   printRows(terminal, rows);
+}
+
+function updatesText({ config: { training }, schedule: { updates } }: Plan): string {
+  const minutes = training.max_minutes === undefined ? null : `in ${training.max_minutes} minutes`;
+  if (updates === null) return `as many as fit ${minutes}`;
+  return minutes === null ? String(updates) : `at most ${updates} ${minutes}`;
 }
 
 /** What a plan without a refusal says of the run. */

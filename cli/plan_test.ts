@@ -23,6 +23,45 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
   assert.equal(plan.schedule.updates, 6);
 });
 
+Deno.test("the plan of a preference run is printed", async () => {
+  const pairs = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
+  const { code, out, err } = await runCommand("plan", pairs, "--vram", "8GiB");
+  assert.deepEqual([code, err], [0, ""]);
+  assert.match(out, /^run +tiny_agent_preference, preference$/m);
+  assert.match(out, /^updates +\d+ of about \d+ tokens$/m);
+  assert.match(out, /the run fits on the device$/m);
+});
+
+Deno.test("a plan tells the number of updates, or what limits it", async () => {
+  const sft = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+  const updates = async (...overrides: string[]) => {
+    const { out } = await runCommand("plan", sft, ...overrides, "--vram", "8GiB");
+    return /^updates +(.*) of about \d+ tokens$/m.exec(out)?.[1];
+  };
+  assert.equal(await updates("training.epochs=1", "training.updates=3"), "3");
+  assert.equal(
+    await updates("training.updates=3", "training.max_minutes=1.5"),
+    "at most 3 in 1.5 minutes",
+  );
+  const minutes = await Deno.readTextFile(sft).then((text) =>
+    text.replace("epochs = 1", "max_minutes = 60").replaceAll(
+      "../",
+      `${new URL("..", import.meta.url).pathname}`,
+    )
+  );
+  const path = await Deno.makeTempFile({ suffix: ".toml" });
+  try {
+    await Deno.writeTextFile(path, minutes);
+    const { out } = await runCommand("plan", path, "--vram", "8GiB", "--json");
+    const { schedule, config } = JSON.parse(out);
+    assert.deepEqual([schedule.updates, "epochs" in config.training], [null, false]);
+    const shown = (await runCommand("plan", path, "--vram", "8GiB")).out;
+    assert.match(shown, /^updates +as many as fit in 60 minutes of about \d+ tokens$/m);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
 Deno.test("an invalid size and an invalid configuration are refused", async () => {
   for (const size of ["12GB", "all", "0.5", "0"]) {
     const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);

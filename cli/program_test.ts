@@ -77,6 +77,12 @@ Deno.test("tools are listed as the model sees them, without loading the model", 
   assert.equal(JSON.stringify(listing!.tools), JSON.stringify(JSON.parse(await Deno.readTextFile(fixture))));
 });
 
+Deno.test("a configuration without rollouts exposes no tools", async () => {
+  const path = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+  assert.equal((await runCommand("tools", "list", path)).out, "this configuration exposes no tools\n");
+  assert.deepEqual(JSON.parse((await runCommand("tools", "list", path, "--json")).out), []);
+});
+
 Deno.test("errors have the exit statuses of the contract", () => {
   const code = (error: ConstructorParameters<typeof ServiceError>[0]) =>
     exitCodeOf(new ServiceError(error, "x"));

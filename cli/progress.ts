@@ -37,10 +37,10 @@ export function formatDuration(seconds: number): string {
 export function activityText(activity: Activity): string {
   const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
   if (activity.phase === "evaluation") return `held-out${count}`;
-  return `update ${activity.update}/${activity.updates} · ${activity.phase}${count}`;
+  return `${updateName(activity)} · ${activity.phase}${count}`;
 }
 
-function updateName({ update, updates }: UpdateEvent): string {
+function updateName({ update, updates }: Pick<UpdateEvent, "update" | "updates">): string {
   return `update ${update}${updates === null ? "" : `/${updates}`}`;
 }
 

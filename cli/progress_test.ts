@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { TEST_UPDATE } from "../runs/events_testing.ts";
 import { formatDuration, ProgressPrinter } from "./progress.ts";
@@ -70,6 +70,10 @@ Deno.test("the status line shows progress inside an update and the result of the
   assert.equal(shown(), `update 4/8 · rollouts 12/32 for 0:00 · ${facts}`);
   progress.show({ phase: "training", update: 4, updates: 8 });
   assert.equal(shown(), `update 4/8 · training for 0:00 · ${facts}`);
+  progress.show({ phase: "training", update: 4, updates: null });
+  assert.equal(shown(), `update 4 · training for 0:00 · ${facts}`);
+  progress.show({ phase: "training", update: 4, updates: 8 });
+  shown();
   handle({ kind: "state", state: "pausing", reason: null, detail: null, update: 3, checkpoint: null });
   assert.equal(shown(), `pausing · update 4/8 · training for 0:00 · ${facts}`);
   handle({ ...TEST_UPDATE, update: 4 });

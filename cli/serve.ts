@@ -1,10 +1,18 @@
 /** Runs the server until it is told to stop, for `svc-server` and `svc server`. */
 
+import { fileURLToPath } from "node:url";
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
+import { systemClock } from "../core/clock.ts";
+import { makeFolder } from "../core/files.ts";
 import { jsonText } from "../core/text.ts";
+import { assumedGpu } from "../kernels/assumed_gpu.ts";
+import { DirectoryLock } from "../runs/directory/directory_lock.ts";
+import { Fleet } from "../runs/fleet/fleet.ts";
+import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen } from "../server/listen.ts";
-import { probeDevices } from "./device_probe.ts";
+import { FleetRuns } from "../server/run_document.ts";
+import { type ProbedDevice, probeDevices } from "./device_probe.ts";
 import { onLeaveSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -19,6 +27,21 @@ async function configOf(path: string | null): Promise<ServerConfig> {
   return path === null
     ? parseServerConfig("", { path: `${Deno.cwd()}/server.toml` })
     : await loadServerConfig(path);
+}
+
+/** The time for runs to write a checkpoint and leave. */
+const LEAVE_MS = 8000;
+
+/** How a run's process is started: as this program, with the permissions that it has. */
+function svcCommand(entry_url: string): (args: readonly string[]) => readonly string[] {
+  const entry = fileURLToPath(new URL("cli.ts", entry_url));
+  return (args) =>
+    Deno.build.standalone ? [Deno.execPath(), ...args] : [Deno.execPath(), "run", "-A", entry, ...args];
+}
+
+function assumedDevice(): ProbedDevice {
+  const { facts, subgroup_size } = assumedGpu();
+  return { ...facts, subgroup_size };
 }
 
 /** Resolves at the first signal to stop. */
@@ -38,11 +61,29 @@ export function stopSignal(): Promise<void> {
  */
 export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
   const config = await configOf(path);
-  const server = await listen(config, {
-    probeDevices: () => probeDevices(entry_url),
-    log: (line) => terminal.error(jsonText({ time: new Date().toISOString(), ...line })),
-  });
-  terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
-  await stopSignal();
-  await server.close();
+  const log = (line: Record<string, unknown>) =>
+    terminal.error(jsonText({ time: new Date().toISOString(), ...line }));
+  await makeFolder(config.data_dir);
+  const lock = await DirectoryLock.take(config.data_dir, "data_dir");
+  try {
+    const jobs = new JobPool({ entry_url });
+    const fleet = await Fleet.open({
+      folder: `${config.data_dir}/runs`,
+      slots: config.max_concurrent_runs,
+      max_queued: config.max_queued_runs,
+      clock: systemClock,
+      svc: svcCommand(entry_url),
+      log,
+    });
+    const server = await listen(config, {
+      ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
+      ...{ jobs, fleet, runs: new FleetRuns(fleet), log },
+    });
+    terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
+    await stopSignal();
+    await Promise.all([server.close(), fleet.close(LEAVE_MS)]);
+    await jobs.close();
+  } finally {
+    lock.close();
+  }
 }

@@ -1,12 +1,40 @@
 /** `svc tools list`: lists the tools for the model, without loading a model. */
 
 import type { Command } from "commander";
-import { listTools, type ToolListing } from "../agent/tools/toolset.ts";
+import { configuredWorld } from "../agent/configured.ts";
 import { loadRunConfig } from "../config/load.ts";
+import type { RunConfig } from "../config/schema.ts";
+import { openAiTool, type ToolDefinition } from "../core/chat.ts";
+import { systemClock } from "../core/clock.ts";
 import { indented, jsonText, printable } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
 import { overridesArgument } from "./options.ts";
 import { styled, type Terminal } from "./terminal.ts";
+
+/** An offered catalogue: the definitions exactly as in prompts. */
+interface ToolListing {
+  toolset: string;
+  version: string;
+  default: boolean;
+  tools: ToolDefinition[];
+}
+
+/** All catalogues that scenarios of a run may have, the default first; those without tools are left out. */
+async function listTools(config: RunConfig): Promise<ToolListing[]> {
+  const world = configuredWorld(config, { clock: systemClock });
+  if (!world) return [];
+  try {
+    const catalogs = await world.environments.catalogs(new AbortController().signal);
+    return catalogs.filter(({ tools }) => tools.length > 0).map(({ name, version, is_default, tools }) => ({
+      toolset: name,
+      version,
+      default: is_default,
+      tools: tools.map(openAiTool),
+    }));
+  } finally {
+    await world.close();
+  }
+}
 
 function parameterNames(parameters: Record<string, unknown>): string {
   const names = Object.keys((parameters.properties ?? {}) as Record<string, unknown>);
@@ -33,7 +61,7 @@ export function addToolsCommand(program: Command, { terminal }: CliContext): voi
     .option("--json", "print the exact catalogue")
     .action(async (path: string, overrides: string[], { json }: { json?: true }) => {
       const { config } = await loadRunConfig(path, { check_paths: false, overrides });
-      const listing = listTools(config.agent?.environment);
+      const listing = await listTools(config);
       if (json) return terminal.line(jsonText(listing, 2));
       if (listing.length === 0) terminal.line("this configuration exposes no tools");
       for (const toolset of listing) printListing(terminal, toolset);

@@ -1,10 +1,11 @@
 /** `svc train`: a run without a server. */
 
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { loadRunConfig } from "../config/load.ts";
-import { ServiceError } from "../core/errors.ts";
+import { errorRecord, ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { suggestedCheckpoint } from "../runs/plan/warnings.ts";
+import type { ControlMessage } from "../runs/process/control.ts";
 import type { EndEvent, RunEvent } from "../runs/record/event.ts";
 import type { CliContext, RunHandle, StartRunOptions } from "./context.ts";
 import { interruptionText, type TrainCommand } from "./continuation.ts";
@@ -19,6 +20,7 @@ interface TrainOptions {
   force?: true;
   json?: true;
   control?: true;
+  adopt?: string;
 }
 
 function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
@@ -138,7 +140,9 @@ async function train(
     context.exit(EXIT.interrupted);
   });
   try {
-    run = await context.startRun({ loaded, ...start, force: options.force === true, control });
+    const { adopt } = options;
+    const adopted = adopt === undefined ? {} : { adopt };
+    run = await context.startRun({ loaded, ...start, force: options.force === true, control, ...adopted });
     const end = await follower.follow(run);
     if (end?.state === "failed") terminal.error(printable(`svc: ${end.detail ?? end.reason}`));
     if (end?.state === "interrupted" && !control) {
@@ -160,7 +164,14 @@ export function addTrainCommand(program: Command, context: CliContext): void {
     .option("--force", "replace the output of an earlier run")
     .option("--json", "print the events as JSON lines")
     .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
-    .action((path: string, overrides: string[], options: TrainOptions) =>
-      train(path, overrides, { options, given: context })
-    );
+    .addOption(new Option("--adopt <run>", "take up the run that a server prepared").hideHelp())
+    .action(async (path: string, overrides: string[], options: TrainOptions) => {
+      try {
+        await train(path, overrides, { options, given: context });
+      } catch (error) {
+        const fatal: ControlMessage = { fatal: errorRecord(error) };
+        if (options.control) context.terminal.line(JSON.stringify(fatal));
+        throw error;
+      }
+    });
 }

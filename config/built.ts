@@ -8,7 +8,19 @@ import { ALGORITHMS } from "./run.ts";
 export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3", "gemma2"] as const;
 
 /** Tensor types that a model file may have: the types of kernels/weights/table.ts, by their GGUF names. */
-export const BUILT_TENSOR_TYPES = ["F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K"] as const;
+export const BUILT_TENSOR_TYPES = [
+  "F32",
+  "F16",
+  "BF16",
+  "Q4_0",
+  "Q4_1",
+  "Q5_0",
+  "Q5_1",
+  "Q8_0",
+  "Q4_K",
+  "Q5_K",
+  "Q6_K",
+] as const;
 
 /** The values of `run.algorithm` that this build can run. */
 export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);

@@ -1,7 +1,8 @@
 /** Derived values: keys that are not set and have no fixed default. */
 
 import { basename, dirname, extname, join } from "node:path";
-import { ALGORITHM_SECTIONS } from "./run.ts";
+import { PREFERENCE_LOSSES } from "../core/preference_loss.ts";
+import { ALGORITHM_KEYS, isUnused } from "./algorithms.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "./schema.ts";
 
 /** The facts beside the configuration that the rules need. */
@@ -17,6 +18,9 @@ export interface ConfigFacts {
   /** The number of updates whose trajectory texts are kept: the server's key of that name. Absent: 100. */
   observe_target_updates?: number;
 }
+
+/** Keys of `[lora]` whose values are the initial adapter's, where there is one. */
+export const ADAPTER_KEYS = ["rank", "alpha", "targets"] as const;
 
 /** The shape of an adapter. A configuration that starts from the adapter uses it. */
 export interface AdapterFacts {
@@ -65,12 +69,10 @@ export const DEFAULT_CTX_CAP = 4096;
 /** An optimiser step of sft or preference takes the tokens of this many full-length sequences. */
 export const BATCH_SEQUENCES = 4;
 export const MIN_MICRO_BATCH_TOKENS = 2048;
-/** Full-length sequences that a micro-batch must hold at least: both sequences of a pair stay together. */
-const SEQUENCES_TOGETHER = { sft: 1, preference: 2, agent_grpo: 1 } as const;
 
 /** The smallest allowed micro-batch in tokens. */
 export function leastMicroBatchTokens(algorithm: RunConfig["run"]["algorithm"], ctx: number): number {
-  return SEQUENCES_TOGETHER[algorithm] * ctx;
+  return ALGORITHM_KEYS[algorithm].sequences_together * ctx;
 }
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
@@ -78,8 +80,7 @@ export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
 export const DEFAULT_CHECKPOINT_EVERY = 10;
 export const OBSERVE_TARGET_UPDATES = 100;
 
-/** The default of `training.lr` by algorithm. */
-export const DEFAULT_LEARNING_RATES = { sft: 2e-4, preference: 5e-6, agent_grpo: 2e-5 } as const;
+/** The defaults of `agent.clip_low` and `agent.clip_high`, by `importance_sampling_level`. */
 export const DEFAULT_CLIPS = {
   token: { low: 0.2, high: 0.28 },
   sequence: { low: 3e-4, high: 4e-4 },
@@ -124,7 +125,7 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
     ...(agent && { agent: resolveAgent(agent, training.ctx) }),
     ...(evaluation && { evaluation: resolveEvaluation(evaluation, config.run.seed) }),
     ...(preference && {
-      preference: { ...preference, beta: preference.beta ?? (preference.loss === "simpo" ? 2 : 0.1) },
+      preference: { ...preference, beta: preference.beta ?? PREFERENCE_LOSSES[preference.loss].beta },
     }),
     ...(observe && {
       observe: {
@@ -138,28 +139,39 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
 /** A configuration without the sections of other algorithms: nothing of a run depends on them. */
 function withOwnSection(config: RunConfig): RunConfig {
   const own = { ...config };
-  for (const [algorithm, section] of Object.entries(ALGORITHM_SECTIONS)) {
+  for (const [algorithm, { section }] of Object.entries(ALGORITHM_KEYS)) {
     if (algorithm !== config.run.algorithm) delete own[section];
   }
   return own;
 }
 
+/** `training.ctx` where it is not set, from the model's trained context. */
+export function defaultCtx(context_length: number): number {
+  return Math.min(DEFAULT_CTX_CAP, context_length);
+}
+
 function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTraining {
-  const { training } = config;
-  const ctx = training.ctx ?? Math.min(DEFAULT_CTX_CAP, facts.context_length);
+  const { training, run: { algorithm } } = config;
+  const ctx = training.ctx ?? defaultCtx(facts.context_length);
   const rows = Math.floor(LOSS_CHUNK_LOGITS / facts.vocabulary);
   return {
     ...training,
+    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: 1 }),
     ctx,
-    lr: training.lr ?? DEFAULT_LEARNING_RATES[config.run.algorithm],
-    ...(config.run.algorithm !== "agent_grpo" && {
+    lr: training.lr ?? ALGORITHM_KEYS[algorithm].learning_rate,
+    ...(!isUnused(algorithm, "training.batch_tokens") && {
       batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
     }),
     micro_batch_tokens: training.micro_batch_tokens ??
-      Math.max(leastMicroBatchTokens(config.run.algorithm, ctx), MIN_MICRO_BATCH_TOKENS),
+      Math.max(leastMicroBatchTokens(algorithm, ctx), MIN_MICRO_BATCH_TOKENS),
     loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(64, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,
   };
+}
+
+/** Whether something other than `epochs` ends a run of sft or preference. */
+function hasOtherEnd({ updates, max_minutes }: TrainingConfig): boolean {
+  return updates !== undefined || max_minutes !== undefined;
 }
 
 function resolveAgent(agent: AgentConfig, ctx: number): ResolvedAgent {

@@ -47,6 +47,18 @@ Deno.test("the context is the smaller of 4096 and the model's, and bounds a traj
   ]);
 });
 
+Deno.test("epochs are 1, and have no limit where updates or minutes end the run", () => {
+  const ends = (lines: string, algorithm = "sft") => {
+    const { epochs, updates, max_minutes } = resolve(algorithm, lines).training;
+    return [epochs, updates, max_minutes];
+  };
+  assert.deepEqual(ends(""), [1, undefined, undefined]);
+  assert.deepEqual(ends("training.updates = 30"), [undefined, 30, undefined]);
+  assert.deepEqual(ends("training.max_minutes = 5"), [undefined, undefined, 5]);
+  assert.deepEqual(ends("training = { updates = 30, epochs = 2 }"), [2, 30, undefined]);
+  assert.deepEqual(ends("", "agent_grpo"), [1, undefined, undefined]);
+});
+
 Deno.test("the loss computes as many rows as give 2^26 logits", () => {
   const rows = (vocabulary: number) => resolve("sft", "", { ...FACTS, vocabulary }).training.loss_chunk_rows;
   assert.equal(rows(151_936), 441);

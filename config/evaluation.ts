@@ -18,10 +18,10 @@ export const evaluationSchema = z.strictObject({
     rule: "all",
   }),
   samples_per_scenario: integer("evaluation.samples_per_scenario").default(1).meta({
-    description: "Attempts at each scenario.",
+    description: "Attempts at each scenario; agent_grpo only.",
   }),
   temperature: number("evaluation.temperature").optional().meta({
-    description: "Sampling temperature; 0 takes the likeliest token.",
+    description: "Sampling temperature; 0 takes the likeliest token; agent_grpo only.",
     rule: "0 with one sample per scenario, else 1",
   }),
   seed: integer("evaluation.seed").optional().meta({

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
 import { describeKeys } from "./describe.ts";
 import { checkRunConfig, loadRunConfig, MAX_CONFIG_BYTES, parseRunConfig } from "./load.ts";
+import { readOverrides } from "./overrides.ts";
 import type { ConfigProblem } from "./problems.ts";
 
 const SFT = `[run]
@@ -165,6 +166,37 @@ Deno.test("a text that is not TOML has one problem, with line and column", () =>
     [[2, 8, "syntax"]],
   );
   assert.deepEqual(problemsOf('a = 1\na = "2"\n').map(({ line, code }) => [line, code]), [[2, "syntax"]]);
+});
+
+Deno.test("keys of other algorithms are refused with another value than the one that holds", () => {
+  const evaluation = (samples: number, temperature: number) =>
+    `data = "h.jsonl"\nsamples_per_scenario = ${samples}\ntemperature = ${temperature}\nseed = 3`;
+  const problems = problemsOf(withLine(SFT, "evaluation", evaluation(2, 0.5)));
+  assert.deepEqual(brief(problems), [
+    "9 evaluation.samples_per_scenario invalid_value",
+    "10 evaluation.temperature invalid_value",
+  ]);
+  assert.deepEqual([problems[0]!.message, problems[0]!.hint], [
+    "has no meaning for sft",
+    "leave it out: held-out rows are scored, without attempts",
+  ]);
+  assert.deepEqual(problemsOf(withLine(GRPO, "evaluation", evaluation(2, 0.5))), []);
+  assert.deepEqual(
+    problemsOf(withLine(SFT, "evaluation", evaluation(1, 0))),
+    [],
+    "as a resolved configuration",
+  );
+  const pairs = SFT.replaceAll("sft", "preference");
+  const keys = (text: string) => problemsOf(text).map(({ key }) => key);
+  assert.deepEqual(keys(withLine(pairs, "evaluation", evaluation(1, 1))), ["evaluation.temperature"]);
+  assert.deepEqual(keys(withLine(pairs, "evaluation", evaluation(1, -1))), ["evaluation.temperature"]);
+  const { overrides } = readOverrides(["evaluation.temperature=1"], "c.toml");
+  const given = { path: "c.toml", overrides };
+  const [override] = checkRunConfig(withLine(SFT, "evaluation", 'data = "h.jsonl"'), given).problems;
+  assert.deepEqual([override!.key, override!.override], [
+    "evaluation.temperature",
+    "evaluation.temperature=1",
+  ]);
 });
 
 Deno.test("rules across keys", () => {

@@ -1,6 +1,7 @@
 /** `[preference]` */
 
 import { z } from "zod";
+import { PREFERENCE_LOSS_NAMES } from "../core/preference_loss.ts";
 import { number, text } from "./fields.ts";
 
 export const preferenceSchema = z.strictObject({
@@ -8,7 +9,7 @@ export const preferenceSchema = z.strictObject({
     description: "JSONL of {prompt, chosen, rejected, tools?} a line, texts or messages.",
     path: "input",
   }),
-  loss: z.enum(["dpo", "ipo", "simpo", "orpo"]).default("dpo").meta({ description: "The pair loss." }),
+  loss: z.enum(PREFERENCE_LOSS_NAMES).default("dpo").meta({ description: "The pair loss." }),
   beta: number("preference.beta").optional().meta({
     description: "Factor of the log-ratio.",
     rule: "2 for simpo, else 0.1",

@@ -16,6 +16,7 @@ export type ConfigProblemCode =
   | "path_not_found"
   | "not_built";
 
+/** A problem with its place in the configuration. */
 export interface ConfigProblem {
   file: string;
   /** The line of the key, from 1, or of its section when the key is missing. 0 for an override. */

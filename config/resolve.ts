@@ -1,7 +1,7 @@
 /** Resolves a loaded configuration and checks the rules again, because derived values can violate them too. */
 
 import { LORA_TARGETS } from "../core/lora_targets.ts";
-import { type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
+import { ADAPTER_KEYS, type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
 import type { Finding } from "./issues.ts";
 import { type LoadedConfig, placeFindings, sourceTree } from "./load.ts";
 import { configError } from "./problems.ts";
@@ -22,9 +22,9 @@ function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): F
     alpha: Math.fround(lora.alpha) !== Math.fround(init_adapter.alpha),
     targets: targets(lora.targets) !== targets(init_adapter.targets),
   };
-  return (["rank", "alpha", "targets"] as const).filter((key) =>
-    differs[key] && valueAt(toml.tree, ["lora", key]) !== undefined
-  ).map((key) => ({
+  return ADAPTER_KEYS.filter((key) => differs[key] && valueAt(toml.tree, ["lora", key]) !== undefined).map((
+    key,
+  ) => ({
     path: ["lora", key],
     code: "invalid_value",
     message: `must be that of lora.init_adapter (${JSON.stringify(init_adapter[key])})`,

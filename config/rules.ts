@@ -1,11 +1,12 @@
 /** Rules about several keys together. */
 
+import { ALGORITHM_KEYS, type AlgorithmKeys } from "./algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { BUILTIN_TOOLSETS } from "./environment.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "./nearest.ts";
-import { ALGORITHM_SECTIONS } from "./run.ts";
 import type { EnvironmentConfig, RunConfig } from "./schema.ts";
+import { valueAt } from "./toml_tree.ts";
 
 interface Broken {
   key: string;
@@ -24,7 +25,7 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm"],
     check({ run, ...sections }) {
-      const section = ALGORITHM_SECTIONS[run.algorithm];
+      const section = ALGORITHM_KEYS[run.algorithm].section;
       return sections[section] === undefined &&
         { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
     },
@@ -39,21 +40,13 @@ const RULES: readonly Rule[] = [
       },
   },
   {
-    keys: ["run.algorithm", "training"],
-    check({ run, training }) {
-      if (run.algorithm !== "agent_grpo") return null;
-      const message = "has no meaning for agent_grpo";
-      const set: [string, boolean, string][] = [
-        ["training.epochs", training.epochs !== 1, 'did you mean "agent.epochs_per_update"?'],
-        ["training.updates", training.updates !== undefined, 'did you mean "agent.updates"?'],
-        [
-          "training.batch_tokens",
-          training.batch_tokens !== undefined,
-          "its steps are made of groups: set agent.scenarios_per_update and agent.group_size",
-        ],
-        ["training.max_minutes", training.max_minutes !== undefined, "leave it out"],
-      ];
-      return set.filter(([, is_set]) => is_set).map(([key, , hint]) => ({ key, message, hint }));
+    keys: ["run.algorithm"],
+    check: (config) => {
+      const { algorithm } = config.run, unused: AlgorithmKeys["unused"] = ALGORITHM_KEYS[algorithm].unused;
+      return Object.entries(unused).filter(([key, { value }]) => {
+        const given = valueAt(config, key.split("."));
+        return given !== undefined && given !== value;
+      }).map(([key, { hint }]) => ({ key, hint, message: `has no meaning for ${algorithm}` }));
     },
   },
   {

@@ -9,13 +9,6 @@ export const ALGORITHMS = ["agent_grpo", "sft", "preference"] as const;
 /** One of {@link ALGORITHMS}. */
 export type AlgorithmName = typeof ALGORITHMS[number];
 
-/** The section with each algorithm's data. A file may have several and serve several runs. */
-export const ALGORITHM_SECTIONS = {
-  agent_grpo: "agent",
-  sft: "sft",
-  preference: "preference",
-} as const satisfies Record<AlgorithmName, string>;
-
 export const runSchema = z.strictObject({
   algorithm: z.enum(ALGORITHMS).meta({
     description: "How the adapter learns: from rewards of tool-calling episodes, from traces, or from pairs.",

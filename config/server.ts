@@ -1,7 +1,13 @@
 /** The configuration file of `svc-server`. */
 
 import { z } from "zod";
-import { name, text } from "./fields.ts";
+import {
+  environmentEntrySchema,
+  judgeEntrySchema,
+  mcpServerEntrySchema,
+  rewardEntrySchema,
+} from "./catalogue.ts";
+import { text } from "./fields.ts";
 
 /** The accepted range of every numeric key of the server. */
 export const SERVER_LIMITS = {
@@ -52,14 +58,11 @@ export function parseBudget(value: unknown): Budget | null {
   return bytes > 0 ? { bytes } : null;
 }
 
-const budget = (memory: string) =>
+/** How much of a memory may be used. */
+export const budget = (memory: string) =>
   z.union([z.string(), z.number()]).refine((value) => parseBudget(value) !== null, {
     error: 'must be "all", a share in (0, 1], a byte count above 1, or text such as "8GiB"',
   }).default("all").meta({ description: `How much of the ${memory} runs may use.` });
-
-/** An entry of the operator's catalogue. Its other keys are checked by the part that reads them. */
-const catalogue = (what: string) =>
-  z.array(z.looseObject({ id: name() })).default([]).meta({ description: `Catalogue of ${what}.` });
 
 export const serverConfigSchema = z.strictObject({
   bind: z.string().refine((value) => parseBind(value) !== null, {
@@ -111,19 +114,18 @@ export const serverConfigSchema = z.strictObject({
       description: "Idle time until a model is unloaded.",
     }),
   }).prefault({}).meta({ description: "OpenAI-compatible serving." }),
-  rewards: catalogue("rewards"),
-  judges: catalogue("judges"),
-  mcp_servers: catalogue("MCP servers"),
-  environments: catalogue("environments"),
+  rewards: z.array(rewardEntrySchema).default([]).meta({ description: "Catalogue of rewards." }),
+  judges: z.array(judgeEntrySchema).default([]).meta({ description: "Catalogue of judges." }),
+  mcp_servers: z.array(mcpServerEntrySchema).default([]).meta({ description: "Catalogue of MCP servers." }),
+  environments: z.array(environmentEntrySchema).default([]).meta({
+    description: "Catalogue of environments.",
+  }),
 });
 
 /** The checked configuration of `svc-server` with defaults filled in. */
 export type ServerConfig = z.output<typeof serverConfigSchema>;
 
 /** Keys of the server's configuration that this build knows but does not have: the key, and the missing part. */
-export function serverPartsNotBuilt(config: ServerConfig): { key: string; part: string }[] {
-  const lists = (["rewards", "judges", "mcp_servers", "environments"] as const)
-    .filter((key) => config[key].length > 0)
-    .map((key) => ({ key, part: "the operator's catalogue" }));
-  return config.serving.enabled ? [...lists, { key: "serving.enabled", part: "serving" }] : lists;
+export function serverPartsNotBuilt({ serving }: ServerConfig): { key: string; part: string }[] {
+  return serving.enabled ? [{ key: "serving.enabled", part: "serving" }] : [];
 }

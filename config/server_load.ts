@@ -1,9 +1,10 @@
 /** Parses and checks the server's TOML file, and reports all of its problems. */
 
 import { dirname, resolve } from "node:path";
-import type { z } from "zod";
+import { z } from "zod";
 import { ServiceError } from "../core/errors.ts";
 import { reasonOf } from "../core/system_errors.ts";
+import { unwrap } from "./describe.ts";
 import { showValue } from "./issues.ts";
 import { locateKeys } from "./locate.ts";
 import { nearestName } from "./nearest.ts";
@@ -22,10 +23,16 @@ type Problem = Omit<ConfigProblem, "file" | "line" | "key"> & { path: Path };
 
 /** The names of every table of the server's file, for "did you mean". */
 function namesAt(path: Path): string[] {
-  const section = path[0] as "limits" | "serving" | undefined;
-  if (section === undefined) return Object.keys(serverConfigSchema.shape);
-  const table = serverConfigSchema.shape[section]?.unwrap();
-  return table && "shape" in table ? Object.keys(table.shape) : [];
+  let schema = serverConfigSchema as z.ZodType;
+  for (const part of path) {
+    const { schema: inner } = unwrap(schema);
+    if (inner instanceof z.ZodArray) schema = inner.element as z.ZodType;
+    else if (inner instanceof z.ZodObject && Object.hasOwn(inner.shape, part)) {
+      schema = inner.shape[part as string] as z.ZodType;
+    } else return [];
+  }
+  const { schema: table } = unwrap(schema);
+  return table instanceof z.ZodObject ? Object.keys(table.shape) : [];
 }
 
 function problemsOf(issue: z.core.$ZodIssue, tree: unknown): Problem[] {
@@ -54,11 +61,42 @@ function ruleProblems(config: ServerConfig): Problem[] {
     code: "not_built",
     message: `Cannot use ${key}: ${part} is not in this build`,
   }));
+  problems.push(...catalogueProblems(config));
   if (!isLoopback(parseBind(config.bind)!.host) && config.auth_token === undefined) {
     const message = `must be a loopback address without auth_token, not ${showValue(config.bind)}`;
     problems.push({ path: ["bind"], code: "invalid_value", message });
   }
   return problems;
+}
+
+const CATALOGUE = ["rewards", "judges", "mcp_servers", "environments"] as const;
+
+/** Ids are unique in a list, and an entry has what it needs to be used. */
+function catalogueProblems(config: ServerConfig): Problem[] {
+  const twice = CATALOGUE.flatMap((list) =>
+    config[list].flatMap(({ id }, i): Problem[] => {
+      const first = config[list].findIndex((entry) => entry.id === id);
+      const message = `is the id of entry ${first + 1} of [[${list}]] too`;
+      return first === i ? [] : [{ path: [list, i, "id"], code: "invalid_value", message }];
+    })
+  );
+  const missing = (path: Path, message: string): Problem[] => [{ path, code: "missing_field", message }];
+  const environments = config.environments.flatMap(({ type, allow_unsandboxed, base_url }, i): Problem[] => {
+    const path = ["environments", i];
+    if (type === undefined) return missing([...path, "type"], "is missing");
+    if (type === "http" && base_url === undefined) {
+      return missing([...path, "base_url"], "is missing: type http needs it");
+    }
+    if (type !== "local" || allow_unsandboxed) return [];
+    const message = "must be true for type local: the model's tool calls act on this machine";
+    return [{ path: [...path, "allow_unsandboxed"], code: "invalid_value", message }];
+  });
+  const servers = config.mcp_servers.flatMap(({ command, url }, i): Problem[] =>
+    (command === undefined) === (url === undefined)
+      ? [{ path: ["mcp_servers", i], code: "invalid_value", message: "must have either command or url" }]
+      : []
+  );
+  return [...twice, ...environments, ...servers];
 }
 
 /**

@@ -66,6 +66,7 @@ Deno.test("every problem is listed at once, with line and nearest key", () => {
     "4 allowed_hosts.0 invalid_value",
     "6 limits.vrm unknown_field",
     "7 limits.ram invalid_value",
+    "8 rewards.0.command missing_field",
     "8 rewards.0.id missing_field",
   ]);
   assert.throws(() => load(text), /server\.toml:1: bnd: is no known key; did you mean "bind"\?/);
@@ -88,10 +89,33 @@ Deno.test("only a loopback address may be used without a token", () => {
 });
 
 Deno.test("parts that are not built are refused by name", () => {
-  assert.deepEqual(problems(`[serving]\nenabled = true\n[[judges]]\nid = "a"\nmodel = "m"`), [
-    "2 serving.enabled not_built",
-    "3 judges not_built",
+  assert.deepEqual(problems(`[serving]\nenabled = true`), ["2 serving.enabled not_built"]);
+});
+
+Deno.test("an entry of the catalogue has an id of its own and what it needs", () => {
+  const text = [
+    `[[environments]]`,
+    `id = "a"`,
+    `[[environments]]`,
+    `id = "a"`,
+    `type = "local"`,
+    `[[environments]]`,
+    `id = "b"`,
+    `type = "http"`,
+    `[[mcp_servers]]`,
+    `id = "c"`,
+  ].join("\n");
+  assert.deepEqual(problems(text), [
+    "1 environments.0.type missing_field",
+    "3 environments.1.allow_unsandboxed invalid_value",
+    "4 environments.1.id invalid_value",
+    "6 environments.2.base_url missing_field",
+    "9 mcp_servers.0 invalid_value",
   ]);
+  assert.throws(
+    () => load(`[[environments]]\nid = "a"\ntpe = "local"`),
+    /did you mean "environments\.0\.type"\?/,
+  );
 });
 
 Deno.test("budgets are everything, a share, bytes, or text with a unit", () => {

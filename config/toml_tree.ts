@@ -17,6 +17,7 @@ export interface TomlSyntaxError {
   message: string;
 }
 
+/** A parsed document. */
 export interface TomlTree {
   /** Tables as objects without a prototype, integers as numbers, dates as `Date`. */
   tree: Record<string, unknown>;

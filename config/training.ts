@@ -12,8 +12,9 @@ export const trainingSchema = z.strictObject({
     description: "Learning rate.",
     rule: "sft 2e-4, preference 5e-6, agent_grpo 2e-5",
   }),
-  epochs: integer("training.epochs").default(1).meta({
+  epochs: integer("training.epochs").optional().meta({
     description: "Passes over the data in sft and preference.",
+    rule: "1; no limit where updates or max_minutes is given",
   }),
   updates: integer("training.updates").optional().meta({
     description: "Most updates of sft and preference.",

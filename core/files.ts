@@ -98,15 +98,32 @@ export function ignoreMissing(error: unknown): void {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
+/** A file as it was checked, so that opening it can tell whether it is still the same one. */
+export interface CheckedFile {
+  /** The real path. */
+  path: string;
+  dev: number;
+  ino: number | null;
+}
+
 /**
- * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever.
+ * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever, and a file that has taken
+ * the place of a checked one.
  *
  * @throws {ServiceError} `path_not_found`.
  */
-export async function openRegularFile(path: string): Promise<Deno.FsFile> {
+export async function openRegularFile(file: string | CheckedFile): Promise<Deno.FsFile> {
+  const path = typeof file === "string" ? file : file.path;
+  const refuse = (reason: string) =>
+    new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path });
   return await doing(`read ${path}`, async () => {
-    if ((await Deno.stat(path)).isFile) return await Deno.open(path, { read: true });
-    throw new ServiceError("path_not_found", `Cannot read ${path}: it is not a regular file`, { path });
+    if (!(await Deno.stat(path)).isFile) throw refuse("it is not a regular file");
+    const opened = await Deno.open(path, { read: true });
+    if (typeof file === "string") return opened;
+    const { dev, ino, isFile } = await opened.stat();
+    if (isFile && dev === file.dev && ino === file.ino) return opened;
+    opened.close();
+    throw refuse("another file has taken its place");
   }, "path_not_found");
 }
 

@@ -1,6 +1,6 @@
 /** Paths with links resolved, and whether two names mean one file. */
 
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, sep } from "node:path";
 
 /**
  * The path without links. For a path that does not exist: the real path of the nearest existing parent, then the rest
@@ -18,6 +18,13 @@ export async function realPathOf(path: string): Promise<string> {
 /** Like {@link realPathOf}, but does not follow the last name: a rename replaces a link, not the link's target. */
 export async function realPlaceOf(path: string): Promise<string> {
   return join(await realPathOf(dirname(path)), basename(path));
+}
+
+/** Whether a real path is one of the folders or lies in one. @param folders Real paths. */
+export function isInside(path: string, folders: readonly string[]): boolean {
+  return folders.some((folder) => {
+    return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+  });
 }
 
 /** Systems whose file systems usually ignore case. */

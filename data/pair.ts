@@ -32,12 +32,17 @@ export interface Pair {
  * @throws {ServiceError} `data_invalid` with file and line.
  */
 export function parsePair(path: string, line: JsonLine): Pair {
-  const value = withParsedTools(parseObject(path, line));
+  return pairOf(parseObject(path, line), { path, line: line.line });
+}
+
+/** Like {@link parsePair}, for a row's object. */
+export function pairOf(row_object: Record<string, unknown>, place: { path: string; line: number }): Pair {
+  const value = withParsedTools(row_object);
   const parsed = rowSchema.safeParse(value), listed = readTools(value);
   const issue = parsed.error?.issues[0] ?? listed.issue;
   const refuse = (reason: string): never => {
-    const message = `Cannot read ${path}:${line.line}: ${reason}`;
-    throw new ServiceError("data_invalid", message, { path, line: line.line });
+    const message = `Cannot read ${place.path}:${place.line}: ${reason}`;
+    throw new ServiceError("data_invalid", message, place);
   };
   if (issue) return refuse(describeIssue(issue, value));
   const row = parsed.data!;

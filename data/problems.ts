@@ -1,7 +1,7 @@
 /** Collects the invalid lines of a data file into one error. */
 
 import { ServiceError } from "../core/errors.ts";
-import { type JsonLine, readLines } from "./jsonl.ts";
+import { type JsonLine, readAllLines } from "./jsonl.ts";
 
 /** The number of invalid lines after which reading stops. */
 export const MAX_REPORTED_PROBLEMS = 20;
@@ -24,13 +24,13 @@ export function linesInvalid(path: string, problems: LineProblem[]): ServiceErro
 /**
  * Applies `read` to every line of a JSONL file, in order.
  *
- * @param options max_rows: the number of lines to read; later lines are ignored.
+ * @param options max_rows: the number of lines to read; later lines are ignored. empty: the reason without a line.
  * @throws {ServiceError} `path_not_found`; `data_invalid` with the first {@link MAX_REPORTED_PROBLEMS} lines for which
  * `read` throws this code; any other error of `read` at once.
  */
 export async function readRows<T>(
   path: string,
-  { max_rows = Infinity }: { max_rows?: number | undefined },
+  { max_rows = Infinity, empty = "the file is empty" }: { max_rows?: number | undefined; empty?: string },
   read: (line: JsonLine) => T,
 ): Promise<T[]> {
   const rows: T[] = [], problems: LineProblem[] = [];
@@ -38,22 +38,19 @@ export async function readRows<T>(
     if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
     problems.push({ line: Number(error.details.line ?? 0), message: error.message });
   };
-  try {
-    for await (const line of readLines(path)) {
-      const seen = rows.length + problems.length;
-      if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
-      if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
-      try {
-        rows.push(read(line));
-      } catch (error) {
-        collect(error);
-      }
+  for await (const line of readAllLines(path)) {
+    const seen = rows.length + problems.length;
+    if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
+    if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
+    try {
+      if ("error" in line) throw line.error;
+      rows.push(read(line));
+    } catch (error) {
+      collect(error);
     }
-  } catch (error) {
-    collect(error);
   }
   if (problems.length === 0 && rows.length === 0) {
-    problems.push({ line: 1, message: `Cannot read ${path}: the file is empty` });
+    problems.push({ line: 1, message: `Cannot read ${path}: ${empty}` });
   }
   if (problems.length > 0) throw linesInvalid(path, problems);
   return rows;

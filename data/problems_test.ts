@@ -25,9 +25,9 @@ Deno.test("rows come in the file's order, as many as wanted", async () => {
   deepEqual(await read("3\n1\nx\n", 2), [3, 1]);
 });
 
-Deno.test("one error names the broken lines, up to the line after which nothing can be read", async () => {
+Deno.test("one error names the broken lines, also those that cannot be read", async () => {
   deepEqual(await problemLines("1\nx\n2\ny"), [2, 4]);
-  deepEqual(await problemLines("x\n\n2"), [1, 2], "a blank line ends the reading");
+  deepEqual(await problemLines("x\n\n\n2\ny"), [1, 2, 5], "of blank lines the first is named");
   equal((await problemLines("x\n".repeat(2 * MAX_REPORTED_PROBLEMS))).length, MAX_REPORTED_PROBLEMS);
 });
 

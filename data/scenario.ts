@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { describeIssue } from "../config/data_issues.ts";
 import { ServiceError } from "../core/errors.ts";
-import { parseObject, readLines } from "./jsonl.ts";
-import { type LineProblem, linesInvalid, MAX_REPORTED_PROBLEMS } from "./problems.ts";
+import { parseObject } from "./jsonl.ts";
+import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "./problems.ts";
 
 /** A task's settings for the sandbox environment. */
 export interface ScenarioEnv {
@@ -89,36 +89,28 @@ const scenarioSchema = z.strictObject({
  * ```
  */
 export async function readScenarios(path: string): Promise<Scenario[]> {
-  const scenarios: Scenario[] = [], problems: LineProblem[] = [];
+  const parse = scenarioParser();
+  return await readRows(path, {}, (line) => {
+    return parse(parseObject(path, line), { path, line: line.line });
+  });
+}
+
+/** Parses the objects of a file's lines in order; like {@link parseScenario}, and ids are unique. */
+export function scenarioParser(): typeof parseScenario {
   const line_of = new Map<string, number>();
-  try {
-    for await (const jsonLine of readLines(path)) {
-      if (problems.length >= MAX_REPORTED_PROBLEMS) break;
-      const { line } = jsonLine;
-      try {
-        const scenario = parseScenario(parseObject(path, jsonLine), { path, line });
-        const first = line_of.get(scenario.id);
-        if (first === undefined) line_of.set(scenario.id, line);
-        else {
-          const message = `Cannot read ${path}:${line}: the id ${
-            JSON.stringify(scenario.id)
-          } is that of line ${first}`;
-          problems.push({ line, message });
-        }
-        scenarios.push(scenario);
-      } catch (error) {
-        problems.push({ line, message: (error as Error).message });
-      }
+  return (value, place) => {
+    const scenario = parseScenario(value, place);
+    const first = line_of.get(scenario.id);
+    if (first === undefined) {
+      line_of.set(scenario.id, place.line);
+      return scenario;
     }
-  } catch (error) {
-    if (problems.length === 0 || !(error instanceof ServiceError)) throw error;
-    problems.push({ line: Number(error.details.line ?? 0), message: error.message });
-  }
-  if (problems.length > 0) throw linesInvalid(path, problems);
-  if (scenarios.length === 0) {
-    throw linesInvalid(path, [{ line: 1, message: `Cannot read ${path}: no scenario in it` }]);
-  }
-  return scenarios;
+    const { path, line } = place;
+    const message = `Cannot read ${path}:${line}: the id ${
+      JSON.stringify(scenario.id)
+    } is that of line ${first}`;
+    throw new ServiceError("data_invalid", message, place);
+  };
 }
 
 /** Parses one line's object as a scenario. @throws {ServiceError} `data_invalid`, naming each wrong field. */

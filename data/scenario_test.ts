@@ -130,7 +130,7 @@ Deno.test("bytes that are not UTF-8, blank lines inside and empty files are refu
   bytes[bytes.length - 4] = 0xff;
   ok(/tasks\.jsonl:2: the bytes are not UTF-8/.test((await failure(bytes)).message));
   ok(/tasks\.jsonl:2: the line is blank/.test((await failure(`${line("a")}\n\n${line("b")}`)).message));
-  ok(/no scenario/.test((await failure("\n")).message));
+  ok(/tasks\.jsonl: the file is empty$/.test((await failure("\n")).message));
 });
 
 Deno.test("a line above the limit is refused before it is complete", async () => {

@@ -28,13 +28,18 @@ export interface Trace {
 
 /** Parses a row. @throws {ServiceError} `data_invalid` with file and line. */
 export function parseTrace(path: string, line: JsonLine): Trace {
-  const value = withParsedTools(parseObject(path, line));
+  return traceOf(parseObject(path, line), { path, line: line.line });
+}
+
+/** Parses a row's object. @throws {ServiceError} `data_invalid` with file and line. */
+export function traceOf(row: Record<string, unknown>, place: { path: string; line: number }): Trace {
+  const value = withParsedTools(row);
   const parsed = rowSchema.safeParse(value);
   const listed = readTools(value);
   const issue = parsed.error?.issues[0] ?? listed.issue;
   if (issue) {
-    const message = `Cannot read ${path}:${line.line}: ${describe(value, issue)}`;
-    throw new ServiceError("data_invalid", message, { path, line: line.line });
+    const message = `Cannot read ${place.path}:${place.line}: ${describe(value, issue)}`;
+    throw new ServiceError("data_invalid", message, place);
   }
   return { content: parsed.data as TraceContent, tools: listed.tools! };
 }

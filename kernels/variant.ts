@@ -19,9 +19,25 @@ export type KernelForm = "lanes" | "tiles";
 /** The number of values that a kernel reads at once. */
 export type ItemSize = 1 | 4;
 
+/** The form of a kernel, and in the form `lanes` the lanes that broadcast to each other; 1: no subgroups. */
+export interface FormOptions {
+  form?: KernelForm;
+  lanes?: number;
+}
+
+/** Subgroup sizes for which broadcasts are generated. */
+const MIN_LANES = 4, MAX_LANES = 16;
+
 /** The form for a device. */
 export function deviceForm({ facts }: Pick<Gpu, "facts">): KernelForm {
   return facts.software ? "lanes" : "tiles";
+}
+
+/** The form and the lanes for a device. */
+export function deviceOptions(gpu: Pick<Gpu, "facts" | "subgroup_size">): Required<FormOptions> {
+  const { subgroup_size } = gpu;
+  const fits = subgroup_size >= MIN_LANES && subgroup_size <= MAX_LANES;
+  return { form: deviceForm(gpu), lanes: fits ? subgroup_size : 1 };
 }
 
 /** 4 if every width is a multiple of 4, else 1. */

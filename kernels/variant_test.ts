@@ -1,5 +1,20 @@
 import assert from "node:assert/strict";
-import { constantsPart, itemSize, rowThreads, wrappedGrid } from "./variant.ts";
+import type { Gpu } from "./device.ts";
+import { constantsPart, deviceOptions, itemSize, rowThreads, wrappedGrid } from "./variant.ts";
+
+Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () => {
+  const gpu = (software: boolean, subgroup_size: number) =>
+    ({ subgroup_size, facts: { software } }) as unknown as Gpu;
+  for (const lanes of [4, 8, 16]) assert.deepEqual(deviceOptions(gpu(true, lanes)), { form: "lanes", lanes });
+  for (const size of [0, 2, 32]) {
+    assert.deepEqual(
+      deviceOptions(gpu(true, size)),
+      { form: "lanes", lanes: 1 },
+      `a subgroup of ${size}`,
+    );
+  }
+  assert.equal(deviceOptions(gpu(false, 32)).form, "tiles");
+});
 
 Deno.test("a grid wraps into y without falling short of its count", () => {
   for (const count of [1, 65_535, 65_536, 200_000, 65_535 * 3 + 1]) {

@@ -1,12 +1,14 @@
 /** A complete run without GPU or workers for this room's tests: a scripted engine, and episodes of one word. */
 
+import type { ConfiguredWorld } from "../agent/configured.ts";
 import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
 import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
-import { type Clock, ManualClock } from "../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { EngineMethod, EngineMethods } from "../trainer/engine/protocol.ts";
 import { AgentGrpo } from "./algorithms/agent_grpo/agent_grpo.ts";
@@ -74,6 +76,8 @@ export interface TestRunOptions {
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
   /** Replaces the environment's grading. */
   graders?: readonly Grader[];
+  /** Replaces environments and graders. */
+  world?: ConfiguredWorld;
   /** Warnings from before the run. */
   warnings?: PlanWarning[];
   /** Replaces the configured algorithm. */
@@ -99,7 +103,8 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
   const openSession = (): Promise<Session> => {
     const number = ++engines;
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
-    const agent = testAgentHost({ config, engine, clock, verify: options.verify, graders: options.graders });
+    const { verify, graders, world } = options;
+    const agent = testAgentHost({ config, engine, clock, verify, graders, world });
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(
@@ -123,12 +128,14 @@ export function testAgentHost(
     clock: Clock;
     verify?: TestRunOptions["verify"] | undefined;
     graders?: TestRunOptions["graders"] | undefined;
+    world?: ConfiguredWorld | undefined;
   },
 ): AgentHost {
-  const environment = testEnvironments({ grade: ({ id }, said) => verify(id, said) });
+  const environment = more.world?.environments ??
+    testEnvironments({ grade: ({ id }, said) => verify(id, said) });
   const settings = config.agent ? rolloutSettings(config.agent) : null;
   const { ctx: max_context } = config.training;
-  const chat = new WordChat(), { graders = [environmentGrader(environment)] } = more;
+  const chat = new WordChat(), { graders = more.world?.graders ?? [environmentGrader(environment)] } = more;
   return createAgentHost({ settings, engine, chat, max_context, environment, graders, clock });
 }
 

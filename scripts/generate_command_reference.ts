@@ -86,7 +86,7 @@ function row(term: string, { description, defaultValue, argChoices }: Argument |
 function commandText([path, command]: [string, Command]): string {
   const rows = [
     ...command.registeredArguments.map((argument) => row(argument.name(), argument)),
-    ...command.options.map((option) => row(option.flags, option)),
+    ...command.options.filter(({ hidden }) => !hidden).map((option) => row(option.flags, option)),
   ];
   const description = command.description();
   const sentence = `${description[0]!.toUpperCase()}${description.slice(1)}.`;

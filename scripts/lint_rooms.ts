@@ -19,6 +19,7 @@ const TRAINER_DOORS = [
   "trainer/engine/protocol.ts",
   "trainer/engine/plan_memory.ts",
   "trainer/engine/memory_advice.ts",
+  "trainer/engine/inspect_model.ts",
 ];
 
 /** The folders and files that each room may import besides its own; `null`: everything except tests and ui. */
@@ -40,7 +41,19 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
   agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
-  runs: ["record", "views", "directory", "session", "algorithms", "plan", "process"],
+  runs: [
+    "record",
+    "views",
+    "directory",
+    "session",
+    "algorithms",
+    "plan",
+    "datasets",
+    "models",
+    "jobs",
+    "process",
+    "fleet",
+  ],
 };
 
 /** Fakes (`_fake`), contract suites (`_contract`) and shared test code (`_testing`): they may import every floor. */

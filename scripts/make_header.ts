@@ -1,12 +1,13 @@
 /**
  * Writes the header of a model without tensor values, which is enough for `svc plan`: a `llama` of 8 billion parameters in
- * `Q4_K_M`, or a `qwen2` of half a billion in `F16`. The vocabulary is the tiny agent's, padded with unused tokens.
+ * `Q4_K_M`, or a `qwen2` of half a billion in `F16` or `Q4_K_M`. The vocabulary is the tiny agent's, padded with unused
+ * tokens.
  *
- *   deno run -A scripts/make_header.ts 8b.gguf [8b|0.5b]
+ *   deno run -A scripts/make_header.ts 8b.gguf [8b|0.5b|0.5b-q4_k_m]
  */
 
 import { fixturePath } from "../tests/fixture.ts";
-import type { DecodedType } from "../trainer/formats/ggml_types.ts";
+import { type DecodedType, ggmlType } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { encodeGgufHeader } from "../trainer/formats/gguf_writer.ts";
@@ -50,24 +51,34 @@ interface HeaderModel {
 /** In `tokenizer.ggml.token_type`. */
 const UNUSED_TOKEN = 5;
 
+/** What llama.cpp takes for rows that are no whole blocks of 256. */
+const FALLBACKS: Partial<Record<DecodedType, DecodedType>> = { Q4_K: "Q5_0", Q6_K: "Q8_0" };
+
 /**
- * The output and, in half of the layers, the value and down projections have Q6_K; the other matrices have Q4_K.
+ * The types of a model in `Q4_K_M`. The output and, in half of the layers, the value and down projections have Q6_K; the
+ * other matrices have Q4_K. The embedding of a tied model is its output. Other types replace these where rows do not fit.
  *
- * @source llama.cpp's `llama_tensor_get_type` and its `use_more_bits`, for `Q4_K_M`.
+ * @source llama.cpp's `llama_tensor_get_type_impl` with its `use_more_bits`, and `tensor_type_fallback`.
  */
-export function typeInQ4KM(name: string, shape: readonly number[]): DecodedType {
-  if (shape.length === 1) return "F32";
-  if (name === "output.weight") return "Q6_K";
-  const match = /^blk\.(\d+)\.(attn_v|ffn_down)\.weight$/.exec(name);
-  if (!match) return "Q4_K";
-  const layer = Number(match[1]), eighth = LAYERS / 8;
-  return layer < eighth || layer >= 7 * eighth || (layer - eighth) % 3 === 2 ? "Q6_K" : "Q4_K";
+function typesInQ4KM({ layers, tied }: ModelShape): HeaderModel["typeOf"] {
+  const output = tied ? "token_embd.weight" : "output.weight";
+  const [low, high] = [Math.floor(layers.length / 8), Math.floor(7 * layers.length / 8)];
+  const hasMoreBits = (layer: number) => layer < low || layer >= high || (layer - low) % 3 === 2;
+  return (name, shape) => {
+    if (shape.length === 1) return "F32";
+    const match = /^blk\.(\d+)\.(attn_v|ffn_down)\.weight$/.exec(name);
+    const type = name === output || (match && hasMoreBits(Number(match[1]))) ? "Q6_K" : "Q4_K";
+    return shape[1]! % ggmlType(type).block_values === 0 ? type : FALLBACKS[type]!;
+  };
 }
 
-/** By the name on the command line. */
-const MODELS: Readonly<Record<string, HeaderModel>> = {
-  "8b": { shape: SHAPE_8B, file_type: 15, typeOf: typeInQ4KM },
+/** The names on the command line. */
+type HeaderName = "8b" | "0.5b" | "0.5b-q4_k_m";
+
+const MODELS: Readonly<Record<HeaderName, HeaderModel>> = {
+  "8b": { shape: SHAPE_8B, file_type: 15, typeOf: typesInQ4KM(SHAPE_8B) },
   "0.5b": { shape: SHAPE_05B, file_type: 1, typeOf: (_, shape) => shape.length === 1 ? "F32" : "F16" },
+  "0.5b-q4_k_m": { shape: SHAPE_05B, file_type: 15, typeOf: typesInQ4KM(SHAPE_05B) },
 };
 
 function metadataOf(name: string, { shape, file_type }: HeaderModel): GgufMetadata {
@@ -106,8 +117,8 @@ function fillVocabulary(from: GgufMetadata, count: number): GgufMetadata {
 }
 
 /** Writes the header of one of the models. */
-export async function makeHeader(path: string, name: "8b" | "0.5b" = "8b"): Promise<void> {
-  const model = MODELS[name]!, { shape: sizes, typeOf } = model;
+export async function makeHeader(path: string, name: HeaderName = "8b"): Promise<void> {
+  const model = MODELS[name], { shape: sizes, typeOf } = model;
   using vocabulary = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const tokenizer = fillVocabulary(vocabulary.metadata, sizes.vocabulary);
   const tensors = [...tensorShapes(sizes)].map(([name, shape]) => ({
@@ -121,9 +132,9 @@ export async function makeHeader(path: string, name: "8b" | "0.5b" = "8b"): Prom
 
 if (import.meta.main) {
   const [path, name = "8b"] = Deno.args;
-  if (path === undefined || (name !== "8b" && name !== "0.5b")) {
-    console.error("Usage: deno run -A scripts/make_header.ts <file> [8b|0.5b]");
+  if (path === undefined || !Object.hasOwn(MODELS, name)) {
+    console.error("Usage: deno run -A scripts/make_header.ts <file> [8b|0.5b|0.5b-q4_k_m]");
     Deno.exit(2);
   }
-  await makeHeader(path, name);
+  await makeHeader(path, name as HeaderName);
 }

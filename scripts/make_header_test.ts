@@ -40,3 +40,15 @@ Deno.test("the header of 0.5B in F16 has its shape and one matrix for both ends"
     assert.equal(parameters, 494_032_768);
   });
 });
+
+Deno.test("the header of 0.5B in Q4_K_M has the types of llama.cpp's file", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/05b.gguf`;
+    await makeHeader(path, "0.5b-q4_k_m");
+    using file = await openGgufHeader(path);
+    const counts: Record<string, number> = {};
+    for (const { type } of file.tensors.values()) counts[type] = (counts[type] ?? 0) + 1;
+    // As llama.cpp lists them of published files of Qwen2.5 0.5B.
+    assert.deepEqual(counts, { F32: 121, Q5_0: 132, Q8_0: 13, Q4_K: 12, Q6_K: 12 });
+  });
+});

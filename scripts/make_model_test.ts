@@ -68,7 +68,7 @@ Deno.test("the same options give the same bytes, another seed others; what is un
     assert.notEqual(await make("c.gguf", 2), first);
     const wrong = { shape: "7b", path: `${folder}/d.gguf`, type: "f16", seed: 1 };
     await assert.rejects(makeModel(wrong), /Cannot make a model of shape 7b: there are 0\.5b, tiny/);
-    await assert.rejects(makeModel({ ...wrong, shape: "tiny", type: "q4_1" }), /of type q4_1/);
+    await assert.rejects(makeModel({ ...wrong, shape: "tiny", type: "iq4_nl" }), /of type iq4_nl/);
     await assert.rejects(
       makeModel({ ...wrong, shape: "tiny", type: "q4_k" }),
       /rows of 64 are no blocks of 256/,
@@ -87,7 +87,7 @@ Deno.test({
   ignore: missing !== null,
   async fn() {
     await withFolder(async (folder) => {
-      for (const type of ["f16", "q4_0", "q8_0"]) {
+      for (const type of ["f16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"]) {
         const model_path = `${folder}/${type}.gguf`;
         await makeModel({ shape: "tiny", path: model_path, type, seed: 1 });
         const request = { model_path, adapter_path: null, prompts: [[1, 2, 3]], max_new_tokens: 4 };

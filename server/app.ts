@@ -1,11 +1,15 @@
 /** Answers a request without a port: checks in the contract's order, then the route's handler. */
 
+import { join } from "node:path";
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
+import { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
-import type { DeviceCard } from "./capabilities.ts";
+import { ModelFiles } from "./model_files.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import {
@@ -21,7 +25,7 @@ import { type Answer, isApi, type Method, type Route } from "./route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
 import { NO_RUNS, type RunSource } from "./run_source.ts";
-import type { Services } from "./services.ts";
+import type { ProbedDevice, Services } from "./services.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
@@ -41,16 +45,26 @@ export interface AppOptions {
   /** The port that the server listens on. */
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
-  probeDevices: () => Promise<DeviceCard[]>;
+  probeDevices: () => Promise<ProbedDevice[]>;
+  /** The device that plans assume when there is none; absent: nothing is planned then. */
+  assumedDevice?: ProbedDevice;
+  /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
+  jobs?: JobRunner;
+  /** Whether a live run uses a dataset; absent: none does. */
+  isDatasetInUse?: (id: string) => Promise<boolean>;
   /** Writes a line of the server's log. */
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
   runs?: RunSource;
   /** Absent: none are remembered yet. */
   trajectories?: ObservedRuns;
+  /** Creates and commands runs; absent: none. */
+  fleet?: Fleet;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
+
+const NO_JOBS: JobRunner = { run: () => Promise.reject(new Error("this server runs no jobs")) };
 
 /** The state of a request during the checks. */
 interface Exchange {
@@ -86,10 +100,11 @@ export class App {
   readonly #options: AppOptions;
   readonly #router: Router;
   readonly #services: Services;
-  #devices: Promise<DeviceCard[]> | null = null;
+  #devices: Promise<ProbedDevice[]> | null = null;
 
   constructor(options: AppOptions) {
-    const { config, clock, routes = ROUTES, runs = NO_RUNS, trajectories = new ObservedRuns() } = options;
+    const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
+    const { trajectories = new ObservedRuns() } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -100,8 +115,19 @@ export class App {
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
       runs,
       trajectories,
+      fleet: options.fleet ?? null,
+      assumedDevice: options.assumedDevice ?? null,
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
+      jobs,
+      datasets: new DatasetStore({
+        folder: join(config.data_dir, "datasets"),
+        clock,
+        check: (request, signal) => jobs.run("check_dataset", request, signal),
+        unreadable: (id, reason) => options.log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
+      }),
+      isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
+      modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
   }
 
@@ -167,7 +193,7 @@ export class App {
   }
 
   /** A failed probe is not cached: the next request tries again. */
-  async #probe(): Promise<DeviceCard[]> {
+  async #probe(): Promise<ProbedDevice[]> {
     try {
       return await this.#options.probeDevices();
     } catch (error) {

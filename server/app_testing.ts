@@ -3,15 +3,16 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
-import type { DeviceCard } from "./capabilities.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
 import { type AnswerSpec, isApi, type Method, type Route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { requestUrl, Router, splitTarget } from "./router.ts";
 import { NO_RUNS, type RunSource } from "./run_source.ts";
+import type { ProbedDevice } from "./services.ts";
 
 /** Problems of the checks before routing, which routes do not declare. */
 const BEFORE_ROUTES: readonly ProblemType[] = ["unauthorized", "not-found", "method-not-allowed"];
@@ -102,8 +103,10 @@ export interface Sent {
   json: any;
 }
 
-export const TEST_DEVICE: DeviceCard = {
+export const TEST_DEVICE: ProbedDevice = {
   name: "Test GPU",
+  vendor: "",
+  subgroup_size: 8,
   backend: "vulkan",
   driver: "1.2.3",
   features: ["shader-f16"],
@@ -115,8 +118,10 @@ export const TEST_DEVICE: DeviceCard = {
 export interface TestAppOptions {
   /** The server's configuration. */
   toml?: string;
-  probeDevices?: () => Promise<DeviceCard[]>;
+  probeDevices?: () => Promise<ProbedDevice[]>;
   runs?: RunSource;
+  jobs?: JobRunner;
+  isDatasetInUse?: (id: string) => Promise<boolean>;
   routes?: readonly Route[];
 }
 
@@ -134,7 +139,8 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
 }
 
 /** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
-export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES }: TestAppOptions = {}) {
+export function testApp(options: TestAppOptions = {}) {
+  const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse } = options;
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();
   const logged: Record<string, unknown>[] = [];
@@ -146,6 +152,8 @@ export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUT
     log: (line) => logged.push(line),
     runs,
     routes,
+    ...(jobs ? { jobs } : {}),
+    ...(isDatasetInUse ? { isDatasetInUse } : {}),
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {
     const response = await app.handle(...testRequest(target, given));

@@ -62,7 +62,7 @@ export function openBody(
   spec: BodySpec | null,
   config: ServerConfig,
 ): OpenBody | null {
-  if (!spec && request.body === null) return null;
+  if ((!spec || spec.is_optional) && request.body === null) return null;
   const declared = spec ? Object.keys(spec.content) : ["application/json"];
   const content_type = declaredType(request.headers.get("content-type"), declared);
   if (content_type === null) throw refuseType(`The body must be labelled as ${declared.join(" or ")}`);
@@ -94,6 +94,7 @@ export async function readBody(
   if (content_type !== "application/json") return { body: { content_type, stream }, errors: [] };
   const parsed = parseStrictJson(await readText(stream));
   if (parsed.errors.length > 0) return { body: null, errors: parsed.errors };
-  const { value, errors } = check({ schema: spec.content[content_type]!, value: parsed.value, prefix: "" });
+  const schema = spec.choose?.(parsed.value) ?? spec.content[content_type]!;
+  const { value, errors } = check({ schema, value: parsed.value, prefix: "" });
   return { body: { content_type, value }, errors };
 }

@@ -6,12 +6,14 @@ import { parseBind, type ServerConfig } from "../config/server.ts";
 import { systemClock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { App, type AppOptions } from "./app.ts";
-import { leaveSignal, requestOf, sendResponse } from "./node_bridge.ts";
+import { type BodyPace, PaceWatch } from "./body_pace.ts";
+import { leaveSignal, refuseSlowBody, requestOf, sendResponse } from "./node_bridge.ts";
 
-/** Limits of a connection. The parser answers violations (400, 408, 431) before a request reaches the app. */
-const LIMITS = {
+/** Limits of the parser. It answers violations (400, 408, 431) before a request reaches the app. */
+const PARSER_LIMITS = {
   headersTimeout: 10_000,
-  requestTimeout: 30_000,
+  // A body has a slowest pace instead of a time for all of it: an upload may be large.
+  requestTimeout: 0,
   keepAliveTimeout: 60_000,
   maxHeaderSize: 16_384,
   connectionsCheckingInterval: 500,
@@ -22,9 +24,16 @@ export interface ConnectionLimits {
   max_connections: number;
   /** The time for open requests to finish after the server was asked to stop. */
   close_grace_ms: number;
+  /** A client that sends its body more slowly is answered with 408. */
+  body_pace: BodyPace;
 }
 
-const CONNECTION_LIMITS: ConnectionLimits = { max_connections: 10_000, close_grace_ms: 5000 };
+/** The pace is that of a very slow line, so that only clients which hold connections are cut. */
+const CONNECTION_LIMITS: ConnectionLimits = {
+  max_connections: 10_000,
+  close_grace_ms: 5000,
+  body_pace: { idle_ms: 30_000, bytes_per_second: 1024 },
+};
 
 export interface ListeningServer {
   /** The bound address, such as `127.0.0.1:8471`. */
@@ -35,14 +44,25 @@ export interface ListeningServer {
 
 type Services =
   & Pick<AppOptions, "probeDevices" | "log">
-  & Partial<Pick<AppOptions, "clock" | "routes" | "runs" | "trajectories">>;
+  & Partial<
+    Pick<
+      AppOptions,
+      "assumedDevice" | "clock" | "routes" | "runs" | "trajectories" | "fleet" | "jobs" | "isDatasetInUse"
+    >
+  >;
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 
-async function answer(app: App, [message, outgoing]: Exchange, log: AppOptions["log"]): Promise<void> {
+async function answer(
+  app: App,
+  [message, outgoing]: Exchange,
+  { log, clock, body_pace }: Pick<AppOptions, "log" | "clock"> & { body_pace: BodyPace },
+): Promise<void> {
   let trace_id: string | null = null;
   try {
-    const { request, context } = requestOf(message, leaveSignal(message, outgoing));
+    const cut = () => refuseSlowBody(message, outgoing);
+    const pace = new PaceWatch({ pace: body_pace, clock, cut });
+    const { request, context } = requestOf(message, { signal: leaveSignal(message, outgoing), pace });
     const response = await app.handle(request, context);
     trace_id = response.headers.get("x-trace-id");
     await sendResponse(response, outgoing, message);
@@ -62,16 +82,18 @@ async function answer(app: App, [message, outgoing]: Exchange, log: AppOptions["
 export async function listen(
   config: ServerConfig,
   services: Services,
-  limits: ConnectionLimits = CONNECTION_LIMITS,
+  limits: Partial<ConnectionLimits> = {},
 ): Promise<ListeningServer> {
+  const { max_connections, close_grace_ms, body_pace } = { ...CONNECTION_LIMITS, ...limits };
+  const { log, clock = systemClock } = services;
   // Otherwise Deno would bind this variable's address instead of the configured one.
   Deno.env.delete("DENO_SERVE_ADDRESS");
   const { host, port } = parseBind(config.bind)!;
-  const app = new App({ config, clock: systemClock, port: () => bound.port, ...services });
-  const server = createServer(LIMITS, (message, outgoing) => {
-    answer(app, [message, outgoing], services.log);
+  const app = new App({ config, port: () => bound.port, ...services, clock });
+  const server = createServer(PARSER_LIMITS, (message, outgoing) => {
+    answer(app, [message, outgoing], { log, clock, body_pace });
   });
-  server.maxConnections = limits.max_connections;
+  server.maxConnections = max_connections;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: Error & { code?: string }) => {
       const reason = error.code === "EADDRINUSE" ? "another program listens there" : error.message;
@@ -86,7 +108,7 @@ export async function listen(
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const timer = setTimeout(() => server.closeAllConnections(), limits.close_grace_ms);
+      const timer = setTimeout(() => server.closeAllConnections(), close_grace_ms);
       await closed;
       clearTimeout(timer);
     },

@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import { listen } from "./listen.ts";
 import { raw, type Route, route } from "./route.ts";
 
@@ -33,11 +35,12 @@ function bytesRoute(path: string, handler: Handler): Route {
 async function withRoutes(
   routes: readonly Route[],
   body: (address: string, logged: Record<string, unknown>[]) => Promise<void>,
+  clock: Clock = systemClock,
 ): Promise<void> {
   const config = parseServerConfig(`bind = "127.0.0.1:0"\n`, { path: "server.toml" });
   const logged: Record<string, unknown>[] = [];
   const probeDevices = () => Promise.resolve([]);
-  const server = await listen(config, { probeDevices, log: (line) => logged.push(line), routes });
+  const server = await listen(config, { probeDevices, log: (line) => logged.push(line), routes, clock });
   try {
     await body(server.address, logged);
   } finally {
@@ -69,6 +72,26 @@ function chunks(count: number) {
   return { state, stream };
 }
 
+/** Reads from a connection until all of it contains the text. */
+function reader(connection: Deno.TcpConn) {
+  const decoder = new TextDecoder(), buffer = new Uint8Array(4096);
+  let seen = "";
+  return async (text: string) => {
+    while (!seen.includes(text)) {
+      const count = await connection.read(buffer);
+      assert.ok(count !== null, `the connection ends before ${text}: ${seen}`);
+      seen += decoder.decode(buffer.subarray(0, count));
+    }
+    return seen;
+  };
+}
+
+/** Moves the clock once the server waits for its client. */
+async function whileWaiting(clock: ManualClock, delta_ms: number): Promise<void> {
+  while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await clock.advance(delta_ms);
+}
+
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
 
 Deno.test({
@@ -80,21 +103,13 @@ Deno.test({
     await withRoutes([echo], async (address, logged) => {
       using connection = await connect(address);
       await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
-      const decoder = new TextDecoder();
-      let seen = "";
-      const readUntil = async (text: string) => {
-        const buffer = new Uint8Array(4096);
-        while (!seen.includes(text)) {
-          seen += decoder.decode(buffer.subarray(0, (await connection.read(buffer))!));
-        }
-      };
+      const readUntil = reader(connection);
       for (const word of ["first", "second"]) {
         await connection.write(new TextEncoder().encode(`${word.length}\r\n${word}\r\n`));
         await readUntil(word);
       }
       await connection.write(new TextEncoder().encode("0\r\n\r\n"));
-      await readUntil("\r\n0\r\n\r\n");
-      assert.match(seen, /^HTTP\/1\.1 200 /);
+      assert.match(await readUntil("\r\n0\r\n\r\n"), /^HTTP\/1\.1 200 /);
       assert.deepEqual(logged, []);
     });
   },
@@ -199,5 +214,56 @@ Deno.test({
       await left.promise;
       assert.deepEqual(logged, []);
     });
+  },
+});
+
+Deno.test({
+  name: "a client that sends nothing of its body is answered 408 without a body, and its work ends",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), aborted = Promise.withResolvers<boolean>();
+    const reads = bytesRoute("/x", async (request, body) => {
+      try {
+        return await new Response(body).text();
+      } finally {
+        aborted.resolve(request.signal.aborted);
+      }
+    });
+    await withRoutes([reads], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 4\r\n"));
+      await connection.write(CHUNK.subarray(0, 1));
+      await whileWaiting(clock, 29_000);
+      await whileWaiting(clock, 1000);
+      // It ends because the server closes the connection.
+      const text = await new Response(connection.readable).text();
+      assert.match(text, /^HTTP\/1\.1 408 /);
+      assert.ok(text.endsWith("\r\n\r\n") || text.endsWith("\r\n0\r\n\r\n"), text);
+      assert.ok(await aborted.promise);
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
+  },
+});
+
+Deno.test({
+  name: "a body that keeps its pace takes any time, and one that then stops is cut off",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), echo = bytesRoute("/x", (_, body) => body);
+    await withRoutes([echo], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
+      const readUntil = reader(connection), word = "x".repeat(20 * 1024);
+      for (let i = 0; i < 5; i++) {
+        await whileWaiting(clock, 20_000);
+        const end = `end ${i}`, length = (word.length + end.length).toString(16);
+        await connection.write(new TextEncoder().encode(`${length}\r\n${word}${end}\r\n`));
+        await readUntil(end);
+      }
+      await whileWaiting(clock, 30_000);
+      const rest = await new Response(connection.readable).text().catch(String);
+      assert.ok(!rest.endsWith("0\r\n\r\n"), "the answer looks whole");
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
   },
 });

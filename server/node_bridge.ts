@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { RequestContext } from "./app.ts";
 import type { Bytes } from "./body.ts";
+import type { PaceWatch } from "./body_pace.ts";
 import { requestUrl } from "./router.ts";
 
 /** Headers as sent; a repeated name has all of its values. */
@@ -18,12 +19,12 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** The body of a message, read from the socket only on demand. */
-function bodyOf(message: IncomingMessage): Bytes {
+function bodyOf(message: IncomingMessage, pace: PaceWatch): Bytes {
   // Cancelling the body must not close the socket, which the answer still needs.
   const chunks = message.iterator({ destroyOnReturn: false });
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
-      const { done, value } = await chunks.next();
+      const { done, value } = await pace.next(chunks.next());
       if (done) controller.close();
       else controller.enqueue(new Uint8Array(value));
     },
@@ -36,13 +37,14 @@ function bodyOf(message: IncomingMessage): Bytes {
 /** Converts a message to a request, and keeps what a request would lose. */
 export function requestOf(
   message: IncomingMessage,
-  signal: AbortSignal,
+  { signal, pace }: { signal: AbortSignal; pace: PaceWatch },
 ): { request: Request; context: RequestContext } {
   const { method = "GET", url: target = "/", socket } = message;
   const headers = headerPairs(message);
   // A Request does not support TRACE and CONNECT, nor a body of GET and HEAD.
   const is_known = method !== "TRACE" && method !== "CONNECT";
-  const body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message) ? bodyOf(message) : null;
+  const takes_body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message);
+  const body = takes_body ? bodyOf(message, pace) : null;
   const request = new Request(requestUrl(target), {
     method: is_known ? method : "GET",
     headers,
@@ -70,6 +72,17 @@ export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse):
 
 function clientLeft(): DOMException {
   return new DOMException("The client left", "AbortError");
+}
+
+/** Closes the connection of a client whose body is too slow, with 408 and no body where no answer has begun. */
+export function refuseSlowBody(message: IncomingMessage, outgoing: ServerResponse): void {
+  const slow = new Error("The client sends its body too slowly");
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return void message.destroy(slow);
+  }
+  outgoing.writeHead(408, { connection: "close" });
+  outgoing.end(() => message.destroy(slow));
 }
 
 /**

@@ -125,7 +125,9 @@ function operationOf(route: Route, components: Components): JsonObject {
     summary: route.summary,
     ...(isApi(route.path) ? {} : { security: [] }),
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(body ? { requestBody: { required: true, content: components.content(body.content, "input") } } : {}),
+    ...(body
+      ? { requestBody: { required: !body.is_optional, content: components.content(body.content, "input") } }
+      : {}),
     responses: { ...Object.fromEntries(answers), ...problemAnswers(problemsOf(route)) },
   };
 }

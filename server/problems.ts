@@ -33,9 +33,14 @@ export const PROBLEM_CODES = [
   "out_of_range",
   "unsupported_format",
   "path_not_found",
+  "forbidden_path",
+  "unknown_catalog_id",
+  "needs_opt_in",
+  "override_conflict",
   "conflict",
   "unauthorized",
   "not_found",
+  "server_declared",
 ] as const;
 
 export type ProblemCode = typeof PROBLEM_CODES[number];
@@ -76,16 +81,21 @@ export type ProblemDocument = z.output<typeof problemSchema>;
 export class Problem extends Error {
   readonly errors: readonly ProblemError[];
   readonly headers: Readonly<Record<string, string>>;
+  readonly meta: ProblemDocument["meta"];
 
   constructor(
     readonly type: ProblemType,
     detail: string,
-    { errors = [], headers = {} }: { errors?: readonly ProblemError[]; headers?: Record<string, string> } =
-      {},
+    { errors = [], headers = {}, meta = {} }: {
+      errors?: readonly ProblemError[];
+      headers?: Record<string, string>;
+      meta?: ProblemDocument["meta"];
+    } = {},
   ) {
     super(detail);
-    this.errors = errors;
+    this.errors = errors.slice(0, MAX_LISTED_PROBLEMS);
     this.headers = headers;
+    this.meta = meta;
   }
 }
 
@@ -110,7 +120,13 @@ export function invalidRequest(errors: readonly ProblemError[]): Problem {
   const place = first?.pointer ? `${first.pointer} ` : "";
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   const detail = `The request is not valid: ${place}${first?.message ?? "it cannot be read"}${more}`;
-  return new Problem("invalid-request", detail, { errors: errors.slice(0, MAX_LISTED_PROBLEMS) });
+  return new Problem("invalid-request", detail, { errors });
+}
+
+/** A refusal with all problems of one class; its detail is the first of them. */
+export function refusal(type: ProblemType, errors: readonly ProblemError[]): Problem {
+  const [first] = errors, more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
 }
 
 /** How an operating failure looks to a client whose request caused it. */
@@ -156,5 +172,13 @@ export function problemDocument(
   const { status, title } = PROBLEM_TYPES[problem.type];
   // "<base>/<kind>", also when the operator's base ends in a slash.
   const type = `${type_base.replace(/\/$/, "")}/${problem.type}`;
-  return { type, title, status, detail: problem.message, trace_id, errors: [...problem.errors], meta: {} };
+  return {
+    type,
+    title,
+    status,
+    detail: problem.message,
+    trace_id,
+    errors: [...problem.errors],
+    meta: problem.meta,
+  };
 }

@@ -17,8 +17,12 @@ export type Content = Readonly<Record<string, z.ZodType>>;
 /** The request body of a route. */
 export interface BodySpec {
   content: Content;
+  /** The schema for a JSON body that may have several forms, so that its problems are those of the form meant. */
+  choose?: (value: unknown) => z.ZodType;
   /** The configuration key of its size limit. */
   limit: "max_body_bytes" | "max_dataset_bytes";
+  /** Whether a request may have no body. */
+  is_optional?: boolean;
 }
 
 /** An answer with one status; without content it has no body. */
@@ -50,11 +54,13 @@ export interface Call<P extends string = string, Q = unknown, B = unknown, F = u
 }
 
 /** A handler's body: the checked value of JSON, else the bytes, limited in size. */
-export type BodyOf<B> = B extends { content: infer C } ? {
-    [T in keyof C & string]: T extends typeof JSON_TYPE
-      ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
-      : { content_type: T; stream: ReadableStream<Uint8Array<ArrayBuffer>> };
-  }[keyof C & string]
+export type BodyOf<B> = B extends { content: infer C } ?
+    | {
+      [T in keyof C & string]: T extends typeof JSON_TYPE
+        ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
+        : { content_type: T; stream: ReadableStream<Uint8Array<ArrayBuffer>> };
+    }[keyof C & string]
+    | (B extends { is_optional: true } ? null : never)
   : null;
 
 type ContentAnswer<S, C> = {

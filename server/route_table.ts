@@ -8,6 +8,7 @@ import { DATASET_ROUTES } from "./routes/datasets.ts";
 import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
 import { EVENT_ROUTES } from "./routes/events.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
+import { MODEL_FILE_ROUTES } from "./routes/model_files.ts";
 import { OPENAPI_ROUTES } from "./routes/openapi.ts";
 import { PLAN_ROUTES } from "./routes/plans.ts";
 import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
@@ -32,6 +33,7 @@ export const ROUTES: readonly Route[] = [
   ...ARTIFACT_ROUTES,
   ...DATASET_ROUTES,
   ...CATALOGUE_ROUTES,
+  ...MODEL_FILE_ROUTES,
   ...SERVING_ROUTES,
   ...PROMETHEUS_ROUTES,
 ];

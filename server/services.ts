@@ -3,9 +3,16 @@
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ObservedRuns } from "../runs/views/observed_runs.ts";
-import type { DeviceCard } from "./capabilities.ts";
+import type { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import type { JobRunner } from "../runs/jobs/job_table.ts";
+import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { PlanTarget } from "../runs/plan/plan.ts";
+import type { ModelFiles } from "./model_files.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
+
+/** A device, with what plans need to know of it. */
+export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
 
 export interface Services {
   config: ServerConfig;
@@ -13,11 +20,21 @@ export interface Services {
   /** Seconds since the server started, rounded down. */
   uptimeSeconds(): number;
   /** The machine's devices, the one that a run would take first. @throws The probe's error. */
-  devices(): Promise<DeviceCard[]>;
+  devices(): Promise<ProbedDevice[]>;
+  /** The device that plans assume when there is none. */
+  assumedDevice: ProbedDevice | null;
   /** The runs of this server. */
   runs: RunSource;
   /** The trajectories in observe directories. */
   trajectories: ObservedRuns;
+  /** Creates and commands runs; null in view mode. */
+  fleet: Fleet | null;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
+  /** Runs long or hostile work outside of this thread. */
+  jobs: JobRunner;
+  datasets: DatasetStore;
+  /** Whether a live run uses a dataset. */
+  isDatasetInUse(id: string): Promise<boolean>;
+  modelFiles: ModelFiles;
 }

@@ -58,6 +58,22 @@ export async function tokenizeTexts(request: TokenizeRequest): Promise<Tokenized
   return await runProgram("tokenize.mjs", "tokenize", request) as Tokenized;
 }
 
+export interface QuantizeRequest {
+  /** A model of any types. */
+  from: string;
+  to: string;
+  /** As in `general.file_type`: llama.cpp's `LLAMA_FTYPE_MOSTLY_*`. */
+  file_type: number;
+}
+
+/**
+ * Writes a model in other types as llama.cpp's `llama-quantize` does, without an importance matrix. @throws When llama.cpp
+ * refuses.
+ */
+export async function quantizeModel(request: QuantizeRequest): Promise<void> {
+  await runProgram("quantize.mjs", "quantize", request);
+}
+
 async function runProgram(file: string, verb: string, request: unknown): Promise<unknown> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-config", "--node-modules-dir=manual", file],

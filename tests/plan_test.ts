@@ -3,10 +3,12 @@ import { loadRunConfig } from "../config/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";
+import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
 const RAM_BYTES = 2 ** 35;
 
 async function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
@@ -31,7 +33,10 @@ Deno.test("a plan has the contract's members, its posts and their sum", async ()
   );
   const { updates, tokens_per_update, ...rest } = plan.schedule;
   assert.deepEqual(rest, { seconds_per_update: null, eta_seconds: null, calibrated: false });
-  assert.ok(updates > 1 && tokens_per_update > 0 && tokens_per_update <= 4096, JSON.stringify(plan.schedule));
+  assert.ok(
+    updates! > 1 && tokens_per_update > 0 && tokens_per_update <= 4096,
+    JSON.stringify(plan.schedule),
+  );
   assert.deepEqual(
     ["training.ctx", "training.lr", "training.weight_decay", "training.loss_chunk_rows", "run.name"]
       .map((key) => plan.sources[key]),
@@ -45,6 +50,33 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(floats, "kv"), 2 * post(halves, "kv"));
   const [low, high] = [await planned(null, "lora.rank=8"), await planned(null, "lora.rank=16")];
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
+});
+
+async function plannedPairs(...overrides: string[]): Promise<PlannedRun> {
+  const target = { card: assumedGpu(), vram_bytes: null, ram_bytes: RAM_BYTES };
+  return await planRun(await loadRunConfig(PAIRS_EXAMPLE, { overrides }), target);
+}
+
+Deno.test("a preference run is planned with the adapter of its reference", async () => {
+  // A and B of rank 8 on all projections of the tiny agent's 4 layers: q and o, k and v, gate, up and down.
+  const C = 256, Q = 512, K = 128, F = 512, adapter = 4 * 8 * 4 * (2 * (C + Q) + 2 * (C + K) + 3 * (C + F));
+  const own = await plannedPairs(), { plan, refusal } = own;
+  assert.deepEqual([refusal, plan.config.run.algorithm], [null, "preference"]);
+  assert.ok(plan.schedule.updates! > 1 && plan.schedule.tokens_per_update > 0, JSON.stringify(plan.schedule));
+  assert.deepEqual(plan.warnings.map(({ code }) => code), ["vram_unknown"]);
+  // The policy and a request's: the reference is the base model.
+  assert.equal(post(own, "adapters"), 2 * adapter);
+  const path = await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf");
+  for (const [loss, adapters] of [["dpo", 3], ["ipo", 3], ["simpo", 2], ["orpo", 2]] as const) {
+    const from = await plannedPairs(`preference.loss=${loss}`, `lora.init_adapter=${path}`);
+    assert.equal(post(from, "adapters"), adapters * adapter, loss);
+    assert.equal(post(from, "optimizer"), post(own, "optimizer"), "the reference does not learn");
+    assert.equal(from.plan.sources["lora.targets"], "derived");
+  }
+  // One sequence for a request, of keys and values in halves; both completions of a pair lie in one micro-batch.
+  const short = (tokens: number) => plannedPairs("training.ctx=512", `training.micro_batch_tokens=${tokens}`);
+  assert.equal(post(await short(1024), "kv"), 512 * 4 * 2 * K * 2);
+  await assert.rejects(short(1023), /training\.micro_batch_tokens/);
 });
 
 Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {
@@ -67,18 +99,23 @@ Deno.test("a run that does not fit a device is refused with the contract's facts
   assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
-Deno.test("weights that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
+Deno.test("weights and adapters that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`, card = assumedGpu(), limit_bytes = 2 ** 27;
     await makeHeader(path);
     card.facts.limits.maxStorageBufferBindingSize = limit_bytes;
-    const overrides = [`model.path=${path}`, "training.ctx=4096"];
+    const overrides = [`model.path=${path}`, "training.ctx=4096", "lora.rank=16"];
     const loaded = await loadRunConfig(EXAMPLE, { overrides });
-    const { refusal } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    const run = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES }), { refusal } = run;
     // Q6_K: 192 bytes of a block's numbers. The feed-forward block has one of 4 bytes for every row.
     assert.ok(SHAPE_8B.vocabulary * SHAPE_8B.width / 256 * 192 > limit_bytes);
     assert.match(refusal!.message, /binds at most 128\.0 MiB .*activations takes 227\.5 MiB/);
-    assert.doesNotMatch(refusal!.message, /weight/);
+    assert.doesNotMatch(refusal!.message, /weight|adapter|optimizer/);
+    // A and B of rank 16: q and o, k and v, gate, up and down.
+    const { width: C, feed_forward: F } = SHAPE_8B, K = 1024, numbers = 16 * 32;
+    const adapter_bytes = 4 * numbers * (2 * (C + C) + 2 * (C + K) + 3 * (C + F));
+    assert.ok(adapter_bytes > limit_bytes);
+    assert.equal(post(run, "adapters") % adapter_bytes, 0);
   });
 });
 
@@ -100,7 +137,23 @@ Deno.test("0.5B in F16 is planned on a device that binds 128 MiB, with no more w
   });
 });
 
-Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, with the reasons", async () => {
+Deno.test("the weights of 0.5B in Q4_K_M are planned in the types that llama.cpp takes for rows of 896", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/05b.gguf`;
+    await makeHeader(path, "0.5b-q4_k_m");
+    const run = await planned(null, `model.path=${path}`, "training.ctx=1024");
+    assert.equal(run.refusal, null);
+    const { width: C, feed_forward: F, vocabulary: V } = SHAPE_05B, K = 128, layers = 24, half = layers / 2;
+    // Bytes of a block on the device. Of 32 values: Q8_0 32 and 4 of scales, Q5_0 20 and 4. Of 256: as for 8B.
+    const q8 = V * C + half * K * C, q5 = layers * (2 * C * C + K * C + 2 * F * C) + half * K * C;
+    const matrices = (q8 * 36 + q5 * 24) / 32 + half * F * C * (152 + 212) / 256;
+    // Two norms and three biases in each layer, the last norm, and the rotations of every position.
+    const vectors = layers * (2 * C + C + 2 * K) + C + 2 * 1024 * 32;
+    assert.equal(post(run, "weights"), matrices + 4 * vectors);
+  });
+});
+
+Deno.test("the plan of 8B in Q4_K_M at a context of 4096 fits 12 GiB with gradient checkpointing, and says so without", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`;
     await makeHeader(path);
@@ -112,14 +165,15 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 does not fit 12 GiB, wi
     const all = 2 * V * C + layers * (2 * C * C + 2 * K * C + 3 * F * C);
     const vectors = (2 * layers + 1) * C + 2 * 4096 * 64;
     assert.equal(post(run, "weights"), ((all - q6) * 152 + q6 * 212) / 256 + 4 * vectors);
-    // Four sequences for commands and a prompt, of 4096 tokens and one more page each, two bytes for each number.
-    const pages = 5 * (4096 / 32 + 1);
+    // One sequence of 4096 tokens for a request, two bytes for each number.
+    const pages = 4096 / 32;
     assert.equal(post(run, "kv"), pages * 32 * layers * 2 * K * 2);
     assert.match(run.refusal!.message, /activations 3\d\.\d GiB, weights 4\.\d GiB/);
     assert.match(run.refusal!.message, /training\.gradient_checkpointing = true saves 31\.\d GiB and takes/);
     assert.match(run.refusal!.message, /Not in this build: the optimiser in the host's memory/);
     // The activations of every layer but one: of 4096 rows and room to begin two tiles of 32 anew.
     const computed = await planned(12 * 2 ** 30, ...overrides, "training.gradient_checkpointing=true");
+    assert.equal(computed.refusal, null);
     const rows = 4096 + 2 * 32, heads = 32;
     const layer = 4 * (3 * C + 2 + heads + 2 * C + 2 * K + 3 * F + 7 * 16);
     assert.equal(post(run, "activations") - post(computed, "activations"), (layers - 1) * layer * rows);

@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { killProcessesOf } from "./leftovers.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
@@ -38,29 +39,6 @@ export interface CommandResult {
   capped: boolean;
 }
 
-let die_with_parent: readonly string[] | null = null;
-
-/**
- * `setpriv --pdeathsig KILL` where it is installed: the program dies with the run that started it. Its own children do
- * not; `killLeftovers` ends them before the workspaces are used again.
- */
-async function deathSignalPrefix(): Promise<readonly string[]> {
-  if (die_with_parent) return die_with_parent;
-  const prefix = ["setpriv", "--pdeathsig", "KILL", "--"];
-  try {
-    const probe = new Deno.Command("setpriv", {
-      args: [...prefix.slice(1), "true"],
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    });
-    die_with_parent = (await probe.output()).success ? prefix : [];
-  } catch {
-    die_with_parent = [];
-  }
-  return die_with_parent;
-}
-
 /**
  * Runs a program to its end, or kills its process group when the time is up or the signal aborts. Its background
  * processes are killed too. On Linux that includes processes in other sessions, which are found by their HOME; the
@@ -72,6 +50,7 @@ async function deathSignalPrefix(): Promise<readonly string[]> {
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
   const { argv, cwd, clock, signal, timeout_ms } = options;
   await checkProgram(argv[0]!, cwd);
+  // The run's death kills the program; `killLeftovers` ends its children before the workspaces are used again.
   const [program, ...args] = [...await deathSignalPrefix(), ...argv];
   let child: Deno.ChildProcess;
   try {

@@ -20,25 +20,39 @@ export interface EnvironmentGrade {
 export interface Environment extends ToolHost {
   /** Grades the state that the trajectory left. @throws {ServiceError} `environment_failed`. */
   grade(signal: AbortSignal): Promise<EnvironmentGrade>;
-  /** Releases all resources. Never throws; a second call does nothing. */
-  close(): Promise<void>;
+}
+
+/**
+ * Which groups of a scenario get grades, as far as it is known before the rollout: all; those in which a call had a
+ * reward; none.
+ */
+export type Coverage = "all" | "some" | "none";
+
+/** A catalogue that scenarios may have. */
+export interface OfferedCatalog extends ToolCatalog {
+  /** Scenarios have it that do not name another. */
+  is_default: boolean;
 }
 
 /** Opens environments for a run. */
 export interface EnvironmentFactory {
-  readonly type: "container" | "local" | "http";
   /** The limit of a tool call, also for a tool that ignores its signal. */
   readonly call_timeout_ms: number;
   /**
    * The tools of a scenario.
    *
-   * @throws {ServiceError} `data_invalid`, `not_built`; `environment_failed` when the tool host does not answer.
+   * @throws {ServiceError} `data_invalid`, `not_built`; `config_invalid` for tools that cannot be offered together;
+   * `environment_failed` when a tool host does not answer.
    */
-  catalog(scenario: Scenario): Promise<ToolCatalog>;
-  /** Whether the environment can tell success from failure on this scenario. */
-  canGrade(scenario: Scenario): boolean;
+  catalog(scenario: Scenario, signal: AbortSignal): Promise<ToolCatalog>;
+  /** All catalogues that scenarios may have, the default first. @throws {ServiceError} Like `catalog`. */
+  catalogs(signal: AbortSignal): Promise<OfferedCatalog[]>;
+  /** Which groups of a scenario the environment grades: what the environment needs of scenarios follows from it. */
+  coverage(scenario: Scenario): Coverage;
   /** Opens an environment for one trajectory. @throws {ServiceError} `environment_failed`. */
   open(scenario: Scenario, options: OpenOptions): Promise<Environment>;
+  /** Releases what the environments share. Never throws; a second call does nothing. */
+  close(): Promise<void>;
 }
 
 /** Options of one environment. */

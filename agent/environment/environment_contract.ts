@@ -1,7 +1,7 @@
 /** Tests for every environment with the toolset `files`. */
 
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import type { ManualClock } from "../../core/clock.ts";
+import type { ManualClock } from "../../core/clock_fake.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";

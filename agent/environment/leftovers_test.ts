@@ -1,6 +1,7 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
-import { type Clock, ManualClock } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { runCommand, SHORT_COMMAND_MS } from "./command.ts";
 import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";

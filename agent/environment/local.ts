@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
-import { runFilesTool } from "../tools/builtin/files.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
-import { type ToolsetChoice, toolsetOf } from "../tools/toolset.ts";
+import type { Toolset } from "../tools/toolset.ts";
+import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import { type CommandResult, runCommand } from "./command.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
@@ -59,11 +59,19 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
     );
   }
   return {
-    type: "local",
     call_timeout_ms: options.limits.exec_timeout_secs * 1000,
     catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
-    canGrade: (scenario) => scenario.env?.verify != null,
+    catalogs: () =>
+      Promise.try(() =>
+        offeredToolsets(options).map((toolset) => ({
+          ...toolset,
+          is_default: toolset.name === options.tools.default,
+        }))
+      ),
+    // Tools of toolsets give no rewards, so without a verification there is no grade.
+    coverage: (scenario) => scenario.env?.verify ? "all" : "none",
     open: (scenario, { signal }) => LocalEnvironment.open({ scenario, options, signal }),
+    close: () => Promise.resolve(),
   };
 }
 
@@ -78,7 +86,7 @@ class LocalEnvironment implements Environment {
 
   private constructor(
     readonly workspace: Workspace,
-    readonly env: ScenarioEnv,
+    readonly task: { env: ScenarioEnv; toolset: Toolset },
     readonly options: LocalEnvironmentOptions,
   ) {}
 
@@ -90,10 +98,11 @@ class LocalEnvironment implements Environment {
     },
   ): Promise<LocalEnvironment> {
     const { directory } = options;
+    const toolset = toolsetOf(scenario, options);
     const place = { prefix: WORKSPACE_PREFIX, ...(directory ? { dir: directory } : {}) };
     const made = await doing("make a workspace", () => Deno.makeTempDir(place), "environment_failed");
     const workspace = new Workspace(await Deno.realPath(made));
-    const environment = new LocalEnvironment(workspace, scenario.env ?? NO_ENV, options);
+    const environment = new LocalEnvironment(workspace, { env: scenario.env ?? NO_ENV, toolset }, options);
     try {
       await environment.#prepare(scenario, signal);
       return environment;
@@ -104,12 +113,13 @@ class LocalEnvironment implements Environment {
   }
 
   async #prepare(scenario: Scenario, signal: AbortSignal): Promise<void> {
-    for (const [path, content] of Object.entries(this.env.files)) {
+    const { files, setup } = this.task.env;
+    for (const [path, content] of Object.entries(files)) {
       const full = join(this.workspace.root, path);
       await Deno.mkdir(dirname(full), { recursive: true });
       await Deno.writeTextFile(full, content);
     }
-    for (const [i, line] of this.env.setup.entries()) {
+    for (const [i, line] of setup.entries()) {
       const result = await this.#run(["sh", "-c", line], signal);
       if (result.code !== 0) {
         throw new ServiceError(
@@ -128,11 +138,11 @@ class LocalEnvironment implements Environment {
 
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
     signal.throwIfAborted();
-    return runFilesTool(call, this.workspace);
+    return this.task.toolset.run({ call, workspace: this.workspace, signal });
   }
 
   async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
-    const { verify } = this.env;
+    const { verify } = this.task.env;
     if (!verify) return { reward: null, timed_out: false };
     await this.#protected?.restore();
     const result = await this.#run(verify.command, signal);

@@ -1,10 +1,12 @@
 import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { runCommand } from "./command.ts";
 import { scenarioWith, testEnvironments } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
-import { WorkspaceRefusal } from "../tools/builtin/files.ts";
+import { FILES_TOOLSET } from "../tools/builtin/files.ts";
+import type { Toolset } from "../tools/toolset.ts";
+import { WorkspaceRefusal } from "../tools/workspace_files.ts";
 import { MAX_PROTECTED_BYTES, ProtectedFiles } from "./protected_files.ts";
 import { MAX_LINKS, MAX_RESULT_BYTES, removeWorkspaces, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
@@ -40,18 +42,63 @@ Deno.test("local environments need allow_unsandboxed", () => {
 
 Deno.test("a scenario gets the toolset it names, else the default", async () => {
   const offered = localEnvironments(options());
-  equal((await offered.catalog(scenarioWith({}))).name, "files");
+  equal((await offered.catalog(scenarioWith({}), never)).name, "files");
   const none = scenarioWith({ toolset: undefined });
-  await rejects(offered.catalog(none), /scenario "s" \(line 1\): it names no toolset and .* no default/);
+  await rejects(
+    offered.catalog(none, never),
+    /scenario "s" \(line 1\): it names no toolset and .* no default/,
+  );
   const with_default = localEnvironments(options({ tools: { default: "files" } }));
-  equal((await with_default.catalog(none)).name, "files");
+  equal((await with_default.catalog(none, never)).name, "files");
   const other = scenarioWith({ toolset: "python" });
   // Advice to set this value would lead to the next refusal.
-  await rejects(offered.catalog(other), { code: "not_built", message: /no toolset "python".*has files$/ });
+  await rejects(offered.catalog(other, never), {
+    code: "not_built",
+    message: /no toolset "python".*has files$/,
+  });
   const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
-  await rejects(unlisted.catalog(scenarioWith({ toolset: "files" })), /"files" is not offered: add it to/);
+  await rejects(
+    unlisted.catalog(scenarioWith({ toolset: "files" }), never),
+    /"files" is not offered: add it to/,
+  );
   const python = localEnvironments(options({ scenario_toolsets: ["python"] }));
-  await rejects(python.catalog(other), { code: "not_built" });
+  await rejects(python.catalog(other, never), { code: "not_built" });
+});
+
+Deno.test({
+  name: "an attempt calls the tools of its scenario's toolset",
+  sanitizeResources: true,
+  async fn() {
+    const parameters = { type: "object", properties: {} };
+    const notes: Toolset = {
+      name: "notes",
+      version: "3",
+      tools: [{ name: "take_note", description: "", parameters }],
+      async run({ call, workspace }) {
+        await workspace.write("notes.txt", `${call.name}!`);
+        return { result: "noted", reward: null, done: false };
+      },
+    };
+    const scenario_toolsets = ["files", "notes"];
+    const environments = localEnvironments(options({
+      ...{ directory, scenario_toolsets, tools: { default: "files" } },
+      table: { files: FILES_TOOLSET, notes },
+    }));
+    const offered = await environments.catalogs(never);
+    deepEqual(offered.map(({ name, version, is_default }) => [name, version, is_default]), [
+      ["files", "1", true],
+      ["notes", "3", false],
+    ]);
+    const task = scenarioWith({
+      toolset: "notes",
+      verify: { command: ["grep", "-q", "take_note!", "notes.txt"] },
+    });
+    deepEqual((await environments.catalog(task, never)).tools, notes.tools);
+    const environment = await environments.open(task, { seed: 1, signal: never });
+    equal((await environment.call({ id: "", name: "take_note", arguments: {} }, never)).result, "noted");
+    equal((await environment.grade(never)).reward, 1);
+    await environment.close();
+  },
 });
 
 Deno.test({

@@ -1,31 +1,151 @@
 /** Adds the tools of other hosts to environments. */
 
-import { composeTools, type HostedTools, type ToolHost } from "../tools/tool_host.ts";
-import type { EnvironmentFactory } from "./environment.ts";
+import type { ToolFunction } from "../../core/chat.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { Scenario } from "../../data/scenario.ts";
+import {
+  combineTools,
+  routeCalls,
+  type ToolCatalog,
+  type ToolHost,
+  type ToolHostFactory,
+} from "../tools/tool_host.ts";
+import type { Environment, EnvironmentFactory, OpenOptions } from "./environment.ts";
+
+/** A host's factory with its tools. */
+interface ListedHost {
+  factory: ToolHostFactory;
+  tools: readonly ToolFunction[];
+}
 
 /**
- * The same environments with the tools of `hosts` after their own in every catalogue. A call goes to the host that
- * lists its tool. Two hosts may not list the same name.
+ * The same environments with the tools of `hosts` after their own in every catalogue. A call goes to the host that has
+ * its tool. Hosts are listed once, so that the tools of a run do not change. An attempt opens all hosts or none.
+ *
+ * The catalogue of a scenario is refused with `config_invalid` when two tools have one name.
  */
 export function withToolHosts(
   environments: EnvironmentFactory,
-  hosts: readonly HostedTools[],
+  hosts: readonly ToolHostFactory[],
 ): EnvironmentFactory {
-  if (hosts.length === 0) return environments;
-  return {
-    type: environments.type,
-    call_timeout_ms: environments.call_timeout_ms,
-    canGrade: (scenario) => environments.canGrade(scenario),
-    async catalog(scenario) {
-      const catalog = await environments.catalog(scenario);
-      return { ...catalog, tools: [...catalog.tools, ...hosts.flatMap(({ tools }) => tools)] };
-    },
-    async open(scenario, options) {
-      const { tools } = await environments.catalog(scenario);
-      const own: ToolHost = { call: (call, signal) => environment.call(call, signal) };
-      const { call } = composeTools([{ tools, host: own }, ...hosts]);
-      const environment = await environments.open(scenario, options);
-      return { call, grade: (signal) => environment.grade(signal), close: () => environment.close() };
-    },
-  };
+  return hosts.length === 0 ? environments : new HostedEnvironments(environments, hosts);
+}
+
+class HostedEnvironments implements EnvironmentFactory {
+  readonly call_timeout_ms: number;
+  readonly #environments: EnvironmentFactory;
+  readonly #hosts: readonly ToolHostFactory[];
+  /** Aborts when the factory closes. */
+  readonly #life = new AbortController();
+  #listed: Promise<ListedHost[]> | null = null;
+
+  constructor(environments: EnvironmentFactory, hosts: readonly ToolHostFactory[]) {
+    this.call_timeout_ms = environments.call_timeout_ms;
+    this.#environments = environments;
+    this.#hosts = hosts;
+  }
+
+  coverage(scenario: Scenario) {
+    return this.#environments.coverage(scenario);
+  }
+
+  async catalog(scenario: Scenario, signal: AbortSignal) {
+    const own = await this.#environments.catalog(scenario, signal);
+    return extended(own, await this.#list(signal));
+  }
+
+  async catalogs(signal: AbortSignal) {
+    const own = await this.#environments.catalogs(signal), listed = await this.#list(signal);
+    return own.map((catalog) => extended(catalog, listed));
+  }
+
+  async open(scenario: Scenario, options: OpenOptions): Promise<Environment> {
+    const { signal } = options;
+    const { tools } = await this.#environments.catalog(scenario, signal);
+    const listed = await this.#list(signal);
+    const opened: { tools: readonly ToolFunction[]; host: ToolHost }[] = [];
+    const close = once(() => closeAll(opened.map(({ host }) => host)));
+    try {
+      for (const { factory, tools } of listed) {
+        const opening = attempt(`open ${factory.name}`, () => factory.open(signal));
+        opened.push({ tools, host: await openedInTime(opening, signal) });
+      }
+      // The environment opens last, because a place for it may be scarce.
+      const environment = await openedInTime(this.#environments.open(scenario, options), signal);
+      opened.push({ tools, host: environment });
+      return { call: routeCalls(opened), grade: (signal) => environment.grade(signal), close };
+    } catch (error) {
+      await close();
+      throw error;
+    }
+  }
+
+  readonly close = once(async () => {
+    this.#life.abort(new ServiceError("cancelled", "Cannot go on: the tool hosts are closed"));
+    await closeAll([this.#environments, ...this.#hosts]);
+  });
+
+  /** Lists all hosts, at the first call; a failure is not kept. The caller's signal ends only its own wait. */
+  #list(signal: AbortSignal): Promise<ListedHost[]> {
+    this.#listed ??= Promise.all(this.#hosts.map(async (factory) => ({
+      factory,
+      tools: await attempt(`list the tools of ${factory.name}`, () => factory.list(this.#life.signal)),
+    }))).catch((error) => {
+      this.#listed = null;
+      throw error;
+    });
+    return unlessAborted(this.#listed, signal);
+  }
+}
+
+function extended<C extends ToolCatalog>(catalog: C, listed: readonly ListedHost[]): C {
+  const own = { name: `the toolset ${JSON.stringify(catalog.name)}`, tools: catalog.tools };
+  const others = listed.map(({ factory, tools }) => ({ name: factory.name, tools }));
+  return { ...catalog, tools: combineTools([own, ...others]) };
+}
+
+/** @throws {ServiceError} `environment_failed`, or the host's own. */
+async function attempt<T>(what: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof ServiceError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ServiceError("environment_failed", `Cannot ${what}: ${reason}`, {}, { cause: error });
+  }
+}
+
+/** Settles like the work, or rejects with the signal's reason when it aborts first. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stop = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true, signal: stop.signal });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    stop.abort();
+  }
+}
+
+/** A host that opens after an abort is closed at once. */
+async function openedInTime<H extends ToolHost>(opening: Promise<H>, signal: AbortSignal): Promise<H> {
+  try {
+    return await unlessAborted(opening, signal);
+  } catch (error) {
+    opening.then((late) => late.close()).catch(() => {});
+    throw error;
+  }
+}
+
+/** Closes all, also after one fails. */
+async function closeAll(parts: readonly { close(): Promise<void> }[]): Promise<void> {
+  await Promise.allSettled(parts.map((part) => part.close()));
+}
+
+/** The same function, which acts only at its first call. */
+function once(run: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | null = null;
+  return () => done ??= run();
 }

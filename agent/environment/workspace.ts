@@ -2,7 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
-import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/builtin/files.ts";
+import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/workspace_files.ts";
 
 /** The most bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
 export const MAX_RESULT_BYTES = 1 << 20;

@@ -8,10 +8,10 @@ import type { Grader } from "./grader.ts";
  * Grades by the environment's verification; no reward counts as 0. It grades the scenarios that the environment can
  * verify, and every group in which a call had a reward.
  */
-export function environmentGrader(environments: Pick<EnvironmentFactory, "canGrade">): Grader<number | null> {
+export function environmentGrader(environments: Pick<EnvironmentFactory, "coverage">): Grader<number | null> {
   return {
     source: "environment",
-    canGrade: (scenario) => environments.canGrade(scenario),
+    coverage: (scenario) => environments.coverage(scenario),
     async inspect({ environment }, signal) {
       const { reward, ...found } = await environment.grade(signal);
       if (reward !== null && !Number.isFinite(reward)) {
@@ -20,7 +20,7 @@ export function environmentGrader(environments: Pick<EnvironmentFactory, "canGra
       return { ...found, evidence: reward };
     },
     grade({ scenario, group, attempts }) {
-      if (!environments.canGrade(scenario) && !group.members.some(hasStepReward)) {
+      if (environments.coverage(scenario) !== "all" && !group.members.some(hasStepReward)) {
         return Promise.resolve(null);
       }
       const grades = attempts.map(({ evidence }) => ({ reward: evidence ?? 0 }));

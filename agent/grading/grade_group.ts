@@ -13,10 +13,11 @@ import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grad
 /** What each grader found in an attempt's environment; passed to its `grade`. */
 export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
 
-/** The graders that may grade a scenario's attempts: up to the first that certainly grades them. */
+/** The graders that may grade a scenario's groups: up to the first that grades all of them. */
 function gradersOf(scenario: Scenario, graders: readonly Grader[]): readonly Grader[] {
-  const sure = graders.findIndex((grader) => grader.canGrade(scenario));
-  return sure < 0 ? graders : graders.slice(0, sure + 1);
+  const last = graders.findIndex((grader) => grader.coverage(scenario) === "all");
+  const asked = last < 0 ? graders : graders.slice(0, last + 1);
+  return asked.filter((grader) => grader.coverage(scenario) !== "none");
 }
 
 /** Lets graders inspect an open attempt in order, until one finds that it cannot be graded. */
@@ -95,7 +96,9 @@ async function askGrader(
   { group, attempts }: { group: Group; attempts: readonly Trajectory[] },
   { scenario, evidence, clock, signal }: GradeGroupOptions,
 ): Promise<GroupGrades | null> {
-  if (attempts.length === 0 && grader.canGrade(scenario)) return { grades: [], deterministic: true };
+  if (attempts.length === 0 && grader.coverage(scenario) === "all") {
+    return { grades: [], deterministic: true };
+  }
   const request = {
     scenario,
     group,

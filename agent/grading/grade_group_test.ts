@@ -4,9 +4,9 @@ import { finishGroups, type GradingSettings } from "../rollout/finish_groups.ts"
 import { firstFailure, lostReasons } from "../rollout/lost.ts";
 import { rolloutMetrics } from "../rollout/metrics.ts";
 import { earnedReward } from "../rollout/reward.ts";
-import { rolloutGroups } from "../rollout/scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   type TestEnvironments,
   testEnvironments,
   type TestRollout,
@@ -41,7 +41,7 @@ interface Judged extends TestRollout {
 async function judged({ judge, turns, ...more }: Judged): Promise<Group[]> {
   let next = 0;
   const engine = new ScriptedEngine({ script: () => turnTokens(turns[next++]!) });
-  const environment = more.environment ?? testEnvironments({ canGrade: () => false });
+  const environment = more.environment ?? testEnvironments({ coverage: () => "some" });
   const options = testRollout(engine.client, {
     environment,
     graders: [environmentGrader(environment), judge],
@@ -75,7 +75,7 @@ Deno.test("a judge compares the attempts of a group, and advantages follow its r
 
 Deno.test("the judge neither sees nor grades groups that the environment grades", async () => {
   const judge = rankingJudge();
-  const environment = testEnvironments({ canGrade: ({ id }) => id === "verified" });
+  const environment = testEnvironments({ coverage: ({ id }) => id === "verified" ? "all" : "some" });
   const stepped = `${callText("reward", { value: 2 })}\n${callText("end")}`;
   const groups = await judged({
     judge,
@@ -100,6 +100,21 @@ Deno.test("the judge neither sees nor grades groups that the environment grades"
   equal("judge/failed_fraction" in environments_alone, false);
 });
 
+Deno.test("a grader that grades no group of a scenario neither inspects its attempts nor is asked", async () => {
+  const judge = rankingJudge();
+  const grade = () => {
+    throw new Error("there is nothing to verify");
+  };
+  const environment = testEnvironments({ coverage: () => "none", grade });
+  // A step reward does not change that.
+  const turns = [`${callText("reward", { value: 2 })}\n${callText("end")}`, saying("a")];
+  const [group] = await judged({ judge, environment, turns, group_size: 2 });
+  deepEqual([group!.graded_by, group!.members.map(({ stop_reason }) => stop_reason)], [
+    "judge",
+    ["completed", "completed"],
+  ]);
+});
+
 const grades = (...rewards: number[]): GroupGrades => ({
   grades: rewards.map((reward) => ({ reward })),
   deterministic: true,
@@ -121,7 +136,7 @@ for (const [what, instead, message] of BREAKS) {
     const groups = await judged({ judge, turns, scenarios, group_size: 2 });
     finish(groups);
     const [broken, whole] = groups;
-    deepEqual([broken!.graded_by, broken!.status], [null, "judge_failed"]);
+    deepEqual([broken!.graded_by, broken!.status], [null, "ungraded"]);
     for (const { status, stop_reason, failure, total_reward, deterministic } of broken!.members) {
       deepEqual([status, stop_reason, total_reward], ["group_dropped", "completed", null]);
       deepEqual([failure!.boundary, deterministic], ["judge", false]);

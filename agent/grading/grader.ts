@@ -1,7 +1,7 @@
 /** Graders give attempts their rewards. Rollouts and advantages know this interface only. */
 
 import type { Scenario } from "../../data/scenario.ts";
-import type { Environment } from "../environment/environment.ts";
+import type { Coverage, Environment } from "../environment/environment.ts";
 import type { Group, RewardSource } from "../trajectory/group.ts";
 import type { JudgeRecord, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
 
@@ -29,7 +29,7 @@ export interface AttemptedGroup<Evidence = unknown> {
   scenario: Scenario;
   /** With all members, also those that hit a limit or failed. */
   group: Readonly<Group>;
-  /** The completed members, in order. Empty only for a grader whose `canGrade` was false. */
+  /** The completed members, in order. Empty only for a grader that does not cover all groups. */
   attempts: readonly { trajectory: Readonly<Trajectory>; evidence: Evidence | null }[];
 }
 
@@ -54,8 +54,8 @@ export interface GroupGrades {
  */
 export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
-  /** Whether it certainly grades all attempts at a scenario; known before any rollout. */
-  canGrade(scenario: Scenario): boolean;
+  /** Which groups of a scenario it grades. */
+  coverage(scenario: Scenario): Coverage;
   /** Inspects an attempt; absent when it needs no environment. An error is a failure of the environment. */
   inspect?(attempt: OpenAttempt, signal: AbortSignal): Promise<Inspection<Evidence>>;
   /** Null: it does not grade this group, and the next grader is asked. An error is the grader's failure. */

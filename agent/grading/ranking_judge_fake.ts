@@ -6,6 +6,8 @@ import type { AttemptedGroup, Grade, Grader, GroupGrades } from "./grader.ts";
 export interface RankingJudgeOptions {
   /** Runs before a group is graded: it may throw, hang, or return grades. */
   before?: (scenario: Scenario) => Promise<GroupGrades | void> | GroupGrades | void;
+  /** Whether it calls a tool at the end of each attempt; default: true. */
+  inspects?: boolean;
 }
 
 export interface RankingJudge extends Grader<string> {
@@ -19,17 +21,12 @@ export interface RankingJudge extends Grader<string> {
  * An attempt's score is the share of the others that are shorter: 0 for the shortest and 1 for the longest. Its
  * evidence is the environment's answer to a last call.
  */
-export function rankingJudge({ before }: RankingJudgeOptions = {}): RankingJudge {
+export function rankingJudge({ before, inspects = true }: RankingJudgeOptions = {}): RankingJudge {
   const judge: RankingJudge = {
     source: "judge",
     inspected: [],
     graded: [],
-    canGrade: () => true,
-    async inspect({ scenario, trajectory, environment }, signal) {
-      judge.inspected.push(`${scenario.id}/${trajectory.member}`);
-      const look = { id: "look", name: "say", arguments: { text: "" } };
-      return { evidence: (await environment.call(look, signal)).result ?? "" };
-    },
+    coverage: () => "all",
     async grade(group) {
       const instead = await before?.(group.scenario);
       const { scenario, attempts } = group;
@@ -41,6 +38,13 @@ export function rankingJudge({ before }: RankingJudgeOptions = {}): RankingJudge
       return instead ?? { grades: ranks(group), deterministic: false };
     },
   };
+  if (inspects) {
+    judge.inspect = async ({ scenario, trajectory, environment }, signal) => {
+      judge.inspected.push(`${scenario.id}/${trajectory.member}`);
+      const look = { id: "look", name: "say", arguments: { text: "" } };
+      return { evidence: (await environment.call(look, signal)).result ?? "" };
+    };
+  }
   return judge;
 }
 

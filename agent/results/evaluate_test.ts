@@ -1,8 +1,8 @@
 import { deepEqual, equal, notDeepEqual } from "node:assert/strict";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { rolloutGroups } from "../rollout/scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   testEnvironments,
   testRollout,
   testScenarios,

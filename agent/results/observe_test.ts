@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { join } from "node:path";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { finishGroups } from "../rollout/finish_groups.ts";
 import { rewardedGroup, testGroup } from "../rollout/group_testing.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";

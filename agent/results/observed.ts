@@ -165,7 +165,7 @@ export const groupFactsSchema = z.object({
   line: count,
   toolset: z.object({ name: z.string(), version: z.string() }).nullable(),
   graded_by: z.enum(["environment", "reward", "judge"]).nullable(),
-  status: z.enum(["kept", "degenerate", "too_small", "judge_failed"]),
+  status: z.enum(["kept", "degenerate", "too_small", "ungraded"]),
   members: z.array(memberFactsSchema),
 });
 

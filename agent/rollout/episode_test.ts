@@ -4,10 +4,10 @@ import { rngKey } from "../../core/random.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { StopReason, Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, turnRngKey } from "./episode.ts";
-import { rolloutGroups } from "./scheduler.ts";
 import {
   callText,
   END,
+  rolloutGroups,
   testEnvironments,
   type TestRollout,
   testRollout,

@@ -1,10 +1,9 @@
 import { deepEqual, ok } from "node:assert/strict";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Group } from "../trajectory/group.ts";
-import { tokenRows } from "../trajectory/trajectory.ts";
+import { tokenRows } from "../trajectory/token_rows_testing.ts";
 import { finishGroups } from "./finish_groups.ts";
-import { rolloutGroups } from "./scheduler.ts";
-import { testEnvironments, testRollout, testScenarios, TextChat } from "./rollout_fake.ts";
+import { rolloutGroups, testEnvironments, testRollout, testScenarios, TextChat } from "./rollout_fake.ts";
 import { attachLogprobs, recordMeasures, samplerLogprobs, trainingSamples } from "./training_samples.ts";
 
 const LOSS = {

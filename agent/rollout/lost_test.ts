@@ -4,9 +4,9 @@ import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { breakReasons, brokenBy, firstFailure, lostReasons, reasonsText } from "./lost.ts";
 import { earnedReward } from "./reward.ts";
-import { rolloutGroups } from "./scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   testEnvironments,
   type TestRollout,
   testRollout,

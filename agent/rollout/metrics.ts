@@ -101,7 +101,7 @@ function groupMetrics(groups: readonly Group[]): Gappy {
   };
   return {
     "group/degenerate_fraction": share(({ status }) => status === "degenerate"),
-    "group/dropped_fraction": share(({ status }) => status === "too_small" || status === "judge_failed"),
+    "group/dropped_fraction": share(({ status }) => status === "too_small" || status === "ungraded"),
     "group/all_pass_fraction": share(unanimous(true)),
     "group/all_fail_fraction": share(unanimous(false)),
   };

@@ -10,10 +10,9 @@ import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
 import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { localEnvironments } from "../environment/local.ts";
-import { toolsetByName } from "../tools/toolset.ts";
+import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import { RenderedChat } from "./rendered_chat.ts";
-import { rolloutGroups } from "./scheduler.ts";
-import { testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
+import { rolloutGroups, testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
 
 const IM_END = 1019, ENDOFTEXT = 1017;
 
@@ -28,7 +27,7 @@ async function tinyChat(template?: string): Promise<{ chat: RenderedChat; render
 }
 
 const { chat, renderer } = await tinyChat();
-const { tools } = toolsetByName("files");
+const { tools } = FILES_TOOLSET;
 const encode = (text: string) => renderer.encode(text);
 
 Deno.test("an episode that repeats a golden conversation has its golden tokens", async () => {
@@ -45,7 +44,7 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
   }
   const results = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
   const environment = testEnvironments();
-  environment.catalog = () => Promise.resolve(toolsetByName("files"));
+  environment.catalog = () => Promise.resolve(FILES_TOOLSET);
   environment.open = () =>
     Promise.resolve({
       call: ({ name }) =>

@@ -38,7 +38,7 @@ export function applyTruncation(group: Group, truncation: "drop" | "min_reward")
   for (const member of group.members) {
     if (truncation === "drop" && isTruncated(member.stop_reason)) member.status = "dropped";
   }
-  if (group.graded_by === null) return drop(group, "judge_failed");
+  if (group.graded_by === null) return drop(group, "ungraded");
   const kept = survivors(group);
   const complete = kept.filter(({ stop_reason }) => !isTruncated(stop_reason));
   const lowest = Math.min(...complete.map(({ total_reward }) => total_reward!));
@@ -51,7 +51,7 @@ export function applyTruncation(group: Group, truncation: "drop" | "min_reward")
   if (kept.length < 2) drop(group, "too_small");
 }
 
-function drop(group: Group, status: "judge_failed" | "too_small"): void {
+function drop(group: Group, status: "ungraded" | "too_small"): void {
   group.status = status;
   for (const member of survivors(group)) member.status = "group_dropped";
 }

@@ -59,7 +59,7 @@ Deno.test("a group with fewer than two survivors is dropped", () => {
 Deno.test("a group that nothing graded is dropped", () => {
   const group = { ...rewardedGroup([1, 0]), graded_by: null };
   applyTruncation(group, "drop");
-  equal(group.status, "judge_failed");
+  equal(group.status, "ungraded");
   equal(lostFraction([group]), 1);
 });
 

@@ -1,15 +1,17 @@
 /** Fakes for rollout tests: a chat of 64 characters, and an environment whose tools fail on request. */
 
 import type { Message, ToolFunction } from "../../core/chat.ts";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { Environment, EnvironmentFactory } from "../environment/environment.ts";
+import type { Coverage, Environment, EnvironmentFactory } from "../environment/environment.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
+import type { Group } from "../trajectory/group.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
+import { rolloutNews } from "./scheduler.ts";
 
 /** 63 characters, one token each; token 63 ends a turn. */
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
@@ -83,11 +85,13 @@ export const TEST_TOOLS: ToolFunction[] = [
   tool("submit"),
 ];
 
+const TEST_CATALOG = { name: "test", version: "1", tools: TEST_TOOLS };
+
 /** The behaviour of {@link testEnvironments} besides its tools; each part may hang or throw. */
 export interface TestEnvironmentOptions {
   call_timeout_ms?: number;
-  /** Default: it grades every scenario. */
-  canGrade?: (scenario: Scenario) => boolean;
+  /** Default: it grades all groups. */
+  coverage?: (scenario: Scenario) => Coverage;
   open?: (scenario: Scenario, seed: number) => Promise<void> | void;
   grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
   /** Receives every event. */
@@ -104,11 +108,12 @@ const HANG = new Promise<never>(() => {});
 /** Environments whose tools do what their names say. By default the reward is the number of `say` calls. */
 export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvironments {
   const factory: TestEnvironments = {
-    type: "local",
     call_timeout_ms: options.call_timeout_ms ?? 1000,
     live: 0,
-    catalog: () => Promise.resolve({ name: "test", version: "1", tools: TEST_TOOLS }),
-    canGrade: options.canGrade ?? (() => true),
+    catalog: () => Promise.resolve(TEST_CATALOG),
+    catalogs: () => Promise.resolve([{ ...TEST_CATALOG, is_default: true }]),
+    coverage: options.coverage ?? (() => "all"),
+    close: () => Promise.resolve(),
     async open(scenario, { seed }): Promise<Environment> {
       await options.open?.(scenario, seed);
       const said: string[] = [];
@@ -184,4 +189,9 @@ export function testRollout(
     clock: new ManualClock(),
     settings: { ...TEST_SETTINGS, ...settings },
   };
+}
+
+/** Only the groups of {@link rolloutNews}. */
+export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
+  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
 }

@@ -52,11 +52,6 @@ export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<Roll
   }
 }
 
-/** Only the groups of {@link rolloutNews}. */
-export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
-  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
-}
-
 class Scheduler {
   readonly groups: GroupInProgress[];
   readonly #abort = new AbortController();
@@ -167,8 +162,8 @@ class Scheduler {
   }
 
   async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {
-    const { chat, engine, environment, settings, adapter } = this.#options;
-    const catalog = await environment.catalog(scenario);
+    const { chat, engine, environment, settings, adapter, signal } = this.#options;
+    const catalog = await environment.catalog(scenario, signal);
     const messages = promptMessages(scenario, settings.system_suffix);
     const tokens = chat.promptTokens(messages, catalog.tools);
     if (tokens.length >= settings.max_trajectory_tokens) return { messages, tokens, catalog, sequence: null };

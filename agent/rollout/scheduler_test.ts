@@ -1,10 +1,11 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import type { ManualClock } from "../../core/clock.ts";
+import type { ManualClock } from "../../core/clock_fake.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Group } from "../trajectory/group.ts";
-import { promptMessages, rolloutGroups, rolloutNews } from "./scheduler.ts";
+import { promptMessages, rolloutNews } from "./scheduler.ts";
 import {
   callText,
+  rolloutGroups,
   testEnvironments,
   testRollout,
   testScenarios,

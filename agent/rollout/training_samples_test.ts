@@ -2,7 +2,7 @@ import { deepEqual, equal, notDeepEqual, throws } from "node:assert/strict";
 import { Rng } from "../../core/random.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
-import { tokenRows } from "../trajectory/trajectory.ts";
+import { tokenRows } from "../trajectory/token_rows_testing.ts";
 import { assignAdvantages } from "./advantage.ts";
 import { applyTruncation } from "./reward.ts";
 import { rewardedGroup, testGroup } from "./group_testing.ts";
@@ -166,6 +166,7 @@ Deno.test("measures are written back to the trained tokens", () => {
   const measure = (logprob: number, ratio: number, clipped: number) => ({
     logprobs: Float32Array.of(logprob),
     entropies: Float32Array.of(0.5),
+    score: null,
     ratios: Float32Array.of(ratio),
     clipped: Int8Array.of(clipped),
   });
@@ -208,6 +209,7 @@ Deno.test("if only a later turn is trained, all columns belong to that turn", ()
   const measure = {
     logprobs: Float32Array.of(-1, -2),
     entropies: Float32Array.of(0.5, 0.25),
+    score: null,
     ratios: Float32Array.of(1.5, 0.75),
     clipped: Int8Array.of(0, -1),
   };

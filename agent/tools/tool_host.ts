@@ -1,7 +1,7 @@
-/** Executes the calls of a trajectory: an environment, or several hosts together. */
+/** Hosts of tools: an environment, or others beside it such as a child process or a session with a server. */
 
 import type { ToolFunction } from "../../core/chat.ts";
-import { assert } from "../../core/errors.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
 
 /** A call by the model, parsed and checked against the tool's parameters. */
 export interface ToolCall {
@@ -26,32 +26,68 @@ export interface ToolCatalog {
   tools: ToolFunction[];
 }
 
-/** Executes calls of the tools that it lists. */
+/** Executes the calls of one attempt. */
 export interface ToolHost {
   /** @throws {ServiceError} `tool_failed` when the tool fails. An error for the model is a result. */
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
+  /** Releases all resources of the attempt. Never throws; a second call does nothing. */
+  close(): Promise<void>;
 }
 
-/** A host and its tools. */
-export interface HostedTools {
+/**
+ * Tools besides those of the environment. What all attempts share, such as a child process, starts with the first
+ * `list` or `open` and ends with `close`; what an attempt has for itself starts with `open` and ends with its host.
+ */
+export interface ToolHostFactory {
+  /** Names the tools' origin in messages, such as `the MCP server "search"`. */
+  readonly name: string;
+  /** The tools, for all scenarios the same. @throws When they cannot be listed. */
+  list(signal: AbortSignal): Promise<readonly ToolFunction[]>;
+  /** Opens the tools for one attempt. @throws When they cannot be opened. */
+  open(signal: AbortSignal): Promise<ToolHost>;
+  /** Releases what attempts share and what they left open. Never throws; a second call does nothing. */
+  close(): Promise<void>;
+}
+
+/** Tools and where they come from. */
+export interface ToolOrigin {
+  /** Completes "… has the tool", such as `the toolset "files"`. */
+  name: string;
   tools: readonly ToolFunction[];
-  host: ToolHost;
 }
 
-/** Combines several hosts: each call goes to the host that lists its tool. Two hosts may not list the same name. */
-export function composeTools(parts: readonly HostedTools[]): ToolHost {
-  const hosts = new Map<string, ToolHost>();
-  for (const { tools, host } of parts) {
+/**
+ * The tools of all origins in order.
+ *
+ * @throws {ServiceError} `config_invalid` when two tools have one name; the reason is in the details.
+ */
+export function combineTools(origins: readonly ToolOrigin[]): ToolFunction[] {
+  const origin_of = new Map<string, string>();
+  for (const { name: origin, tools } of origins) {
     for (const { name } of tools) {
-      assert(!hosts.has(name), `the tool ${name} has one host`);
-      hosts.set(name, host);
+      const first = origin_of.get(name);
+      if (first !== undefined) throw nameClash(name, first === origin ? [origin] : [first, origin]);
+      origin_of.set(name, origin);
     }
   }
-  return {
-    call(call, signal) {
-      const host = hosts.get(call.name);
-      assert(host, `somebody lists the tool ${call.name}`);
-      return host.call(call, signal);
-    },
+  return origins.flatMap(({ tools }) => tools);
+}
+
+function nameClash(tool: string, origins: string[]): ServiceError {
+  const verb = origins.length > 1 ? "both have it" : "has it twice";
+  const reason = `the name ${JSON.stringify(tool)} is not unique: ${origins.join(" and ")} ${verb}; ` +
+    "rename one, or do not offer it";
+  return new ServiceError("config_invalid", `Cannot offer the tools: ${reason}`, { reason });
+}
+
+/** The execution of all tools: each call goes to the host that has its tool. */
+export function routeCalls(
+  hosts: readonly { tools: readonly ToolFunction[]; host: ToolHost }[],
+): ToolHost["call"] {
+  const host_of = new Map(hosts.flatMap(({ tools, host }) => tools.map(({ name }) => [name, host] as const)));
+  return (call, signal) => {
+    const host = host_of.get(call.name);
+    assert(host, `a host has the tool ${call.name}`);
+    return host.call(call, signal);
   };
 }

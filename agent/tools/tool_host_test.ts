@@ -1,17 +1,31 @@
 import assert from "node:assert/strict";
-import type { ToolFunction } from "../../core/chat.ts";
-import { composeTools, type ToolHost } from "./tool_host.ts";
+import { combineTools, routeCalls } from "./tool_host.ts";
+import { fakeTool, fakeToolHost } from "./tool_host_fake.ts";
 
-const tool = (name: string): ToolFunction => ({ name, description: "", parameters: {} });
-const host = (result: string): ToolHost => ({
-  call: ({ name }) => Promise.resolve({ result: `${result} ${name}`, reward: null, done: false }),
+const { signal } = new AbortController();
+
+Deno.test("each call goes to the host that has its tool", async () => {
+  const hosted = (result: string, ...names: string[]) => {
+    const answer = { reward: null, done: false };
+    const factory = fakeToolHost({ call: ({ name }) => ({ result: `${result} ${name}`, ...answer }) });
+    return factory.open(signal).then((host) => ({ tools: names.map(fakeTool), host }));
+  };
+  const call = routeCalls([await hosted("a", "read", "write"), await hosted("b", "search")]);
+  const results = ["search", "write"].map((name) => call({ id: "1", name, arguments: {} }, signal));
+  assert.deepEqual((await Promise.all(results)).map(({ result }) => result), ["b search", "a write"]);
 });
 
-Deno.test("each call goes to the host that lists its tool, and no name has two hosts", async () => {
-  const a = { tools: [tool("read"), tool("write")], host: host("a") };
-  const b = { tools: [tool("search")], host: host("b") };
-  const tools = composeTools([a, b]), { signal } = new AbortController();
-  const results = ["search", "write"].map((name) => tools.call({ id: "1", name, arguments: {} }, signal));
-  assert.deepEqual((await Promise.all(results)).map(({ result }) => result), ["b search", "a write"]);
-  assert.throws(() => composeTools([a, { ...b, tools: [tool("read")] }]), /the tool read has one host/);
+Deno.test("tools keep the order of their origins, and two of one name are refused with both origins", () => {
+  const files = { name: 'the toolset "files"', tools: ["read", "write"].map(fakeTool) };
+  const web = { name: 'the MCP server "web"', tools: ["search"].map(fakeTool) };
+  assert.deepEqual(combineTools([files, web]).map(({ name }) => name), ["read", "write", "search"]);
+  const clash = { ...web, tools: ["search", "write"].map(fakeTool) };
+  assert.throws(() => combineTools([files, clash]), {
+    code: "config_invalid",
+    message:
+      'Cannot offer the tools: the name "write" is not unique: the toolset "files" and the MCP server "web" ' +
+      "both have it; rename one, or do not offer it",
+  });
+  const twice = { ...web, tools: ["search", "search"].map(fakeTool) };
+  assert.throws(() => combineTools([twice]), /"search" is not unique: the MCP server "web" has it twice;/);
 });

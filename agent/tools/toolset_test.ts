@@ -1,28 +1,10 @@
-import { deepEqual, equal } from "node:assert/strict";
+import { equal } from "node:assert/strict";
 import { matchesSchema } from "./arguments.ts";
-import { checkCall, listTools, toolsetByName } from "./toolset.ts";
-
-const FIXTURE = new URL("../../fixtures/models/tiny-agent/tools.json", import.meta.url);
-
-Deno.test("the toolset files has the definitions that the tiny agent was trained on, byte for byte", async () => {
-  const expected = JSON.parse(await Deno.readTextFile(FIXTURE));
-  const listed = listTools({ tools: {}, scenario_toolsets: ["files"] });
-  equal(JSON.stringify(listed[0]!.tools), JSON.stringify(expected));
-  deepEqual(listed.map(({ tools: _, ...rest }) => rest), [{
-    toolset: "files",
-    version: "1",
-    default: false,
-  }]);
-});
-
-Deno.test("every offered toolset is listed once, the default first", () => {
-  const listed = listTools({ tools: { default: "files" }, scenario_toolsets: ["files"] });
-  deepEqual(listed.map(({ toolset, default: fallback }) => [toolset, fallback]), [["files", true]]);
-  deepEqual(listTools(undefined), []);
-});
+import { FILES_TOOLSET } from "./builtin/files.ts";
+import { checkCall } from "./toolset.ts";
 
 Deno.test("a call is checked against its tool", () => {
-  const { tools } = toolsetByName("files");
+  const { tools } = FILES_TOOLSET;
   const check = (name: string, args: unknown) => checkCall(tools, { name, arguments: args });
   equal(check("read_file", { path: "a" }), null);
   equal(check("submit", {}), null);

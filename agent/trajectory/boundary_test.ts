@@ -1,5 +1,5 @@
 import { equal, ok, rejects } from "node:assert/strict";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { boundary, type BoundaryBreak, BoundaryFailure, type BoundaryOptions } from "./boundary.ts";
 
 function options(more: Partial<BoundaryOptions> = {}): BoundaryOptions & { clock: ManualClock } {

@@ -5,9 +5,9 @@ import type { Trajectory } from "./trajectory.ts";
 
 /**
  * `kept`; `degenerate`: kept, but no token has an advantage; `too_small`: fewer than two members survived;
- * `judge_failed`: no grader could grade it. The last two are not trained on and do not count in the loss.
+ * `ungraded`: no grader graded it, as when a judge failed. The last two are not trained on and do not count in the loss.
  */
-export type GroupStatus = "kept" | "degenerate" | "too_small" | "judge_failed";
+export type GroupStatus = "kept" | "degenerate" | "too_small" | "ungraded";
 
 /** The first source that can grade a group is the only one. */
 export type RewardSource = "environment" | "reward" | "judge";

@@ -190,41 +190,6 @@ export interface Trajectory {
   timings: TrajectoryTimings;
 }
 
-/** A token as the API shows it. */
-export interface TokenRow {
-  id: number;
-  origin: TokenOrigin;
-  trained: boolean;
-  sampler_logprob: number | null;
-  trainer_logprob: number | null;
-  advantage: number | null;
-  ratio: number | null;
-  clipped: number | null;
-}
-
-/** A fragment token by token: columns become rows. Values that only sampled tokens have are null for other tokens. */
-export function tokenRows(fragment: Fragment): TokenRow[] {
-  const rows: TokenRow[] = [];
-  const { sampled } = fragment;
-  let n = 0;
-  for (const span of fragment.spans) {
-    for (let i = span.start; i < span.end; i++) {
-      const k = span.origin === "model" ? n++ : -1;
-      rows.push({
-        id: fragment.tokens[i]!,
-        origin: span.origin,
-        trained: sampled.trained[k] ?? false,
-        sampler_logprob: sampled.sampler_logprobs[k] ?? null,
-        trainer_logprob: sampled.trainer_logprobs[k] ?? null,
-        advantage: sampled.advantages[k] ?? null,
-        ratio: sampled.ratios[k] ?? null,
-        clipped: sampled.clipped[k] ?? null,
-      });
-    }
-  }
-  return rows;
-}
-
 /** The number of tokens that the model sampled, over all fragments. */
 export function actionTokens(trajectory: Trajectory): number {
   return trajectory.fragments.reduce((sum, fragment) => sum + fragment.sampled.turns.length, 0);

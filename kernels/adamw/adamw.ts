@@ -42,12 +42,17 @@ const adamwKernel = kernelFamily((size: ItemSize) =>
   })
 );
 
-/** Parameters p, gradients g and moments m, v, all `[P] f32`; the gradients' Σ g² `[1] f32`; stats `[4] u32`. */
-export interface AdamwTensors {
+/** Parameters p, gradients g and moments m, v, all `[P] f32`. */
+export interface AdamwArrays {
   p: Tensor;
   g: Tensor;
   m: Tensor;
   v: Tensor;
+}
+
+/** What is updated, in one or several parts; Σ g² of all gradients `[1] f32`; stats `[4] u32`. */
+export interface AdamwTensors {
+  parts: readonly AdamwArrays[];
   norm_sq: Tensor;
   stats: Tensor;
 }
@@ -93,31 +98,32 @@ export function parseAdamwStats(words: Uint32Array): AdamwStats {
  * @throws {ShapeError} When the shapes do not match.
  * @source Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
  */
-export function adamw(recorder: Recorder, tensors: AdamwTensors, options: AdamwOptions): void {
-  const [count] = expectShape(tensors.p, "p", 1);
-  for (const name of ["g", "m", "v"] as const) expectShape(tensors[name], name, [count]);
-  expectShape(tensors.norm_sq, "norm_sq", [1]);
-  expectShape(tensors.stats, "stats", [4]);
+export function adamw(
+  recorder: Recorder,
+  { parts, norm_sq, stats }: AdamwTensors,
+  options: AdamwOptions,
+): void {
+  expectShape(norm_sq, "norm_sq", [1]);
+  expectShape(stats, "stats", [4]);
   const { lr, beta1, beta2, eps, weight_decay, max_grad_norm, step } = options;
   assert(step >= 1, "AdamW's steps count from 1");
-  const size = itemSize(count), items = count / size;
-  const threads = Math.min(MAX_THREADS, roundUp(items, THREADS));
-  recorder.dispatch(prepareKernel, { max_norm: max_grad_norm }, tensors, [1]);
-  recorder.dispatch(
-    adamwKernel(size),
-    {
-      items,
-      threads,
-      beta1,
-      rest1: 1 - beta1,
-      beta2,
-      rest2: 1 - beta2,
-      step_size: lr / (1 - beta1 ** step),
-      correction2: Math.sqrt(1 - beta2 ** step),
-      eps,
-      decay: lr * weight_decay,
-    },
-    tensors,
-    [ceilDiv(threads, THREADS)],
-  );
+  const factors = {
+    beta1,
+    rest1: 1 - beta1,
+    beta2,
+    rest2: 1 - beta2,
+    step_size: lr / (1 - beta1 ** step),
+    correction2: Math.sqrt(1 - beta2 ** step),
+    eps,
+    decay: lr * weight_decay,
+  };
+  recorder.dispatch(prepareKernel, { max_norm: max_grad_norm }, { norm_sq, stats }, [1]);
+  for (const arrays of parts) {
+    const [count] = expectShape(arrays.p, "p", 1);
+    for (const name of ["g", "m", "v"] as const) expectShape(arrays[name], name, [count]);
+    const size = itemSize(count), items = count / size;
+    const threads = Math.min(MAX_THREADS, roundUp(items, THREADS));
+    const params = { items, threads, ...factors };
+    recorder.dispatch(adamwKernel(size), params, { ...arrays, stats }, [ceilDiv(threads, THREADS)]);
+  }
 }

@@ -28,8 +28,8 @@ async function runStep(gpu: Gpu, { p, m, v }: AdamwState, g: ArrayLike<number>, 
     stats: [[7, 7, 7, 7], [4], "u32"],
   } as const;
   const out = await run(gpu, given, (recorder, t) => {
-    sumOfSquares(recorder, { x: t.g, partials: t.partials, out: t.norm_sq });
-    adamw(recorder, t, options);
+    sumOfSquares(recorder, { x: [t.g], partials: t.partials, out: t.norm_sq });
+    adamw(recorder, { ...t, parts: [t] }, options);
   });
   return { ...out, told: parseAdamwStats(Uint32Array.from(out.stats)) };
 }
@@ -101,7 +101,7 @@ for (const bad of [NaN, Infinity, -Infinity, 3e38]) {
 gpuTest("adamw names the tensor whose shape is wrong", async (gpu) => {
   await run(gpu, { p: filled(0, 4), g: filled(0, 3), one: filled(0, 1) }, (recorder, { p, g, one }) => {
     assert.throws(
-      () => adamw(recorder, { p, g, m: p, v: p, norm_sq: one, stats: p }, usual),
+      () => adamw(recorder, { parts: [{ p, g, m: p, v: p }], norm_sq: one, stats: p }, usual),
       new ShapeError("Cannot use g [3]: expected [4]"),
     );
   });

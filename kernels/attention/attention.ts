@@ -4,12 +4,12 @@ import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
-import { kernelFamily } from "../variant.ts";
+import { type FormOptions, kernelFamily } from "../variant.ts";
 import backwardKeyLanesWgsl from "./attention_backward_key_lanes.wgsl" with { type: "text" };
 import backwardKeyTilesWgsl from "./attention_backward_key_tiles.wgsl" with { type: "text" };
 import backwardQueryLanesWgsl from "./attention_backward_query_lanes.wgsl" with { type: "text" };
 import backwardQueryTilesWgsl from "./attention_backward_query_tiles.wgsl" with { type: "text" };
-import { type AttentionOptions, type HeadsShape, planHeads, planKeys } from "./attention_plan.ts";
+import { type HeadsShape, planHeads, planKeys } from "./attention_plan.ts";
 import deltaWgsl from "./attention_delta.wgsl" with { type: "text" };
 import forwardLanesWgsl from "./attention_forward_lanes.wgsl" with { type: "text" };
 import forwardTilesWgsl from "./attention_forward_tiles.wgsl" with { type: "text" };
@@ -119,7 +119,7 @@ export function attentionForward(
   recorder: Recorder,
   tensors: Operands<ReturnType<typeof forward>>,
   rules: AttentionRules,
-  options: AttentionOptions = {},
+  options: FormOptions = {},
 ): void {
   const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
   const { rows, heads, kv_heads, width } = shape;
@@ -150,7 +150,7 @@ export function attentionBackward(
   recorder: Recorder,
   tensors: AttentionGradients,
   rules: AttentionRules,
-  options: AttentionOptions = {},
+  options: FormOptions = {},
 ): void {
   const shape = expectHeads(tensors.q, tensors.k, tensors.rows);
   const { rows, heads, kv_heads, width } = shape;

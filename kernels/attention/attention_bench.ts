@@ -8,7 +8,8 @@ import { Recorder } from "../recorder.ts";
 import { Allocator, type Tensor } from "../tensor.ts";
 import { randomNormal } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
-import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import { attentionRowAlignment } from "./attention_plan.ts";
+import { deviceOptions, type FormOptions } from "../variant.ts";
 import { benchCase } from "./attention_cases.ts";
 import { packRows } from "./packed_rows.ts";
 
@@ -44,7 +45,7 @@ async function main(): Promise<void> {
   const repetitions = Number(Deno.args[0] ?? 5);
   const gpu = await openGpu({ device: "auto", webgpu: "auto" });
   const { groups, heads: H, kv_heads: K, width: D, name } = benchCase;
-  const options: AttentionOptions = attentionOptions(gpu);
+  const options: FormOptions = deviceOptions(gpu);
   const { rows, count: N } = packRows(groups, attentionRowAlignment(gpu, options));
   let pairs = 0;
   for (let i = 0; i < N; i++) pairs += rows[4 * i + 1]! + i - rows[4 * i + 2]! + 1;

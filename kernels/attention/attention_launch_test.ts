@@ -6,11 +6,12 @@ import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
-import { type AttentionOptions, attentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import { attentionRowAlignment, ROW_ALIGNMENTS } from "./attention_plan.ts";
+import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "./packed_rows.ts";
 
 /** Runs attention forward and backward over one sequence of `length` rows; returns the bytes of its tensors. */
-async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
+async function bytesOf(gpu: Gpu, length: number, options: FormOptions) {
   const H = 4, K = 2, D = 8;
   const packed = packRows([{ prompt: length, members: [] }], attentionRowAlignment(gpu, options));
   const N = packed.count;
@@ -47,7 +48,7 @@ async function bytesOf(gpu: Gpu, length: number, options: AttentionOptions) {
 
 gpuTest("the bytes of attention grow linearly with the length", async (gpu) => {
   for (const length of [512, 1024, 2048, 4096, 8192]) {
-    const { bytes, created, expected, rows } = await bytesOf(gpu, length, attentionOptions(gpu));
+    const { bytes, created, expected, rows } = await bytesOf(gpu, length, deviceOptions(gpu));
     assert.equal(rows, length);
     assert.equal(bytes, expected, `4 N (4 H D + 4 K D + 2 H + 4) bytes at N = ${length}`);
     assert.equal(created, 0, "the operation makes no buffer of its own");
@@ -86,20 +87,13 @@ gpuTest("attention names the tensor whose shape is wrong", async (gpu) => {
   });
 });
 
-Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () => {
+Deno.test("the rows of a subgroup or of a tile belong to one segment", () => {
   const gpu = (software: boolean, subgroup_size: number) =>
     ({ subgroup_size, facts: { software } }) as unknown as Gpu;
-  assert.deepEqual(attentionOptions(gpu(true, 8)), { form: "lanes", lanes: 8 });
-  for (const size of [0, 2, 32]) {
-    assert.deepEqual(
-      attentionOptions(gpu(true, size)),
-      { form: "lanes", lanes: 1 },
-      `a subgroup of ${size}`,
-    );
-  }
-  assert.equal(attentionOptions(gpu(false, 32)).form, "tiles");
   const alignments = [gpu(true, 8), gpu(true, 0), gpu(false, 32)].map((g) => attentionRowAlignment(g));
   assert.deepEqual(alignments, [8, 1, 32]);
+  const sizes = [0, 1, 2, 4, 8, 16, 32, 64, 128].flatMap((size) => [gpu(true, size), gpu(false, size)]);
+  assert.deepEqual(new Set(sizes.map((g) => attentionRowAlignment(g))), new Set(ROW_ALIGNMENTS));
 });
 
 Deno.test("rows of a group refer to their prompt; padding refers to itself", () => {

@@ -2,14 +2,7 @@
 
 import type { Gpu } from "../device.ts";
 import { ceilDiv } from "../shape.ts";
-import { deviceForm, type KernelForm } from "../variant.ts";
-
-/** How the kernels run; defaults depend on the device. */
-export interface AttentionOptions {
-  form?: KernelForm;
-  /** Lanes that broadcast to each other; 1: no subgroups. */
-  lanes?: number;
-}
+import { deviceOptions, type FormOptions } from "../variant.ts";
 
 /** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
 const TILE_ROWS = 32, TILE_KEYS = 8;
@@ -23,22 +16,16 @@ const TILE_THREADS = 128;
 const LANE_NUMBERS = 512;
 /** Threads of a workgroup without subgroups. */
 const SINGLE_THREADS = 32;
-/** Subgroup sizes for which broadcasts are generated. */
-const MIN_LANES = 4, MAX_LANES = 16;
 
-/** The default options for a device. */
-export function attentionOptions(gpu: Gpu): Required<AttentionOptions> {
-  const { subgroup_size } = gpu;
-  const fits = subgroup_size >= MIN_LANES && subgroup_size <= MAX_LANES;
-  return { form: deviceForm(gpu), lanes: fits ? subgroup_size : 1 };
-}
+/** All values of {@link attentionRowAlignment}: subgroups have a power of two lanes. */
+export const ROW_ALIGNMENTS = [1, 4, 8, 16, TILE_ROWS] as const;
 
 /**
  * The alignment of segments in packed rows: the rows that one subgroup or workgroup handles together belong to one
  * segment.
  */
-export function attentionRowAlignment(gpu: Gpu, options: AttentionOptions = {}): number {
-  const { form, lanes } = { ...attentionOptions(gpu), ...options };
+export function attentionRowAlignment(gpu: Gpu, options: FormOptions = {}): number {
+  const { form, lanes } = { ...deviceOptions(gpu), ...options };
   return form === "tiles" ? TILE_ROWS : lanes;
 }
 
@@ -58,10 +45,10 @@ export interface AttentionPlan {
  */
 export function planHeads(
   gpu: Gpu,
-  options: AttentionOptions,
+  options: FormOptions,
   shape: HeadsShape & { vectors: number },
 ): AttentionPlan {
-  const { form, lanes } = { ...attentionOptions(gpu), ...options };
+  const { form, lanes } = { ...deviceOptions(gpu), ...options };
   const { width, heads, kv_heads, vectors } = shape;
   const group = heads / kv_heads;
   const chunksOf = (most: number) => ceilDiv(group, Math.max(1, Math.floor(most)));
@@ -79,8 +66,8 @@ export function planHeads(
 }
 
 /** The plan of the kernel whose threads own keys. */
-export function planKeys(gpu: Gpu, options: AttentionOptions, { width }: HeadsShape): AttentionPlan {
-  const { form, lanes } = { ...attentionOptions(gpu), ...options };
+export function planKeys(gpu: Gpu, options: FormOptions, { width }: HeadsShape): AttentionPlan {
+  const { form, lanes } = { ...deviceOptions(gpu), ...options };
   if (form === "tiles") {
     const tile = planTile(width);
     return { constants: { ...tile, THREADS: TILE_ROWS * tile.PARTS }, rows: TILE_ROWS, chunks: 1 };

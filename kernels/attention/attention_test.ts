@@ -3,12 +3,13 @@ import type { Gpu } from "../device.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
 import { roundUp } from "../shape.ts";
-import { type AttentionOptions, attentionRowAlignment } from "./attention_plan.ts";
+import type { FormOptions } from "../variant.ts";
+import { attentionRowAlignment } from "./attention_plan.ts";
 import { type AttentionCase, cases } from "./attention_cases.ts";
 import { attentionBackwardReference, attentionReference } from "./attention_reference.ts";
 import { packRows } from "./packed_rows.ts";
 
-const FORMS: readonly AttentionOptions[] = [
+const FORMS: readonly FormOptions[] = [
   { form: "lanes" },
   { form: "lanes", lanes: 1 },
   { form: "tiles" },
@@ -18,10 +19,10 @@ const OUTPUTS = ["o", "lse", "d_q", "d_k", "d_v"] as const;
  * Shapes to skip because they test nothing new and take seconds to compile: a single lane runs the text of several with
  * another number, 32 is to tiles what 64 and 128 are, and 256 is to lanes what 128 is.
  */
-const says = ({ form, lanes }: AttentionOptions, width: number) =>
+const says = ({ form, lanes }: FormOptions, width: number) =>
   form === "tiles" ? width !== 32 : width <= (lanes === 1 ? 16 : 128);
 
-const title = ({ form, lanes }: AttentionOptions) => `attention (${form}${lanes ? ", alone" : ""})`;
+const title = ({ form, lanes }: FormOptions) => `attention (${form}${lanes ? ", alone" : ""})`;
 
 /** Rules that affect every score even with a few rows. */
 const RULES = { window: 2, soft_cap: 1.5 };
@@ -52,7 +53,7 @@ function inputs(shape: AttentionCase, alignment: number) {
 type Inputs = ReturnType<typeof inputs>;
 
 /** Forward and backward in one submission; every output starts with arbitrary values. */
-async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
+async function runBoth(gpu: Gpu, given: Inputs, options: FormOptions) {
   const { heads: H, kv_heads: K, width: D, q, k, v, d_o, rows, scale, window, soft_cap } = given;
   const rules = { scale, window, soft_cap };
   const N = rows.length / 4;
@@ -77,7 +78,7 @@ async function runBoth(gpu: Gpu, given: Inputs, options: AttentionOptions) {
 /** A sequence after prompts of other lengths has the same bits as alone. */
 async function expectBitsAnywhere(
   gpu: Gpu,
-  options: AttentionOptions,
+  options: FormOptions,
   window: number | undefined,
 ): Promise<void> {
   const alignment = attentionRowAlignment(gpu, options), length = 70;

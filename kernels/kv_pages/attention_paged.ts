@@ -5,13 +5,13 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType } from "../tensor.ts";
 import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
-import { kernelFamily } from "../variant.ts";
-import { type AttentionOptions, attentionOptions, planHeads } from "../attention/attention_plan.ts";
+import { deviceOptions, type FormOptions, kernelFamily } from "../variant.ts";
+import { planHeads } from "../attention/attention_plan.ts";
 import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
 import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
-import { expectPages, expectPlaces, pagePart } from "./kv_pages.ts";
+import { expectPages, expectPlaces, pageParts } from "./kv_pages.ts";
 import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
 
 /** Threads of a workgroup on GPUs. */
@@ -33,7 +33,7 @@ function parts(
   [dtype, key, ...visibility]: PagedKey,
 ): WgslPart[] {
   const constants = JSON.parse(key) as UnrollConstants;
-  const out = [pagePart(dtype), ...visibilityParts(...visibility)];
+  const out = [...pageParts(dtype), ...visibilityParts(...visibility)];
   for (const [file, template] of Object.entries(files)) {
     const text = unroll(template, constants);
     out.push({ file, text: constants.LANES === 1 ? withoutSubgroups(text) : text });
@@ -105,7 +105,7 @@ function expectPaged(tensors: PagedAttentionTensors): PagedShape {
  * Records `o = softmax(scale · q kᵀ) v` for every row over the tokens 0 … positions[r] of its slot, and of these the
  * last `window`. A row's bits depend only on its slot's tokens. Rows of slot `NO_SLOT` read nothing and get zeros. On
  * software adapters it is fastest when rows that share pages (a prefill's rows, a group's members) are adjacent: {@link
- * attentionOptions}'s `lanes` rows at a time, counted from row 0, load a shared page once.
+ * deviceOptions}'s `lanes` rows at a time, counted from row 0, load a shared page once.
  *
  * @param tensors q, o `[N, H, D] f32`; k_pages, v_pages `[·, K, 32, D]` f32 or f16; page_table `[S, P] u32`: page p of
  * slot s is `page_table[s, p]`; slots, positions `[N] u32`; state `[N, H, 2] f32`, scratch. H is a multiple of K; D a
@@ -118,13 +118,13 @@ export function attentionPaged(
   recorder: Recorder,
   tensors: PagedAttentionTensors,
   rules: AttentionRules,
-  options: AttentionOptions = {},
+  options: FormOptions = {},
 ): void {
   const shape = expectPaged(tensors);
   const { rows, heads, kv_heads, width, slot_pages } = shape;
   const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale }, visible = visibilityKey(rules);
   const { dtype } = tensors.k_pages, D4 = width / 4, group = heads / kv_heads;
-  const { form, lanes } = { ...attentionOptions(recorder.gpu), ...options };
+  const { form, lanes } = { ...deviceOptions(recorder.gpu), ...options };
   if (form === "tiles") {
     const chunks = ceilDiv(group, MAX_HEADS);
     const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }), ...visible);

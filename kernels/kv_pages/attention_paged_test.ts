@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { attentionForward } from "../attention/attention.ts";
-import { type AttentionOptions, attentionOptions } from "../attention/attention_plan.ts";
+import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "../attention/packed_rows.ts";
 import { attentionPaged } from "./attention_paged.ts";
 import { PAGE_TOKENS } from "./kv_pages.ts";
 import { cases, layPages, type PagedCase } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
-const FORMS: readonly AttentionOptions[] = [
+const FORMS: readonly FormOptions[] = [
   { form: "lanes" },
   { form: "lanes", lanes: 1 },
   { form: "tiles" },
@@ -17,7 +17,7 @@ const FORMS: readonly AttentionOptions[] = [
 /** The width of heads for tests with a single lane, which runs the text of several with another number. */
 const LONE_WIDTH = 16;
 
-const title = ({ form, lanes }: AttentionOptions) => `attentionPaged (${form}${lanes ? ", alone" : ""})`;
+const title = ({ form, lanes }: FormOptions) => `attentionPaged (${form}${lanes ? ", alone" : ""})`;
 
 /** Keys and values exist where sequences have tokens; all other page entries are NaN and must not be read. */
 function inputs(shape: PagedCase) {
@@ -51,7 +51,7 @@ function inputs(shape: PagedCase) {
 type Inputs = ReturnType<typeof inputs>;
 
 /** Runs the rows; `o` and `state` start with arbitrary values. */
-async function runPaged(gpu: Gpu, given: Inputs, options: AttentionOptions) {
+async function runPaged(gpu: Gpu, given: Inputs, options: FormOptions) {
   const { heads: H, kv_heads: K, width: D, dtype, pages, slot_pages, sequences } = given;
   const N = given.slots.length;
   return await run(gpu, {
@@ -105,7 +105,7 @@ gpuTest(
     const { state } = await runPaged(gpu, given, { form: "lanes" });
     // The scratch of a finished row does not change. A single lane's rows are always finished; with 16 lanes the rows
     // of slots 1 and 2 are in one subgroup.
-    const { lanes } = attentionOptions(gpu);
+    const { lanes } = deviceOptions(gpu);
     const going = lanes === 1 ? [] : lanes <= 8 ? [8, 10] : [2, 3, 6, 8, 10];
     const actual = shape.rows.flatMap((_, row) => Number.isNaN(state[2 * row * shape.heads]!) ? [] : [row]);
     assert.deepEqual(actual, going);

@@ -31,7 +31,6 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f3
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
 
 const LOWEST = -3.0e38;
-const PAGE_TOKENS = 32u;
 const NO_SLOT = 0xffffffffu;
 const THREADS = {THREADS}u;
 // Parts into which the tokens are divided for the values.

@@ -8,6 +8,7 @@
 //   v_pages  [·, K, 32, D] f32 or f16   in and out
 //
 // Dispatch: ceil(count / 64) workgroups, wrapped into y. No page is read by one copy and written by another.
+// `PAGE_TOKENS` is linked.
 
 struct Params { count: u32, kv_heads: u32, width: u32 }
 
@@ -15,8 +16,6 @@ struct Params { count: u32, kv_heads: u32, width: u32 }
 @group(0) @binding(1) var<storage, read> copies: array<u32>;
 @group(0) @binding(2) var<storage, read_write> k_pages: array<Packed>;
 @group(0) @binding(3) var<storage, read_write> v_pages: array<Packed>;
-
-const PAGE_TOKENS = 32u;
 
 @compute @workgroup_size(64)
 fn main(

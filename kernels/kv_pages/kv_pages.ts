@@ -4,7 +4,7 @@ import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType, Tensor } from "../tensor.ts";
-import { kernelFamily, wrappedGrid } from "../variant.ts";
+import { constantsPart, kernelFamily, wrappedGrid } from "../variant.ts";
 import copyPageWgsl from "./kv_copy_page.wgsl" with { type: "text" };
 import roundWgsl from "./kv_round.wgsl" with { type: "text" };
 import writeWgsl from "./kv_write.wgsl" with { type: "text" };
@@ -19,17 +19,18 @@ export const NO_SLOT = 0xffffffff;
 
 const THREADS = 64;
 
-/** The WGSL that packs and unpacks a page's numbers. */
-export function pagePart(dtype: DType): WgslPart {
-  return dtype === "f16"
+/** The WGSL that defines `PAGE_TOKENS`, and packs and unpacks a page's numbers. */
+export function pageParts(dtype: DType): WgslPart[] {
+  const numbers = dtype === "f16"
     ? { file: "page_f16.wgsl", text: pageF16Wgsl }
     : { file: "page_f32.wgsl", text: pageF32Wgsl };
+  return [constantsPart({ PAGE_TOKENS }), numbers];
 }
 
 const write = kernelFamily((dtype: DType) =>
   defineKernel({
     name: "kv_write",
-    wgsl: [pagePart(dtype), { file: "kv_write.wgsl", text: writeWgsl }],
+    wgsl: [...pageParts(dtype), { file: "kv_write.wgsl", text: writeWgsl }],
     params: { count: "u32", kv_heads: "u32", slot_pages: "u32", width: "u32" },
     inputs: ["k", "v", "page_table", "slots", "positions"],
     outputs: ["k_pages", "v_pages"],
@@ -39,7 +40,7 @@ const write = kernelFamily((dtype: DType) =>
 const copyPage = kernelFamily((dtype: DType) =>
   defineKernel({
     name: "kv_copy_page",
-    wgsl: [pagePart(dtype), { file: "kv_copy_page.wgsl", text: copyPageWgsl }],
+    wgsl: [...pageParts(dtype), { file: "kv_copy_page.wgsl", text: copyPageWgsl }],
     params: { count: "u32", kv_heads: "u32", width: "u32" },
     inputs: ["copies"],
     outputs: ["k_pages", "v_pages"],
@@ -49,7 +50,7 @@ const copyPage = kernelFamily((dtype: DType) =>
 const round = kernelFamily((dtype: DType) =>
   defineKernel({
     name: "kv_round",
-    wgsl: [pagePart(dtype), { file: "kv_round.wgsl", text: roundWgsl }],
+    wgsl: [...pageParts(dtype), { file: "kv_round.wgsl", text: roundWgsl }],
     params: { count: "u32" },
     inputs: [],
     outputs: ["k", "v"],

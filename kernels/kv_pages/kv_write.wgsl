@@ -12,6 +12,7 @@
 //   v_pages     [·, K, 32, D] f32 or f16   out, overwritten where a row lies
 //
 // Dispatch: ceil(count / 64) workgroups, wrapped into y. Two active rows never share a slot and a position.
+// `PAGE_TOKENS` is linked.
 
 struct Params { count: u32, kv_heads: u32, slot_pages: u32, width: u32 }
 
@@ -24,7 +25,6 @@ struct Params { count: u32, kv_heads: u32, slot_pages: u32, width: u32 }
 @group(0) @binding(6) var<storage, read_write> k_pages: array<Packed>;
 @group(0) @binding(7) var<storage, read_write> v_pages: array<Packed>;
 
-const PAGE_TOKENS = 32u;
 const NO_SLOT = 0xffffffffu;
 
 @compute @workgroup_size(64)

@@ -20,7 +20,6 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f3
 @group(0) @binding(6) var<storage, read> positions: array<u32>;
 
 const LOWEST = -3.0e38;
-const PAGE_TOKENS = 32u;
 const NO_SLOT = 0xffffffffu;
 
 // The index of the first vector of a token's key (or value).

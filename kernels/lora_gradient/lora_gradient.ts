@@ -6,10 +6,10 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectMultiple, expectShape, roundUp, ShapeError } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
-import { kernelFamily, wrappedGrid } from "../variant.ts";
+import { deviceOptions, type FormOptions, kernelFamily, type KernelForm, wrappedGrid } from "../variant.ts";
 import lanesWgsl from "./lora_gradient_lanes.wgsl" with { type: "text" };
-import plainWgsl from "./lora_gradient_plain.wgsl" with { type: "text" };
 import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
+import singleWgsl from "./lora_gradient_single.wgsl" with { type: "text" };
 import tilesWgsl from "./lora_gradient_tiles.wgsl" with { type: "text" };
 
 /** Columns of a lane, in vec4s, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
@@ -20,9 +20,6 @@ const TILE_ROWS = 16;
 /** This many workgroups fill a GPU; a part with fewer rows is not worth its partial sums. */
 const WANTED_GROUPS = 512;
 const MIN_PART_ROWS = 64;
-
-/** Software adapters with subgroups, software adapters without, GPUs. */
-export type LoraGradientVariant = "lanes" | "plain" | "tiles";
 
 const OUT_PARAMS = {
   rows: "u32",
@@ -50,9 +47,10 @@ const lanesKernel = kernelFamily((lanes: number, blocks: number) =>
   })
 );
 
-const plainKernel = defineKernel({
-  name: "lora_gradient_plain",
-  wgsl: plainWgsl,
+/** The form `lanes` with a single lane. */
+const singleKernel = defineKernel({
+  name: "lora_gradient_single",
+  wgsl: singleWgsl,
   params: OUT_PARAMS,
   inputs: ["p", "q"],
   outputs: ["out"],
@@ -84,18 +82,12 @@ const reduceKernel = defineKernel({
   outputs: ["out"],
 });
 
-/** The form for this device. */
-export function loraGradientVariant(recorder: Recorder): LoraGradientVariant {
-  if (!recorder.gpu.facts.software) return "tiles";
-  return recorder.gpu.subgroup_size > 0 ? "lanes" : "plain";
-}
-
 /** The number of f32 elements of `partials` for {@link loraGradient} with up to `rows` rows; 0 when it needs none. */
 export function loraGradientPartials(
   { rows, columns, rank }: { rows: number; columns: number; rank: number },
-  variant: LoraGradientVariant,
+  form: KernelForm,
 ): number {
-  return variant === "tiles" ? split(rows, columns, rank).wanted * columns * rank : 0;
+  return form === "tiles" ? split(rows, columns, rank).wanted * columns * rank : 0;
 }
 
 /** How the rows are split. It depends only on the shapes, so that the sum has the same bits in every run. */
@@ -138,8 +130,9 @@ export function loraGradient(
   recorder: Recorder,
   { p, q, out, partials }: LoraGradientTensors,
   { layout, alpha, q_offset = 0 }: LoraGradientOptions,
-  variant: LoraGradientVariant = loraGradientVariant(recorder),
+  forms: FormOptions = {},
 ): void {
+  const { form, lanes } = { ...deviceOptions(recorder.gpu), ...forms };
   const [rows, width] = expectShape(p, "p", 2);
   expectMultiple(width, 4, "columns of p");
   const [q_rows, q_stride] = expectShape(q, "q", 2);
@@ -158,7 +151,7 @@ export function loraGradient(
     ? { column_stride: rank, rank_stride: 1 }
     : { column_stride: 1, rank_stride: width };
   const params = { rows, columns, q_stride, q_offset, rank, ...strides };
-  if (variant === "tiles") {
+  if (form === "tiles") {
     const { part_rows, parts } = split(rows, width, rank), count = width * rank;
     assert(
       elementCount(partials.shape) >= parts * count,
@@ -172,13 +165,12 @@ export function loraGradient(
       { partials, out },
       wrappedGrid(ceilDiv(count, 64)),
     );
-  } else if (variant === "plain") {
-    recorder.dispatch(plainKernel, { ...params, alpha }, { p, q, out }, [
+  } else if (lanes === 1) {
+    recorder.dispatch(singleKernel, { ...params, alpha }, { p, q, out }, [
       ceilDiv(columns, 8),
       ceilDiv(rank, 4),
     ]);
   } else {
-    const lanes = recorder.gpu.subgroup_size;
     const blocks = Math.min(ceilDiv(rank, lanes), Math.max(1, LANE_RANKS / lanes));
     const grid = [ceilDiv(columns, LANE_TILES * lanes), ceilDiv(rank, blocks * lanes)] as const;
     recorder.dispatch(lanesKernel(lanes, blocks), { ...params, alpha }, { p, q, out }, grid);

@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { lanesText, loraGradient, loraGradientPartials, type LoraGradientVariant } from "./lora_gradient.ts";
+import { deviceOptions, type FormOptions } from "../variant.ts";
+import { lanesText, loraGradient, loraGradientPartials } from "./lora_gradient.ts";
 import { cases, type LoraGradientCase } from "./lora_gradient_cases.ts";
 import { loraGradientReference } from "./lora_gradient_reference.ts";
 
 const BEFORE = 0.5;
 const ALPHA = 2;
-const variants: readonly LoraGradientVariant[] = ["lanes", "plain", "tiles"];
+const FORMS: readonly FormOptions[] = [{ form: "lanes" }, { form: "lanes", lanes: 1 }, { form: "tiles" }];
 
 /** A sum of M products of normal numbers has a size of about √M and rounds to about √M · √M · 6e-8. */
 const tolerance = (rows: number) => ({ relative: 1e-5, absolute: 1e-6 + rows * ALPHA * 6e-8 });
@@ -20,18 +21,18 @@ const inputs = ({ rows, columns, q_stride }: LoraGradientCase) => ({
 
 type Given = ReturnType<typeof inputs>;
 
-async function runBoth(gpu: Gpu, shape: LoraGradientCase, given: Given, variant: LoraGradientVariant) {
+async function runBoth(gpu: Gpu, shape: LoraGradientCase, given: Given, forms: FormOptions) {
   const { rows, columns, rank, q_stride, q_offset } = shape;
   return await run(gpu, {
     p: [given.p, [rows, columns]],
     q: [given.q, [rows, q_stride]],
     b: filled(BEFORE, columns, rank),
     a: filled(BEFORE, rank, columns),
-    partials: filled(NaN, Math.max(1, loraGradientPartials(shape, variant))),
+    partials: filled(NaN, Math.max(1, loraGradientPartials(shape, forms.form!))),
   }, (recorder, t) => {
     const options = { alpha: ALPHA, q_offset };
-    loraGradient(recorder, { ...t, out: t.b }, { ...options, layout: "column_rank" }, variant);
-    loraGradient(recorder, { ...t, out: t.a }, { ...options, layout: "rank_column" }, variant);
+    loraGradient(recorder, { ...t, out: t.b }, { ...options, layout: "column_rank" }, forms);
+    loraGradient(recorder, { ...t, out: t.a }, { ...options, layout: "rank_column" }, forms);
   });
 }
 
@@ -39,24 +40,27 @@ async function runBoth(gpu: Gpu, shape: LoraGradientCase, given: Given, variant:
 const transpose = (x: Float64Array, columns: number, rank: number) =>
   x.map((_, i) => x[(i % columns) * rank + Math.floor(i / columns)]!);
 
-for (const variant of variants) {
+for (const forms of FORMS) {
+  const name = `lora_gradient (${forms.form}${forms.lanes ? ", alone" : ""})`;
   const lacks = (gpu: Gpu) =>
-    variant === "lanes" && gpu.subgroup_size === 0 ? "the device has no subgroups" : null;
+    forms.form === "lanes" && !forms.lanes && deviceOptions(gpu).lanes === 1
+      ? "the device has no subgroups to broadcast in"
+      : null;
   for (const shape of cases) {
-    gpuTest(`lora_gradient (${variant}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
+    gpuTest(`${name} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
-      const { a, b } = await runBoth(gpu, shape, given, variant);
+      const { a, b } = await runBoth(gpu, shape, given, forms);
       const expected = loraGradientReference({ ...shape, ...given }).map((v) => BEFORE + ALPHA * v);
       expectClose(b, expected, tolerance(shape.rows), "d_b");
       expectClose(a, transpose(expected, shape.columns, shape.rank), tolerance(shape.rows), "d_a");
     }, lacks);
   }
 
-  gpuTest(`lora_gradient (${variant}) has the same bits on every run`, async (gpu) => {
+  gpuTest(`${name} has the same bits on every run`, async (gpu) => {
     const shape = cases.find((c) => c.name === "many rows")!;
     const given = inputs(shape);
-    const first = await runBoth(gpu, shape, given, variant),
-      second = await runBoth(gpu, shape, given, variant);
+    const first = await runBoth(gpu, shape, given, forms),
+      second = await runBoth(gpu, shape, given, forms);
     assert.deepEqual(first.a, second.a);
     assert.deepEqual(first.b, second.b);
   }, lacks);

@@ -1,5 +1,6 @@
 /** Preference losses. The formulas are in the shader. */
 
+import { type PairLossOptions, PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
 import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
@@ -24,10 +25,6 @@ const kernel = defineKernel({
   outputs: ["g", "results"],
 });
 
-/** The losses, in the order of their numbers in the shader. */
-export const PREFERENCE_LOSSES = ["dpo", "ipo", "simpo", "orpo"] as const;
-export type PreferenceLoss = typeof PREFERENCE_LOSSES[number];
-
 /** The tensors of {@link preferenceLoss}. */
 export interface PreferenceTensors {
   /** `[R] f32` each. */
@@ -44,13 +41,7 @@ export interface PreferenceTensors {
   results: Tensor;
 }
 
-export interface PreferenceOptions {
-  loss: PreferenceLoss;
-  beta: number;
-  /** Margin of simpo. */
-  gamma: number;
-  /** Factor of orpo's odds-ratio term. */
-  lambda: number;
+export interface PreferenceOptions extends PairLossOptions {
   /** Pairs of the optimiser step. The only division. */
   normalizer: number;
 }
@@ -74,7 +65,7 @@ export function preferenceLoss(
   expectShape(results, "results", [4, total]);
   recorder.dispatch(
     kernel,
-    { pairs, kind: PREFERENCE_LOSSES.indexOf(loss), total, ...options },
+    { pairs, kind: PREFERENCE_LOSS_NAMES.indexOf(loss), total, ...options },
     { logprob, reference_logprob: reference_logprob ?? logprob, ranges, g, results },
     [ceilDiv(pairs, THREADS)],
   );

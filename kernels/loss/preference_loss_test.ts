@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { PREFERENCE_LOSSES, preferenceLoss, type PreferenceOptions } from "./preference_loss.ts";
+import { PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
+import { preferenceLoss, type PreferenceOptions } from "./preference_loss.ts";
 import {
   type PairReference,
   preferenceLossReference,
@@ -48,7 +49,7 @@ function rangesOf(all: readonly PairReference[]): { ranges: number[]; total: num
   return { ranges, total: at };
 }
 
-for (const loss of PREFERENCE_LOSSES) {
+for (const loss of PREFERENCE_LOSS_NAMES) {
   gpuTest(`${loss} agrees with its f64 reference and its central differences`, async (gpu) => {
     const all = pairs(), { ranges, total } = rangesOf(all), options = { loss, ...OPTIONS[loss] };
     const logprob = new Float64Array(total), reference_logprob = new Float64Array(total);

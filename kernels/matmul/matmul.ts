@@ -5,6 +5,7 @@ import { defineKernel, type Kernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
+import { deviceOptions } from "../variant.ts";
 import { expectWeight, type Weight, weightOperands, weightParts } from "../weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
 import {
@@ -89,8 +90,8 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
  * changes no bit of a row's result.
  */
 export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
-  if (gpu.facts.software) {
-    const lanes = gpu.subgroup_size >= 4 && gpu.subgroup_size <= 16 ? gpu.subgroup_size : 1;
+  const { form, lanes } = deviceOptions(gpu);
+  if (form === "lanes") {
     if (lanes === 1) return { type: "lanes", lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
     return { type: "lanes", lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
   }

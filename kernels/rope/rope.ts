@@ -4,7 +4,15 @@ import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
-import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
+import {
+  constantsPart,
+  deviceForm,
+  itemPart,
+  type ItemSize,
+  itemSize,
+  kernelFamily,
+  wrappedGrid,
+} from "../variant.ts";
 import ropeWgsl from "./rope.wgsl" with { type: "text" };
 import ropeAdjacentWgsl from "./rope_adjacent.wgsl" with { type: "text" };
 
@@ -101,7 +109,7 @@ export function rope(
   const [positions] = expectShape(tensors.cosines, "cosines", 2);
   for (const name of ["cosines", "sines"] as const) expectShape(tensors[name], name, [positions, width / 2]);
   // A GPU needs many threads, a software adapter few loads; the bits are the same.
-  const thread_heads = recorder.gpu.facts.software ? heads : 1;
+  const thread_heads = deviceForm(recorder.gpu) === "lanes" ? heads : 1;
   const sign = inverse ? -1 : 1, groups = rows * ceilDiv(heads, thread_heads);
   if (pairing === "adjacent") {
     const pairs = width / 2, grid = wrappedGrid(ceilDiv(groups * pairs, THREADS));

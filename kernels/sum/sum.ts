@@ -1,10 +1,10 @@
-/** The sum of squares of a tensor in one order: the same bits in every run. The formulas are in the shaders. */
+/** The sum of squares of tensors in one order: the same bits in every run. The formulas are in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape, roundUp } from "../shape.ts";
-import type { Tensor } from "../tensor.ts";
+import { type Tensor, view } from "../tensor.ts";
 import { itemPart, type ItemSize, itemSize, kernelFamily } from "../variant.ts";
 import partialsWgsl from "./sum_partials.wgsl" with { type: "text" };
 import totalWgsl from "./sum_total.wgsl" with { type: "text" };
@@ -33,25 +33,39 @@ const totalKernel = defineKernel({
   outputs: ["out"],
 });
 
-/** The tensors of a sum: x f32 of any shape; partials, at least {@link sumPartials} f32 elements; out `[1] f32`. */
+/** The tensors of a sum: those of x f32 of any shapes; partials, at least {@link sumPartials} f32 elements; out `[1] f32`. */
 export interface SumTensors {
-  x: Tensor;
+  x: readonly Tensor[];
   partials: Tensor;
   out: Tensor;
 }
 
-/** The number of f32 elements of `partials` for a sum of `count` elements. */
-export function sumPartials(count: number): number {
-  const items = count / itemSize(count);
-  return Math.min(MAX_PARTIALS, roundUp(Math.max(1, ceilDiv(items, MIN_ITEMS)), THREADS));
+/** The number of f32 elements of `partials` for a sum of tensors of `counts` elements; at most {@link MAX_PARTIALS}. */
+export function sumPartials(...counts: readonly number[]): number {
+  return threadsOf(counts).reduce((sum, threads) => sum + threads, 0);
 }
 
-/** Records `out = Σ x²`. @throws {ShapeError} When out is not `[1]`. */
+/** The partial sums of each tensor. */
+function threadsOf(counts: readonly number[]): number[] {
+  const most = Math.floor(MAX_PARTIALS / counts.length / THREADS) * THREADS;
+  assert(most > 0, `a sum of ${counts.length} tensors`);
+  return counts.map((count) => {
+    const items = count / itemSize(count);
+    return Math.min(most, roundUp(Math.max(1, ceilDiv(items, MIN_ITEMS)), THREADS));
+  });
+}
+
+/** Records `out = Σ x²` over all tensors. @throws {ShapeError} When out is not `[1]`. */
 export function sumOfSquares(recorder: Recorder, { x, partials, out }: SumTensors): void {
   expectShape(out, "out", [1]);
-  const count = elementCount(x.shape), size = itemSize(count), threads = sumPartials(count);
-  assert(elementCount(partials.shape) >= threads, `partials of a sum of ${count} hold ${threads} elements`);
-  const first = { items: count / size, partials: threads };
-  recorder.dispatch(partialsKernel(size), first, { x, partials }, [threads / THREADS]);
-  recorder.dispatch(totalKernel, { partials: threads }, { partials, out }, [1]);
+  const counts = x.map(({ shape }) => elementCount(shape)), needed = sumPartials(...counts);
+  assert(elementCount(partials.shape) >= needed, `partials of a sum of ${counts} hold ${needed} elements`);
+  let first = 0;
+  for (const [i, threads] of threadsOf(counts).entries()) {
+    const count = counts[i]!, size = itemSize(count), own = view(partials, [threads], first);
+    const params = { items: count / size, partials: threads };
+    recorder.dispatch(partialsKernel(size), params, { x: x[i]!, partials: own }, [threads / THREADS]);
+    first += threads;
+  }
+  recorder.dispatch(totalKernel, { partials: first }, { partials, out }, [1]);
 }

@@ -39,11 +39,11 @@ export const q8_0: WeightType = {
     { name: "scales", dtype: "f32", block_elements: 1 },
   ],
   repack(bytes) {
-    const { scales, rest } = splitScaledBlocks(bytes, VALUES);
+    const { scales, rest } = splitScaledBlocks(bytes, { head_count: 1, rest_bytes: VALUES });
     return [rest, scales];
   },
   decode(bytes) {
-    const { scales, rest } = splitScaledBlocks(bytes, VALUES);
+    const { scales, rest } = splitScaledBlocks(bytes, { head_count: 1, rest_bytes: VALUES });
     return Float32Array.from(new Int8Array(rest.buffer), (q, i) => scales[Math.floor(i / VALUES)]! * q);
   },
   encode,

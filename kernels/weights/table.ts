@@ -4,7 +4,10 @@ import { bf16 } from "./bf16.ts";
 import { f16 } from "./f16.ts";
 import { f32 } from "./f32.ts";
 import { q4_0 } from "./q4_0.ts";
+import { q4_1 } from "./q4_1.ts";
 import { q4_k } from "./q4_k.ts";
+import { q5_0 } from "./q5_0.ts";
+import { q5_1 } from "./q5_1.ts";
 import { q5_k } from "./q5_k.ts";
 import { q6_k } from "./q6_k.ts";
 import { q8_0 } from "./q8_0.ts";
@@ -16,6 +19,9 @@ export const WEIGHT_TYPES = {
   f16,
   bf16,
   q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
   q8_0,
   q4_k,
   q5_k,

@@ -71,7 +71,10 @@ for (const name of WEIGHT_TYPE_NAMES) {
     assert.equal(bytes.length, 2048 / block_values * block_bytes);
     const back = decode(bytes);
     // Bits of a number within the span of a part, about 6 deviations with their scales' rounding; f16 has 11, bf16 8.
-    const bits = { f32: 23, f16: 10, bf16: 7, q4_0: 3.6, q8_0: 7.5, q4_k: 3.6, q5_k: 4.6, q6_k: 5.5 }[name];
+    const bits = {
+      ...{ f32: 23, f16: 10, bf16: 7, q4_0: 3.6, q4_1: 4.6, q5_0: 4.6, q5_1: 5.6, q8_0: 7.5 },
+      ...{ q4_k: 3.6, q5_k: 4.6, q6_k: 5.5 },
+    }[name];
     const worst = values.reduce((most, value, i) => Math.max(most, Math.abs(back[i]! - value)), 0);
     assert.ok(worst <= 6 * 2 ** -bits, `an error of ${worst}`);
     assert.deepEqual(decode(encode(new Float32Array(256))).map(Math.abs), new Float32Array(256));

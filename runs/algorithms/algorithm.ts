@@ -7,6 +7,7 @@ import type { HistoryEntry } from "../directory/checkpoint.ts";
 import type { ActivityFeed } from "../record/activity.ts";
 import type { EvaluationRecord } from "../record/evaluation_record.ts";
 import type { GroupSummary, Rate, RowCounts } from "../record/event.ts";
+import type { Objective } from "../record/objective.ts";
 import type { Metrics } from "./step_metrics.ts";
 
 /** The engine's name of the adapter that is trained. */
@@ -88,12 +89,12 @@ export interface EvaluationResult {
 
 /** A training algorithm. Everything in it is a function of the configuration, the data and its requests. */
 export interface Algorithm {
-  /** Updates of the entire run. */
-  readonly updates: number;
+  /** Updates of the entire run; null: as many as fit in `training.max_minutes`. */
+  readonly updates: number | null;
   /** Optimiser steps of an update. */
   readonly steps_per_update: number;
   /** The objective of an evaluation; null without held-out data. */
-  readonly objective: { metric: EvaluationRecord["metric"]; higher_is_better: boolean } | null;
+  readonly objective: Objective | null;
   /**
    * Runs an update from its data to its last optimiser step. Until the first step the signal can discard the update.
    */

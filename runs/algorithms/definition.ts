@@ -4,6 +4,7 @@ import type { ResolvedConfig } from "../../config/derive.ts";
 import type { AlgorithmName } from "../../config/run.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
+import type { Objective } from "../record/objective.ts";
 import type { RunWarning } from "../record/warning.ts";
 import type { ModelParts } from "../session/model_parts.ts";
 import type { SequenceDemand, Session, TrainingDemand } from "../session/session.ts";
@@ -13,7 +14,7 @@ import type { Algorithm } from "./algorithm.ts";
 export interface AlgorithmDefinition {
   readonly name: AlgorithmName;
   /** The objective of evaluations, when there is held-out data. */
-  readonly objective: NonNullable<Algorithm["objective"]>;
+  readonly objective: Objective;
   /** The quantity in the plot at the end of a run. */
   readonly curve: "mean reward" | "loss";
   /** Keys that determine how far an update moves the policy. */
@@ -39,7 +40,8 @@ export interface AlgorithmDefinition {
 
 /** The length of a run. */
 export interface RunSchedule {
-  updates: number;
+  /** Null: as many as fit in `training.max_minutes`. */
+  updates: number | null;
   /** For each update: the mean, or the maximum when the data does not determine it. */
   tokens_per_update: number;
 }

@@ -39,7 +39,11 @@ Deno.test("a step of rows trains at most its tokens or one row, and an evaluatio
 });
 
 Deno.test("a step of pairs trains at most its tokens or one pair, and keeps the initial policy", () => {
-  const config = testConfig("/nowhere"), training = { ...config.training, ctx: 100, batch_tokens: 60 };
+  const config = testConfig("/nowhere"),
+    training = {
+      ...{ ...config.training, ctx: 100, batch_tokens: 60 },
+      micro_batch_tokens: 210,
+    };
   const pairs = { data: "", beta: 0.1, gamma: 1, lambda: 0.1 };
   const of = (loss: "dpo" | "orpo", init_adapter?: string) => {
     const { evaluation: _, ...rest } = config;
@@ -51,7 +55,7 @@ Deno.test("a step of pairs trains at most its tokens or one pair, and keeps the 
       lora: { ...config.lora, ...(init_adapter !== undefined && { init_adapter }) },
     });
   };
-  assert.deepEqual(of("dpo"), { targets: 200, divergence: false, adapters: 0 });
+  assert.deepEqual(of("dpo"), { targets: 210, divergence: false, adapters: 0 });
   assert.equal(of("dpo", "a.gguf").adapters, 1);
   assert.equal(of("orpo", "a.gguf").adapters, 0);
 });

@@ -66,6 +66,10 @@ export const covers = (keys: readonly string[], key: string) =>
 
 const isForkable = (key: string) => covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key);
 
+/** Whether a fork may have another value of a key than its parent: one without effect, or one that only extends. */
+export const isForkableKey = (key: string) =>
+  isForkable(key) || covers([...WITHOUT_EFFECT, ...CONCURRENCY], key);
+
 /** The keys that determine the result, by dotted name. A file counts by its contents, not by its path. */
 export type Identity = Record<string, unknown>;
 
@@ -165,7 +169,7 @@ export function checkFork(before: Identity, after: Identity): string[] {
  */
 export function configToml(config: ResolvedConfig): string {
   const copy = JSON.parse(JSON.stringify(config)) as Table;
-  for (const key of OWN_PATHS) removeKey(copy, key.split("."));
+  removeOwnPaths(copy);
   const path = `${config.run.directory}/config.toml`;
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const text = stringify(copy) + "\n";
@@ -174,6 +178,11 @@ export function configToml(config: ResolvedConfig): string {
     for (const { key } of problems) removeKey(copy, key.split("."));
   }
   throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
+}
+
+/** Removes the run's own paths from a configuration. */
+export function removeOwnPaths(config: Table): void {
+  for (const key of OWN_PATHS) removeKey(config, key.split("."));
 }
 
 /** Removing some keys can reveal others, so the removal runs up to this often. */

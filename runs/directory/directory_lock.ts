@@ -9,6 +9,7 @@ const MAX_TRIES = 10;
 
 export const LOCK_NAME = "lock";
 
+/** The lock of a folder; the system releases it when the process ends. */
 export class DirectoryLock {
   readonly #path: string;
   readonly #file: Deno.FsFile;

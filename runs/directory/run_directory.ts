@@ -37,6 +37,8 @@ export interface OpenDirectoryOptions {
   checkpoint: string | null;
   /** Replace existing output. */
   force: boolean;
+  /** The id of a run that a server has prepared in the directory: it is taken up as it is. Absent: none. */
+  adopt?: string | undefined;
 }
 
 export class RunDirectory {
@@ -65,11 +67,13 @@ export class RunDirectory {
    *
    * @throws {ServiceError} `conflict` when another process has it or its run cannot be resumed; `already_exists` when
    * output exists and may not be replaced, or no run wrote it; `config_invalid` when a key names something that is
-   * never replaced; `format_invalid` when `run.json` is damaged and not to be replaced.
+   * never replaced; `format_invalid` when `run.json` is damaged and not to be replaced. `conflict` also when the run to
+   * adopt is another one.
    */
   static async open(options: OpenDirectoryOptions): Promise<RunDirectory> {
-    const { config, mode, force, checkpoint } = options;
+    const { config, mode, force, checkpoint, adopt } = options;
     const path = config.run.directory;
+    if (adopt !== undefined) return await RunDirectory.#adopt(options, adopt);
     await checkPlaces(config);
     await refuseStrangers(config, mode);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
@@ -88,6 +92,24 @@ export class RunDirectory {
       const directory = new RunDirectory(options, locks, newRecord(options));
       await directory.update({});
       await directory.writeConfig();
+      return directory;
+    } catch (error) {
+      for (const lock of locks) lock.closeUnused();
+      throw error;
+    }
+  }
+
+  /** Takes up a run whose record and place a server has made. */
+  static async #adopt(options: OpenDirectoryOptions, id: string): Promise<RunDirectory> {
+    const { config, mode } = options, path = config.run.directory;
+    const locks = await takeLocks(config);
+    try {
+      const record = await readRunRecord(path);
+      if (record?.id !== id) {
+        throw new ServiceError("conflict", `Cannot start ${id}: ${path} has ${record?.id ?? "no run"}`);
+      }
+      const directory = new RunDirectory(options, locks, record);
+      if (mode !== "resume") await directory.writeConfig();
       return directory;
     } catch (error) {
       for (const lock of locks) lock.closeUnused();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { adapterFile, testConfig } from "../config_testing.ts";
 import { type OpenDirectoryOptions, RunDirectory } from "./run_directory.ts";
 

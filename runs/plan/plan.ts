@@ -111,11 +111,14 @@ export function memoryPosts({ bytes }: Pick<MemoryPlan, "bytes">): MemoryPost[] 
   return Object.entries(bytes).map(([post, bytes]) => ({ post, bytes })).sort((a, b) => b.bytes - a.bytes);
 }
 
-function isPlanWarning(warning: RunWarning): warning is PlanWarning {
+export function isPlanWarning(warning: RunWarning): warning is PlanWarning {
   return (WARNING_CODES as readonly string[]).includes(warning.code);
 }
 
-function deviceWarnings(config: ResolvedConfig, { card: { facts }, vram_bytes }: PlanTarget): PlanWarning[] {
+export function deviceWarnings(
+  config: ResolvedConfig,
+  { card: { facts }, vram_bytes }: PlanTarget,
+): PlanWarning[] {
   const warnings: PlanWarning[] = [];
   const software = softwareWarning(config, { device: facts });
   if (software !== null) {

@@ -7,7 +7,7 @@ import { resolveLoaded } from "../../config/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
-import type { openGguf } from "../../trainer/formats/gguf.ts";
+import type { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { Algorithm } from "../algorithms/algorithm.ts";
 import type { AlgorithmData, AlgorithmDefinition } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
@@ -43,7 +43,7 @@ export interface ReadRun {
  * @param open Opens the model file.
  * @throws {ServiceError} Like {@link prepareRun}.
  */
-export async function readRun(loaded: LoadedConfig, open?: typeof openGguf): Promise<ReadRun> {
+export async function readRun(loaded: LoadedConfig, open?: typeof openGgufHeader): Promise<ReadRun> {
   const parts = await loadModelParts(loaded.config, open);
   const { init_adapter } = loaded.config.lora;
   const written = resolveLoaded(loaded, {
@@ -76,7 +76,8 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   };
 }
 
-async function adapterFacts(path: string): Promise<AdapterFacts> {
+/** The shape of an adapter file. @throws {ServiceError} */
+export async function adapterFacts(path: string): Promise<AdapterFacts> {
   const { rank, alpha, targets } = await readAdapter(path);
   return { rank, alpha, targets: targets.length === LORA_TARGETS.length ? "all" : targets };
 }

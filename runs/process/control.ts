@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { describeIssue } from "../../config/data_issues.ts";
 import { number } from "../../config/fields.ts";
+import { ROLES } from "../../core/chat.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
@@ -21,7 +22,7 @@ export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 
-const message = z.looseObject({ role: z.enum(["system", "user", "assistant", "tool"]) });
+const message = z.looseObject({ role: z.enum(ROLES) });
 
 const commandSchema = z.discriminatedUnion("command", [
   z.strictObject({ id, command: z.literal("pause") }),
@@ -66,7 +67,9 @@ export type ControlMessage =
   | { id: string | number; result: unknown }
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
-  | { durable_seq: number };
+  | { durable_seq: number }
+  /** The run could not start. */
+  | { fatal: ErrorRecord };
 
 /** The two ends of the pipe. */
 export interface ControlPort {

@@ -11,6 +11,7 @@ import {
   isWorseBeyondChance,
 } from "../record/evaluation_record.ts";
 import type { EndEvaluation, EndEvent, EvaluationPoint } from "../record/event.ts";
+import { OBJECTIVES } from "../record/objective.ts";
 import type { RunState } from "../record/run.ts";
 import { textPlot } from "../record/text_plot.ts";
 import type { LiveRun } from "./live_run.ts";
@@ -68,7 +69,7 @@ export function fallWarning(
   if (!evaluation?.fell) return null;
   const { best, after, metric } = evaluation;
   const shown = (value: number) =>
-    metric === "eval/loss" ? value.toFixed(4) : `${(100 * value).toFixed(1)} %`;
+    OBJECTIVES[metric].is_rate ? `${(100 * value).toFixed(1)} %` : value.toFixed(4);
   const where = other_adapter === null
     ? ""
     : other_adapter.which === "best"

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { composeWorld } from "../../agent/configured.ts";
 import { environmentGrader } from "../../agent/grading/environment_grader.ts";
 import { rankingJudge } from "../../agent/grading/ranking_judge_fake.ts";
+import { TEST_TOOLS } from "../../agent/rollout/rollout_fake.ts";
+import { fakeToolHost } from "../../agent/tools/tool_host_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../run_fake.ts";
@@ -18,7 +21,7 @@ async function judgedRun(root: string, change: TestRunOptions["change"] = () => 
   const run = await startTestRun({
     root,
     change,
-    graders: [environmentGrader({ canGrade: () => false }), judge],
+    graders: [environmentGrader({ coverage: () => "none" }), judge],
     newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
   });
   return { run, judge, events: await eventsOf(run) };
@@ -55,3 +58,34 @@ Deno.test('a judge that breaks ends the run under judge_failure = "fail"', stric
     assert.equal(ofKind(events, "update").length, 1);
   });
 });
+
+Deno.test(
+  "a run without an environment trains with a judge and the tools of another host",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const judge = rankingJudge();
+      const host = fakeToolHost({
+        tools: TEST_TOOLS,
+        call: ({ name }) => ({ result: null, reward: null, done: name === "submit" }),
+      });
+      const run = await startTestRun({
+        root,
+        more: "",
+        // A configuration without [agent.environment] needs a grader that this build lacks, so the parts are given here.
+        world: composeWorld({ environments: null, hosts: [host], graders: [judge] }),
+        newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
+      });
+      const events = await eventsOf(run);
+      assert.equal(await run.ended, "completed");
+      const updates = ofKind(events, "update");
+      assert.deepEqual(
+        updates.map(({ optimizer_steps, lost }) => [optimizer_steps, lost]),
+        Array(3).fill([1, {}]),
+      );
+      // Three updates of two groups with four attempts each.
+      assert.deepEqual([judge.graded.length, judge.inspected.length], [6, 24]);
+      assert.deepEqual([host.count.listed, host.count.opened, host.count.closed], [1, 24, 24]);
+    });
+  },
+);

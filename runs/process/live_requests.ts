@@ -7,7 +7,7 @@ import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, type EvaluationResult, POLICY } from "../algorithms/algorithm.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
-import { COMMAND_SEQUENCES, type Session } from "../session/session.ts";
+import type { Session } from "../session/session.ts";
 import type { EvaluateCommand, GenerateCommand } from "./control.ts";
 
 export interface LiveRequestContext {
@@ -17,11 +17,8 @@ export interface LiveRequestContext {
   checkpoints: string;
   /** Distinguishes the adapters of requests that are open at the same time. */
   number: number;
-}
-
-/** The most sequences that a request opens at once, without a shared prompt. */
-export function requestedSequences({ command }: EvaluateCommand | GenerateCommand): number {
-  return command === "evaluate" ? COMMAND_SEQUENCES : 1;
+  /** Attempts at once of an evaluation. */
+  concurrent_rollouts: number;
 }
 
 /**
@@ -33,7 +30,7 @@ export async function answerLiveRequest(
   context: LiveRequestContext,
   signal: AbortSignal,
 ): Promise<EvaluationResult | GenerateAnswer> {
-  const { session: { engine, agent }, algorithm, number } = context;
+  const { session: { engine, agent }, algorithm, number, concurrent_rollouts } = context;
   const adapter = command.command === "generate" && !command.adapter ? null : `request_${number}`;
   if (adapter !== null) {
     await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
@@ -41,7 +38,7 @@ export async function answerLiveRequest(
   try {
     if (command.command === "evaluate") {
       const { limit } = command;
-      return await algorithm.evaluate({ adapter, limit, concurrent_rollouts: COMMAND_SEQUENCES, signal });
+      return await algorithm.evaluate({ adapter, limit, concurrent_rollouts, signal });
     }
     const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
     return await agent.generate({

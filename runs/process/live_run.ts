@@ -21,7 +21,7 @@ import type { RunWarning } from "../record/warning.ts";
 import { ActivityFeed } from "../record/activity.ts";
 import type { EventData, StateEvent } from "../record/event.ts";
 import type { EventLog } from "../record/event_log.ts";
-import { type RunFacts, type RunState, TRANSITIONS } from "../record/run.ts";
+import { hasEnded, type RunFacts, type RunState, TRANSITIONS } from "../record/run.ts";
 
 /** The best evaluated adapter in a checkpoint. */
 const BEST_ADAPTER = "adapter_best.gguf";
@@ -119,7 +119,7 @@ export class LiveRun {
     for (const event of events) this.emit(event);
     await this.#options.log.flush();
     const now = timestamp(this.clock);
-    const has_ended = TRANSITIONS[state].length === 0 || state === "failed" || state === "interrupted";
+    const has_ended = hasEnded(state) || state === "interrupted";
     await this.directory.update({
       state,
       state_reason: reason,

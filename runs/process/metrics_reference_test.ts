@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { eventsOf, ofKind, preferInstead, startTestRun, superviseInstead } from "../run_fake.ts";

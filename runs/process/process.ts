@@ -45,6 +45,8 @@ export interface StartRunOptions {
   /** Replace the output of an earlier run. */
   force: boolean;
   control?: ControlPort;
+  /** The id of the run that a server has prepared in the directory. Absent: this process makes one. */
+  adopt?: string;
 }
 
 /** A started run. */
@@ -92,7 +94,8 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
   });
 }
 
-export interface StartPreparedOptions extends Pick<StartRunOptions, "mode" | "checkpoint" | "force"> {
+export interface StartPreparedOptions
+  extends Pick<StartRunOptions, "mode" | "checkpoint" | "force" | "adopt"> {
   control?: ControlPort;
   clock: Clock;
   /** Starts an engine and a host of rollouts; again after a lost device. */
@@ -124,7 +127,7 @@ export async function startPrepared(
   const { config, identity } = prepared;
   const directory = await RunDirectory.open({ ...options, config, identity });
   const { clock } = options;
-  const is_new = directory.record.state === "starting";
+  const is_new = options.adopt === undefined && directory.record.state === "starting";
   const events = new AsyncQueue<RunEvent>();
   let log: EventLog | null = null;
   const release = async () => {
@@ -194,13 +197,14 @@ async function begin(
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {
     await supervisor.begin();
-    await run.directory.commit();
+    if (options.adopt === undefined) await run.directory.commit();
     // Only now: the run that --force replaces has been removed, and the new run can no longer be refused.
     await run.restoreBestAdapter(from);
     return supervisor;
   } catch (error) {
     await supervisor.close();
-    if (isLive(run.runState)) await run.transition("interrupted");
+    // The server that started this process writes why the run failed.
+    if (options.adopt === undefined && isLive(run.runState)) await run.transition("interrupted");
     throw error;
   }
 }
@@ -241,7 +245,7 @@ async function replayEnd(
 async function startingPoint(
   run: LiveRun,
   prepared: PreparedRun,
-  { mode, checkpoint }: StartPreparedOptions,
+  { mode, checkpoint, adopt }: StartPreparedOptions,
 ): Promise<Checkpoint | null> {
   if (mode === "fork") {
     if (checkpoint === null) throw new ServiceError("config_invalid", "Cannot fork: no checkpoint is named");
@@ -260,14 +264,15 @@ async function startingPoint(
     return from;
   }
   await repairCheckpoints(run.checkpointRoot);
-  if (mode === "new" || run.runState === "starting") return null;
+  if (mode === "new" || (run.runState === "starting" && adopt === undefined)) return null;
   const newest = await newestCheckpoint(
     run.checkpointRoot,
     (message) => run.warn({ code: "checkpoint_damaged", message }),
   );
   if (!newest) await refuseDamaged(run);
   const facts = { ...run.facts(), has_checkpoint: newest !== null };
-  const reason = refusal("resume", run.runState, facts);
+  // A server has decided already whether its run may be resumed.
+  const reason = adopt === undefined ? refusal("resume", run.runState, facts) : null;
   if (reason !== null) {
     const text = run.runState === "failed"
       ? "it failed before its first checkpoint; start anew with --force"

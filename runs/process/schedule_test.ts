@@ -10,6 +10,7 @@ const rates = (schedule: Partial<Schedule>, steps: number) =>
         lr_scheduler: "constant",
         warmup_steps: 0,
         total_steps: steps,
+        used_time: 0,
         ...schedule,
       }, step),
   );
@@ -49,7 +50,17 @@ Deno.test("the last step has λ/(T − W) or λ sin²(π/2(T − W)), and a warm
 
 Deno.test("after the last step the rate is zero, and no step divides by zero", () => {
   assert.equal(
-    learningRate({ learning_rate: 1, lr_scheduler: "linear", warmup_steps: 2, total_steps: 2 }, 3),
+    learningRate(
+      { learning_rate: 1, lr_scheduler: "linear", warmup_steps: 2, total_steps: 2, used_time: 0 },
+      3,
+    ),
     0,
   );
+});
+
+Deno.test("without a known number of steps the rate falls with the time, after the warm-up", () => {
+  const unknown = { warmup_steps: 2, total_steps: null, used_time: 0.25 };
+  near(rates(unknown, 4), [0.5, 1, 1, 1]);
+  near(rates({ ...unknown, lr_scheduler: "linear" }, 4), [0.5, 1, 0.75, 0.75]);
+  near(rates({ ...unknown, lr_scheduler: "cosine", used_time: 1 / 3 }, 3), [0.5, 1, 0.75]);
 });

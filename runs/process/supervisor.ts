@@ -10,17 +10,11 @@ import { refuseStrangeCsv } from "../directory/strangers.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
-import { failureReason, type RunState } from "../record/run.ts";
-import {
-  COMMAND_SEQUENCES,
-  loadRequest,
-  loraShape,
-  type Session,
-  softwareWarning,
-} from "../session/session.ts";
+import { failureReason, hasEnded, type RunState } from "../record/run.ts";
+import { loadRequest, loraShape, requestLimit, type Session, softwareWarning } from "../session/session.ts";
 import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
-import { answerLiveRequest, requestedSequences } from "./live_requests.ts";
+import { answerLiveRequest } from "./live_requests.ts";
 import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
@@ -35,6 +29,8 @@ export interface SupervisorOptions {
   from: Checkpoint | null;
   clock: Clock;
   control?: ControlPort;
+  /** The id of a server's run: it stays when this process pauses or leaves it. */
+  adopt?: string;
   openSession: () => Promise<Session>;
 }
 
@@ -51,14 +47,17 @@ export class Supervisor {
   #has_ended = false;
   #losses = 0;
   #requests = 0;
-  readonly #permits = new Semaphore(COMMAND_SEQUENCES);
+  /** See {@link requestLimit}. */
+  readonly #request_limit: number;
   /** State changes by commands, one after the other. */
   #transitions: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
-    const { run, control } = options;
+    const { run, control, prepared: { definition, config } } = options;
     this.#options = options;
     this.#run = run;
+    const limit = this.#request_limit = requestLimit(definition.sequences(config));
+    const permits = new Semaphore(limit);
     this.#controller = control
       ? new Controller({
         port: control,
@@ -66,7 +65,11 @@ export class Supervisor {
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
         ask: (command, signal) =>
-          this.#permits.use(requestedSequences(command), signal, () => this.#answer(command, signal)),
+          permits.use(
+            command.command === "evaluate" ? limit : 1,
+            signal,
+            () => this.#answer(command, signal),
+          ),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
       })
@@ -79,6 +82,7 @@ export class Supervisor {
       algorithm: this.#algorithm!,
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
+      concurrent_rollouts: this.#request_limit,
     };
     return answerLiveRequest(command, context, signal);
   }
@@ -91,7 +95,10 @@ export class Supervisor {
   /** Starts the engine and loads everything. @throws {ServiceError} Problems of the machine or the model. */
   async begin(): Promise<void> {
     const { prepared, from } = this.#options;
-    await this.#run.transition("starting", { checkpoint: from?.name ?? null });
+    // The server has written the start of its run, but does not know the checkpoint.
+    if (this.#options.adopt === undefined || from) {
+      await this.#run.transition("starting", { checkpoint: from?.name ?? null });
+    }
     for (const warning of prepared.warnings) this.#run.warn(warning);
     await this.#openSession(from);
     await this.#run.transition("running", { checkpoint: from?.name ?? null });
@@ -101,7 +108,10 @@ export class Supervisor {
     );
   }
 
-  /** The other end of the control pipe is gone: nobody could pause or cancel this run any more. */
+  /**
+   * The other end of the control pipe is gone: nobody could pause or cancel this run any more. A server's run leaves at
+   * once, because the next server waits for its directory.
+   */
   #leaveUnwatched(reason: string): void {
     if (this.#has_ended) return;
     this.#run.emit({
@@ -110,6 +120,8 @@ export class Supervisor {
       message: `the control pipe ended: ${reason}; the run leaves`,
     });
     this.stop();
+    if (this.#options.adopt === undefined) return;
+    this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: the server left"));
   }
 
   /** Closes the session without training. */
@@ -138,7 +150,11 @@ export class Supervisor {
     while (true) {
       try {
         const end = await this.#loop();
-        if (end === "completed") await saveAdapters(this.#run, this.#session!.engine);
+        if (end === "completed") {
+          // The adapter that is saved takes the room of a request's.
+          await this.#controller?.close();
+          await saveAdapters(this.#run, this.#session!.engine);
+        }
         return end;
       } catch (error) {
         if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;
@@ -156,6 +172,7 @@ export class Supervisor {
       controller: this.#controller,
       signal: this.#leave.signal,
       now: this.#now.signal,
+      keeps_when_left: this.#options.adopt !== undefined || this.#run.config.checkpoint !== undefined,
     }).run();
   }
 
@@ -240,7 +257,9 @@ export class Supervisor {
     const ended: RunState = end ?? "failed";
     try {
       const last = endEvent(run, ended, { reason, detail }), fall = fallWarning(last, run.config);
-      const events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      const told: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      // The log of a server's run goes on when the run does.
+      const events = this.#options.adopt === undefined || hasEnded(ended) ? told : [];
       await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {
       // A full disk also breaks the log: report the first failure.

@@ -7,6 +7,7 @@ import { type Algorithm, type EvaluationResult, POLICY, type UpdateResult } from
 import type { Metrics } from "../algorithms/step_metrics.ts";
 import { refuseStrangeAdapter } from "../directory/strangers.ts";
 import { evaluationRecord } from "../record/evaluation_record.ts";
+import { OBJECTIVES } from "../record/objective.ts";
 import type { Controller } from "./control.ts";
 import type { LiveRun } from "./live_run.ts";
 import { learningRate } from "./schedule.ts";
@@ -20,6 +21,8 @@ export interface TrainingLoopOptions {
   signal: AbortSignal;
   /** Aborts when the current update is to be discarded. */
   now: AbortSignal;
+  /** Whether a run that is interrupted writes a checkpoint first. */
+  keeps_when_left: boolean;
 }
 
 export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
@@ -50,13 +53,23 @@ export class TrainingLoop {
     const { run, algorithm } = this.#options;
     const { evaluation } = run.config;
     const { update, evaluations_since_gain } = run.state;
-    if (update >= algorithm.updates || this.#timeIsUp()) return true;
+    if (update >= (algorithm.updates ?? Infinity) || this.#secondsLeft() <= 0) return true;
     return evaluation?.patience !== undefined && evaluations_since_gain >= evaluation.patience;
   }
 
-  #timeIsUp(): boolean {
+  /** The seconds of training until `max_minutes`. */
+  #secondsLeft(): number {
     const { run: { config: { training }, state } } = this.#options;
-    return training.max_minutes !== undefined && state.elapsed_seconds >= training.max_minutes * 60;
+    return (training.max_minutes ?? Infinity) * 60 - state.elapsed_seconds;
+  }
+
+  /** An estimate of the seconds until the last update has ended. */
+  #etaSeconds(): number {
+    const { run: { state }, algorithm: { updates } } = this.#options;
+    const by_updates = updates === null
+      ? Infinity
+      : state.elapsed_seconds / state.update * (updates - state.update);
+    return Math.max(0, Math.min(by_updates, this.#secondsLeft()));
   }
 
   #evaluationIsDue(): boolean {
@@ -88,7 +101,7 @@ export class TrainingLoop {
 
   /** Handles the commands since the last boundary. Once the end is certain no more are accepted. */
   async #boundary(): Promise<LoopEnd | null> {
-    const { run, controller } = this.#options;
+    const { run, controller, keeps_when_left } = this.#options;
     while (true) {
       let is_asked = false;
       for (const command of controller?.takeBoundary() ?? []) {
@@ -99,7 +112,7 @@ export class TrainingLoop {
         is_asked ||= command.command === "checkpoint" || command.command === "cancel" && command.checkpoint;
       }
       const end = this.#end();
-      if (is_asked || end === "paused" || end === "interrupted" && run.config.checkpoint) {
+      if (is_asked || end === "paused" || end === "interrupted" && keeps_when_left) {
         await this.#checkpoint();
       }
       if (controller?.has_waiting) continue;
@@ -138,12 +151,13 @@ export class TrainingLoop {
   }
 
   #learningRate(step: number): number {
-    const { run: { state, config: { training } }, algorithm } = this.#options;
+    const { run: { state, config: { training } }, algorithm: { updates, steps_per_update } } = this.#options;
     return learningRate({
       learning_rate: state.learning_rate ?? training.lr,
       lr_scheduler: training.lr_scheduler,
       warmup_steps: training.warmup_steps,
-      total_steps: algorithm.updates * algorithm.steps_per_update,
+      total_steps: updates === null ? null : updates * steps_per_update,
+      used_time: training.max_minutes === undefined ? 0 : state.elapsed_seconds / (training.max_minutes * 60),
     }, step);
   }
 
@@ -154,8 +168,7 @@ export class TrainingLoop {
     const step = result.steps.at(-1)?.step ?? state.step;
     Object.assign(state, { update, step, examples_seen: result.examples_seen });
     state.elapsed_seconds += seconds;
-    // Another machine would have stopped at another update.
-    if (update < algorithm.updates && this.#timeIsUp()) state.deterministic = false;
+    if (this.#dependsOnTime()) state.deterministic = false;
     state.curve.push(result.reward_mean ?? result.loss);
     state.deterministic &&= result.deterministic;
     for (const [scenario, entry] of Object.entries(result.history)) {
@@ -171,7 +184,7 @@ export class TrainingLoop {
       reward_mean: result.reward_mean,
       loss: result.loss,
       tokens_per_second: seconds > 0 ? result.tokens / seconds : 0,
-      eta_seconds: state.elapsed_seconds / update * (algorithm.updates - update),
+      eta_seconds: this.#etaSeconds(),
       attempts: result.attempts,
       lost: result.lost,
       failure: result.failure,
@@ -180,6 +193,13 @@ export class TrainingLoop {
       groups: result.groups,
     });
     this.#tellFailure(`attempts of update ${update}`, result.failure);
+  }
+
+  /** Whether a faster or slower machine would have trained otherwise up to now. */
+  #dependsOnTime(): boolean {
+    const { run: { state, config: { training } }, algorithm: { updates } } = this.#options;
+    const has_timed_rate = updates === null && training.lr_scheduler !== "constant";
+    return has_timed_rate || this.#secondsLeft() <= 0 && state.update < (updates ?? Infinity);
   }
 
   /** Reports a failure once in the same words, for readers who see the log and not the trajectories. */
@@ -218,7 +238,7 @@ export class TrainingLoop {
     const { update, step } = state;
     const { deterministic, by_example: _, ...outcome } = result;
     const values = evaluationMetrics(result);
-    const { metric, higher_is_better } = algorithm.objective!;
+    const metric = algorithm.objective!, { higher_is_better } = OBJECTIVES[metric];
     const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
     const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
     // Among equals take the later one.

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
+import type { Objective } from "../record/objective.ts";
 import { evenExample } from "../record/paired_comparison.ts";
 import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
@@ -14,16 +15,16 @@ const start = (options: Omit<TestRunOptions, "newEngine">) =>
   testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 interface Given {
-  updates: number;
+  updates: number | null;
   /** One for each evaluation; empty: no held-out data. */
   values?: readonly number[];
-  metric?: "eval/pass_rate" | "eval/loss";
+  metric?: Objective;
   duringUpdate?: () => Promise<void>;
 }
 
 /** An algorithm with given evaluations. */
 class GivenAlgorithm implements Algorithm {
-  readonly updates: number;
+  readonly updates: number | null;
   readonly steps_per_update = 2;
   readonly objective: Algorithm["objective"];
   readonly rates: number[] = [];
@@ -34,7 +35,7 @@ class GivenAlgorithm implements Algorithm {
   constructor(readonly given: Given) {
     const { updates, values, metric = "eval/pass_rate" } = given;
     this.updates = updates;
-    this.objective = values ? { metric, higher_is_better: metric === "eval/pass_rate" } : null;
+    this.objective = values ? metric : null;
   }
 
   async runUpdate(
@@ -237,11 +238,52 @@ Deno.test(
       const run = await start({ root, algorithm, more: "", clock, change });
       const events = await eventsOf(run);
       assert.equal(await run.ended, "completed");
-      assert.deepEqual(ofKind(events, "update").map(({ eta_seconds }) => eta_seconds), [200, 175, 150]);
+      assert.deepEqual(ofKind(events, "update").map(({ eta_seconds }) => eta_seconds), [35, 10, 0]);
       assert.deepEqual(ofKind(events, "update").map(({ tokens_per_second }) => tokens_per_second), [4, 4, 4]);
       const end = events.at(-1)!;
       assert.ok(end.kind === "end" && !end.deterministic);
       assert.match(end.plot!, /loss by update/);
+    });
+  },
+);
+
+Deno.test(
+  "a run that only time limits tells no number of updates, and its rate falls with the time",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const clock = new ManualClock(), pipe = testPipe();
+      const change = (config: ReturnType<typeof testing.testRunConfig>) => {
+        superviseInstead(config);
+        config.training.max_minutes = 1;
+        config.training.lr_scheduler = "linear";
+      };
+      const more = "[checkpoint]\nevery_updates = 1\nkeep = 1\n", shared = { root, more, clock, change };
+      const first = new GivenAlgorithm({
+        updates: null,
+        duringUpdate: async () => {
+          if (first.told.length === 1) pipe.send({ id: 1, command: "pause" });
+          await clock.advance(15_000);
+        },
+      });
+      const run = await start({ ...shared, algorithm: first, start: { control: pipe.port } });
+      const before = await eventsOf(run);
+      assert.equal(await run.ended, "paused");
+      const { deterministic } = JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
+      assert.equal(deterministic, false, "the rate of a slower machine would have been another");
+      const second = new GivenAlgorithm({ updates: null, duringUpdate: () => clock.advance(15_000) });
+      const resumed = await start({ ...shared, algorithm: second, start: { mode: "resume" } });
+      const after = await eventsOf(resumed);
+      assert.equal(await resumed.ended, "completed");
+      const updates = ofKind([...before, ...after], "update");
+      assert.deepEqual(
+        updates.map(({ update, updates }) => [update, updates]),
+        [1, 2, 3, 4].map((n) => [n, null]),
+      );
+      assert.deepEqual(updates.map(({ eta_seconds }) => eta_seconds), [45, 30, 15, 0]);
+      // Both steps of an update begin after 0, 15, 30 and 45 seconds of 60.
+      const rates = [...first.rates, ...second.rates].map((rate) => +rate.toFixed(9));
+      assert.deepEqual(rates, [0.01, 0.01, 0.0075, 0.0075, 0.005, 0.005, 0.0025, 0.0025]);
     });
   },
 );

@@ -2,10 +2,10 @@
 
 import type { Group } from "../../agent/trajectory/group.ts";
 
-/** The current work. `update` counts from 1; `done` of `total` are ended attempts or scored rows. */
+/** The current work. `update` counts from 1, `updates` is null when only time limits the run; `done` of `total` are ended attempts or scored rows. */
 export type Activity =
-  | { phase: "rollouts"; update: number; updates: number; done: number; total: number }
-  | { phase: "training" | "checkpoint"; update: number; updates: number }
+  | { phase: "rollouts"; update: number; updates: number | null; done: number; total: number }
+  | { phase: "training" | "checkpoint"; update: number; updates: number | null }
   | { phase: "evaluation"; done: number; total: number };
 
 /** The newest activity, for one reader. A slow reader misses older ones and never slows the run. */

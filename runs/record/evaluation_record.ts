@@ -1,13 +1,14 @@
 /** Stored evaluations and their comparison. */
 
 import type { Rate } from "./event.ts";
+import { type Objective, OBJECTIVES } from "./objective.ts";
 import { type Example, exchangeTest, pairedBootstrap, type PairedDifference } from "./paired_comparison.ts";
 
 /** An evaluation as checkpoints store it. */
 export interface EvaluationRecord {
   /** The update before it. */
   update: number;
-  metric: "eval/pass_rate" | "eval/loss";
+  metric: Objective;
   /** Σ sum / Σ weight of the examples. */
   value: number;
   pass_rate: Rate | null;
@@ -26,10 +27,11 @@ const SIGNIFICANCE = 0.025;
 
 export function evaluationRecord(
   update: number,
-  metric: EvaluationRecord["metric"],
+  metric: Objective,
   { pass_rate, loss, by_example }: Measured,
 ): EvaluationRecord {
-  return { update, metric, value: metric === "eval/loss" ? loss! : pass_rate!.rate, pass_rate, by_example };
+  const value = OBJECTIVES[metric].is_rate ? pass_rate!.rate : loss!;
+  return { update, metric, value, pass_rate, by_example };
 }
 
 /**
@@ -45,7 +47,7 @@ export function evaluationDifference(
 ): PairedDifference | null {
   const { a, b } = commonExamples(earlier, later);
   if (a.length === 0) return null;
-  return pairedBootstrap(a, b, { seed, ...(later.metric === "eval/pass_rate" && { bound: 1 }) });
+  return pairedBootstrap(a, b, { seed, ...(OBJECTIVES[later.metric].is_rate && { bound: 1 }) });
 }
 
 /**
@@ -61,7 +63,7 @@ export function isWorseBeyondChance(
   const { a, b } = commonExamples(best, latest);
   if (a.length === 0) return false;
   const level = SIGNIFICANCE / Math.max(1, evaluations - 1);
-  const [lower, higher] = latest.metric === "eval/loss" ? [a, b] : [b, a];
+  const [lower, higher] = OBJECTIVES[latest.metric].higher_is_better ? [b, a] : [a, b];
   return exchangeTest(lower, higher, { seed, level }) <= level;
 }
 

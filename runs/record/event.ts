@@ -2,6 +2,7 @@
 
 import type { ScenarioOutcome } from "../../agent/results/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../../agent/rollout/lost.ts";
+import type { Objective } from "./objective.ts";
 import type { PairedDifference } from "./paired_comparison.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { Interval } from "./statistics.ts";
@@ -40,6 +41,7 @@ export interface GroupSummary {
 export interface UpdateEvent {
   kind: "update";
   update: number;
+  /** Of the entire run; null when only time limits it. */
   updates: number | null;
   step: number;
   /** Mean over all attempts of the environment's reward; null without rewards. */
@@ -139,7 +141,7 @@ export interface CommandEvent {
 
 /** The first, best and last evaluation of a run, on the same examples with the same random numbers. */
 export interface EndEvaluation {
-  metric: "eval/pass_rate" | "eval/loss";
+  metric: Objective;
   before: EvaluationPoint;
   best: EvaluationPoint;
   after: EvaluationPoint;

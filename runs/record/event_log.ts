@@ -5,12 +5,12 @@ import { type Clock, timestamp } from "../../core/clock.ts";
 import { doing, ServiceError, systemError } from "../../core/errors.ts";
 import { syncDirectory } from "../../core/files.ts";
 import type { EventData, RunEvent } from "./event.ts";
+import { linesFrom } from "./log_lines.ts";
 
 /** The longest time until an event is on disk. */
 export const BATCH_MS = 50;
 
 const POLL_MS = 100;
-const READ_BYTES = 1 << 16;
 
 export interface EventLogOptions {
   /** The run's id, part of every event. */
@@ -116,7 +116,7 @@ export class EventLog {
 /** The end of the last complete line. */
 async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: number }> {
   let last_seq = 0, whole_bytes = 0, broken_at = 0;
-  for await (const { line, end } of readLines(path, 0)) {
+  for await (const { line, end } of linesFrom(path, 0)) {
     const event = parseEvent(line);
     if (broken_at > 0) throw damaged(path, broken_at, "it is followed by further lines");
     if (event === null) {
@@ -147,33 +147,6 @@ function parseEvent(line: string): RunEvent | null {
   }
 }
 
-/** The complete lines from a byte offset on, each with the offset of its end. */
-async function* readLines(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
-  let file: Deno.FsFile;
-  try {
-    file = await Deno.open(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return;
-    throw error;
-  }
-  using _closing = file;
-  await file.seek(from, Deno.SeekMode.Start);
-  const piece = new Uint8Array(READ_BYTES), decoder = new TextDecoder();
-  let rest = new Uint8Array(0), end = from;
-  for (let n = await file.read(piece); n !== null; n = await file.read(piece)) {
-    const bytes = new Uint8Array(rest.length + n);
-    bytes.set(rest);
-    bytes.set(piece.subarray(0, n), rest.length);
-    let start = 0;
-    for (let at = bytes.indexOf(10, rest.length); at >= 0; at = bytes.indexOf(10, start)) {
-      end += at + 1 - start;
-      yield { line: decoder.decode(bytes.subarray(start, at)), end };
-      start = at + 1;
-    }
-    rest = bytes.slice(start);
-  }
-}
-
 export interface ReadEventsOptions {
   /** Only events with a larger number. */
   since?: number;
@@ -186,7 +159,7 @@ export async function* readEvents(path: string, options: ReadEventsOptions = {})
   const { since = 0, follow } = options;
   let offset = 0;
   while (true) {
-    for await (const { line, end } of readLines(path, offset)) {
+    for await (const { line, end } of linesFrom(path, offset)) {
       const event = parseEvent(line);
       if (event === null) break;
       offset = end;

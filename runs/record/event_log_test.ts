@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { RunEvent } from "./event.ts";
 import { BATCH_MS, EventLog, readEvents } from "./event_log.ts";

@@ -76,7 +76,7 @@ export const ACCEPTED: Record<RunCommand, Partial<Record<RunState, Condition>>> 
     stopping: "always",
     interrupted: "always",
   },
-  checkpoint: { running: "checkpoint_configured", paused: "checkpoint_configured" },
+  checkpoint: { running: "checkpoint_configured", paused: "always" },
   evaluate: { running: "has_heldout", paused: "has_heldout", completed: "has_heldout" },
   generate: { running: "always", paused: "always", completed: "always" },
   set_lr: {
@@ -118,6 +118,11 @@ export function refusal(command: RunCommand, state: RunState, facts: RunFacts): 
 /** Whether a process works for a run in this state. */
 export function isLive(state: RunState): boolean {
   return ["starting", "running", "pausing", "stopping"].includes(state);
+}
+
+/** Whether nothing more happens in this state, unless a failed run is resumed. */
+export function hasEnded(state: RunState): boolean {
+  return TRANSITIONS[state].length === 0 || state === "failed";
 }
 
 const REASON_OF_CODE: Partial<Record<ErrorCode, FailureReason>> = {

@@ -11,7 +11,7 @@ const TABLE: Record<RunCommand, string> = {
   pause: "       .      .        y       .       .      .        .         .         .      .",
   resume: "      .      .        .       .       y      .        .         .         c      y",
   cancel: "      y      y        y       y       y      y        .         .         .      y",
-  checkpoint: "  .      .        c       .       c      .        .         .         .      .",
+  checkpoint: "  .      .        c       .       y      .        .         .         .      .",
   evaluate: "    .      .        c       .       c      .        c         .         .      .",
   generate: "    .      .        y       .       y      .        y         .         .      .",
   set_lr: "      y      y        y       y       y      .        .         .         .      .",

@@ -102,35 +102,3 @@ export function mean(values: ArrayLike<number>): number {
   for (let i = 0; i < values.length; i++) sum += values[i]!;
   return sum / values.length;
 }
-
-/**
- * McNemar's exact test: the two-sided probability of discordant pairs at least as uneven, if both directions are
- * equally likely.
- *
- * @param gained Scenarios that only the second run passes.
- * @param lost Scenarios that only the first run passes.
- * @source McNemar, Psychometrika 12, 1947; exact binomial form.
- */
-export function mcnemar(gained: number, lost: number): { p_value: number } {
-  const discordant = gained + lost;
-  let tail = 0, log_choose = 0;
-  for (let k = 0; k <= Math.min(gained, lost); k++) {
-    if (k > 0) log_choose += Math.log((discordant - k + 1) / k);
-    tail += Math.exp(log_choose - discordant * Math.LN2);
-  }
-  return { p_value: Math.min(1, 2 * tail) };
-}
-
-/**
- * The unbiased estimate of the probability that one of k attempts passes: 1 − C(n−c, k) / C(n, k).
- *
- * @param attempts n, at least k.
- * @param passes c.
- * @source Chen et al., "Evaluating Large Language Models Trained on Code", 2021, section 2.1.
- */
-export function passAtK(attempts: number, passes: number, k: number): number {
-  assert(k >= 1 && k <= attempts && passes <= attempts, `pass@${k} of ${passes} in ${attempts}`);
-  let none = 1;
-  for (let i = 0; i < k; i++) none *= Math.max(0, attempts - passes - i) / (attempts - i);
-  return 1 - none;
-}

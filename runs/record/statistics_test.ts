@@ -1,13 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  clusteredInterval,
-  mcnemar,
-  mean,
-  passAtK,
-  quantile,
-  studentT975,
-  wilsonInterval,
-} from "./statistics.ts";
+import { clusteredInterval, mean, quantile, studentT975, wilsonInterval } from "./statistics.ts";
 
 function near(actual: number, expected: number, tolerance: number) {
   assert.ok(Math.abs(actual - expected) <= tolerance, `${actual} is not ${expected} within ${tolerance}`);
@@ -132,21 +124,6 @@ Deno.test("quantiles are linear between order statistics", () => {
   assert.equal(quantile([1, 2, 3, 4], 1), 4);
   near(quantile([1, 2, 3, 4], 0.5), 2.5, 1e-12);
   near(quantile([1, 2, 3, 4], 0.25), 1.75, 1e-12);
-});
-
-Deno.test("McNemar's exact p is a binomial tail", () => {
-  near(mcnemar(9, 1).p_value, 2 * (1 + 10) / 1024, 1e-12);
-  near(mcnemar(0, 6).p_value, 2 / 64, 1e-12);
-  assert.equal(mcnemar(3, 3).p_value, 1);
-  assert.equal(mcnemar(0, 0).p_value, 1);
-  near(mcnemar(1200, 1200).p_value, 1, 1e-9);
-});
-
-Deno.test("pass@k is one minus the share of samples without a pass", () => {
-  near(passAtK(10, 3, 1), 0.3, 1e-12);
-  near(passAtK(5, 2, 2), 0.7, 1e-12); // 1 − C(3,2)/C(5,2)
-  assert.equal(passAtK(4, 2, 3), 1);
-  assert.equal(passAtK(4, 0, 4), 0);
 });
 
 Deno.test("a mean is a sum over a count", () => assert.equal(mean([1, 2, 6]), 3));

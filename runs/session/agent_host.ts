@@ -86,7 +86,7 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
     async *rollout(request, signal) {
       const { settings, engine, chat, environment, clock } = options;
       if (!environment || !settings) {
-        throw new ServiceError("conflict", "Cannot roll out: the run has no [agent.environment]");
+        throw new ServiceError("conflict", "Cannot roll out: the run has no [agent]");
       }
       const groups: Group[] = [];
       const graders = request.sampling.domain === "evaluation"

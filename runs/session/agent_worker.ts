@@ -1,6 +1,6 @@
 /** The agent worker: rollouts, tools and environments, called over a port. */
 
-import { configuredWorld } from "../../agent/configured.ts";
+import { type ConfiguredWorld, configuredWorld } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
@@ -15,25 +15,36 @@ export interface AgentStart {
   workspaces: string;
 }
 
-/** Serves an {@link AgentHost} on a port; `engine` is the port of the engine worker. */
-export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort): void {
-  const host = openHost(start, new EngineClient(engine));
+/**
+ * Serves an {@link AgentHost} on a port; `engine` is the port of the engine worker.
+ *
+ * @returns Closes what the attempts share, such as tool hosts.
+ */
+export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort): () => Promise<void> {
+  const opening = openHost(start, new EngineClient(engine));
   // An unreadable model file fails every call, not the worker.
-  host.catch(() => {});
+  opening.catch(() => {});
   const methods: AgentHost = {
     async *rollout(request, signal) {
-      return yield* (await host).rollout(request, signal);
+      return yield* (await opening).host.rollout(request, signal);
     },
-    generate: async (request, signal) => await (await host).generate(request, signal),
+    generate: async (request, signal) => await (await opening).host.generate(request, signal),
   };
   serveRpc(port, { ...methods });
+  return async () => {
+    const opened = await opening.catch(() => null);
+    await opened?.world?.close();
+  };
 }
 
-async function openHost({ config, workspaces }: AgentStart, engine: EngineClient): Promise<AgentHost> {
+async function openHost(
+  { config, workspaces }: AgentStart,
+  engine: EngineClient,
+): Promise<{ host: AgentHost; world: ConfiguredWorld | null }> {
   const parts = await loadModelParts(config);
   const clock = systemClock;
   const world = configuredWorld(config, { clock, workspaces });
-  return createAgentHost({
+  const host = createAgentHost({
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,
     chat: chatOf(parts),
@@ -42,6 +53,7 @@ async function openHost({ config, workspaces }: AgentStart, engine: EngineClient
     graders: world?.graders ?? [],
     clock,
   });
+  return { host, world };
 }
 
 /** The supervisor's end of {@link serveAgent}. */

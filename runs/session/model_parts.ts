@@ -1,12 +1,11 @@
 /** The parts of a model file that a run needs besides the weights: header facts, tokenizer and chat template. */
 
 import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
-import type { ResolvedAgent } from "../../config/derive.ts";
-import { ALGORITHM_SECTIONS } from "../../config/run.ts";
+import { ALGORITHM_KEYS, type AlgorithmKeys } from "../../config/algorithms.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
-import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
+import { type GgufFile, openGguf, type openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import { probeTemplate, type TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
@@ -21,9 +20,14 @@ export interface ModelParts {
   variables: Readonly<Record<string, unknown>>;
 }
 
-type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
-  agent?: Pick<ResolvedAgent, "template_variables"> | undefined;
-};
+/** Sections of algorithms; some have variables. */
+type Sections = Partial<
+  Record<
+    AlgorithmKeys["section"],
+    { data?: string; template_variables?: ModelParts["variables"] } | undefined
+  >
+>;
+type ModelConfig = Pick<RunConfig, "run" | "model"> & Sections;
 
 /**
  * Reads the header of the model file once.
@@ -31,7 +35,10 @@ type ModelConfig = Pick<RunConfig, "run" | "model" | "sft" | "preference"> & {
  * @param open Opens the model file.
  * @throws {ServiceError} `format_invalid`, `template_failed`.
  */
-export async function loadModelParts(config: ModelConfig, open = openGguf): Promise<ModelParts> {
+export async function loadModelParts(
+  config: ModelConfig,
+  open: typeof openGgufHeader = openGguf,
+): Promise<ModelParts> {
   const override = await readTemplate(config.model.chat_template);
   const file = await open(config.model.path);
   try {
@@ -42,8 +49,7 @@ export async function loadModelParts(config: ModelConfig, open = openGguf): Prom
       () => ChatTemplate.fromGguf(file, override, templateFile(config)),
     );
     const renderer = new Renderer(tokenizer, template);
-    const section = config[ALGORITHM_SECTIONS[config.run.algorithm]];
-    const variables = section && "template_variables" in section ? section.template_variables : {};
+    const variables = config[ALGORITHM_KEYS[config.run.algorithm].section]?.template_variables ?? {};
     const probe = probeTemplate(renderer, variables);
     return { ...headerFacts(file), renderer, probe, variables };
   } finally {

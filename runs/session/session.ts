@@ -24,9 +24,6 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** Decode rows and cache for requests to a live run, besides those of rollouts. No request needs more. */
-export const COMMAND_SEQUENCES = 4;
-
 /** The sequences that rollouts open at once, and the most tokens of each. */
 export interface SequenceDemand {
   count: number;
@@ -43,8 +40,18 @@ export interface TrainingDemand {
   adapters: number;
 }
 
-/** The one additional adapter that a command, or the end of a run, opens. */
-const COMMAND_ADAPTERS = 1;
+/** Requests that a live run with rollouts answers at a time, and the attempts at once of an evaluation on request. */
+const ROLLOUT_REQUESTS = 4;
+
+/**
+ * The most requests that a live run answers at a time. Each may open one sequence of full length and one adapter; an
+ * evaluation counts as all of them, and the end of the run waits for all before it opens another adapter.
+ *
+ * @param rollouts Null without rollouts: an evaluation then scores rows, and only generations sample.
+ */
+export function requestLimit(rollouts: SequenceDemand | null): number {
+  return rollouts ? ROLLOUT_REQUESTS : 1;
+}
 
 /** The shape of a run's adapters. */
 export function loraShape({ lora }: ResolvedConfig): LoraShape {
@@ -55,7 +62,7 @@ export function loraShape({ lora }: ResolvedConfig): LoraShape {
 /**
  * How to load the engine so that rollouts, evaluations and commands always fit.
  *
- * @param rollouts Null when only commands sample.
+ * @param rollouts Null when only requests to a live run sample.
  * @param updates Absent without training.
  */
 export function loadRequest(
@@ -63,31 +70,39 @@ export function loadRequest(
   rollouts: SequenceDemand | null,
   updates?: TrainingDemand,
 ): LoadRequest {
-  const { model, training } = config;
-  // Every sequence shares all but one page of its prompt; one more prompt can be open without a member.
-  const pagesOf = (rows: number, tokens: number) => (rows + 1) * (Math.ceil(tokens / PAGE_TOKENS) + 1);
-  const pages = (rollouts ? pagesOf(rollouts.count, rollouts.tokens) : 0) +
-    pagesOf(COMMAND_SEQUENCES, Math.max(training.ctx, rollouts?.tokens ?? 0));
+  const { model, training } = config, requests = requestLimit(rollouts);
   return {
     path: model.path,
     device: { device: model.device, webgpu: model.webgpu },
     compute: model.compute,
     kv: model.kv,
     max_context: training.ctx,
-    max_sequences: (rollouts?.count ?? 0) + COMMAND_SEQUENCES,
-    kv_tokens: pages * PAGE_TOKENS,
+    max_sequences: (rollouts?.count ?? 0) + requests,
+    kv_tokens: PAGE_TOKENS * cachePages(training.ctx, rollouts),
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
     gradient_checkpointing: training.gradient_checkpointing,
-    ...(updates && { demand: engineDemand(config, updates) }),
+    ...(updates && { demand: engineDemand(config, updates, requests) }),
   };
+}
+
+/** Pages of the cache for rollouts and requests at full length. */
+function cachePages(ctx: number, rollouts: SequenceDemand | null): number {
+  const pages = (tokens: number) => Math.ceil(tokens / PAGE_TOKENS);
+  // The one sequence of a generation shares no page.
+  if (!rollouts) return pages(ctx);
+  // Every sequence shares all but one page of its prompt; one more prompt can be open without a member.
+  const ofGroups = (rows: number, tokens: number) => (rows + 1) * (pages(tokens) + 1);
+  return ofGroups(rollouts.count, rollouts.tokens) +
+    ofGroups(requestLimit(rollouts), Math.max(ctx, rollouts.tokens));
 }
 
 function engineDemand(
   config: ResolvedConfig,
   { targets, divergence, adapters }: TrainingDemand,
+  requests: number,
 ): EngineDemand {
-  return { lora: loraShape(config), other_adapters: adapters + COMMAND_ADAPTERS, targets, divergence };
+  return { lora: loraShape(config), other_adapters: adapters + requests, targets, divergence };
 }
 
 export interface WorkerSessionOptions {

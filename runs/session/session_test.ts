@@ -3,27 +3,28 @@ import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { ModelFacts } from "../../trainer/engine/protocol.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
-import { COMMAND_SEQUENCES, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
+import { loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
-Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each", () => {
+Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each; without rollouts one request", () => {
   const config = testConfig("/nowhere");
   const request = loadRequest(config, { count: 6, tokens: 100 });
-  assert.equal(request.max_sequences, 6 + COMMAND_SEQUENCES);
+  assert.equal(request.max_sequences, 6 + 4);
   // 100 tokens take 4 pages of 32, 256 take 8; a sequence can copy one page of its parent.
-  assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (COMMAND_SEQUENCES + 1) * (8 + 1)) * 32);
+  assert.equal(request.kv_tokens, ((6 + 1) * (4 + 1) + (4 + 1) * (8 + 1)) * 32);
   assert.equal(request.max_context, 256);
   const without = loadRequest(config, null);
-  assert.equal(without.max_sequences, COMMAND_SEQUENCES);
-  assert.equal(without.kv_tokens, (COMMAND_SEQUENCES + 1) * (8 + 1) * 32);
+  assert.deepEqual([without.max_sequences, without.kv_tokens], [1, 8 * 32]);
 });
 
-Deno.test("the load request includes the demand of all updates, and one more adapter", () => {
+Deno.test("the load request includes the demand of all updates, and an adapter for each request", () => {
   const config = testConfig("/nowhere"), updates = { targets: 99, divergence: true, adapters: 2 };
   assert.equal(loadRequest(config, null).demand, undefined);
   assert.deepEqual(loadRequest(config, null, updates).demand, {
     lora: { rank: config.lora.rank, alpha: config.lora.alpha, targets: [...LORA_TARGETS] },
     ...{ other_adapters: 3, targets: 99, divergence: true },
   });
+  const rollouts = { count: 6, tokens: 100 };
+  assert.equal(loadRequest(config, rollouts, updates).demand!.other_adapters, 2 + 4);
   config.lora.targets = ["q_proj"];
   assert.deepEqual(loadRequest(config, null, updates).demand!.lora.targets, ["q_proj"]);
 });

@@ -15,4 +15,5 @@ acceptPorts((port, data, others) => {
     rollout: () => new Promise(() => {}),
     read: (path: string) => Deno.readTextFile(path),
   });
+  return () => Promise.resolve(port.postMessage({ released: scale }));
 });

@@ -56,16 +56,31 @@ export function startWorker(name: WorkerName, { entry_url, permissions }: StartW
   };
 }
 
-/** Serves a port in a worker: `others` are the ports that came with it. */
-export type ServePort = (port: MessagePort, data: unknown, others: MessagePort[]) => void;
+/**
+ * Serves a port in a worker: `others` are the ports that came with it. May return a function that releases what the
+ * service holds.
+ */
+export type ServePort = (
+  port: MessagePort,
+  data: unknown,
+  others: MessagePort[],
+) => (() => Promise<void>) | void;
 
-/** In a worker: passes every port from the supervisor to `serve`, and closes the worker on request. */
+/**
+ * In a worker: passes every port from the supervisor to `serve`. On request releases what the services hold, then
+ * closes the worker.
+ */
 export function acceptPorts(serve: ServePort): void {
   const scope = globalThis as unknown as Worker & { close(): void };
+  const releases: (() => Promise<void>)[] = [];
   scope.addEventListener("message", ({ data, ports }: MessageEvent<WorkerMessage>) => {
-    if ("close" in data) return scope.close();
+    if ("close" in data) {
+      Promise.allSettled(releases.map((release) => release())).then(() => scope.close());
+      return;
+    }
     const [port, ...others] = ports;
-    serve(port!, data.connect, others);
+    const release = serve(port!, data.connect, others);
+    if (release) releases.push(release);
   });
 }
 

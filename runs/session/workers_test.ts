@@ -45,6 +45,17 @@ Deno.test("a worker has the permissions that it was given", async () => {
   }
 });
 
+Deno.test("a worker releases what each of its services holds before it closes", async () => {
+  const worker = startWorker("agent", { entry_url, permissions });
+  const released = [1, 2].map((scale) => {
+    const port = worker.connect({ scale }), told = Promise.withResolvers<unknown>();
+    const client = new RpcClient<Methods>(port, told.resolve);
+    return told.promise.finally(() => client.close());
+  });
+  await worker.close();
+  assert.deepEqual(await Promise.all(released), [{ released: 1 }, { released: 2 }]);
+});
+
 Deno.test("an error outside of a request reaches the supervisor", async () => {
   const worker = startWorker("agent", { entry_url, permissions });
   const port = worker.connect("break");

@@ -79,7 +79,7 @@ const groupFields = {
   toolset,
   graded_by: graded_by.meta({ description: "The only source of the group's rewards." }),
   status: group_status.meta({
-    description: "degenerate: no advantages; too_small and judge_failed: dropped.",
+    description: "degenerate: no advantages; too_small and ungraded: dropped.",
   }),
 };
 

@@ -1,13 +1,10 @@
 /** GFLOP/s of an adapter's part of a training step, at several ranks. */
 
-import {
-  loraGradient,
-  loraGradientPartials,
-  loraGradientVariant,
-} from "../../kernels/lora_gradient/lora_gradient.ts";
+import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { inScope, type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
 import { type Matrix, modelMatrices } from "./matmul.ts";
@@ -132,14 +129,14 @@ function gradients(
   { x, y, u, a, b }: { x: Tensor; y: Tensor; u: Tensor; a: Tensor; b: Tensor },
   random: (...size: number[]) => Tensor,
 ): LoraWork[] {
-  const variant = loraGradientVariant(recorder), [rows, rank] = u.shape as [number, number];
+  const form = deviceForm(recorder.gpu), [rows, rank] = u.shape as [number, number];
   return ([["A", x, a, "rank_column"], ["B", y, b, "column_rank"]] as const).map(([name, p, out, layout]) => {
     const columns = p.shape[1]!;
-    const partials = random(Math.max(4, loraGradientPartials({ rows, columns, rank }, variant)));
+    const partials = random(Math.max(4, loraGradientPartials({ rows, columns, rank }, form)));
     return {
       ...{ name: `gradient of ${name}`, flops: 2 * rows * rank * columns, compute: "f32" },
-      dispatches: variant === "tiles" ? 2 : 1,
-      record: () => loraGradient(recorder, { p, q: u, out, partials }, { layout, alpha: 1e-9 }, variant),
+      dispatches: form === "tiles" ? 2 : 1,
+      record: () => loraGradient(recorder, { p, q: u, out, partials }, { layout, alpha: 1e-9 }),
     };
   });
 }

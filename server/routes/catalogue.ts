@@ -27,10 +27,4 @@ export const CATALOGUE_ROUTES: readonly Route[] = [
     operation: "list_environments",
     summary: "Environments that the operator declares.",
   }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/model-files",
-    operation: "list_model_files",
-    summary: "GGUF files under path_roots.",
-  }),
 ];

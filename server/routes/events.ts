@@ -1,14 +1,53 @@
 /** Event streams. */
 
-import { notBuilt, type Route } from "../route.ts";
+import { z } from "zod";
+import { hasEnded } from "../../runs/record/run.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import { findKeptRun } from "../fleet_problems.ts";
+import { empty, notBuilt, raw, type Route, route } from "../route.ts";
+import { eventStream, resumeId, type SentEvent, sinceQuery } from "../sse.ts";
+
+/** The durable events of a run after one of them, until its last. */
+async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
+  const feed = await run.feed();
+  for await (const lines of feed.follow(since, signal)) {
+    yield lines.map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
+    if (isOver(run, lines.at(-1)!.seq)) return;
+  }
+}
+
+/** Whether an event is the last of a run that has ended. */
+function isOver(run: KeptRun, seq: number): boolean {
+  return hasEnded(run.record.state) && seq === run.last_seq && run.has_last_event;
+}
+
+const streamRunEvents = route({
+  method: "GET",
+  path: "/v1/runs/{id}/events",
+  operation: "stream_run_events",
+  summary: "The events of a run, as server-sent events.",
+  query: z.object(sinceQuery),
+  find: findKeptRun,
+  answers: {
+    200: {
+      description:
+        "Events with their number as id, their kind as name and JSON as data; the last one is `end`.",
+      content: { "text/event-stream": z.string() },
+    },
+    204: { description: "The run has ended, and the client has its last event." },
+  },
+  async handler({ query: { since }, request, found, services }) {
+    const last = (await found.feed()).last_seq;
+    const from = resumeId({ since, headers: request.headers }, last);
+    if (isOver(found, from)) return empty(204);
+    const stop = new AbortController(), { clock } = services;
+    const signal = AbortSignal.any([stop.signal, request.signal]);
+    return raw(200, "text/event-stream", eventStream(runEvents(found, from, signal), { clock, stop }));
+  },
+});
 
 export const EVENT_ROUTES: readonly Route[] = [
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/events",
-    operation: "stream_run_events",
-    summary: "The events of a run, as server-sent events.",
-  }),
+  streamRunEvents,
   notBuilt({
     method: "GET",
     path: "/v1/events",

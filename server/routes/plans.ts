@@ -1,18 +1,24 @@
 /** Plans of runs. */
 
-import { notBuilt, type Route } from "../route.ts";
+import { z } from "zod";
+import { type PlanCard, planSchema } from "../plan_schema.ts";
+import { planRun } from "../requests/plan_run.ts";
+import { RUN_BODY, RUN_PROBLEMS } from "../requests/run_request.ts";
+import { json, type Route, route } from "../route.ts";
 
-export const PLAN_ROUTES: readonly Route[] = [
-  notBuilt({
-    method: "POST",
-    path: "/v1/plan",
-    operation: "create_plan",
-    summary: "Plans a recipe, a configuration or a fork; nothing is created.",
-  }),
-  notBuilt({
-    method: "POST",
-    path: "/v1/preflight",
-    operation: "preflight_model",
-    summary: "What a model supports: LoRA targets, template, tool format.",
-  }),
-];
+const createPlan = route({
+  method: "POST",
+  path: "/v1/plan",
+  operation: "create_plan",
+  summary: "Plans a recipe, a configuration or a fork; nothing is created.",
+  body: RUN_BODY,
+  answers: { 200: { description: "The plan.", content: { "application/json": planSchema } } },
+  problems: RUN_PROBLEMS,
+  query: z.object({}),
+  async handler({ body, services, request }) {
+    const { planned } = await planRun(body, { services, signal: request.signal });
+    return json(200, planned.plan as unknown as PlanCard);
+  },
+});
+
+export const PLAN_ROUTES: readonly Route[] = [createPlan];

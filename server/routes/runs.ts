@@ -1,28 +1,129 @@
 /** Records of runs. */
 
-import { notBuilt, type Route } from "../route.ts";
+import { z } from "zod";
+import { number } from "../../config/fields.ts";
+import { askFleet, findKeptRun, fleetOf } from "../fleet_problems.ts";
+import { nextCursor, page, pageQuery } from "../page.ts";
+import { createRun } from "../requests/create_run.ts";
+import { RUN_BODY, RUN_PROBLEMS, runName } from "../requests/run_request.ts";
+import { empty, json, notBuilt, type Route, route } from "../route.ts";
+import { runDocument } from "../run_document.ts";
+import { runFilters, runSchema } from "../run_schema.ts";
+
+const listRuns = route({
+  method: "GET",
+  path: "/v1/runs",
+  operation: "list_runs",
+  summary: "Runs, newest first.",
+  query: z.object({ ...runFilters, ...pageQuery }),
+  answers: {
+    200: {
+      description: "A page of runs.",
+      content: {
+        "application/json": z.strictObject({ runs: z.array(runSchema), next_cursor: nextCursor }),
+      },
+    },
+  },
+  handler({ query: { state, algorithm, name, limit, cursor }, services }) {
+    const runs = fleetOf(services).list().filter(({ record, service }) =>
+      (state === undefined || record.state === state) &&
+      (algorithm === undefined || record.algorithm === algorithm) &&
+      (name === undefined || service.name === name)
+    );
+    const { items, next_cursor } = page(runs, { limit, cursor, keyOf: ({ id }) => id, falling: true });
+    return json(200, { runs: items.map(runDocument), next_cursor });
+  },
+});
+
+const create = route({
+  method: "POST",
+  path: "/v1/runs",
+  operation: "create_run",
+  summary: "Starts a run from a recipe, a configuration or a fork.",
+  body: RUN_BODY,
+  answers: {
+    201: {
+      description: "The new run.",
+      content: { "application/json": runSchema },
+      headers: { "Location": "The path of the run." },
+    },
+    200: {
+      description: "The run of an earlier request with the same Idempotency-Key.",
+      content: { "application/json": runSchema },
+    },
+  },
+  problems: { ...RUN_PROBLEMS, "device-busy": [] },
+  async handler({ body, services, request }) {
+    const { run, is_new } = await createRun(body, { services, request });
+    const document = runDocument(run);
+    if (!is_new) return json(200, document);
+    return { ...json(201, document), headers: { location: `/v1/runs/${run.id}` } };
+  },
+});
+
+const getRun = route({
+  method: "GET",
+  path: "/v1/runs/{id}",
+  operation: "get_run",
+  summary: "A run.",
+  find: findKeptRun,
+  answers: { 200: { description: "The run.", content: { "application/json": runSchema } } },
+  handler: ({ found }) => json(200, runDocument(found)),
+});
+
+/** The longest notes, and the limits of tags. */
+const MAX_NOTES_CHARS = 65_536, MAX_TAGS = 64, MAX_TAG_CHARS = 128;
+
+const updateSchema = z.strictObject({
+  name: runName.optional(),
+  notes: z.string().max(MAX_NOTES_CHARS).optional(),
+  tags: z.array(z.string().min(1).max(MAX_TAG_CHARS)).max(MAX_TAGS).optional(),
+  training: z.strictObject({ lr: number("training.lr") }).optional().meta({
+    description: "A new learning rate; it takes effect at the next update.",
+  }),
+}).meta({ id: "RunUpdate" });
+
+const updateRun = route({
+  method: "PATCH",
+  path: "/v1/runs/{id}",
+  operation: "update_run",
+  summary: "Changes name, notes, tags or the learning rate.",
+  find: findKeptRun,
+  body: { content: { "application/json": updateSchema }, limit: "max_body_bytes" },
+  answers: { 200: { description: "The changed run.", content: { "application/json": runSchema } } },
+  problems: { "conflict": ["conflict"] },
+  async handler({ body: { value }, found, services }) {
+    const { training, name, notes, tags } = value;
+    if (training) {
+      await askFleet(fleetOf(services).command(found.id, { command: "set_lr", lr: training.lr }));
+    }
+    const changes = { ...(name !== undefined && { name }), ...(notes !== undefined && { notes }) };
+    const all = { ...changes, ...(tags !== undefined && { tags }) };
+    if (Object.keys(all).length > 0) await found.exclusively(() => found.change(all));
+    return json(200, runDocument(found));
+  },
+});
+
+const deleteRun = route({
+  method: "DELETE",
+  path: "/v1/runs/{id}",
+  operation: "delete_run",
+  summary: "Deletes a run that has ended or is interrupted.",
+  find: findKeptRun,
+  answers: { 204: { description: "It is gone." } },
+  problems: { "conflict": ["conflict"] },
+  async handler({ found, services }) {
+    await askFleet(fleetOf(services).delete(found.id));
+    return empty(204);
+  },
+});
 
 export const RUN_ROUTES: readonly Route[] = [
-  notBuilt({ method: "GET", path: "/v1/runs", operation: "list_runs", summary: "Runs, newest first." }),
-  notBuilt({
-    method: "POST",
-    path: "/v1/runs",
-    operation: "create_run",
-    summary: "Starts a run from a recipe, a configuration or a fork.",
-  }),
-  notBuilt({ method: "GET", path: "/v1/runs/{id}", operation: "get_run", summary: "A run." }),
-  notBuilt({
-    method: "PATCH",
-    path: "/v1/runs/{id}",
-    operation: "update_run",
-    summary: "Changes name, notes, tags or the learning rate.",
-  }),
-  notBuilt({
-    method: "DELETE",
-    path: "/v1/runs/{id}",
-    operation: "delete_run",
-    summary: "Deletes a run that has ended or is interrupted.",
-  }),
+  listRuns,
+  create,
+  getRun,
+  updateRun,
+  deleteRun,
   notBuilt({
     method: "GET",
     path: "/v1/runs/{id}/health",

@@ -2,7 +2,7 @@
 
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { type Gpu } from "../../kernels/device.ts";
-import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
+import type { PreferenceLoss } from "../../core/preference_loss.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";

@@ -101,9 +101,12 @@ async function twoSteps(
       gradients.push(new Uint32Array((await trainer.readGradient(adapter)).buffer));
     }
     const { m, v } = adapter.training;
-    const left = await model.recorder.submitAndRead([adapter.params, m, v]);
+    const left: Uint32Array[] = [];
+    for (const array of [adapter.params, m, v]) {
+      left.push(new Uint32Array((await array.read(model.recorder)).buffer));
+    }
     const scores = await trainer.score(adapter, samples);
-    const bits = { gradients, left: left.map((bytes) => new Uint32Array(bytes)), scores, results };
+    const bits = { gradients, left, scores, results };
     return { bits, bytes: trainer.allocator.bytes.activations! };
   } finally {
     trainer.free();

@@ -16,10 +16,13 @@ import { openEngine, readGolden, sample } from "./golden.ts";
 const NEAR_TIE = 0.2;
 const NEW_TOKENS = 100;
 
-/** As in a file of Q4_K_M, where the embedding table and some projections have more bits; and two other types. */
+/** As in a file of Q4_K_M, where the embedding table and some projections have more bits; and the other types. */
 function typeOf(name: string): DecodedType {
   if (/token_embd|attn_v/.test(name)) return "Q6_K";
   if (/ffn_down/.test(name)) return "Q5_K";
+  if (/blk\.0\.attn_output/.test(name)) return "Q5_0";
+  if (/blk\.1\.attn_output/.test(name)) return "Q5_1";
+  if (/blk\.0\.ffn_up/.test(name)) return "Q4_1";
   if (/blk\.1\.ffn_up/.test(name)) return "Q4_0";
   if (/blk\.2\.ffn_up/.test(name)) return "Q8_0";
   return "Q4_K";

@@ -1,5 +1,5 @@
 import { equal, ok } from "node:assert/strict";
-import { PREFERENCE_LOSSES } from "../../kernels/loss/preference_loss.ts";
+import { PREFERENCE_LOSS_NAMES, PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { LossRequest } from "../../trainer/engine/protocol.ts";
 import {
@@ -33,13 +33,13 @@ const optimizer = {
 
 const PAIRS = new Set(golden.samples.map(({ trajectory }) => trajectory)).size;
 
-for (const loss_name of PREFERENCE_LOSSES) {
+for (const loss_name of PREFERENCE_LOSS_NAMES) {
   gpuTest(
     `the gradient of ${loss_name} is PyTorch's in float64, over micro-batches and chunks`,
     async (gpu) => {
       const parts = await loadParts(gpu, "f16", SIZES), known = golden.cases[loss_name];
       const { beta, gamma, lambda } = known;
-      const needs_reference = loss_name === "dpo" || loss_name === "ipo";
+      const needs_reference = PREFERENCE_LOSSES[loss_name].has_reference;
       const samples = golden.samples.map((given) => {
         const { tokens, loss_mask, prefix_group, prefix_length, trajectory } = given;
         const reference_logprobs = needs_reference
@@ -64,10 +64,10 @@ for (const loss_name of PREFERENCE_LOSSES) {
           expected: golden.samples.map(({ logprobs }) => logprobs),
           ...{ tolerance: BOUND.logprob, name: "the log-probability" },
         });
-        expectAllNear(result.samples.map(({ ratios }) => ratios), {
-          expected: golden.samples.map(({ trajectory, rejected, logprobs }) =>
-            logprobs.map(() => known.scores[trajectory]![rejected ? 1 : 0])
-          ),
+        expectAllNear(result.samples.map(({ score }) => [score!]), {
+          expected: golden.samples.map((
+            { trajectory, rejected },
+          ) => [known.scores[trajectory]![rejected ? 1 : 0]]),
           ...{ tolerance: BOUND.score, name: "the score" },
         });
         const gradients = await readGradientFile(

@@ -23,11 +23,17 @@ import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraSha
 
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 
+export interface AdaptersOptions {
+  /** The model's name, for PEFT folders. */
+  base_model: string;
+  /** The most adapters that are open at a time; absent: any number. */
+  most?: number;
+}
+
 export class Adapters {
   readonly #adapters = new Map<string, DeviceAdapter>();
 
-  /** @param base_model The model's name, for PEFT folders. */
-  constructor(readonly allocator: Allocator, readonly model: Model, readonly base_model: string) {}
+  constructor(readonly allocator: Allocator, readonly model: Model, readonly options: AdaptersOptions) {}
 
   /** @throws {ServiceError} `path_not_found` for a name that is not open. */
   get(name: string): DeviceAdapter {
@@ -40,10 +46,9 @@ export class Adapters {
     return this.#adapters.has(name);
   }
 
+  /** @throws {ServiceError} `conflict` for a name that is open or when the most are; what is wrong with a file. */
   async open(name: string, source: AdapterSource): Promise<AdapterFacts> {
-    if (this.#adapters.has(name)) {
-      throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
-    }
+    this.#expectRoom(name);
     if (source.type === "init") {
       // Files hold alpha in single precision: a resumed run must have the same scale.
       const adapter = this.#create({ ...source.lora, alpha: Math.fround(source.lora.alpha) });
@@ -56,7 +61,7 @@ export class Adapters {
       adapter.write(packAdapter(layout, tensors));
       return this.#register(name, adapter);
     }
-    const original = this.get(source.adapter), values = await this.#read(original);
+    const original = this.get(source.adapter), values = await original.params.read(this.model.recorder);
     const adapter = this.#create(original.layout.lora);
     adapter.write(values);
     return this.#register(name, adapter);
@@ -80,7 +85,9 @@ export class Adapters {
     if (JSON.stringify(adapter.layout.lora) !== JSON.stringify(origin.layout.lora)) {
       refuse("their shapes differ");
     }
-    interpolate(this.model.recorder, { origin: origin.params, x: adapter.params }, scale);
+    for (const [i, x] of adapter.params.parts.entries()) {
+      interpolate(this.model.recorder, { origin: origin.params.parts[i]!, x }, scale);
+    }
     adapter.version++;
     return this.#facts(adapter);
   }
@@ -92,7 +99,7 @@ export class Adapters {
     const tensors = await this.#tensors(this.get(name));
     await writeAdapter(path, tensors);
     if (peft_dir !== null) {
-      const { base_model } = this;
+      const { base_model } = this.options;
       await writePeft(peft_dir, tensors, { base_model, permuted: permutedHeads(this.model.shape) });
     }
     return { bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
@@ -102,12 +109,13 @@ export class Adapters {
   async saveCheckpoint(name: string, directory: string): Promise<void> {
     const adapter = this.get(name), { elements } = adapter.layout;
     await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
-    const moments = await this.model.recorder.submitAndRead(adapter.moments);
+    const { recorder } = this.model, { m, v } = adapter.training;
     await writeSafetensors(`${directory}/${CHECKPOINT_OPTIMIZER}`, {
       metadata: new Map([["step", String(adapter.step)], ["version", String(adapter.version)]]),
-      tensors: new Map(
-        ["m", "v"].map((key, i) => [key, floatTensor([elements], new Float32Array(moments[i]!))]),
-      ),
+      tensors: new Map([
+        ["m", floatTensor([elements], await m.read(recorder))],
+        ["v", floatTensor([elements], await v.read(recorder))],
+      ]),
     });
   }
 
@@ -121,12 +129,24 @@ export class Adapters {
     const version = wholeNumber(path, content.metadata, "version");
     // All of it has been read: only here is what was loaded given up.
     if (this.#adapters.has(name)) this.close(name);
+    this.#expectRoom(name);
     const adapter = new DeviceAdapter(this.allocator, layout);
     adapter.write(packAdapter(layout, tensors));
-    adapter.moments.forEach((moment, i) => this.allocator.write(moment, [m!, v!][i]!));
+    adapter.training.m.write(m!);
+    adapter.training.v.write(v!);
     adapter.step = step;
     adapter.version = version;
     return this.#register(name, adapter);
+  }
+
+  #expectRoom(name: string): void {
+    const open = this.#adapters.size, { most = Infinity } = this.options;
+    const reason = this.#adapters.has(name)
+      ? "it is open"
+      : open >= most
+      ? `${open} are open, the most that this run has room for: close one first`
+      : null;
+    if (reason !== null) throw new ServiceError("conflict", `Cannot open adapter "${name}": ${reason}`);
   }
 
   #register(name: string, adapter: DeviceAdapter): AdapterFacts {
@@ -162,13 +182,8 @@ export class Adapters {
     return adapterLayout(shape, { rank, alpha, targets });
   }
 
-  async #read(adapter: DeviceAdapter): Promise<Float32Array> {
-    const [bytes] = await this.model.recorder.submitAndRead([adapter.params]);
-    return new Float32Array(bytes!);
-  }
-
   async #tensors(adapter: DeviceAdapter): Promise<LoraTensors> {
-    return unpackAdapter(adapter.layout, this.model.shape, await this.#read(adapter));
+    return unpackAdapter(adapter.layout, this.model.shape, await adapter.params.read(this.model.recorder));
   }
 }
 

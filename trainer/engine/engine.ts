@@ -232,7 +232,10 @@ export class Engine {
       const { trainer, sampler, kv } = createParts(allocator, model, sizes);
       const built = {
         ...loaded,
-        adapters: new Adapters(allocator, model, loaded.name),
+        adapters: new Adapters(allocator, model, {
+          base_model: loaded.name,
+          ...(request.demand && { most: 1 + request.demand.other_adapters }),
+        }),
         trainer,
         batcher: new Batcher(sampler, { max_context }, {
           drawn: (sequence, block) => this.#drawn(sequence, block),

@@ -71,7 +71,7 @@ gpuTest(
 );
 
 gpuTest(
-  "room for what a run will ask for is made at loading, and nothing more by a step or a divergence",
+  "room for what a run will ask for is made at loading, nothing more by a step or a divergence, and adapters beyond it are refused",
   async () => {
     const { client, port1 } = newEngine(), lora = { rank: 8, alpha: 8, targets: ["q_proj" as const] };
     const bytes = async () => (await client.call("counters", null)).bytes;
@@ -80,6 +80,10 @@ gpuTest(
       await client.call("load", await tinyAgent({ micro_batch_tokens: 64, max_context: 64, demand }));
       const loaded = await bytes();
       await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+      await assert.rejects(
+        client.call("adapter_open", { adapter: "other", source: { type: "init", lora, seed: 1 } }),
+        { code: "conflict", message: /"other": 1 are open, the most that this run has room for/ },
+      );
       const tokens = Uint32Array.from(someTokens(5, 41));
       const sample: TrainingSample = {
         ...{ tokens, prefix_group: 0, prefix_length: 0, trajectory: 0, advantages: null, old_logprobs: null },

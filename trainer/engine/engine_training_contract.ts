@@ -275,11 +275,11 @@ export async function checkPreferenceLoss(engine: TestedEngine): Promise<void> {
     const first = await step(engine, { adapter, samples, loss: dpo });
     near(first.loss, Math.log(2), 200 * engine.logprob_tolerance);
     ok(
-      first.samples.every(({ ratios }) => ratios.every((s) => Math.abs(s) < 100 * engine.logprob_tolerance)),
+      first.samples.every(({ score }) => Math.abs(score!) < 100 * engine.logprob_tolerance),
     );
     const second = await step(engine, { adapter, samples, loss: dpo });
     ok(second.loss < Math.log(2) - 0.01, `the loss falls, to ${second.loss}`);
-    const margin = (i: number) => second.samples[i]!.ratios[0]! - second.samples[i + 1]!.ratios[0]!;
+    const margin = (i: number) => second.samples[i]!.score! - second.samples[i + 1]!.score!;
     ok(margin(0) > 0 && margin(2) > 0, "the chosen completions' scores are above the others'");
   });
   await withAdapter(engine, async (adapter) => {

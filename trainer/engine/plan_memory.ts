@@ -9,6 +9,7 @@ import type { Model } from "../model/transformer.ts";
 import { createParts, type EngineSizes } from "./engine_parts.ts";
 import type { EngineDemand } from "./protocol.ts";
 
+export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";
 export type { GpuCard } from "../../kernels/counting_gpu.ts";
 
@@ -39,13 +40,13 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   return { bytes: allocator.bytes, unbindable, compute: model.compute, kv };
 }
 
-/** The adapter that learns, read back as a checkpoint does, and those beside it. */
+/** The adapter that learns, whose arrays are read back as for a checkpoint, and those beside it. */
 function createAdapters(
   allocator: Allocator,
   { recorder, shape }: Model,
   { lora, other_adapters }: EngineDemand,
 ): void {
   const layout = adapterLayout(shape, lora);
-  recorder.reserveReadback(new DeviceAdapter(allocator, layout).moments);
+  new DeviceAdapter(allocator, layout).training.m.reserveRead(recorder);
   for (let i = 0; i < other_adapters; i++) new DeviceAdapter(allocator, layout);
 }

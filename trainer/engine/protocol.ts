@@ -13,7 +13,7 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
-import type { PreferenceLoss } from "../../kernels/loss/preference_loss.ts";
+import type { PairLossOptions } from "../../core/preference_loss.ts";
 
 export { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
@@ -53,7 +53,7 @@ export interface LoadRequest {
 export interface EngineDemand {
   /** Of every adapter. */
   lora: LoraShape;
-  /** Adapters that are open at a time beside the one that learns; they are opened later. */
+  /** Adapters that are open at a time beside the one that learns; they are opened later, and one more is a `conflict`. */
   other_adapters: number;
   /** Trained tokens of a step, or scored ones of a request. */
   targets: number;
@@ -160,12 +160,8 @@ export type LossRequest =
    * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair, those of its chosen
    * completion first; `dpo` and `ipo` need reference log-probabilities.
    */
-  | {
+  | PairLossOptions & {
     type: "preference";
-    loss: PreferenceLoss;
-    beta: number;
-    gamma: number;
-    lambda: number;
     /** By sample: whether it belongs to the rejected completion of its pair. */
     rejected: boolean[];
     /** Pairs of the step. */
@@ -183,12 +179,14 @@ export interface OptimizerRequest {
   max_grad_norm: number;
 }
 
-/** Per trained token, in the order of the sample's mask. */
+/** What a step measured before it: lists have a value per trained token, in the order of the sample's mask. */
 export interface SampleMeasure {
   logprobs: Float32Array;
   entropies: Float32Array;
-  /** π/π_old, or the trajectory's ratio; of a preference loss the completion's score. */
+  /** π/π_old, or the trajectory's ratio; empty for a preference loss. */
   ratios: Float32Array;
+  /** The score of the sample's completion; null but for a preference loss. */
+  score: number | null;
   /** −1 clipped below, 1 clipped above, else 0. */
   clipped: Int8Array;
 }

@@ -88,6 +88,7 @@ export class ScriptedEngine {
   readonly #adapters = new Map<string, BigramAdapter>();
   #sequences: ScriptedSequences;
   #decode_rows = 0;
+  #most_adapters = Infinity;
   #deliver: (message: ServiceMessage | EngineNotice) => void = () => {};
   #stepping = false;
   readonly #counters = { decode_tokens: 0, decode_steps: 0, decode_rows: 0 };
@@ -197,8 +198,9 @@ export class ScriptedEngine {
     shutdown: () => null,
   };
 
-  #loadModel({ max_context, max_sequences, kv_tokens }: LoadRequest): ModelFacts {
+  #loadModel({ max_context, max_sequences, kv_tokens, demand }: LoadRequest): ModelFacts {
     const { vocabulary, context_length } = this.#options;
+    if (demand) this.#most_adapters = 1 + demand.other_adapters;
     this.#decode_rows = max_sequences;
     this.#sequences = new ScriptedSequences({ vocabulary, max_context, kv_tokens });
     return {
@@ -218,6 +220,9 @@ export class ScriptedEngine {
   #openAdapter(name: string, source: AdapterSource): AdapterFacts {
     if (this.#adapters.has(name)) {
       throw new ServiceError("conflict", `Cannot open adapter "${name}": it is open`);
+    }
+    if (this.#adapters.size >= this.#most_adapters) {
+      throw new ServiceError("conflict", `Cannot open adapter "${name}": ${this.#adapters.size} are open`);
     }
     const adapter = source.type === "init"
       ? newBigramAdapter()

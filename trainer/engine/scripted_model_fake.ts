@@ -14,7 +14,7 @@ import type {
   SamplingRequest,
   TrainingSample,
 } from "./protocol.ts";
-import { pairTerms, type TokenTerm } from "./scripted_preference_fake.ts";
+import { pairTerms } from "./scripted_preference_fake.ts";
 
 type Rows = Map<number, Float64Array>;
 
@@ -114,15 +114,18 @@ export class BigramModel {
       const measure: SampleMeasure = {
         logprobs: Float32Array.from(scored),
         entropies: new Float32Array(n),
-        ratios: new Float32Array(n),
+        ratios: new Float32Array(pair_terms ? 0 : n),
+        score: pair_terms?.[i]?.[0]?.score ?? null,
         clipped: new Int8Array(n),
       };
       for (const [k, t] of maskedPositions(sample).entries()) {
         const at = { t, logprob: scored[k]!, sequence_ratio: ratios[i]! };
         const term = pair_terms?.[i]?.[k] ?? tokenTerm(request.loss, sample, at);
         loss += term.loss;
-        measure.ratios[k] = term.ratio;
-        measure.clipped[k] = term.clipped;
+        if ("ratio" in term) {
+          measure.ratios[k] = term.ratio;
+          measure.clipped[k] = term.clipped;
+        }
         const row = this.logprobs(adapter, sample.tokens[t - 1]!);
         measure.entropies[k] = -row.reduce((sum, lp) => sum + Math.exp(lp) * lp, 0);
         const grad = rowOf(gradient, sample.tokens[t - 1]!, this.vocabulary);
@@ -194,6 +197,15 @@ function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): nu
 }
 
 const clamp = (x: number) => Math.max(-20, Math.min(20, x));
+
+/** What one trained token adds to a loss. */
+interface TokenTerm {
+  loss: number;
+  /** ∂loss/∂logπ. */
+  gradient: number;
+  ratio: number;
+  clipped: number;
+}
 
 /** The loss of one token and its derivative. @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3). */
 function tokenTerm(

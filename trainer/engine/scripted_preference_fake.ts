@@ -5,28 +5,28 @@ import { checkPairs } from "../learning/pairs.ts";
 import type { LossRequest, TrainingSample } from "./protocol.ts";
 
 /** What one trained token adds to a loss. */
-export interface TokenTerm {
+export interface PairTerm {
   loss: number;
   /** ∂loss/∂logπ. */
   gradient: number;
-  ratio: number;
-  clipped: number;
+  /** Of its completion. */
+  score: number;
 }
 
 /** Half the distance of the two values of a derivative: its error is of the order of 1e-10. */
 const STEP = 1e-5;
 
-/** By sample a term for each trained token: a pair's loss at its first, the completion's score as ratio at all. */
+/** By sample a term for each trained token: a pair's loss at its first. */
 export function pairTerms(
   samples: readonly TrainingSample[],
   logprobs: readonly Float64Array[],
   loss: Extract<LossRequest, { type: "preference" }>,
-): TokenTerm[][] {
+): PairTerm[][] {
   checkPairs(samples, loss);
   const references = samples.map(({ loss_mask, reference_logprobs }) =>
     Float64Array.from(reference_logprobs ?? loss_mask).filter((_, t) => loss_mask[t] === 1)
   );
-  const out: TokenTerm[][] = samples.map(() => []);
+  const out: PairTerm[][] = samples.map(() => []);
   for (const members of Map.groupBy(samples.keys(), (i) => samples[i]!.trajectory).values()) {
     const of = (values: readonly Float64Array[], side: boolean) =>
       members.filter((i) => loss.rejected[i] === side).flatMap((i) => [...values[i]!]);
@@ -42,8 +42,8 @@ export function pairTerms(
     for (const i of members) {
       const side = loss.rejected[i] ? "rejected" : "chosen";
       const gradient = (moved(side, STEP) - moved(side, -STEP)) / (2 * STEP);
-      const ratio = scores[loss.rejected[i] ? 1 : 0];
-      out[i] = [...logprobs[i]!].map(() => ({ loss: 0, gradient, ratio, clipped: 0 }));
+      const score = scores[loss.rejected[i] ? 1 : 0];
+      out[i] = [...logprobs[i]!].map(() => ({ loss: 0, gradient, score }));
     }
     out[members[0]!]![0]!.loss = preferenceLossReference(pair, loss);
   }

@@ -5,7 +5,7 @@ import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
 import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
-import { openRegularFile } from "../../core/files.ts";
+import { type CheckedFile, openRegularFile } from "../../core/files.ts";
 import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";
 
@@ -183,8 +183,8 @@ export class GgufFile {
  * assert.deepEqual([norm.length], file.tensor("output_norm.weight").shape);
  * ```
  */
-export function openGguf(path: string): Promise<GgufFile> {
-  return open(path, { needs_data: true });
+export function openGguf(file: string | CheckedFile): Promise<GgufFile> {
+  return open(file, { needs_data: true });
 }
 
 /** Like {@link openGguf}, for a file that may end anywhere after its header: its tensors must not be read. */
@@ -192,8 +192,11 @@ export function openGgufHeader(path: string): Promise<GgufFile> {
   return open(path, { needs_data: false });
 }
 
-async function open(path: string, { needs_data }: { needs_data: boolean }): Promise<GgufFile> {
-  const file = await openRegularFile(path);
+async function open(
+  named: string | CheckedFile,
+  { needs_data }: { needs_data: boolean },
+): Promise<GgufFile> {
+  const file = await openRegularFile(named), path = typeof named === "string" ? named : named.path;
   try {
     const { size: size_bytes } = await file.stat();
     const reader = new HeaderReader(path, size_bytes, file);

@@ -97,6 +97,9 @@ Deno.test({
   },
 });
 
+/** Shapes of whole blocks of every type. */
+const SHAPES = [[3, 256], [7, 1, 512], [256], [2, 768]];
+
 Deno.test({
   name: "written files can be read, in version 2 as well",
   ...STRICT,
@@ -104,7 +107,7 @@ Deno.test({
     inDirectory(async (directory) => {
       const path = `${directory}/all.gguf`;
       const tensors = BUILT_TENSOR_TYPES.map((type, i) =>
-        tensorOf(`t${type}`, type, [[3, 256], [7, 1, 512], [256], [2, 768]][i % 4]!)
+        tensorOf(`t${type}`, type, SHAPES[i % SHAPES.length]!)
       );
       await writeGguf(path, { metadata: SAMPLE, tensors });
       for (const version of [3, 2]) {
@@ -125,8 +128,9 @@ Deno.test({
           assert.ok(pieces.length > 0 && pieces.every((piece) => piece.length <= 210));
           assert.deepEqual(new Uint8Array(await new Blob(pieces).arrayBuffer()), whole);
         }
-        const both = await Promise.all(tensors.map(({ name }) => file.readFloats(name)));
-        assert.deepEqual(both.map((values) => values.length), [768, 3584, 256, 1536, 768, 3584, 256, 1536]);
+        const all = await Promise.all(tensors.map(({ name }) => file.readFloats(name)));
+        const counts = tensors.map(({ shape }) => shape.reduce((a, b) => a * b));
+        assert.deepEqual(all.map((values) => values.length), counts);
       }
     }),
 });
@@ -136,22 +140,22 @@ Deno.test({
   ...STRICT,
   fn: () =>
     inDirectory(async (directory) => {
-      const path = `${directory}/q5.gguf`;
-      // The 34 bytes of Q8_0 for a row of 32 could also hold one block of Q5_0 (22 bytes).
+      const path = `${directory}/iq4.gguf`;
+      // The 34 bytes of Q8_0 for a row of 32 could also hold one block of IQ4_NL (18 bytes).
       const pieces = await Array.fromAsync(
         encodeGguf({ metadata: new Map(), tensors: [tensorOf("w", "Q8_0", [1, 32])] }),
       );
       const bytes = new Uint8Array(await new Blob(pieces as Uint8Array<ArrayBuffer>[]).arrayBuffer());
       const type_at = 24 + 8 + 1 + 4 + 16;
       assert.equal(bytes[type_at], 8);
-      bytes[type_at] = 6;
+      bytes[type_at] = 20;
       await Deno.writeFile(path, bytes);
       using file = await openGguf(path);
-      assert.equal(file.tensor("w").type, "Q5_0");
-      assert.equal(file.tensor("w").bytes, 22);
+      assert.equal(file.tensor("w").type, "IQ4_NL");
+      assert.equal(file.tensor("w").bytes, 18);
       await assert.rejects(
         file.readTensor("w"),
-        /w is of type Q5_0; only F32, F16, BF16, Q4_0, Q8_0, Q4_K, Q5_K, Q6_K can be read/,
+        /w is of type IQ4_NL; only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K can be read/,
       );
     }),
 });

@@ -1,6 +1,7 @@
 /** Samples become micro-batches: rows packed as trees, so that a group's prompt runs once. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
+import { ROW_ALIGNMENTS } from "../../kernels/attention/attention_plan.ts";
 import { type PackedGroup, packRows } from "../../kernels/attention/packed_rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
 import type { TrainingSample } from "../engine/protocol.ts";
@@ -50,15 +51,14 @@ interface Tree {
 export function packSamples(samples: readonly TrainingSample[], options: PackingOptions): MicroBatch[] {
   const batches: MicroBatch[] = [];
   let open: Tree[] = [];
-  const rowsOf = (trees: readonly Tree[]) =>
-    trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
+  const rows = (trees: readonly Tree[]) => rowsOf(samples, trees, options);
   const flush = () => {
     if (open.length > 0) batches.push(packTrees(samples, open, options));
     open = [];
   };
   for (const unit of units(samples, options)) {
     for (const part of splitUnit(samples, unit, options)) {
-      if (rowsOf(open) + rowsOf(part) > options.capacity) flush();
+      if (rows(open) + rows(part) > options.capacity) flush();
       open.push(...part);
     }
   }
@@ -129,18 +129,59 @@ function treeRows(samples: readonly TrainingSample[], tree: Tree, { alignment }:
 
 const ownRows = (sample: TrainingSample, prefix: number) => Math.max(1, sample.tokens.length - 1 - prefix);
 
+const rowsOf = (samples: readonly TrainingSample[], trees: readonly Tree[], options: PackingOptions) =>
+  trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
+
+/** The owners in a unit, in order. */
+function ownersOf(samples: readonly TrainingSample[], unit: readonly Tree[], options: PackingOptions) {
+  return new Set(unit.flatMap((tree) => tree.samples.map((i) => ownerOf(samples, i, options))));
+}
+
+/** The part of a unit that some owners have, with the prompts that it needs. */
+function partOf(
+  samples: readonly TrainingSample[],
+  { unit, owners }: { unit: readonly Tree[]; owners: readonly number[] },
+  options: PackingOptions,
+): Tree[] {
+  return unit.map((tree) => ({
+    ...tree,
+    samples: tree.samples.filter((i) => owners.includes(ownerOf(samples, i, options))),
+  })).filter((tree) => tree.samples.length > 0);
+}
+
+/** Rows of a micro-batch for a number of tokens: a prompt and its member may each end in padding. */
+export function microBatchRows(tokens: number, alignment: number): number {
+  return roundUp(tokens, alignment) + 2 * alignment;
+}
+
+/**
+ * For each trajectory the fewest tokens of a micro-batch ({@link microBatchRows}) that holds all of its samples, on any
+ * device.
+ */
+export function trajectoryTokens(samples: readonly TrainingSample[]): Map<number, number> {
+  const tokens = new Map<number, number>();
+  for (const alignment of ROW_ALIGNMENTS) {
+    const options = { capacity: Infinity, alignment, joins_fragments: true };
+    for (const unit of units(samples, options)) {
+      for (const owner of ownersOf(samples, unit, options)) {
+        const rows = rowsOf(samples, partOf(samples, { unit, owners: [owner] }, options), options);
+        // Rows are a multiple of the alignment, so this is the least t with microBatchRows(t) ≥ rows.
+        tokens.set(owner, Math.max(tokens.get(owner) ?? 0, rows - 3 * alignment + 1));
+      }
+    }
+  }
+  return tokens;
+}
+
 /** Parts of a unit that fit: whole owners, each part with the prompts that it needs. */
 function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: PackingOptions): Tree[][] {
   const { capacity } = options;
-  const rows = (trees: Tree[]) => trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
+  const rows = (trees: Tree[]) => rowsOf(samples, trees, options);
   if (rows(unit) <= capacity) return [unit];
-  const owner = (i: number) => ownerOf(samples, i, options);
-  const part = (wanted: readonly number[]) =>
-    unit.map((tree) => ({ ...tree, samples: tree.samples.filter((i) => wanted.includes(owner(i))) }))
-      .filter((tree) => tree.samples.length > 0);
+  const part = (owners: readonly number[]) => partOf(samples, { unit, owners }, options);
   const parts: Tree[][] = [];
   let taken: number[] = [];
-  for (const next of new Set(unit.flatMap((tree) => tree.samples.map(owner)))) {
+  for (const next of ownersOf(samples, unit, options)) {
     const alone = part([next]), needed = rows(alone);
     if (needed > capacity) {
       const fragments = alone.reduce((sum, tree) => sum + tree.samples.length, 0);

@@ -1,7 +1,15 @@
 import { deepEqual, equal, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import type { TrainingSample } from "../engine/protocol.ts";
-import { type MicroBatch, type PackingOptions, packSamples } from "./packing.ts";
+import { ROW_ALIGNMENTS } from "../../kernels/attention/attention_plan.ts";
+import { Rng, rngKey } from "../../core/random.ts";
+import {
+  type MicroBatch,
+  microBatchRows,
+  type PackingOptions,
+  packSamples,
+  trajectoryTokens,
+} from "./packing.ts";
 
 const OPTIONS: PackingOptions = { capacity: 64, alignment: 1, joins_fragments: true };
 
@@ -191,6 +199,47 @@ Deno.test("a trajectory that fits no micro-batch is refused with what to change"
     /Cannot train on a trajectory or pair of 2 samples in 39 rows/,
   );
   equal(pack(fragments, { capacity: 32, joins_fragments: false }).length, 2, "apart they fit");
+});
+
+/** Whether a trajectory of a step comes into micro-batches of so many tokens, on every device. */
+function fits(samples: readonly TrainingSample[], tokens: number): boolean {
+  try {
+    for (const alignment of ROW_ALIGNMENTS) {
+      const capacity = microBatchRows(tokens, alignment);
+      packSamples(samples, { capacity, alignment, joins_fragments: true });
+    }
+    return true;
+  } catch (error) {
+    if (error instanceof ServiceError) return false;
+    throw error;
+  }
+}
+
+Deno.test("the fewest tokens of a trajectory are those with which a micro-batch holds it on every device", () => {
+  const rng = new Rng(rngKey(5, "fragments"));
+  const length = (most: number) => 2 + rng.below(most);
+  for (let round = 0; round < 40; round++) {
+    const prompt = Array.from({ length: length(60) }, (_, t) => t), given: Given[] = [];
+    for (let trajectory = 0; trajectory < 3; trajectory++) {
+      for (let fragment = 0; fragment <= rng.below(4); fragment++) {
+        const shares = rng.below(3) > 0;
+        const start = shares ? prompt : [90 + fragment];
+        const tokens = [...start, ...Array.from({ length: length(70) }, (_, t) => 100 + t)];
+        const from = start.length + rng.below(2);
+        given.push({
+          tokens,
+          trained: [from],
+          trajectory,
+          ...(shares && { group: 1, prefix: prompt.length }),
+        });
+      }
+    }
+    const samples = given.map(sample), needed = trajectoryTokens(samples);
+    deepEqual([...needed.keys()].toSorted(), [0, 1, 2]);
+    const most = Math.max(...needed.values());
+    equal(fits(samples, most), true);
+    equal(fits(samples, most - 1), false);
+  }
 });
 
 Deno.test("a prefix that is trained, or that differs, is a programmer's mistake", () => {

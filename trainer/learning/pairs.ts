@@ -1,6 +1,7 @@
 /** Samples that are pairs of completions. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
 import type { LossRequest, TrainingSample } from "../engine/protocol.ts";
 
 type PreferenceRequest = Extract<LossRequest, { type: "preference" }>;
@@ -17,8 +18,7 @@ export function checkPairs(samples: readonly TrainingSample[], { loss, rejected 
   if (rejected.length !== samples.length) {
     refuse(`${rejected.length} entries of "rejected" for ${samples.length} samples`);
   }
-  const needs_reference = loss === "dpo" || loss === "ipo";
-  if (needs_reference && samples.some((sample) => sample.reference_logprobs === null)) {
+  if (PREFERENCE_LOSSES[loss].has_reference && samples.some((sample) => sample.reference_logprobs === null)) {
     refuse(`the loss ${loss} needs the log-probabilities of a reference policy`);
   }
   const pairs = Map.groupBy(samples.keys(), (i) => samples[i]!.trajectory);

@@ -5,11 +5,10 @@ import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
 import { kvRound } from "../../kernels/kv_pages/kv_pages.ts";
-import { loraGradientVariant } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { fill } from "../../kernels/rows/rows.ts";
-import { roundUp } from "../../kernels/shape.ts";
 import { MAX_PARTIALS, sumOfSquares } from "../../kernels/sum/sum.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import type {
   LossRequest,
   OptimizerRequest,
@@ -22,7 +21,7 @@ import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { joinsTrajectories, LossHead } from "./loss_head.ts";
-import { type MicroBatch, packSamples } from "./packing.ts";
+import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
 import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
@@ -72,8 +71,7 @@ export class Trainer {
   constructor(outer: Allocator, readonly model: Model, readonly options: TrainerOptions) {
     const allocator = this.allocator = outer.scope();
     this.#alignment = attentionRowAlignment(model.recorder.gpu);
-    // A prompt and its member each end on a multiple of the alignment: a sequence of full length fits all the same.
-    this.#capacity = roundUp(options.micro_batch_tokens, this.#alignment) + 2 * this.#alignment;
+    this.#capacity = microBatchRows(options.micro_batch_tokens, this.#alignment);
     this.#arrays = new StepArrays(allocator, model.recorder);
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");
@@ -144,7 +142,7 @@ export class Trainer {
     }
     const { recorder } = this.model;
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
-    fill(recorder, adapter.training.gradient, 0);
+    for (const part of adapter.training.gradient.parts) fill(recorder, part, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
       this.#learn(arena, adapter, batch, { arrays, first_target, ...options });
@@ -153,13 +151,12 @@ export class Trainer {
     }
     this.#optimize(adapter, optimizer);
     const read = await recorder.submitAndRead(this.#stepReads(arrays));
-    return this.#result(adapter, { batches, samples, read });
+    return this.#result(adapter, { batches, samples, read, has_pairs: loss.type === "preference" });
   }
 
   /** The gradient that the last step left, for tests. */
   async readGradient(adapter: DeviceAdapter): Promise<Float32Array> {
-    const [bytes] = await this.model.recorder.submitAndRead([adapter.training.gradient]);
-    return new Float32Array(bytes!);
+    return await adapter.training.gradient.read(this.model.recorder);
   }
 
   free(): void {
@@ -242,18 +239,22 @@ export class Trainer {
 
   #optimize(adapter: DeviceAdapter, request: OptimizerRequest): void {
     const { recorder } = this.model, { gradient, m, v } = adapter.training;
-    sumOfSquares(recorder, { x: gradient, partials: this.#norm_partials, out: this.#norm_sq });
+    sumOfSquares(recorder, { x: gradient.parts, partials: this.#norm_partials, out: this.#norm_sq });
     const { learning_rate: lr, ...options } = request;
-    const tensors = { p: adapter.params, g: gradient, m, v, norm_sq: this.#norm_sq, stats: this.#stats };
+    const parts = adapter.params.parts.map((p, i) => ({
+      ...{ p, g: gradient.parts[i]!, m: m.parts[i]!, v: v.parts[i]! },
+    }));
+    const tensors = { parts, norm_sq: this.#norm_sq, stats: this.#stats };
     adamw(recorder, tensors, { ...options, lr, step: adapter.step + 1 });
   }
 
   #result(
     adapter: DeviceAdapter,
-    { batches, samples, read }: {
+    { batches, samples, read, has_pairs }: {
       batches: MicroBatch[];
       samples: readonly TrainingSample[];
       read: ArrayBuffer[];
+      has_pairs: boolean;
     },
   ): TrainStepResult {
     const stats = parseAdamwStats(new Uint32Array(read[0]!));
@@ -262,7 +263,7 @@ export class Trainer {
     const losses = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
     const logprobs = bySample(batches, samples, new Float32Array(read[3]!));
     const entropies = bySample(batches, samples, new Float32Array(read[4]!));
-    const ratios = column(1), clipped = column(2);
+    const ratios_or_scores = column(1), clipped = column(2);
     if (!stats.skipped) {
       adapter.step++;
       adapter.version++;
@@ -284,7 +285,8 @@ export class Trainer {
       samples: samples.map((_, i): SampleMeasure => ({
         logprobs: logprobs[i]!,
         entropies: entropies[i]!,
-        ratios: ratios[i]!,
+        ratios: has_pairs ? new Float32Array(0) : ratios_or_scores[i]!,
+        score: has_pairs ? ratios_or_scores[i]![0]! : null,
         clipped: Int8Array.from(clipped[i]!),
       })),
     };
@@ -301,12 +303,12 @@ export class Trainer {
     this.#arena = null;
     const { model } = this, rows = this.#capacity;
     const allocator = this.#arena_scope = this.allocator.scope();
-    const component = "activations", variant = loraGradientVariant(model.recorder);
+    const component = "activations", form = deviceForm(model.recorder.gpu);
     const kept = this.options.gradient_checkpointing ? "hidden_states" : "activations";
     return this.#arena = {
       padded_rank,
       activations: new Activations(allocator, model.shape, { rows, kept, padded_rank, component }),
-      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, variant }),
+      gradients: new Gradients(allocator, model.shape, { rows, padded_rank, form }),
       head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
       ids: allocator.create(component, [rows], "u32"),
       positions: allocator.create(component, [rows], "u32"),

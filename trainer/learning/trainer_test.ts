@@ -5,6 +5,7 @@ import { expectClose, gpuTest } from "../../kernels/gpu_testing.ts";
 import { loadParts, readGolden, sample } from "../../tests/golden/golden.ts";
 import type { LoraShape, TrainingSample } from "../engine/protocol.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
+import type { FlatArray } from "../model/flat_array.ts";
 import { Trainer } from "./trainer.ts";
 
 const OPTIMIZER = {
@@ -38,9 +39,8 @@ async function withTrainer(
     await use({
       trainer,
       async read({ params, training: { m, v } }) {
-        const arrays = await model.recorder.submitAndRead([params, m, v]);
-        const [p, first, second] = arrays.map((bytes) => Float64Array.from(new Float32Array(bytes)));
-        return { p: p!, m: first!, v: second! };
+        const values = async (array: FlatArray) => Float64Array.from(await array.read(model.recorder));
+        return { p: await values(params), m: await values(m), v: await values(v) };
       },
       adapter(lora = LORA) {
         const made = new DeviceAdapter(allocator, adapterLayout(model.shape, lora));

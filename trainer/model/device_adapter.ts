@@ -1,11 +1,12 @@
-/** A low-rank adapter on the device: one flat array of parameters, with views of its matrices. */
+/** A low-rank adapter on the device: a flat array of parameters, with views of its matrices. */
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { elementCount, roundUp } from "../../kernels/shape.ts";
-import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { type Allocator, bytesOf } from "../../kernels/tensor.ts";
 import type { LoraShape } from "../engine/protocol.ts";
 import { loraKey, type LoraPair, type LoraTensors } from "../formats/lora.ts";
+import { FlatArray, partLengths, type Place } from "./flat_array.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 
 /** Projections that read one input: their A matrices lie one behind the other, so one product gives all of A·x. */
@@ -16,13 +17,8 @@ export const INPUT_GROUPS = [
   ["down_proj"],
 ] as const satisfies readonly (readonly LoraTarget[])[];
 
-/** Parts of the flat array start at multiples of this many elements: views are bound at 256 bytes. */
+/** Matrices start at multiples of this many elements: views are bound at 256 bytes. */
 const ALIGNMENT = 64;
-
-interface Place {
-  offset: number;
-  shape: readonly [number, number];
-}
 
 /** Where the matrices of a shape lie in the flat array. Ranks are padded with zeros to a multiple of 4. */
 export interface AdapterLayout {
@@ -32,6 +28,8 @@ export interface AdapterLayout {
   elements: number;
   /** Without padding. */
   parameters: number;
+  /** The elements at which the flat array may be cut: the starts of what is bound as one. */
+  cuts: number[];
   /** By layer and input group: `[targets · padded_rank, in]`; null where no target of the group is trained. */
   lora_a: (Place | null)[][];
   /** By layer and target: A `[padded_rank, in]`, B `[out, padded_rank]`, and A's place among the group's. */
@@ -40,9 +38,12 @@ export interface AdapterLayout {
 
 export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout {
   const padded_rank = roundUp(lora.rank, 4);
-  const layout: AdapterLayout = { lora, padded_rank, elements: 0, parameters: 0, lora_a: [], pairs: [] };
+  const layout: AdapterLayout = {
+    ...{ lora, padded_rank, elements: 0, parameters: 0, cuts: [], lora_a: [], pairs: [] },
+  };
   const place = (shape: readonly [number, number]): Place => {
     const offset = layout.elements;
+    layout.cuts.push(offset);
     layout.elements = roundUp(offset + elementCount(shape), ALIGNMENT);
     return { offset, shape };
   };
@@ -67,11 +68,18 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
   return layout;
 }
 
+/** Gradient and moments, in parts like the parameters. */
+export interface AdapterTraining {
+  gradient: FlatArray;
+  m: FlatArray;
+  v: FlatArray;
+}
+
 /** An adapter's parameters and, once it has been trained, its gradient and moments. */
 export class DeviceAdapter {
-  readonly params: Tensor;
+  readonly params: FlatArray;
   version = 0;
-  #training: { gradient: Tensor; m: Tensor; v: Tensor } | null = null;
+  #training: AdapterTraining | null = null;
   /** Optimiser steps so far. */
   step = 0;
 
@@ -79,7 +87,7 @@ export class DeviceAdapter {
 
   constructor(allocator: Allocator, readonly layout: AdapterLayout) {
     this.allocator = allocator.scope();
-    this.params = this.allocator.create("adapters", [layout.elements]);
+    this.params = this.#create("adapters");
   }
 
   /** alpha / rank */
@@ -88,17 +96,12 @@ export class DeviceAdapter {
   }
 
   /** Gradient and moments; zeros at first. */
-  get training(): { gradient: Tensor; m: Tensor; v: Tensor } {
+  get training(): AdapterTraining {
     return this.#training ??= {
-      gradient: this.allocator.create("optimizer", [this.layout.elements]),
-      m: this.allocator.create("optimizer", [this.layout.elements]),
-      v: this.allocator.create("optimizer", [this.layout.elements]),
+      gradient: this.#create("optimizer"),
+      m: this.#create("optimizer"),
+      v: this.#create("optimizer"),
     };
-  }
-
-  /** Both moments, as a checkpoint reads them back. */
-  get moments(): [m: Tensor, v: Tensor] {
-    return [this.training.m, this.training.v];
   }
 
   get isTrained(): boolean {
@@ -110,13 +113,13 @@ export class DeviceAdapter {
   }
 
   write(values: Float32Array): void {
-    this.allocator.write(this.params, values);
+    this.params.write(values);
   }
-}
 
-/** The view of a place in the adapter's parameters, or in an array of the same layout such as its gradient. */
-export function placeView(flat: Tensor, place: Place): Tensor {
-  return view(flat, place.shape, place.offset);
+  #create(component: string): FlatArray {
+    const { cuts, elements } = this.layout, most = Math.floor(this.allocator.limit_bytes / bytesOf("f32"));
+    return new FlatArray(this.allocator, component, partLengths(cuts, elements, most));
+  }
 }
 
 /**

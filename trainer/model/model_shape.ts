@@ -59,6 +59,32 @@ export interface ModelShape {
   layers: readonly LayerShape[];
 }
 
+/** The norms of a layer, with their names in GGUF files. */
+export const NORM_NAMES = {
+  attn_norm: "attn_norm",
+  ffn_norm: "ffn_norm",
+  q_norm: "attn_q_norm",
+  k_norm: "attn_k_norm",
+  attn_out_norm: "post_attention_norm",
+  ffn_out_norm: "post_ffw_norm",
+} as const;
+
+export type LayerNorm = keyof typeof NORM_NAMES;
+
+/** The norms that a layer has. */
+export function layerNorms({ qk_norm, norms_after }: LayerShape): LayerNorm[] {
+  return [
+    ...["attn_norm", "ffn_norm"] as const,
+    ...qk_norm ? ["q_norm", "k_norm"] as const : [],
+    ...norms_after ? ["attn_out_norm", "ffn_out_norm"] as const : [],
+  ];
+}
+
+/** The name of a layer's tensor in a GGUF file, such as `blk.0.attn_q.weight`. */
+export function layerTensorName(layer: number, part: string, kind: "weight" | "bias" = "weight"): string {
+  return `blk.${layer}.${part}.${kind}`;
+}
+
 /** Every tensor that the model needs, with its row-major shape. */
 export function tensorShapes(shape: ModelShape): Map<string, number[]> {
   const { width, head_width, vocabulary } = shape;
@@ -67,17 +93,16 @@ export function tensorShapes(shape: ModelShape): Map<string, number[]> {
     ["output_norm.weight", [width]],
   ]);
   if (!shape.tied) out.set("output.weight", [vocabulary, width]);
-  for (const [i, { rotation, qk_norm, biases, norms_after }] of shape.layers.entries()) {
-    const name = (part: string, kind = "weight") => `blk.${i}.${part}.${kind}`;
-    for (const norm of ["attn_norm", "ffn_norm"]) out.set(name(norm), [width]);
-    if (qk_norm) { for (const norm of ["attn_q_norm", "attn_k_norm"]) out.set(name(norm), [head_width]); }
-    if (norms_after) {
-      for (const norm of ["post_attention_norm", "post_ffw_norm"]) out.set(name(norm), [width]);
+  for (const [i, layer] of shape.layers.entries()) {
+    const { rotation, biases } = layer;
+    for (const norm of layerNorms(layer)) {
+      const length = norm === "q_norm" || norm === "k_norm" ? head_width : width;
+      out.set(layerTensorName(i, NORM_NAMES[norm]), [length]);
     }
     for (const target of LORA_TARGETS) {
       const { out_width, in_width } = linearShape(shape, target);
-      out.set(name(GGUF_NAMES[target]), [out_width, in_width]);
-      if (biases.includes(target)) out.set(name(GGUF_NAMES[target], "bias"), [out_width]);
+      out.set(layerTensorName(i, GGUF_NAMES[target]), [out_width, in_width]);
+      if (biases.includes(target)) out.set(layerTensorName(i, GGUF_NAMES[target], "bias"), [out_width]);
     }
     if (rotation?.factors) out.set(rotation.factors, [head_width / 2]);
   }

@@ -12,7 +12,7 @@ import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
-import { type DeviceAdapter, INPUT_GROUPS, placeView } from "./device_adapter.ts";
+import { type DeviceAdapter, INPUT_GROUPS } from "./device_adapter.ts";
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
@@ -184,7 +184,7 @@ function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor):
   const place = pass.adapter?.layout.lora_a[layer]?.[group];
   if (!place) return;
   const u = loraAOutput(pass, layer, group)!;
-  const weight: Weight = { type: "f32", values: placeView(pass.adapter!.params, place), shape: place.shape };
+  const weight: Weight = { type: "f32", values: pass.adapter!.params.view(place), shape: place.shape };
   matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
 }
 
@@ -215,7 +215,7 @@ function linear(
   const lora = pair && {
     u: loraAOutput(pass, layer, groupOf(target))!,
     column: pair.column,
-    matrix: placeView(adapter!.params, pair.b),
+    matrix: adapter!.params.view(pair.b),
     scale: adapter!.scale,
   };
   const { linears, biases } = model.weights.layers[layer]!, weight = linears[target], bias = biases[target];

@@ -6,17 +6,14 @@
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { attentionBackward } from "../../kernels/attention/attention.ts";
 import { gatedActivationBackward } from "../../kernels/gated_activation/gated_activation.ts";
-import {
-  loraGradient,
-  loraGradientPartials,
-  type LoraGradientVariant,
-} from "../../kernels/lora_gradient/lora_gradient.ts";
+import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import type { KernelForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weight.ts";
 import { firstRows } from "./activations.ts";
-import { type DeviceAdapter, placeView } from "./device_adapter.ts";
+import type { DeviceAdapter } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 import {
   attentionRules,
@@ -45,7 +42,7 @@ export class Gradients {
   constructor(
     allocator: Allocator,
     shape: ModelShape,
-    readonly options: { rows: number; padded_rank: number; variant: LoraGradientVariant },
+    readonly options: { rows: number; padded_rank: number; form: KernelForm },
   ) {
     const { rows, padded_rank } = options;
     const { width, heads, kv_heads, head_width, feed_forward } = shape;
@@ -74,11 +71,11 @@ export class Gradients {
 
 function largestPartials(
   shape: ModelShape,
-  { rows, padded_rank, variant }: Gradients["options"],
+  { rows, padded_rank, form }: Gradients["options"],
 ): number {
   const widths = LORA_TARGETS.flatMap((target) => Object.values(linearShape(shape, target)));
   return Math.max(
-    ...widths.map((columns) => loraGradientPartials({ rows, columns, rank: padded_rank }, variant)),
+    ...widths.map((columns) => loraGradientPartials({ rows, columns, rank: padded_rank }, form)),
   );
 }
 
@@ -187,17 +184,17 @@ function linearBackward(
   const rank = adapter.layout.padded_rank, { gradient } = adapter.training, alpha = adapter.scale;
   const d_u = firstRows(pass.gradients.tensors.d_u, rows, rank);
   if (pair) {
-    const b: Weight = { type: "f32", values: placeView(adapter.params, pair.b), shape: pair.b.shape };
+    const b: Weight = { type: "f32", values: adapter.params.view(pair.b), shape: pair.b.shape };
     matmul(recorder, "nn", { x: d_y, weight: b, y: d_u }, { compute: "f32" });
   }
   if (d_x) {
-    const lora = pair && { u: d_u, column: 0, matrix: placeView(adapter.params, pair.a), scale: alpha };
+    const lora = pair && { u: d_u, column: 0, matrix: adapter.params.view(pair.a), scale: alpha };
     const weight = weights.layers[layer]!.linears[target];
     matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute: "f32", accumulate });
   }
   if (!pair) return;
   const u = loraAOutput(pass, layer, groupOf(target))!, { partials } = pass.gradients;
-  const d_b = placeView(gradient, pair.b), d_a = placeView(gradient, pair.a);
+  const d_b = gradient.view(pair.b), d_a = gradient.view(pair.a);
   loraGradient(recorder, { p: d_y, q: u, out: d_b, partials }, {
     layout: "column_rank",
     alpha,

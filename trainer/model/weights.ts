@@ -5,7 +5,7 @@ import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
 import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import type { ModelShape } from "./model_shape.ts";
+import { type LayerNorm, layerNorms, layerTensorName, type ModelShape, NORM_NAMES } from "./model_shape.ts";
 
 export interface LayerWeights {
   attn_norm: Tensor;
@@ -53,18 +53,25 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
   };
   const embedding = matrix("token_embd.weight");
   const layers: LayerWeights[] = [];
-  for (const [i, { qk_norm, norms_after, biases }] of shape.layers.entries()) {
+  for (const [i, layer] of shape.layers.entries()) {
+    const norms = layerNorms(layer);
+    const norm = (name: LayerNorm) => vector(layerTensorName(i, NORM_NAMES[name]));
+    const optional = (name: LayerNorm) => norms.includes(name) ? norm(name) : null;
     const linears: Partial<Record<LoraTarget, Weight>> = {};
-    for (const target of LORA_TARGETS) linears[target] = matrix(`blk.${i}.${GGUF_NAMES[target]}.weight`);
+    for (const target of LORA_TARGETS) {
+      linears[target] = matrix(layerTensorName(i, GGUF_NAMES[target]));
+    }
     const added: LayerWeights["biases"] = {};
-    for (const target of biases) added[target] = vector(`blk.${i}.${GGUF_NAMES[target]}.bias`);
+    for (const target of layer.biases) {
+      added[target] = vector(layerTensorName(i, GGUF_NAMES[target], "bias"));
+    }
     layers.push({
-      attn_norm: vector(`blk.${i}.attn_norm.weight`),
-      q_norm: qk_norm ? vector(`blk.${i}.attn_q_norm.weight`) : null,
-      k_norm: qk_norm ? vector(`blk.${i}.attn_k_norm.weight`) : null,
-      ffn_norm: vector(`blk.${i}.ffn_norm.weight`),
-      attn_out_norm: norms_after ? vector(`blk.${i}.post_attention_norm.weight`) : null,
-      ffn_out_norm: norms_after ? vector(`blk.${i}.post_ffw_norm.weight`) : null,
+      attn_norm: norm("attn_norm"),
+      q_norm: optional("q_norm"),
+      k_norm: optional("k_norm"),
+      ffn_norm: norm("ffn_norm"),
+      attn_out_norm: optional("attn_out_norm"),
+      ffn_out_norm: optional("ffn_out_norm"),
       biases: added,
       linears: linears as Record<LoraTarget, Weight>,
     });

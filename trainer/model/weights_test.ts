@@ -14,7 +14,7 @@ import { tensorShapes } from "./model_shape.ts";
 import { testShape } from "./model_testing.ts";
 import { createWeights, fillWeights } from "./weights.ts";
 
-const SHAPE = testShape(1, {
+const SHAPE = testShape(2, {
   ...{ width: 256, heads: 8, kv_heads: 1, head_width: 32, feed_forward: 32, vocabulary: 32, tied: true },
 });
 
@@ -27,6 +27,9 @@ const TYPES: Record<string, DecodedType> = {
   "blk.0.attn_output.weight": "Q5_K",
   "blk.0.ffn_gate.weight": "Q4_0",
   "blk.0.ffn_up.weight": "Q8_0",
+  "blk.1.attn_q.weight": "Q4_1",
+  "blk.1.ffn_up.weight": "Q5_0",
+  "blk.1.ffn_down.weight": "Q5_1",
 };
 
 gpuTest(
@@ -59,8 +62,10 @@ gpuTest(
       };
       await expect("token_embd.weight", weights.embedding);
       equal(weights.output, weights.embedding, "a tied model has one matrix for both");
-      for (const target of LORA_TARGETS) {
-        await expect(`blk.0.${GGUF_NAMES[target]}.weight`, layer!.linears[target]);
+      for (const [l, { linears }] of weights.layers.entries()) {
+        for (const target of LORA_TARGETS) {
+          await expect(`blk.${l}.${GGUF_NAMES[target]}.weight`, linears[target]);
+        }
       }
       deepEqual(new Set(Object.values(TYPES).concat("F32")), new Set(BUILT_TENSOR_TYPES));
       const norm = new Float32Array(await read(layer!.ffn_norm));

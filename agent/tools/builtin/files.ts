@@ -1,12 +1,13 @@
 /** The toolset `files`: read, write and list files of a workspace, and submit. */
 
-import type { ToolFunction } from "../../../core/chat.ts";
-import type { CallAnswer, ToolCall } from "../tool_host.ts";
+import type { CallAnswer } from "../tool_host.ts";
+import type { Toolset, ToolsetCall } from "../toolset.ts";
+import { WorkspaceRefusal } from "../workspace_files.ts";
 
 const path = { type: "string" };
 
 /** Names, descriptions, parameters and all orders are part of the version, because models were trained on this text. */
-export const FILES_TOOLSET: { name: string; version: string; tools: ToolFunction[] } = {
+export const FILES_TOOLSET: Toolset = {
   name: "files",
   version: "1",
   tools: [
@@ -31,21 +32,8 @@ export const FILES_TOOLSET: { name: string; version: string; tools: ToolFunction
     },
     { name: "submit", description: "Finish the task.", parameters: { type: "object", properties: {} } },
   ],
+  run: runFilesTool,
 };
-
-/** Why a path of a workspace cannot be used. */
-export class WorkspaceRefusal extends Error {
-  constructor(readonly reason: "outside" | "absent" | "unusable") {
-    super(reason);
-  }
-}
-
-/** The files of a workspace; paths come from the model. Every method may throw {@link WorkspaceRefusal}. */
-export interface WorkspaceFiles {
-  read(path: string): Promise<string>;
-  write(path: string, content: string): Promise<void>;
-  list(path: string): Promise<{ name: string; directory: boolean }[]>;
-}
 
 const ERRORS: Record<string, string> = {
   read_file: "error: no such file",
@@ -53,8 +41,8 @@ const ERRORS: Record<string, string> = {
   list_dir: "error: no such directory",
 };
 
-/** Executes a call that fits its definition. The result texts are part of the toolset's version. */
-export async function runFilesTool(call: ToolCall, workspace: WorkspaceFiles): Promise<CallAnswer> {
+/** The result texts are part of the toolset's version. */
+async function runFilesTool({ call, workspace }: ToolsetCall): Promise<CallAnswer> {
   if (call.name === "submit") return { result: null, reward: null, done: true };
   const { path, content } = call.arguments as { path: string; content: string };
   const answer = (result: string): CallAnswer => ({ result, reward: null, done: false });

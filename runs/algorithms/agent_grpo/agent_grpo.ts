@@ -38,6 +38,13 @@ import type {
 import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
 import { type Metrics, samplerTrainerMetrics, stepMetrics } from "../step_metrics.ts";
 import { evaluateScenarios } from "./evaluate_scenarios.ts";
+import {
+  checkOversized,
+  findOversized,
+  type Oversized,
+  withoutOversized,
+  withOversized,
+} from "./oversized.ts";
 import { ScenarioDraws } from "./scenario_draws.ts";
 import { UpdateBound } from "./update_bound.ts";
 
@@ -45,7 +52,7 @@ import { UpdateBound } from "./update_bound.ts";
 export const REFERENCE = "reference";
 
 /** The objective of an evaluation of scenarios. */
-export const OBJECTIVE = { metric: "eval/pass_rate", higher_is_better: true } as const;
+export const OBJECTIVE = "eval/pass_rate";
 
 export interface AgentGrpoOptions {
   config: ResolvedConfig;
@@ -153,12 +160,13 @@ export class AgentGrpo implements Algorithm {
     if (whole.samples.length === 0) return learned;
     const old = await this.#oldLogprobs(whole, groups, learned);
     const reference = await this.#referenceLogprobs(whole);
+    if (old) learned.oversized = this.#oversized(whole, groups);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
       const rng = new Rng(rngKey(seed, "split", request.update, epoch));
       const parts = splitGroups(groups, optimizer_steps_per_update, rng);
       for (const [i, part] of parts.entries()) {
-        const batch = trainingSamples(part, this.#settings);
+        const batch = withoutOversized(trainingSamples(part, this.#settings), learned.oversized);
         if (batch.samples.length === 0) continue;
         if (old) attachLogprobs(batch, "old_logprobs", scoresOf(batch, old));
         if (reference) attachLogprobs(batch, "reference_logprobs", scoresOf(batch, reference));
@@ -201,6 +209,16 @@ export class AgentGrpo implements Algorithm {
     learned.steps.push({ step: result.step, values: stepMetrics({ result, samples, loss, optimizer }) });
     learned.computed_tokens += result.computed_tokens;
     learned.trained_tokens += result.trained_tokens;
+  }
+
+  /** The trajectories that cannot be trained on because their common ratio needs more than a micro-batch. */
+  #oversized(whole: TrainingBatch, groups: readonly Group[]): Oversized {
+    if (this.#settings.importance_sampling_level === "token") return new Map();
+    const { max_dropped_fraction } = this.#settings;
+    const oversized = findOversized(whole, this.#options.config.training.micro_batch_tokens);
+    const attempts = groups.reduce((sum, { members }) => sum + members.length, 0);
+    checkOversized(oversized, { attempts, lost: lostReasons(groups), max_dropped_fraction });
+    return oversized;
   }
 
   /** Log-probabilities of the old policy; null when the update has one step, because every ratio is then 1. */
@@ -246,7 +264,7 @@ export class AgentGrpo implements Algorithm {
       values,
       groups: groups.map(summaryOf),
       attempts: members.length,
-      lost: lostReasons(groups),
+      lost: withOversized(lostReasons(groups), learned.oversized),
       failure: firstFailure(groups),
       reward_mean: values["reward/mean"] ?? null,
       loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
@@ -267,10 +285,12 @@ interface Learned {
   sampler: Metrics;
   /** The size of the update, and the share of it that was kept. */
   bound: Metrics;
+  /** Trajectories that no step trains on. */
+  oversized: Oversized;
 }
 
 function nothingLearned(): Learned {
-  return { steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {}, bound: {} };
+  return { steps: [], computed_tokens: 0, trained_tokens: 0, sampler: {}, bound: {}, oversized: new Map() };
 }
 
 interface StepRequest {
@@ -307,7 +327,7 @@ function summaryOf({ scenario, members, status }: Group): GroupSummary {
     rewards: members.map(earnedReward),
     stop_reasons: members.map((member) => member.stop_reason),
     degenerate: status === "degenerate",
-    dropped: status === "too_small" || status === "judge_failed",
+    dropped: status === "too_small" || status === "ungraded",
   };
 }
 

@@ -9,6 +9,9 @@ import { checkVerifiable, readScenarios, type Scenario } from "../../../data/sce
 import type { ModelParts } from "../../session/model_parts.ts";
 import { checkTemplate } from "./template_check.ts";
 
+/** Nobody cancels these checks. */
+const never = new AbortController().signal;
+
 export interface ScenarioData {
   scenarios: Scenario[];
   /** Null without `[evaluation]`. */
@@ -22,8 +25,19 @@ export interface ScenarioData {
  * `template_failed`.
  */
 export async function readScenarioData(config: ResolvedConfig, parts: ModelParts): Promise<ScenarioData> {
-  const { evaluation } = config, { scenarios: path } = config.agent!;
   const world = configuredWorld(config, { clock: systemClock, workspaces: config.run.directory })!;
+  try {
+    return await readChecked(config, { parts, world });
+  } finally {
+    await world.close();
+  }
+}
+
+async function readChecked(
+  config: ResolvedConfig,
+  { parts, world }: { parts: ModelParts; world: ConfiguredWorld },
+): Promise<ScenarioData> {
+  const { evaluation } = config, { scenarios: path } = config.agent!;
   const { environments } = world;
   const scenarios = await readScenarios(path);
   await checkTraining(scenarios, { config, world });
@@ -31,12 +45,12 @@ export async function readScenarioData(config: ResolvedConfig, parts: ModelParts
   if (!evaluation) return { scenarios, heldout: null };
   const heldout = await readScenarios(evaluation.data);
   await checkCatalogs(evaluation.data, heldout, environments);
-  checkVerifiable(evaluation.data, heldout, (scenario) => environments.canGrade(scenario));
+  checkVerifiable(evaluation.data, heldout, (scenario) => environments.coverage(scenario) !== "none");
   await checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
   return { scenarios, heldout };
 }
 
-/** Checks that there are enough scenarios for an update, and that each has tools and a grader. */
+/** Checks that there are enough scenarios for an update, that each has its tools, and that each may get a grade. */
 async function checkTraining(
   scenarios: readonly Scenario[],
   { config, world: { environments, graders } }: { config: ResolvedConfig; world: ConfiguredWorld },
@@ -50,8 +64,9 @@ async function checkTraining(
     );
   }
   await checkCatalogs(path, scenarios, environments);
-  if (environments.type === "http") return;
-  const ungraded = scenarios.find((scenario) => !graders.some((grader) => grader.canGrade(scenario)));
+  const ungraded = scenarios.find((scenario) =>
+    graders.every((grader) => grader.coverage(scenario) === "none")
+  );
   if (!ungraded) return;
   throw new ServiceError(
     "data_invalid",
@@ -61,9 +76,7 @@ async function checkTraining(
   );
 }
 
-/**
- * Checks that every scenario gets its tools. @throws {ServiceError} `data_invalid`, `not_built`, with file and line.
- */
+/** Checks that every scenario gets its tools. @throws {ServiceError} That of the catalogue, with file and line. */
 async function checkCatalogs(
   path: string,
   scenarios: readonly Scenario[],
@@ -71,7 +84,7 @@ async function checkCatalogs(
 ): Promise<void> {
   for (const scenario of scenarios) {
     try {
-      await environments.catalog(scenario);
+      await environments.catalog(scenario, never);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       const { id, line } = scenario;

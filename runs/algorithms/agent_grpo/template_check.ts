@@ -22,8 +22,9 @@ export async function checkTemplate(
 ): Promise<void> {
   const chat = chatOf(parts);
   const seen = new Set<string>();
+  const { signal } = new AbortController();
   for (const scenario of data.scenarios) {
-    const { name, tools } = await environments.catalog(scenario);
+    const { name, tools } = await environments.catalog(scenario, signal);
     const kind = JSON.stringify([scenario.system, name]);
     if (seen.has(kind)) continue;
     seen.add(kind);

@@ -1,11 +1,11 @@
 /** `algorithm = "preference"` as an entry of the registry. */
 
+import { PREFERENCE_LOSSES } from "../../../core/preference_loss.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { mostTargets, scheduleOf } from "../epochs.ts";
+import { mostTargets } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
-import { hasReference } from "./pair_loss.ts";
 import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
 import { OBJECTIVE, Preference, REFERENCE, stepsOf } from "./preference.ts";
 
@@ -17,23 +17,23 @@ export const preference: AlgorithmDefinition = {
   trainingData: (config) => ({ key: "preference.data", path: config.preference!.data }),
   sequences: () => null,
   training: (config) => ({
-    targets: mostTargets(config),
+    targets: mostTargets(config, config.training.micro_batch_tokens),
     divergence: false,
     adapters: preference.adapters(config, "updates").length,
   }),
   adapters({ preference, lora: { init_adapter: path } }) {
-    if (path === undefined || !hasReference(preference!)) return [];
+    if (path === undefined || !PREFERENCE_LOSSES[preference!.loss].has_reference) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
   },
-  async readData({ preference, evaluation, training: { ctx } }, { renderer, variables }) {
+  async readData({ preference, evaluation, training: { ctx, micro_batch_tokens } }, { renderer, variables }) {
     const options = { renderer, variables, ctx };
-    const data = await readPairRows(preference!.data, options);
+    const data = await readPairRows(preference!.data, { ...options, micro_batch_tokens });
     const heldout = evaluation
       ? await readPairRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
       : null;
     return {
       warnings: [...dataWarnings(data, "[preference]"), ...dataWarnings(heldout, "[evaluation]")],
-      schedule: (config) => scheduleOf(stepsOf(config, data), data.pairs.map(pairTokens)),
+      schedule: (config) => stepsOf(config, data).schedule(data.pairs.map(pairTokens)),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Preference({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

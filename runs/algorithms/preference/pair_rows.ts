@@ -2,7 +2,8 @@
 
 import type { ChatMessage } from "../../../core/chat.ts";
 import { type Pair, parsePair } from "../../../data/pair.ts";
-import { linesInvalid, readRows } from "../../../data/problems.ts";
+import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "../../../data/problems.ts";
+import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
 import type { TrainingSample } from "../../../trainer/engine/protocol.ts";
 import {
   renderCompletion,
@@ -40,6 +41,8 @@ export interface PairRowsOptions {
   renderer: Renderer;
   variables: Readonly<Record<string, unknown>>;
   ctx: number;
+  /** Tokens of the micro-batch that must hold each pair; absent for pairs that are only scored. */
+  micro_batch_tokens?: number;
   /** The number of rows to read; later rows are ignored. */
   max_rows?: number | undefined;
 }
@@ -48,8 +51,8 @@ export interface PairRowsOptions {
  * Reads and renders the pairs of a JSONL file. For messages, every assistant turn after the prompt is trained; for
  * texts, the completion with its end token.
  *
- * @throws {ServiceError} `path_not_found`; `data_invalid` with the first problems, each with file and line, or when no
- * pair is left; `template_failed` at the first row whose render exceeds a limit.
+ * @throws {ServiceError} `path_not_found`; `data_invalid` with the first problems, each with file and line, for pairs
+ * above the micro-batch too, or when no pair is left; `template_failed` at the first row whose render exceeds a limit.
  */
 export async function readPairRows(path: string, options: PairRowsOptions): Promise<PairData> {
   const { ctx } = options;
@@ -70,6 +73,7 @@ export async function readPairRows(path: string, options: PairRowsOptions): Prom
     const message = `Cannot read ${path}: no pair in it has a token to train in both completions`;
     throw linesInvalid(path, [{ line: 1, message }]);
   }
+  if (options.micro_batch_tokens !== undefined) checkFits(path, pairs, options.micro_batch_tokens);
   const linesOf = (found: typeof rows) => found.map(({ line }) => line);
   return {
     pairs,
@@ -79,9 +83,26 @@ export async function readPairRows(path: string, options: PairRowsOptions): Prom
   };
 }
 
-function renderPair(
+/** Refuses pairs above a micro-batch, which holds both completions of a pair. */
+function checkFits(path: string, pairs: readonly TokenPair[], micro_batch_tokens: number): void {
+  const needs = pairs.map((pair) => {
+    const { samples } = pairSamples([pair]), needed = trajectoryTokens(samples).get(0)!;
+    return { line: pair.line, sequences: samples.length, needed };
+  }).filter(({ needed }) => needed > micro_batch_tokens);
+  const most = needs.reduce((top, { needed }) => Math.max(top, needed), 0);
+  const problems = needs.slice(0, MAX_REPORTED_PROBLEMS).map(({ line, sequences, needed }) => ({
+    line,
+    message:
+      `Cannot train on ${path}:${line}: the ${sequences} sequences of its completions need ${needed} tokens in one ` +
+      `micro-batch, which has ${micro_batch_tokens}. Raise training.micro_batch_tokens to ${most}, or leave the row out`,
+  }));
+  if (problems.length > 0) throw linesInvalid(path, problems);
+}
+
+/** The sequences of both completions, before they are cut to `ctx`. @throws {ServiceError} As the renderer does. */
+export function renderPair(
   { content, tools }: Pair,
-  { renderer, variables }: PairRowsOptions,
+  { renderer, variables }: Omit<PairRowsOptions, "ctx">,
 ): [chosen: RenderedSequence[], rejected: RenderedSequence[]] {
   const { prompt } = content;
   const render = (completion: string | readonly ChatMessage[]) => {

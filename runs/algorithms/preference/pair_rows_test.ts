@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../../core/errors.ts";
-import { fixturePath } from "../../../tests/fixture.ts";
+import { fixturePath, readFixtureText } from "../../../tests/fixture.ts";
 import { openGguf } from "../../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../../trainer/tokenizer/chat_template.ts";
 import { readTokenizer } from "../../../trainer/tokenizer/read_tokenizer.ts";
@@ -9,6 +9,11 @@ import { type PairRowsOptions, pairSamples, pairTokens, readPairRows } from "./p
 
 const file = await openGguf(await fixturePath("models/tiny-agent-q8_0.gguf"));
 const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
+/** Its template removes the thinking of turns before the last user message. */
+const forgetful = new Renderer(
+  readTokenizer(file),
+  ChatTemplate.fromGguf(file, await readFixtureText("templates/llamacpp/Qwen-Qwen3-0.6B.jinja")),
+);
 file.close();
 const options: PairRowsOptions = { renderer, variables: {}, ctx: 1024 };
 
@@ -83,6 +88,46 @@ Deno.test("sequences longer than ctx are cut, and a pair with nothing left of a 
   assert.equal(data.pairs[0]!.rejected[0]!.tokens.length, ctx);
   assert.deepEqual((await read([chat, chat, chat], { max_rows: 2 })).pairs.map(({ line }) => line), [1, 2]);
   await assert.rejects(read([long], { ctx }), /no pair in it has a token to train in both completions$/);
+});
+
+Deno.test("a pair whose sequences need more than a micro-batch is refused with its line and the key to raise", async () => {
+  // Each turn that a user answers is a sequence of its own.
+  const thinks = (i: number) => ({ ...says(`answer ${i}`), reasoning_content: "so ".repeat(20 + i) });
+  const talk = (turns: number) =>
+    Array.from({ length: turns }, (_, i) => i === 0 ? [thinks(i)] : [user, thinks(i)]);
+  const long = { prompt: [user], chosen: talk(4).flat(), rejected: talk(2).flat() };
+  const { pairs: [, pair] } = await read([chat, long], { renderer: forgetful });
+  const { chosen, rejected, prefix_length } = pair!;
+  assert.deepEqual([chosen.length, rejected.length], [4, 2]);
+  // The last prompt token predicts the first trained one, so each of the two first sequences has a row of its own for it.
+  const shared = prefix_length - 1;
+  const rows = [shared];
+  for (const side of [chosen, rejected]) {
+    side.forEach(({ tokens }, i) => rows.push(tokens.length - 1 - (i === 0 ? shared : 0)));
+  }
+  // A micro-batch of t tokens has ceil(t / a) a + 2 a rows, in which each part starts at a multiple of a.
+  const needed = Math.max(...[1, 4, 8, 16, 32].map((a) => {
+    const used = rows.reduce((sum, n) => sum + Math.ceil(n / a) * a, 0);
+    return used - 2 * a - (a - 1);
+  }));
+  assert.equal(
+    (await read([chat, long], { renderer: forgetful, micro_batch_tokens: needed })).pairs.length,
+    2,
+  );
+  const error = await read([chat, long, long], { renderer: forgetful, micro_batch_tokens: needed - 1 }).then(
+    () => null,
+    (error) => error,
+  );
+  assert.ok(error instanceof ServiceError && error.code === "data_invalid");
+  assert.deepEqual((error.details.problems as { line: number }[]).map(({ line }) => line), [2, 3]);
+  assert.match(
+    error.message,
+    new RegExp(
+      `^Cannot train on .*\\.jsonl:2: the 6 sequences of its completions need ${needed} tokens in one micro-batch, ` +
+        `which has ${needed - 1}\\. Raise training\\.micro_batch_tokens to ${needed}, or leave the row out$`,
+      "m",
+    ),
+  );
 });
 
 Deno.test("invalid rows are listed with their lines, up to a limit", async () => {

@@ -3,6 +3,12 @@
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
+import {
+  pairLoss,
+  type PairLossOptions,
+  PREFERENCE_LOSSES,
+  type ScoredCompletion,
+} from "../../../core/preference_loss.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";
 import type { SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
 import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
@@ -13,16 +19,15 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
-import { fillRuns, planSteps } from "../epochs.ts";
+import { EpochSteps, fillRuns } from "../epochs.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
 import { atMask, type Metrics } from "../step_metrics.ts";
-import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
 import { type PairData, pairSamples, pairTokens } from "./pair_rows.ts";
 
 /** The objective of an evaluation of pairs. */
-export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
+export const OBJECTIVE = "eval/loss";
 
 /** The engine's name of the initial adapter, if the policy has one. */
 export const REFERENCE = "reference";
@@ -38,26 +43,25 @@ export interface PreferenceOptions {
 }
 
 /** The pairs of every update. */
-export function stepsOf({ run, training }: ResolvedConfig, { pairs }: PairData): number[][] {
-  return planSteps(pairs.map(pairTokens), run.seed, training);
+export function stepsOf({ run, training }: ResolvedConfig, { pairs }: PairData): EpochSteps {
+  return new EpochSteps({ costs: pairs.map(pairTokens), seed: run.seed, training });
 }
 
 export class Preference implements Algorithm {
-  readonly updates: number;
+  readonly updates: number | null;
   readonly steps_per_update = 1;
   readonly objective: Algorithm["objective"];
   readonly #options: PreferenceOptions;
   readonly #loss: PairLossOptions;
-  /** The pairs of every update. */
-  readonly #plan: number[][];
+  readonly #rows: EpochSteps;
 
   constructor(options: PreferenceOptions) {
     const { config, data, heldout } = options, { preference } = config;
     const { loss, beta, gamma, lambda } = preference!;
     this.#options = options;
     this.#loss = { loss, beta, gamma, lambda };
-    this.#plan = stepsOf(config, data);
-    this.updates = this.#plan.length;
+    this.#rows = stepsOf(config, data);
+    this.updates = this.#rows.count;
     this.objective = heldout && OBJECTIVE;
   }
 
@@ -66,7 +70,7 @@ export class Preference implements Algorithm {
   ): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
-    const pairs = this.#plan[update - 1]!.map((row) => data.pairs[row]!);
+    const pairs = this.#rows.after(examples_seen).map((row) => data.pairs[row]!);
     const { samples: plain, rejected, pair_of } = pairSamples(pairs);
     const optimizer = optimizerRequest(config.training, learningRate(0));
     return await learnRows({ engine, clock }, {
@@ -117,7 +121,7 @@ export class Preference implements Algorithm {
 
   /** Adds the initial policy's log-probabilities to samples when the loss compares with it. */
   async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
-    if (!hasReference(this.#loss)) return samples;
+    if (!PREFERENCE_LOSSES[this.#loss.loss].has_reference) return samples;
     const { config, engine } = this.#options;
     const adapter = config.lora.init_adapter === undefined ? null : REFERENCE;
     const { logprobs } = await engine.call("score", { adapter, samples });
@@ -160,9 +164,7 @@ function completionsOf(
 function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: Sides): Metrics {
   const pairs = [...new Set(pair_of)];
   const scores = (side: boolean) =>
-    pairs.map((pair) =>
-      measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.ratios[0]!
-    );
+    pairs.map((pair) => measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.score!);
   const chosen = scores(false), others = scores(true);
   return {
     "preference/chosen_score": mean(chosen),

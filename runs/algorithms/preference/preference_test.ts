@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../../../core/clock.ts";
+import { ManualClock } from "../../../core/clock_fake.ts";
+import { PREFERENCE_LOSS_NAMES, type PreferenceLoss } from "../../../core/preference_loss.ts";
 import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../../config_testing.ts";
 import { skipSteps } from "../../run_fake.ts";
 import { preference as definition } from "./definition.ts";
-import type { PairLossOptions } from "./pair_loss.ts";
 import type { PairData, TokenPair } from "./pair_rows.ts";
 import { Preference, REFERENCE } from "./preference.ts";
 
@@ -34,7 +34,7 @@ const HELDOUT = dataOf(pair(1, [20, 40], [30, 41]), pair(2, [20], [31]));
 const signal = new AbortController().signal;
 
 async function preferenceOn(
-  loss: PairLossOptions["loss"],
+  loss: PreferenceLoss,
   { init_adapter = false, heldout = HELDOUT }: { init_adapter?: boolean; heldout?: PairData | null } = {},
 ) {
   const config = testConfig("/nowhere");
@@ -52,19 +52,23 @@ async function preferenceOn(
   }
   const options = { config, data: TRAINING, heldout, engine, adapter: "policy", clock: new ManualClock() };
   const preference = new Preference(options);
-  const update = (n: number) =>
-    preference.runUpdate({ update: n, examples_seen: 0, learningRate: () => 0.1, signal });
+  let examples_seen = 0;
+  const update = async (n: number) => {
+    const result = await preference.runUpdate({ update: n, examples_seen, learningRate: () => 0.1, signal });
+    examples_seen = result.examples_seen;
+    return result;
+  };
   const asked = <M extends keyof EngineMethods>(method: M) =>
     requests.filter(([name]) => name === method).map(([, request]) => request as EngineMethods[M]["request"]);
   return { preference, update, asked, engine, config };
 }
 
-for (const loss of ["dpo", "ipo", "simpo", "orpo"] as const) {
+for (const loss of PREFERENCE_LOSS_NAMES) {
   Deno.test(`${loss}: updates raise the held-out margin and lower the held-out loss`, async () => {
     const { preference, update } = await preferenceOn(loss);
     assert.equal(preference.updates, 8);
     const before = await preference.evaluate({ adapter: "policy", signal });
-    for (let n = 1; n <= preference.updates; n++) await update(n);
+    for (let n = 1; n <= preference.updates!; n++) await update(n);
     const after = await preference.evaluate({ adapter: "policy", signal });
     assert.ok(after.values!["eval/margin"]! > before.values!["eval/margin"]! + 0.05);
     assert.ok(after.loss! < before.loss!);
@@ -89,11 +93,11 @@ Deno.test("the loss of the first dpo update is log 2, and its metrics are those 
   assert.equal(second["preference/accuracy"], 1);
   const [request] = asked("train_step");
   assert.ok(request!.loss.type === "preference" && request!.loss.normalizer === 2);
-  assert.equal(preference.objective?.metric, "eval/loss");
+  assert.equal(preference.objective, "eval/loss");
 });
 
 Deno.test("the reference is the base model, or the initial adapter", async () => {
-  const references = async (loss: PairLossOptions["loss"], init_adapter: boolean) => {
+  const references = async (loss: PreferenceLoss, init_adapter: boolean) => {
     const { update, asked } = await preferenceOn(loss, { init_adapter });
     await update(1);
     return asked("score").map(({ adapter }) => adapter);

@@ -2,7 +2,7 @@
 
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { mostTargets, scheduleOf } from "../epochs.ts";
+import { mostTargets } from "../epochs.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { OBJECTIVE, Sft, stepsOf } from "./sft.ts";
 import { readSftRows } from "./sft_rows.ts";
@@ -14,7 +14,11 @@ export const sft: AlgorithmDefinition = {
   step_size_keys: ["training.lr"],
   trainingData: (config) => ({ key: "sft.data", path: config.sft!.data }),
   sequences: () => null,
-  training: (config) => ({ targets: mostTargets(config), divergence: false, adapters: 0 }),
+  training: (config) => ({
+    targets: mostTargets(config, config.training.ctx),
+    divergence: false,
+    adapters: 0,
+  }),
   adapters: () => [],
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;
@@ -28,8 +32,7 @@ export const sft: AlgorithmDefinition = {
         ...truncationWarnings(data, "[sft]"),
         ...truncationWarnings(heldout, "[evaluation]"),
       ],
-      schedule: (config) =>
-        scheduleOf(stepsOf(config, data), data.sequences.map(({ tokens }) => tokens.length)),
+      schedule: (config) => stepsOf(config, data).schedule(data.sequences.map(({ tokens }) => tokens.length)),
       createAlgorithm: (config, { session: { engine }, clock }) =>
         new Sft({ config, engine, adapter: POLICY, clock, data, heldout }),
     };

@@ -12,14 +12,14 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
-import { fillRuns, planSteps } from "../epochs.ts";
+import { EpochSteps, fillRuns } from "../epochs.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS, trainingSample } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
 import type { SftData } from "./sft_rows.ts";
 
 /** The objective of an evaluation of rows. */
-export const OBJECTIVE = { metric: "eval/loss", higher_is_better: false } as const;
+export const OBJECTIVE = "eval/loss";
 
 export interface SftOptions {
   config: ResolvedConfig;
@@ -32,24 +32,23 @@ export interface SftOptions {
 }
 
 /** The rows of every update. Without packing every row counts as `ctx` tokens. */
-export function stepsOf({ run, sft, training }: ResolvedConfig, { sequences }: SftData): number[][] {
+export function stepsOf({ run, sft, training }: ResolvedConfig, { sequences }: SftData): EpochSteps {
   const costs = sequences.map(({ tokens }) => sft!.packing ? tokens.length : training.ctx);
-  return planSteps(costs, run.seed, training);
+  return new EpochSteps({ costs, seed: run.seed, training });
 }
 
 export class Sft implements Algorithm {
-  readonly updates: number;
+  readonly updates: number | null;
   readonly steps_per_update = 1;
   readonly objective: Algorithm["objective"];
   readonly #options: SftOptions;
-  /** The rows of every update. */
-  readonly #plan: number[][];
+  readonly #rows: EpochSteps;
 
   constructor(options: SftOptions) {
     const { config, data, heldout } = options;
     this.#options = options;
-    this.#plan = stepsOf(config, data);
-    this.updates = this.#plan.length;
+    this.#rows = stepsOf(config, data);
+    this.updates = this.#rows.count;
     this.objective = heldout && OBJECTIVE;
   }
 
@@ -58,7 +57,7 @@ export class Sft implements Algorithm {
   ): Promise<UpdateResult> {
     const { config, data, engine, adapter, clock } = this.#options;
     activity?.show({ phase: "training", update, updates: this.updates });
-    const rows = this.#plan[update - 1]!.map((row) => data.sequences[row]!);
+    const rows = this.#rows.after(examples_seen).map((row) => data.sequences[row]!);
     const normalizer = rows.reduce((sum, { trained_tokens }) => sum + trained_tokens, 0);
     const optimizer = optimizerRequest(config.training, learningRate(0));
     return await learnRows({ engine, clock }, {

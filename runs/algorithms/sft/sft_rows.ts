@@ -64,9 +64,10 @@ export async function readSftRows(path: string, options: SftRowsOptions): Promis
   return { sequences, rows: rows.length, truncated };
 }
 
-function renderTrace(
+/** The sequences of an example, before they are cut to `ctx`. @throws {ServiceError} As the renderer does. */
+export function renderTrace(
   { content, tools }: Trace,
-  { renderer, train_on, variables }: SftRowsOptions,
+  { renderer, train_on, variables }: Omit<SftRowsOptions, "ctx">,
 ): RenderedSequence[] {
   const render = { tools, variables };
   if ("text" in content) return [renderPlainText(renderer.tokenizer, content.text)];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../../../core/clock.ts";
+import { ManualClock } from "../../../core/clock_fake.ts";
 import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { evaluationDifference, evaluationRecord } from "../../record/evaluation_record.ts";
@@ -82,14 +82,12 @@ Deno.test("an evaluation reports its number of rows, and how many were cut", asy
 Deno.test("an epoch of updates trains on every row once", async () => {
   const data = dataOf(sequence(20, 3, 1), sequence(20, 9, 2), sequence(20, 5, 3));
   const { sft, requests, config } = await sftOn(data, null);
-  for (let update = 1; update <= sft.updates; update++) {
-    const { examples_seen } = await sft.runUpdate({
-      update,
-      examples_seen: 0,
-      learningRate: () => 0.5,
-      signal,
-    });
-    assert.equal(examples_seen, requests.at(-1)!.samples.length);
+  let seen = 0;
+  for (let update = 1; update <= sft.updates!; update++) {
+    const request = { update, examples_seen: seen, learningRate: () => 0.5, signal };
+    const { examples_seen } = await sft.runUpdate(request);
+    assert.equal(examples_seen, seen + requests.at(-1)!.samples.length);
+    seen = examples_seen;
   }
   assert.equal(config.training.epochs, 1);
   const learned = requests.flatMap(({ samples }) => samples.map(({ tokens }) => tokens[0]));

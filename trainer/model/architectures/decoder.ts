@@ -5,7 +5,7 @@ import { ServiceError } from "../../../core/errors.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../../core/lora_targets.ts";
 import type { RopePairing } from "../../../kernels/rope/rope.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
-import type { LayerShape, ModelShape } from "../model_shape.ts";
+import { type LayerShape, layerTensorName, type ModelShape } from "../model_shape.ts";
 
 /** GGUF's default of `rope.freq_base`. */
 const ROPE_BASE = 10_000;
@@ -53,7 +53,9 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
     layers: Array.from({ length: layerCount(file, key("block_count")) }, (_, layer): LayerShape => ({
       rotation,
       qk_norm,
-      biases: LORA_TARGETS.filter((target) => file.tensors.has(`blk.${layer}.${GGUF_NAMES[target]}.bias`)),
+      biases: LORA_TARGETS.filter((target) =>
+        file.tensors.has(layerTensorName(layer, GGUF_NAMES[target], "bias"))
+      ),
       window: null,
       attention_soft_cap: null,
       activation: "silu",

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
-import { readGoldenPreference } from "../../../tests/golden/golden.ts";
-import { hasReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./pair_loss.ts";
+import { readGoldenPreference } from "../tests/golden/golden.ts";
+import {
+  pairLoss,
+  type PairLossOptions,
+  PREFERENCE_LOSSES,
+  type ScoredCompletion,
+} from "./preference_loss.ts";
 
 const golden = await readGoldenPreference();
 
@@ -14,7 +19,9 @@ for (const [loss, known] of Object.entries(golden.cases)) {
       );
       return {
         logprobs: own.flatMap(({ logprobs }) => logprobs),
-        reference_logprobs: hasReference(options) ? own.flatMap((sample) => sample.reference_logprobs) : [],
+        reference_logprobs: PREFERENCE_LOSSES[options.loss].has_reference
+          ? own.flatMap((sample) => sample.reference_logprobs)
+          : [],
       };
     };
     const results = scores.map((_, pair) =>
@@ -34,6 +41,6 @@ Deno.test("far margins and certain completions have finite losses", () => {
   const completion = (logprob: number) => ({ logprobs: [logprob], reference_logprobs: [0] });
   const options = { beta: 1, gamma: 0, lambda: 1 };
   const dpo = pairLoss(completion(-800), completion(0), { loss: "dpo", ...options });
-  assert.deepEqual(dpo, { loss: 800, margin: -800 });
+  assert.deepEqual(dpo, { loss: 800, scores: [-800, 0], margin: -800 });
   assert.ok(Number.isFinite(pairLoss(completion(0), completion(-1), { loss: "orpo", ...options }).loss));
 });

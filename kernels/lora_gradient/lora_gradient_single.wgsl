@@ -1,4 +1,4 @@
-// Gradient of a LoRA factor for software adapters without subgroups: a thread owns four columns and four ranks and
+// Gradient of a LoRA factor for software adapters whose lanes do not broadcast: a thread owns four columns and four ranks and
 // iterates over all rows, so there is no barrier and the sum has one order.
 //
 //   out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]

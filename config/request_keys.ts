@@ -1,0 +1,71 @@
+/** Keys of a run configuration that a request may not hold, or that name files of the server. */
+
+import { describeKeys } from "./describe.ts";
+import type { Finding } from "./issues.ts";
+import { isPrefix, valueAt } from "./toml_tree.ts";
+
+type Path = (string | number)[];
+
+/** Keys that only the operator declares, by dotted pattern; `*` is any index of a list. */
+const OPERATORS_KEYS: readonly string[] = [
+  ...["base_url", "model", "api_key_env", "cache_path"].map((key) => `agent.judge.${key}`),
+  "agent.mcp_config",
+  "agent.mcp_servers.*.command",
+  "agent.mcp_servers.*.url",
+  ...["type", "profile", "image", "runtime", "allow_network", "allow_unsandboxed", "base_url", "toolsets"]
+    .map((key) => `agent.environment.${key}`),
+  "agent.scenario_generation",
+  "agent.collect_api",
+];
+
+const MESSAGE = "is for the operator alone: declare it in the server's catalogue, and give its id";
+
+/** A key that holds a path. */
+export interface PathKey {
+  path: Path;
+  value: string;
+}
+
+/** Every use of a key that only the operator declares. Below such a key nothing else is looked at. */
+export function operatorsKeys(tree: unknown): Finding[] {
+  const found = OPERATORS_KEYS.flatMap((pattern) => pathsOf(tree, pattern.split(".")));
+  // A judge's type says what the operator's judge is.
+  const type = ["agent", "judge", "type"];
+  if (valueAt(tree, type) !== undefined && valueAt(tree, ["agent", "judge", "id"]) === undefined) {
+    found.push(type);
+  }
+  return found.map((path) => ({ path, code: "invalid_value", message: MESSAGE }));
+}
+
+/** A copy of a tree without the values at some paths. */
+export function withoutPaths(tree: Record<string, unknown>, paths: readonly Path[]): Record<string, unknown> {
+  const copy = structuredClone(tree);
+  for (const path of paths) {
+    const table = valueAt(copy, path.slice(0, -1)) as Record<string, unknown> | undefined;
+    if (table) delete table[path.at(-1)!];
+  }
+  return copy;
+}
+
+/** The uses of keys that name a file to read (`input`) or a place to write (`output`). */
+export function pathKeys(tree: unknown, kind: "input" | "output"): PathKey[] {
+  const operators = operatorsKeys(tree);
+  return describeKeys().flatMap(({ key, path: found }) => {
+    const path = key.split("."), value = valueAt(tree, path);
+    if (found !== kind || typeof value !== "string") return [];
+    return operators.some((finding) => isPrefix(finding.path, path)) ? [] : [{ path, value }];
+  });
+}
+
+/** The paths that exist in a tree and match a pattern. */
+function pathsOf(tree: unknown, pattern: readonly string[]): Path[] {
+  let found: Path[] = [[]];
+  for (const part of pattern) {
+    found = found.flatMap((path) => {
+      const value = valueAt(tree, path);
+      if (part === "*") return Array.isArray(value) ? value.map((_, i) => [...path, i]) : [];
+      return valueAt(value, [part]) === undefined ? [] : [[...path, part]];
+    });
+  }
+  return found;
+}

@@ -1,0 +1,96 @@
+/**
+ * What Q4_0, Q4_1, Q5_0 and Q5_1 share: blocks of 32 values. A block begins with a scale d in half precision and, where
+ * `w = d·q + m`, with m; otherwise `w = d·(q − 2^(bits − 1))`. With five bits, 4 bytes follow that hold the highest bits:
+ * bit i is that of element i. Then come 16 bytes: byte j has the low four bits of element j in its low half and those of
+ * element j + 16 in its high half.
+ */
+
+import { splitScaledBlocks } from "./scaled_blocks.ts";
+import type { WeightType } from "./weight_type.ts";
+
+const VALUES = 32, HALF = VALUES / 2;
+
+/** How q is stored, and whether a block has a smallest value m. */
+interface NibbleForm {
+  bits: 4 | 5;
+  has_min: boolean;
+}
+
+/** What a block's numbers are rounded with: `q = ⌊(x − subtracted)·inverse + added⌋`, and the block's half-precision head. */
+interface Rounding {
+  head: number[];
+  subtracted: number;
+  inverse: number;
+  added: number;
+}
+
+/**
+ * With m: `d = (max − min) / (2^bits − 1)` and m = min. Without: `d = −v / 2^(bits − 1)` of the value v of largest
+ * magnitude. All in single precision.
+ *
+ * @source ggml's `quantize_row_q4_0_ref` and its like for Q4_1, Q5_0 and Q5_1.
+ */
+function roundingOf(block: Float32Array, { bits, has_min }: NibbleForm): Rounding {
+  const inverseOf = (scale: number) => scale === 0 ? 0 : Math.fround(1 / scale);
+  if (has_min) {
+    const min = block.reduce((m, v) => v < m ? v : m), max = block.reduce((m, v) => v > m ? v : m);
+    const scale = Math.fround(Math.fround(max - min) / (2 ** bits - 1));
+    return { head: [scale, min], subtracted: min, inverse: inverseOf(scale), added: 0.5 };
+  }
+  const middle = 2 ** (bits - 1);
+  const scale = Math.fround(block.reduce((m, v) => Math.abs(v) > Math.abs(m) ? v : m, 0) / -middle);
+  return { head: [scale], subtracted: 0, inverse: inverseOf(scale), added: middle + 0.5 };
+}
+
+/** A type with so many bits, with or without m. */
+export function nibbleBlocks(form: NibbleForm): Omit<WeightType, "wgsl"> {
+  const { bits, has_min } = form, largest = 2 ** bits - 1, middle = 2 ** (bits - 1);
+  const head_count = has_min ? 2 : 1, low_at = bits === 5 ? 4 : 0;
+  const head_bytes = 2 * head_count, rest_bytes = low_at + HALF, block_bytes = head_bytes + rest_bytes;
+
+  function decode(bytes: Uint8Array): Float32Array<ArrayBuffer> {
+    const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes });
+    const values = new Float32Array(bytes.length / block_bytes * VALUES);
+    for (let to = 0; to < values.length; to++) {
+      const block = Math.floor(to / VALUES), i = to % VALUES, at = block * rest_bytes;
+      const low = rest[at + low_at + i % HALF]! >> (i < HALF ? 0 : 4) & 15;
+      const q = bits === 5 ? low | (rest[at + (i >> 3)]! >> (i & 7) & 1) << 4 : low;
+      const scale = scales[block * head_count]!;
+      // Products have at most 16 bits, so only the sum is rounded, as in single precision.
+      values[to] = has_min ? scale * q + scales[block * head_count + 1]! : scale * (q - middle);
+    }
+    return values;
+  }
+
+  function encode(values: Float32Array): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(values.length / VALUES * block_bytes), view = new DataView(bytes.buffer);
+    for (let from = 0, at = 0; from < values.length; from += VALUES, at += block_bytes) {
+      const block = values.subarray(from, from + VALUES);
+      const { head, subtracted, inverse, added } = roundingOf(block, form);
+      head.forEach((half, i) => view.setFloat16(at + 2 * i, half, true));
+      const rest = bytes.subarray(at + head_bytes, at + block_bytes);
+      block.forEach((value, i) => {
+        const scaled = Math.fround(Math.fround(value - subtracted) * inverse);
+        const q = Math.min(largest, Math.trunc(Math.fround(scaled + added)));
+        rest[low_at + i % HALF]! |= (q & 15) << (i < HALF ? 0 : 4);
+        if (bits === 5) rest[i >> 3]! |= q >> 4 << (i & 7);
+      });
+    }
+    return bytes;
+  }
+
+  return {
+    block_values: VALUES,
+    block_bytes,
+    planes: [
+      { name: "values", dtype: "u32", block_elements: rest_bytes / 4 },
+      { name: "scales", dtype: "f32", block_elements: head_count },
+    ],
+    repack(bytes) {
+      const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes });
+      return [rest, scales];
+    },
+    decode,
+    encode,
+  };
+}

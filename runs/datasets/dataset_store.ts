@@ -1,0 +1,262 @@
+/**
+ * Uploaded datasets: a folder for each, `<id>/`, with the bytes (`data.jsonl`), the card (`card.json`) and the index of
+ * lines (`lines.json`). A folder appears by one rename when it is complete. Equal bytes are stored once.
+ */
+
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { z } from "zod";
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { doing, ServiceError } from "../../core/errors.ts";
+import { makeFolder, syncDirectory, writeFileAtomic } from "../../core/files.ts";
+import { newId } from "../../core/ids.ts";
+import type { LineStart } from "../../data/jsonl.ts";
+import { archiveName } from "./archive_names.ts";
+import type { DatasetCheck } from "./check_dataset.ts";
+import { DATASET_KINDS, type DatasetKind } from "./dataset_kind.ts";
+
+/** What is known of a dataset. */
+export const datasetCardSchema = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  kind: z.enum(DATASET_KINDS).nullable().meta({
+    description: "Null when no row has the fields of a kind.",
+  }),
+  rows: z.int().gte(0).meta({ description: "Lines that are not blank, also those with problems." }),
+  invalid_rows: z.int().gte(0).meta({ description: "Lines that training would refuse." }),
+  size_bytes: z.int().gte(0),
+  sha256: z.string().meta({ description: "Of the bytes as uploaded, in lower-case hex." }),
+  fields: z.array(z.string()).meta({ description: "Names of the rows' fields, in the order of occurrence." }),
+  problems: z.array(z.strictObject({ line: z.int().gte(1), message: z.string() })).meta({
+    description: "The first 20 lines that training would refuse; lines count from 1.",
+  }),
+  created_at: z.iso.datetime(),
+}).meta({ id: "Dataset" });
+
+/** A dataset as the API shows it and as its folder stores it. */
+export type DatasetCard = z.output<typeof datasetCardSchema>;
+
+const startsSchema = z.array(z.strictObject({ line: z.int(), offset: z.int() })).min(1);
+
+/** Folders that a crash left behind begin with these; they are removed at the start. */
+const UPLOAD_PREFIX = ".upload-", DELETED_PREFIX = ".deleted-";
+
+const ID = /^ds_[0-9A-HJKMNP-TV-Z]{26}$/;
+
+/** Whether a text has the form of a dataset's id. */
+export function isDatasetId(text: string): boolean {
+  return ID.test(text);
+}
+
+export interface DatasetStoreOptions {
+  /** Made at the first upload. */
+  folder: string;
+  clock: Clock;
+  /** Reads a complete file. @throws {ServiceError} */
+  check: (
+    request: { path: string; kind: DatasetKind | "auto" },
+    signal: AbortSignal,
+  ) => Promise<DatasetCheck>;
+  /** Receives the ids of folders whose card cannot be read; they are not listed. */
+  unreadable?: (folder: string, reason: string) => void;
+}
+
+export interface Upload {
+  stream: ReadableStream<Uint8Array>;
+  /** Absent: the id. */
+  name?: string | undefined;
+  kind: DatasetKind | "auto";
+  /** Gives the upload up. */
+  signal: AbortSignal;
+}
+
+/** A complete file in its folder, not yet published. */
+interface Uploaded {
+  folder: string;
+  size_bytes: number;
+  sha256: string;
+}
+
+/** The datasets of a server. One store works in a folder at a time. */
+export class DatasetStore {
+  readonly #options: DatasetStoreOptions;
+  #cards: Promise<Map<string, DatasetCard>> | null = null;
+  /** Publishing and deleting run one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: DatasetStoreOptions) {
+    this.#options = options;
+  }
+
+  /** All cards, newest first. */
+  async list(): Promise<DatasetCard[]> {
+    return [...(await this.#all()).values()].sort((a, b) => a.id < b.id ? 1 : -1);
+  }
+
+  /** Null when there is no such dataset. */
+  async get(id: string): Promise<DatasetCard | null> {
+    return (await this.#all()).get(id) ?? null;
+  }
+
+  /** The file of an existing dataset. */
+  pathOf({ id }: DatasetCard): string {
+    return join(this.#options.folder, id, "data.jsonl");
+  }
+
+  /** The place of a line, or of one before it. */
+  async startOf({ id }: DatasetCard, line: number): Promise<LineStart> {
+    const path = join(this.#options.folder, id, "lines.json");
+    const starts = startsSchema.parse(JSON.parse(await Deno.readTextFile(path)));
+    return starts.findLast((start) => start.line <= line) ?? { line: 1, offset: 0 };
+  }
+
+  /**
+   * Stores a file: streams it to the disk, checks its rows, and publishes it. A failure leaves nothing.
+   *
+   * @returns The card, and whether it is new; of equal bytes the first card.
+   * @throws {ServiceError} `format_invalid` for an archive or an empty file; `conflict` when the bytes are stored as
+   * another kind; the check's errors, the stream's error, the signal's reason.
+   */
+  async create(upload: Upload): Promise<{ card: DatasetCard; is_new: boolean }> {
+    await this.#all();
+    const folder = join(this.#options.folder, `${UPLOAD_PREFIX}${crypto.randomUUID()}`);
+    try {
+      await makeFolder(folder);
+      const uploaded = await receive(folder, upload);
+      const known = await this.#sameBytes(uploaded.sha256, upload.kind);
+      if (known) return { card: known, is_new: false };
+      const check = await this.#options.check(
+        { path: join(folder, "data.jsonl"), kind: upload.kind },
+        upload.signal,
+      );
+      if (check.rows === 0) throw refuse("it has no row");
+      return await this.#exclusive(async () => {
+        // Another upload of the same bytes may have ended first.
+        const other = await this.#sameBytes(uploaded.sha256, upload.kind);
+        return other ? { card: other, is_new: false } : await this.#publish(uploaded, check, upload);
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true }).catch(() => {});
+    }
+  }
+
+  /** Deletes an existing dataset. @param mayDelete Throws when it is in use. */
+  async delete({ id }: DatasetCard, mayDelete: () => Promise<void>): Promise<void> {
+    await this.#exclusive(async () => {
+      await mayDelete();
+      const { folder } = this.#options;
+      const deleted = join(folder, `${DELETED_PREFIX}${id}`);
+      await doing(`delete the dataset ${id}`, () => Deno.rename(join(folder, id), deleted));
+      (await this.#all()).delete(id);
+      await syncDirectory(folder);
+      await Deno.remove(deleted, { recursive: true });
+    });
+  }
+
+  async #publish(
+    { folder, size_bytes, sha256 }: Uploaded,
+    { kind, rows, invalid_rows, fields, problems, starts }: DatasetCheck,
+    { name }: Upload,
+  ): Promise<{ card: DatasetCard; is_new: boolean }> {
+    const { clock, folder: parent } = this.#options;
+    const id = newId("ds", clock), created_at = timestamp(clock);
+    const facts = { kind, rows, invalid_rows, size_bytes, sha256, fields, problems };
+    const card: DatasetCard = { id, name: name ?? id, ...facts, created_at };
+    await writeFileAtomic(join(folder, "lines.json"), JSON.stringify(starts));
+    await writeFileAtomic(join(folder, "card.json"), `${JSON.stringify(card, null, 2)}\n`);
+    await doing(`store the dataset ${id}`, () => Deno.rename(folder, join(parent, id)));
+    await syncDirectory(parent);
+    (await this.#all()).set(id, card);
+    return { card, is_new: true };
+  }
+
+  async #sameBytes(sha256: string, kind: Upload["kind"]): Promise<DatasetCard | null> {
+    const known = [...(await this.#all()).values()].find((card) => card.sha256 === sha256) ?? null;
+    if (known && kind !== "auto" && known.kind !== kind) {
+      const message = `Cannot store the dataset as ${kind}: ${known.id} has the same bytes and is ` +
+        `${known.kind ?? "of no kind"}; delete it first`;
+      throw new ServiceError("conflict", message);
+    }
+    return known;
+  }
+
+  #all(): Promise<Map<string, DatasetCard>> {
+    return this.#cards ??= this.#open().catch((error) => {
+      this.#cards = null;
+      throw error;
+    });
+  }
+
+  /** Reads all cards, and removes what a crash left behind. */
+  async #open(): Promise<Map<string, DatasetCard>> {
+    const { folder, unreadable } = this.#options;
+    const cards = new Map<string, DatasetCard>();
+    const entries = await Array.fromAsync(Deno.readDir(folder)).catch((error) => {
+      if (error instanceof Deno.errors.NotFound) return [];
+      throw error;
+    });
+    for (const { name } of entries) {
+      if (name.startsWith(UPLOAD_PREFIX) || name.startsWith(DELETED_PREFIX)) {
+        await Deno.remove(join(folder, name), { recursive: true });
+      }
+      if (!isDatasetId(name)) continue;
+      try {
+        const card = datasetCardSchema.parse(
+          JSON.parse(await Deno.readTextFile(join(folder, name, "card.json"))),
+        );
+        if (card.id === name) cards.set(name, card);
+        else unreadable?.(name, `its card has the id ${card.id}`);
+      } catch (error) {
+        unreadable?.(name, (error as Error).message);
+      }
+    }
+    return cards;
+  }
+
+  #exclusive<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {});
+    return done;
+  }
+}
+
+function refuse(reason: string): ServiceError {
+  return new ServiceError("format_invalid", `Cannot store the dataset: ${reason}`);
+}
+
+/** Writes the stream to the disk piece by piece. */
+async function receive(folder: string, { stream, signal }: Upload): Promise<Uploaded> {
+  const hash = createHash("sha256");
+  let size_bytes = 0, head = new Uint8Array();
+  const check = () => {
+    const name = archiveName(head);
+    if (name !== null) throw refuse(`it is ${name}; send the lines themselves`);
+  };
+  await doing("store the dataset", async () => {
+    using file = await Deno.open(join(folder, "data.jsonl"), { write: true, createNew: true });
+    for await (const chunk of stream) {
+      signal.throwIfAborted();
+      if (head.length < HEAD_BYTES) {
+        head = joined(head, chunk.subarray(0, HEAD_BYTES));
+        if (head.length >= HEAD_BYTES) check();
+      }
+      hash.update(chunk);
+      for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
+      size_bytes += chunk.length;
+    }
+    signal.throwIfAborted();
+    check();
+    await file.sync();
+  }, "internal");
+  return { folder, size_bytes, sha256: hash.digest("hex") };
+}
+
+/** The first bytes, in which archives are recognised. */
+const HEAD_BYTES = 512;
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}

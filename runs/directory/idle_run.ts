@@ -1,0 +1,149 @@
+/** Changes a run that has no process: its state, its log, and what a killed process left unfinished. */
+
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
+import { writeFileAtomic } from "../../core/files.ts";
+import type { CommandEvent, EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
+import { EventLog } from "../record/event_log.ts";
+import { lastEvents } from "../record/log_tail.ts";
+import { hasEnded, isLive, type RunRecord, type RunState, TRANSITIONS } from "../record/run.ts";
+import { DirectoryLock } from "./directory_lock.ts";
+import { readRunRecord } from "./run_directory.ts";
+
+/** Why a run is in a state. */
+export type StateReason = Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">>;
+
+export class IdleRun {
+  readonly #directory: string;
+  readonly #lock: DirectoryLock;
+  readonly #log: EventLog;
+  readonly #clock: Clock;
+  /** The update that the log has reached. */
+  readonly #update: number;
+  #record: RunRecord;
+  #appended: RunEvent[] = [];
+
+  private constructor(
+    { directory, clock, lock }: { directory: string; clock: Clock; lock: DirectoryLock },
+    { record, log, update }: { record: RunRecord; log: EventLog; update: number },
+  ) {
+    this.#directory = directory;
+    this.#clock = clock;
+    this.#lock = lock;
+    this.#log = log;
+    this.#record = record;
+    this.#update = update;
+  }
+
+  /**
+   * Locks a run's directory, and cuts off an incomplete last line of its log.
+   *
+   * @throws {ServiceError} `conflict` when a process works in it; `format_invalid` when it is damaged.
+   */
+  static async open(directory: string, clock: Clock): Promise<IdleRun> {
+    const lock = await DirectoryLock.take(directory);
+    try {
+      const record = await readRunRecord(directory);
+      if (!record) {
+        throw new ServiceError("format_invalid", `Cannot open the run in ${directory}: it has no run.json`);
+      }
+      const path = `${directory}/events.jsonl`;
+      const log = await EventLog.open(path, { run: record.id, clock });
+      const { state, update } = await lastEvents(path);
+      const written = state && !matches(record, state) ? { ...record, ...ofState(state) } : record;
+      return new IdleRun({ directory, clock, lock }, { record: written, log, update });
+    } catch (error) {
+      lock.close();
+      throw error;
+    }
+  }
+
+  get record(): RunRecord {
+    return this.#record;
+  }
+
+  /** The events that this object appended. */
+  get appended(): readonly RunEvent[] {
+    return this.#appended;
+  }
+
+  /** After its process is gone: a run that was live is interrupted, and one that ended has its last event. */
+  async recover(): Promise<void> {
+    const { state } = this.#record;
+    if (isLive(state)) return await this.transition("interrupted");
+    await this.#write({});
+    if (!hasEnded(state) || (await lastEvents(this.#path)).end) return;
+    this.append(this.#end());
+    await this.#log.flush();
+  }
+
+  /** Appends an event without changing the state. */
+  append(event: EventData): void {
+    this.#appended.push(this.#log.append(event));
+  }
+
+  /** Changes the state: in the log, then in the record. An ended run gets its last event. */
+  async transition(state: RunState, more: StateReason & { command?: CommandEvent } = {}): Promise<void> {
+    const from = this.#record.state;
+    assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
+    const { reason = null, detail = null, checkpoint = null, command } = more;
+    if (command) this.append(command);
+    this.append({ kind: "state", state, reason, detail, update: this.#update, checkpoint });
+    const now = timestamp(this.#clock), ended = hasEnded(state);
+    const error = state === "failed"
+      ? { reason: reason ?? "internal", detail: detail ?? "", update: this.#update }
+      : null;
+    this.#record = { ...this.#record, state, state_reason: reason, error };
+    if (ended) this.append(this.#end());
+    await this.#log.flush();
+    await this.#write({ ended_at: ended || state === "interrupted" ? now : null });
+  }
+
+  /** Releases the directory. */
+  async close(): Promise<void> {
+    try {
+      await this.#log.close();
+    } finally {
+      this.#lock.close();
+    }
+  }
+
+  get #path(): string {
+    return `${this.#directory}/events.jsonl`;
+  }
+
+  /** The last event of a run whose process could not write one: what it would summarise is in the log before. */
+  #end(): EndEvent {
+    const { state, error, deterministic } = this.#record;
+    return {
+      kind: "end",
+      state,
+      reason: error?.reason ?? null,
+      detail: error?.detail ?? null,
+      update: this.#update,
+      evaluation: null,
+      plot: null,
+      adapter: null,
+      adapter_update: null,
+      other_adapter: null,
+      deterministic,
+    };
+  }
+
+  async #write(changes: Partial<RunRecord>): Promise<void> {
+    this.#record = { ...this.#record, ...changes };
+    await writeFileAtomic(`${this.#directory}/run.json`, JSON.stringify(this.#record, null, 1) + "\n");
+  }
+}
+
+/** A process writes its log first: the record may be behind it. */
+function matches(record: RunRecord, { state }: StateEvent): boolean {
+  return record.state === state;
+}
+
+function ofState(
+  { state, reason, detail, update }: StateEvent,
+): Pick<RunRecord, "state" | "state_reason" | "error"> {
+  const error = state === "failed" ? { reason: reason ?? "internal", detail: detail ?? "", update } : null;
+  return { state, state_reason: reason, error };
+}

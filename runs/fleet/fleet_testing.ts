@@ -1,0 +1,89 @@
+/** A fleet whose runs are processes on a scripted engine. */
+
+import { fileURLToPath } from "node:url";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { RunState } from "../record/run.ts";
+import { Fleet, type FleetChange } from "./fleet.ts";
+import type { KeptRun } from "./kept_run.ts";
+import type { NewRun } from "./new_run.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../tests/scripted_run.ts", import.meta.url));
+
+/** What such a run does; see the program. */
+export interface ScriptedRun {
+  updates?: number;
+  gate?: string;
+  fatal?: string;
+}
+
+interface TestFleetOptions {
+  folder: string;
+  slots?: number;
+  max_queued?: number;
+  clock?: Clock;
+}
+
+export class TestFleet {
+  readonly fleet: Fleet;
+  readonly logged: Record<string, unknown>[];
+  readonly changes: FleetChange[] = [];
+  #changed: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly #reading: Promise<void>;
+
+  private constructor(fleet: Fleet, logged: Record<string, unknown>[]) {
+    this.fleet = fleet;
+    this.logged = logged;
+    this.#reading = this.#read();
+  }
+
+  static async open(
+    { folder, slots = 1, max_queued = 0, clock = systemClock }: TestFleetOptions,
+  ): Promise<TestFleet> {
+    const logged: Record<string, unknown>[] = [];
+    const svc = (args: readonly string[]) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args];
+    const log = (line: Record<string, unknown>) => void logged.push(line);
+    const fleet = await Fleet.open({ folder: `${folder}/runs`, slots, max_queued, clock, svc, log });
+    return new TestFleet(fleet, logged);
+  }
+
+  create(scripted: ScriptedRun = {}, more: Partial<NewRun> = {}): Promise<KeptRun> {
+    return this.fleet.create({ ...testRun(scripted), ...more });
+  }
+
+  /** Resolves when a run is in a state, now or later. */
+  async until(run: KeptRun, ...states: RunState[]): Promise<void> {
+    await this.untilTrue(() => states.includes(run.record.state));
+  }
+
+  /** Resolves when a condition holds after some change. */
+  async untilTrue(condition: () => boolean): Promise<void> {
+    while (!condition()) await this.#changed.promise;
+  }
+
+  async close(): Promise<void> {
+    await this.fleet.close(60_000);
+    await this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    for await (const change of this.fleet.changes) {
+      this.changes.push(change);
+      this.#changed.resolve();
+      this.#changed = Promise.withResolvers();
+    }
+  }
+}
+
+/** A run that trains 3 updates, with a checkpoint after each and held-out data. */
+export function testRun(scripted: ScriptedRun = {}): NewRun {
+  const { updates = 3 } = scripted;
+  const plan = {
+    config: { agent: { updates }, checkpoint: {}, evaluation: {} },
+    schedule: { updates },
+  } as unknown as Plan;
+  return {
+    ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null, idempotency: null },
+    processConfig: () => JSON.stringify(scripted),
+  };
+}

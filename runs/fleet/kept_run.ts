@@ -1,0 +1,161 @@
+/** A run that a server keeps: its records, its newest events, and its process while it has one. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { listCheckpoints } from "../directory/checkpoint.ts";
+import { readRunRecord } from "../directory/run_directory.ts";
+import type { RunEvent } from "../record/event.ts";
+import { lastEvents, type LogTail } from "../record/log_tail.ts";
+import { isLive, type RunFacts, type RunRecord } from "../record/run.ts";
+import { EventFeed } from "./event_feed.ts";
+import type { RunChild } from "./run_child.ts";
+import { readServiceRecord, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
+
+/** How far a run is. */
+export interface RunProgress {
+  update: number;
+  /** Null while it is not known. */
+  updates: number | null;
+  step: number;
+  eta_seconds: number | null;
+}
+
+/** A run of a server. */
+export class KeptRun {
+  readonly directory: string;
+  /** The state that its durable events tell. */
+  record: RunRecord;
+  service: ServiceRecord;
+  child: RunChild | null = null;
+  /** Why its process was killed. */
+  stop: "cancel" | null = null;
+  #tail: LogTail;
+  #feed: EventFeed | null = null;
+  #working: Promise<unknown> = Promise.resolve();
+
+  private constructor(
+    directory: string,
+    { record, service, tail }: { record: RunRecord; service: ServiceRecord; tail: LogTail },
+  ) {
+    this.directory = directory;
+    this.record = record;
+    this.service = service;
+    this.#tail = tail;
+  }
+
+  /** Reads a run's records. @throws {ServiceError} `format_invalid` when one is damaged or missing. */
+  static async read(directory: string): Promise<KeptRun> {
+    const [record, service, tail] = await Promise.all([
+      readRunRecord(directory),
+      readServiceRecord(directory),
+      lastEvents(`${directory}/events.jsonl`),
+    ]);
+    if (!record) throw new ServiceError("format_invalid", `Cannot read ${directory}: it has no run.json`);
+    return new KeptRun(directory, { record, service, tail });
+  }
+
+  get id(): string {
+    return this.record.id;
+  }
+
+  get eventsPath(): string {
+    return `${this.directory}/events.jsonl`;
+  }
+
+  get checkpointRoot(): string {
+    return `${this.directory}/checkpoints`;
+  }
+
+  /** Its durable events. */
+  async feed(): Promise<EventFeed> {
+    if (!this.#feed) {
+      this.#feed = new EventFeed(this.eventsPath);
+      await this.#feed.advance(this.#tail.seq);
+    }
+    return this.#feed;
+  }
+
+  /** The number of its last durable event. */
+  get last_seq(): number {
+    return this.#tail.seq;
+  }
+
+  /** Whether its last durable event is an `end`. */
+  get has_last_event(): boolean {
+    return this.#tail.end !== null;
+  }
+
+  get progress(): RunProgress {
+    const { update, summary, step } = this.#tail;
+    return {
+      update,
+      updates: summary?.updates ?? this.service.plan.schedule.updates,
+      step,
+      eta_seconds: isLive(this.record.state) ? summary?.eta_seconds ?? null : null,
+    };
+  }
+
+  /** The newest metrics by name. */
+  get last_metrics(): Record<string, number> {
+    return this.#tail.metrics;
+  }
+
+  /** Reads the log up to an event that is on disk. @returns The new events. */
+  async advance(seq: number): Promise<RunEvent[]> {
+    const events = await (await this.feed()).advance(seq);
+    for (const event of events) this.#take(event);
+    return events;
+  }
+
+  /** The names of its checkpoints, the oldest first. */
+  checkpoints(): Promise<string[]> {
+    return listCheckpoints(this.checkpointRoot);
+  }
+
+  /** The facts that decide about commands. */
+  async facts(): Promise<RunFacts> {
+    const { config } = this.service.plan;
+    return {
+      has_checkpoint: (await this.checkpoints()).length > 0,
+      checkpoint_configured: config.checkpoint !== undefined,
+      has_heldout: config.evaluation !== undefined,
+    };
+  }
+
+  /** Changes the server's record, on disk first. */
+  async change(changes: Partial<ServiceRecord>): Promise<void> {
+    const service = { ...this.service, ...changes };
+    await writeServiceRecord(this.directory, service);
+    this.service = service;
+  }
+
+  /** Runs one change of this run at a time, in order. */
+  exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#working.then(work);
+    this.#working = done.catch(() => {});
+    return done;
+  }
+
+  #take(event: RunEvent): void {
+    const tail = this.#tail;
+    this.#tail = { ...tail, seq: event.seq, end: event.kind === "end" ? event : null };
+    if (event.kind === "metrics") {
+      // The metrics of an update replace those of the update before and of its evaluation.
+      const kept = event.update === tail.update ? tail.metrics : {};
+      Object.assign(this.#tail, { metrics: { ...kept, ...event.values }, step: event.step });
+    }
+    if (event.kind === "update") Object.assign(this.#tail, { summary: event, update: event.update });
+    if (event.kind !== "state") return;
+    const { state, reason, detail, update, time } = event;
+    Object.assign(this.#tail, { state: event, update });
+    const error = state === "failed"
+      ? { reason: reason ?? "internal", detail: detail ?? "", update } as const
+      : null;
+    const started_at = state === "running" ? this.record.started_at ?? time : this.record.started_at;
+    const ended_at = this.#endOf(event);
+    this.record = { ...this.record, state, state_reason: reason, error, started_at, ended_at };
+  }
+
+  #endOf({ state, time }: { state: RunRecord["state"]; time: string }): string | null {
+    return ["completed", "cancelled", "failed", "interrupted"].includes(state) ? time : null;
+  }
+}

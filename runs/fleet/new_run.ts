@@ -1,0 +1,80 @@
+/** Makes the folder of a run that a server creates. */
+
+import { type Clock, timestamp } from "../../core/clock.ts";
+import { makeFolder, writeFileAtomic } from "../../core/files.ts";
+import { IdleRun } from "../directory/idle_run.ts";
+import type { RunRecord } from "../record/run.ts";
+import { copyParent } from "./parent_checkpoint.ts";
+import { PROCESS_CONFIG, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
+
+/** A folder that is being made, or being removed; whatever has such a name when a server starts is removed. */
+export const UNFINISHED = /^\.(new|gone)_/;
+
+/** What a server knows of a run that it creates. */
+export interface NewRun extends Pick<ServiceRecord, "name" | "notes" | "tags" | "plan" | "idempotency"> {
+  algorithm: string;
+  /** The configuration for the run's process, given its folder. */
+  processConfig: (directory: string) => string;
+  /** The checkpoint from which a fork starts, and its folder; null for a run of its own. */
+  parent: { run: string; checkpoint: string; directory: string } | null;
+}
+
+interface RunPlace {
+  id: string;
+  directory: string;
+  /** Where it is made: it gets its name when it is complete. */
+  made: string;
+  clock: Clock;
+  /** Whether it waits for a slot. */
+  waits: boolean;
+}
+
+/** Makes the folder of a queued run. It is complete and on disk when this returns; on failure nothing remains. */
+export async function makeRunFolder(
+  run: NewRun,
+  { id, directory, made, clock, waits }: RunPlace,
+): Promise<void> {
+  const { name, notes, tags, plan, idempotency } = run, now = timestamp(clock);
+  const parent = run.parent && { run: run.parent.run, checkpoint: run.parent.checkpoint };
+  const queued_at = waits ? now : null;
+  try {
+    await makeFolder(made);
+    await writeFileAtomic(`${made}/${PROCESS_CONFIG}`, run.processConfig(directory));
+    await Deno.chmod(`${made}/${PROCESS_CONFIG}`, 0o600);
+    await writeServiceRecord(made, {
+      ...{ format_version: 1, name, notes, tags, plan, parent, idempotency, queued_at, learning_rate: null },
+    });
+    if (run.parent) await copyParent(run.parent, made);
+    const record = newRecord(id, { ...run, created_at: now, parent });
+    await writeFileAtomic(`${made}/run.json`, JSON.stringify(record, null, 1) + "\n");
+    const idle = await IdleRun.open(made, clock);
+    await idle.transition("queued").finally(() => idle.close());
+    await Deno.rename(made, directory);
+  } catch (error) {
+    await Deno.remove(made, { recursive: true }).catch(() => {});
+    throw error;
+  }
+}
+
+function newRecord(
+  id: string,
+  { name, algorithm, created_at, parent }:
+    & Pick<NewRun, "name" | "algorithm">
+    & Pick<RunRecord, "created_at" | "parent">,
+): RunRecord {
+  return {
+    format_version: 1,
+    id,
+    name,
+    algorithm,
+    state: "queued",
+    state_reason: null,
+    config_hash: "",
+    created_at,
+    started_at: null,
+    ended_at: null,
+    parent,
+    error: null,
+    deterministic: true,
+  };
+}

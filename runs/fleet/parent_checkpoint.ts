@@ -1,0 +1,30 @@
+/** The checkpoint from which a fork starts, kept in the fork's own folder: its parent may be deleted. */
+
+import { makeFolder, syncDirectory } from "../../core/files.ts";
+import { PARENT_CHECKPOINTS } from "./service_record.ts";
+
+/** Links a checkpoint's files, which never change, into a run's folder; copies them where links are not possible. */
+export async function copyParent(
+  { checkpoint, directory }: { checkpoint: string; directory: string },
+  run_folder: string,
+): Promise<void> {
+  const to = `${run_folder}/${PARENT_CHECKPOINTS}/${checkpoint}`;
+  await makeFolder(to);
+  for await (const { name, isFile } of Deno.readDir(directory)) {
+    if (!isFile) continue;
+    const from = `${directory}/${name}`, copy = `${to}/${name}`;
+    await Deno.link(from, copy).catch(() => Deno.copyFile(from, copy));
+  }
+  await syncDirectory(to);
+}
+
+/** The folder of the checkpoint that a run was forked from; null when it was not. */
+export async function parentCheckpoint(run_folder: string): Promise<string | null> {
+  const folder = `${run_folder}/${PARENT_CHECKPOINTS}`;
+  try {
+    for await (const { name } of Deno.readDir(folder)) return `${folder}/${name}`;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return null;
+}

@@ -1,0 +1,173 @@
+/** The process of a run, and the server's end of its control pipe. */
+
+import { AsyncQueue } from "../../core/async_queue.ts";
+import { deathSignalPrefix } from "../../core/death_signal.ts";
+import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import type { ControlMessage, EvaluateCommand, GenerateCommand } from "../process/control.ts";
+
+/** The last bytes of standard error that are kept: what a crash says of itself. */
+export const KEPT_ERROR_BYTES = 1 << 13;
+
+/** How a run's process ended. */
+export interface ChildEnd {
+  /** Null when a signal killed it. */
+  code: number | null;
+  /** Why the run could not start; null when it did, or the process died without a word. */
+  fatal: ErrorRecord | null;
+  /** The end of standard error. */
+  stderr: string;
+}
+
+type Takes = "boundary" | "now";
+type Id = string | number | null;
+type Question = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+
+interface Waiting {
+  accept(takes_effect: Takes): void;
+  /** Null for a command, which has no answer but its acceptance. */
+  answer: ((result: unknown) => void) | null;
+  fail(error: unknown): void;
+}
+
+export class RunChild {
+  /** The numbers of events that are on disk; ends with the process. */
+  readonly durable = new AsyncQueue<number>();
+  readonly ended: Promise<ChildEnd>;
+  readonly #process: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #waiting = new Map<number, Waiting>();
+  #next = 1;
+  #fatal: ErrorRecord | null = null;
+
+  private constructor(process: Deno.ChildProcess) {
+    this.#process = process;
+    this.#input = process.stdin.getWriter();
+    this.ended = this.#run();
+    // Whoever started the process reads this promise; a failed read of its output is not a crash of the server.
+    this.ended.catch(() => {});
+  }
+
+  /**
+   * Starts a run's process. It dies with this one where the system can do that; elsewhere it then leaves by itself.
+   *
+   * @param argv The program and its arguments.
+   * @throws {ServiceError} `internal` when the program cannot be started.
+   */
+  static async start(argv: readonly string[]): Promise<RunChild> {
+    const [program, ...args] = [...await deathSignalPrefix(), ...argv];
+    try {
+      const options = { args, stdin: "piped", stdout: "piped", stderr: "piped", detached: true } as const;
+      return new RunChild(new Deno.Command(program!, options).spawn());
+    } catch (cause) {
+      throw new ServiceError("internal", `Cannot start the run's process: ${argv[0]} does not start`, {}, {
+        cause,
+      });
+    }
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** Sends a command. @returns When it takes effect. @throws {ServiceError} The run's refusal. */
+  async command(command: string, more: Record<string, unknown> = {}): Promise<Takes> {
+    return await new Promise<Takes>((accept, fail) => {
+      this.#send({ command, ...more }, { accept, answer: null, fail });
+    });
+  }
+
+  /** Asks the run to evaluate or to generate. @throws {ServiceError} Its refusal, or why it has no answer. */
+  async ask(question: Question): Promise<unknown> {
+    return await new Promise<unknown>((answer, fail) => {
+      this.#send({ ...question }, { accept: () => {}, answer, fail });
+    });
+  }
+
+  /** Ends the process and the processes of its group at once. */
+  kill(): void {
+    try {
+      Deno.kill(-this.#process.pid, "SIGKILL");
+    } catch {
+      // It is gone already.
+    }
+  }
+
+  /** Closes the control pipe: the run discards its update, writes a checkpoint, and ends as interrupted. */
+  leave(): void {
+    this.#input.close().catch(() => {});
+  }
+
+  #send(message: Record<string, unknown>, waiting: Waiting): void {
+    const id = this.#next++;
+    this.#waiting.set(id, waiting);
+    const line = new TextEncoder().encode(JSON.stringify({ id, ...message }) + "\n");
+    this.#input.write(line).catch(() => this.#fail(id, gone()));
+  }
+
+  #fail(id: number, error: unknown): void {
+    this.#waiting.get(id)?.fail(error);
+    this.#waiting.delete(id);
+  }
+
+  async #run(): Promise<ChildEnd> {
+    const stderr = tailOf(this.#process.stderr);
+    try {
+      for await (const line of linesOf(this.#process.stdout)) this.#receive(line);
+    } finally {
+      this.durable.close();
+    }
+    const { code, signal } = await this.#process.status;
+    for (const id of [...this.#waiting.keys()]) this.#fail(id, gone());
+    this.#input.close().catch(() => {});
+    return { code: signal === null ? code : null, fatal: this.#fatal, stderr: await stderr };
+  }
+
+  #receive(line: string): void {
+    let message: ControlMessage;
+    try {
+      message = JSON.parse(line);
+    } catch {
+      return;
+    }
+    if ("durable_seq" in message) this.durable.push(message.durable_seq);
+    else if ("fatal" in message) this.#fatal = message.fatal;
+    else this.#answer(message.id, message);
+  }
+
+  #answer(id: Id, message: Exclude<ControlMessage, { durable_seq: number } | { fatal: ErrorRecord }>): void {
+    const waiting = this.#waiting.get(id as number);
+    if (!waiting) return;
+    const is_accepted = "accepted" in message && message.accepted;
+    if (!is_accepted || !waiting.answer) this.#waiting.delete(id as number);
+    if (is_accepted) waiting.accept(message.takes_effect);
+    else if ("error" in message) waiting.fail(errorFromRecord(message.error));
+    else if ("result" in message) waiting.answer?.(message.result);
+  }
+}
+
+function gone(): ServiceError {
+  return new ServiceError("conflict", "Cannot reach the run: its process has ended");
+}
+
+/** The lines of an output; other text than JSON lines is skipped by the reader. */
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of stream) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    yield* lines;
+  }
+}
+
+/** Reads a stream to its end, and keeps its last bytes as text. */
+async function tailOf(stream: ReadableStream<Uint8Array>): Promise<string> {
+  let kept = new Uint8Array(0);
+  for await (const piece of stream) {
+    const all = new Uint8Array(kept.length + piece.length);
+    all.set(kept);
+    all.set(piece, kept.length);
+    kept = all.slice(Math.max(0, all.length - KEPT_ERROR_BYTES));
+  }
+  return new TextDecoder().decode(kept);
+}

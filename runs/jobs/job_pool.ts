@@ -1,0 +1,102 @@
+/** Runs jobs in child processes with limits of time and memory (docs/decisions/jobs.md). */
+
+import { Semaphore } from "../../core/semaphore.ts";
+import { answerOf, cancelled, JobProcess } from "./job_process.ts";
+import { type JobName, type JobRunner, JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
+
+/** The number of jobs at once; others wait in the order of their requests. */
+export const JOB_PROCESSES = 2;
+
+/** The time for which a process waits for another job on the same files. */
+const IDLE_MS = 30_000;
+
+export interface JobPoolOptions {
+  /** The program's entry file, which the processes run. */
+  entry_url: string;
+  /** Limits and reads by name; absent: {@link JOBS}. */
+  jobs?: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> };
+}
+
+/** A process without a job. It may read certain files, so only jobs on exactly these may take it. */
+interface Idle {
+  key: string;
+  process: JobProcess;
+  timer: ReturnType<typeof setTimeout>;
+}
+
+/** Runs jobs in up to {@link JOB_PROCESSES} processes at once. */
+export class JobPool implements JobRunner {
+  readonly #options: JobPoolOptions;
+  readonly #slots = new Semaphore(JOB_PROCESSES);
+  readonly #closed = new AbortController();
+  #idle: Idle[] = [];
+  #ending = new Set<Promise<void>>();
+
+  constructor(options: JobPoolOptions) {
+    this.#options = options;
+  }
+
+  async run<N extends JobName>(
+    name: N,
+    request: JobTypes[N]["request"],
+    signal: AbortSignal,
+  ): Promise<JobTypes[N]["answer"]> {
+    const { doing, limits, reads } = (this.#options.jobs ?? JOBS)[name];
+    const either = AbortSignal.any([signal, this.#closed.signal]);
+    return await this.#slots.use(1, either, async () => {
+      const files = reads(request), { memory_bytes } = limits;
+      const key = JSON.stringify([memory_bytes, files]);
+      const process = this.#takeIdle(key) ??
+        new JobProcess({ entry_url: this.#options.entry_url, reads: files, memory_bytes });
+      try {
+        const line = await process.ask({ name, request }, { doing, limits, signal: either });
+        this.#keep(key, process);
+        return answerOf(line) as JobTypes[N]["answer"];
+      } catch (error) {
+        if (!this.#idle.some((idle) => idle.process === process)) this.#end(process);
+        throw error;
+      }
+    });
+  }
+
+  /** Ends all processes and fails all jobs. Resolves when the processes are gone. */
+  async close(): Promise<void> {
+    this.#closed.abort(cancelled("finish the job"));
+    for (const { process, timer } of this.#idle) {
+      clearTimeout(timer);
+      this.#end(process);
+    }
+    this.#idle = [];
+    // A job that fails now ends its process in a later turn.
+    await new Promise((resolve) => setTimeout(resolve));
+    await Promise.all(this.#ending);
+  }
+
+  #takeIdle(key: string): JobProcess | null {
+    const at = this.#idle.findIndex((idle) => idle.key === key);
+    if (at < 0) return null;
+    const [{ process, timer }] = this.#idle.splice(at, 1) as [Idle];
+    clearTimeout(timer);
+    return process;
+  }
+
+  /** Keeps a process for the next job on its files; the oldest makes room. */
+  #keep(key: string, process: JobProcess): void {
+    const timer = setTimeout(() => {
+      this.#idle = this.#idle.filter((idle) => idle.process !== process);
+      this.#end(process);
+    }, IDLE_MS);
+    Deno.unrefTimer(timer as unknown as number);
+    this.#idle.push({ key, process, timer });
+    if (this.#idle.length <= JOB_PROCESSES) return;
+    const oldest = this.#idle.shift()!;
+    clearTimeout(oldest.timer);
+    this.#end(oldest.process);
+  }
+
+  #end(process: JobProcess): void {
+    const ended = process.close();
+    this.#ending.add(ended);
+    ended.finally(() => this.#ending.delete(ended));
+  }
+}

@@ -1,0 +1,161 @@
+/** Jobs in real processes of the program's entry. */
+
+import assert from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { JOB_PROCESSES, JobPool } from "./job_pool.ts";
+import { JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
+
+const CLI = new URL("../../cli.ts", import.meta.url).href;
+const MAIN = new URL("../../main.ts", import.meta.url).href;
+
+type Spec = JobSpec<JobTypes["check_dataset"]["request"]>;
+
+/** A pool whose job `check_dataset` has other limits or reads. */
+async function withPool(
+  change: Partial<Spec>,
+  body: (pool: JobPool) => Promise<void>,
+  entry_url = CLI,
+): Promise<void> {
+  const jobs = { ...JOBS, check_dataset: { ...JOBS.check_dataset, ...change } };
+  const pool = new JobPool({ entry_url, jobs });
+  try {
+    await body(pool);
+  } finally {
+    await pool.close();
+  }
+}
+
+const never = new AbortController().signal;
+const sanitize = { sanitizeOps: true, sanitizeResources: true };
+
+/** A file of rows. */
+async function withRows(text: string, body: (path: string) => Promise<void>): Promise<void> {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/a,b.jsonl`, text);
+    await body(`${folder}/a,b.jsonl`);
+  });
+}
+
+/** A row of 6 MB that takes far more when it is parsed. */
+const SWELLING = `{"text":"a","x":[${"[],".repeat(2_000_000)}[]]}`;
+
+const check = (pool: JobPool, path: string, signal = never) =>
+  pool.run("check_dataset", { path, kind: "auto" }, signal);
+
+for (const [name, entry] of [["cli.ts", CLI], ["main.ts", MAIN]] as const) {
+  Deno.test({
+    name: `${name} is the entry of its jobs, and the next job on the same files finds the process warm`,
+    ...sanitize,
+    fn: () =>
+      withRows('{"text":"a"}\nx', (path) =>
+        withPool({}, async (pool) => {
+          const first = await check(pool, path);
+          assert.deepEqual([first.kind, first.rows, first.invalid_rows], ["sft", 2, 1]);
+          assert.deepEqual(await check(pool, path), first);
+        }, entry)),
+  });
+}
+
+Deno.test({
+  name: "a job that takes too long is refused with its limit, and the next one works",
+  ...sanitize,
+  fn: () =>
+    withRows('{"text":"a"}', async (path) => {
+      await withPool({ limits: { seconds: 0.01, memory_bytes: 2 ** 30 } }, async (pool) => {
+        const error: ServiceError = await check(pool, path).then(() => assert.fail("no limit"), (error) =>
+          error);
+        assert.deepEqual([error.code, error.details], ["data_invalid", { limit: "seconds" }]);
+        assert.equal(error.message, "Cannot check the rows: it takes longer than 0.01 s");
+        const place = { path, kind: null, line: 1, from: { line: 1, offset: 0 }, limit: 5 };
+        assert.equal((await pool.run("preview_rows", place, never)).rows.length, 1);
+      });
+    }),
+});
+
+Deno.test({
+  name: "a job that needs too much memory is refused with its limit; with more it works",
+  ...sanitize,
+  fn: () =>
+    withRows(SWELLING, async (path) => {
+      const MIB = 2 ** 20;
+      await withPool({ limits: { seconds: 120, memory_bytes: 128 * MIB } }, async (pool) => {
+        const error: ServiceError = await check(pool, path).then(() => assert.fail("no limit"), (error) =>
+          error);
+        assert.deepEqual([error.code, error.details], ["data_invalid", { limit: "memory_bytes" }]);
+        assert.equal(error.message, "Cannot check the rows: it needs more than 128 MiB of memory");
+      });
+      await withPool({}, async (pool) =>
+        assert.equal((await check(pool, path)).rows, 1));
+    }),
+});
+
+Deno.test({
+  name: "a job ends when nobody waits for it, whether it runs or waits",
+  ...sanitize,
+  fn: () =>
+    withRows(SWELLING, (path) =>
+      withPool({}, async (pool) => {
+        const left = new AbortController(), reason = new Error("the client left");
+        const jobs = Array.from({ length: JOB_PROCESSES + 1 }, () => check(pool, path, left.signal));
+        const ended = Promise.allSettled(jobs);
+        setTimeout(() => left.abort(reason), 100);
+        for (const { status, reason: found } of await ended as PromiseRejectedResult[]) {
+          assert.deepEqual([status, found], ["rejected", reason]);
+        }
+        await assert.rejects(check(pool, path, left.signal), reason);
+      })),
+});
+
+Deno.test({
+  name: "more jobs than processes wait for each other",
+  ...sanitize,
+  fn: () =>
+    withRows('{"text":"a"}', (path) =>
+      withPool({}, async (pool) => {
+        const all = await Promise.all(Array.from({ length: 2 * JOB_PROCESSES + 1 }, () => check(pool, path)));
+        assert.ok(all.every(({ rows }) => rows === 1));
+      })),
+});
+
+Deno.test({
+  name: "a job may read what it names, and nothing else",
+  ...sanitize,
+  fn: () =>
+    withRows('{"text":"a"}', async (path) => {
+      const elsewhere = { reads: () => ["/nonexistent"] };
+      await withPool(elsewhere, async (pool) => {
+        await assert.rejects(check(pool, path), { code: "internal", message: /Requires read access to/ });
+      });
+    }),
+});
+
+Deno.test({
+  name: "a job's own error comes with its code and details",
+  ...sanitize,
+  fn: () =>
+    withPool({}, async (pool) => {
+      await assert.rejects(check(pool, "/nonexistent/x"), {
+        code: "path_not_found",
+        message: "Cannot read /nonexistent/x: there is no such file or folder",
+      });
+    }),
+});
+
+Deno.test({
+  name: "a process that cannot start, and a closed pool, fail their jobs",
+  ...sanitize,
+  fn: async () => {
+    await withPool({}, async (pool) => {
+      await assert.rejects(check(pool, "/x"), {
+        code: "internal",
+        message: /^Cannot check the rows: its process ended with status 1/,
+      });
+    }, "file:///nonexistent/cli.ts");
+    const pool = new JobPool({ entry_url: CLI });
+    const waiting = assert.rejects(check(pool, "/x"), { code: "cancelled" });
+    await pool.close();
+    await waiting;
+    await assert.rejects(check(pool, "/x"), { code: "cancelled" });
+  },
+});

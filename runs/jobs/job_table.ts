@@ -1,0 +1,99 @@
+/**
+ * The jobs: work on a client's files that can be long or hostile. A job runs in a process of its own (`job_pool.ts`). A
+ * new job is its types and its entry here, and its code in `job_work.ts`.
+ */
+
+import type { DatasetCheck, DatasetCheckRequest } from "../datasets/check_dataset.ts";
+import type { PreviewPage, PreviewRequest } from "../datasets/preview_rows.ts";
+import type { RowTokens, RowTokensRequest } from "../datasets/row_tokens.ts";
+import type { TokenizeRequest, TokenizeSummary } from "../datasets/tokenize_dataset.ts";
+import type { ModelDescription, ModelsRequest } from "../models/describe_models.ts";
+import type { FoundModels, ModelRootsRequest } from "../models/find_models.ts";
+import type { PlanAnswer, PlanJobRequest } from "../plan/plan_request.ts";
+
+/** Request and answer of every job: plain JSON data. */
+export interface JobTypes {
+  check_dataset: { request: DatasetCheckRequest; answer: DatasetCheck };
+  preview_rows: { request: PreviewRequest; answer: PreviewPage };
+  row_tokens: { request: RowTokensRequest; answer: RowTokens };
+  tokenize_dataset: { request: TokenizeRequest; answer: TokenizeSummary };
+  find_models: { request: ModelRootsRequest; answer: FoundModels };
+  describe_models: { request: ModelsRequest; answer: ModelDescription[] };
+  plan_run: { request: PlanJobRequest; answer: PlanAnswer };
+}
+
+export type JobName = keyof JobTypes;
+
+export interface JobLimits {
+  /** From the start of the work; waiting for a free process does not count. */
+  seconds: number;
+  /** For everything in the process: the JavaScript heap, buffers and the runtime. */
+  memory_bytes: number;
+}
+
+/** What the pool has to know of a job. */
+export interface JobSpec<R> {
+  /** Completes "Cannot …" in the refusal of a job that exceeds a limit. */
+  doing: string;
+  limits: JobLimits;
+  /** The files and folders that the process may read; it may do nothing else. */
+  reads(request: R): string[];
+}
+
+const GIB = 2 ** 30;
+
+/** All jobs by name. */
+export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } = {
+  check_dataset: {
+    doing: "check the rows",
+    // The largest accepted file (4 GiB by default) at 2.3 MiB/s.
+    limits: { seconds: 1800, memory_bytes: 2 * GIB },
+    reads: ({ path }) => [path],
+  },
+  preview_rows: {
+    doing: "read the rows",
+    limits: { seconds: 60, memory_bytes: GIB },
+    reads: ({ path }) => [path],
+  },
+  row_tokens: {
+    doing: "tokenise the row",
+    limits: { seconds: 60, memory_bytes: 2 * GIB },
+    reads: ({ path, model }) => [path, model.path],
+  },
+  tokenize_dataset: {
+    doing: "tokenise the rows",
+    // The job itself stops reading after TOKENIZE_SECONDS.
+    limits: { seconds: 120, memory_bytes: 2 * GIB },
+    reads: ({ path, model }) => [path, model.path],
+  },
+  find_models: {
+    doing: "look for model files",
+    // The job itself stops looking after FIND_SECONDS.
+    limits: { seconds: 30, memory_bytes: GIB },
+    reads: ({ roots }) => [...roots],
+  },
+  describe_models: {
+    doing: "read the model file",
+    limits: { seconds: 60, memory_bytes: 2 * GIB },
+    reads: ({ files }) => files.map(({ path }) => path),
+  },
+  plan_run: {
+    doing: "plan the run",
+    // All rows of the data are read and rendered.
+    limits: { seconds: 600, memory_bytes: 4 * GIB },
+    reads: ({ files }) => [...files],
+  },
+};
+
+/** Runs jobs. */
+export interface JobRunner {
+  /**
+   * @param signal Ends the job.
+   * @throws {ServiceError} The job's own errors; `data_invalid` with `details.limit` when it exceeded a limit.
+   */
+  run<N extends JobName>(
+    name: N,
+    request: JobTypes[N]["request"],
+    signal: AbortSignal,
+  ): Promise<JobTypes[N]["answer"]>;
+}

@@ -1,0 +1,259 @@
+/** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
+
+import type { Degradation } from "../../config/recipe.ts";
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { type LoadedConfig, parseRunConfig } from "../../config/load.ts";
+import type { ConfigProblem } from "../../config/problems.ts";
+import { resolveLoaded } from "../../config/resolve.ts";
+import { valueSources } from "../../config/sources.ts";
+import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { openGgufHeader } from "../../trainer/formats/gguf.ts";
+import type { AlgorithmData } from "../algorithms/definition.ts";
+import { algorithmOf } from "../algorithms/registry.ts";
+import type { PlanWarning } from "../record/warning.ts";
+import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
+import {
+  type AppliedLever,
+  applyLevers,
+  fitsBudget,
+  fittingContext,
+  type MeasureMemory,
+  peakBytes,
+} from "./levers.ts";
+import {
+  deviceWarnings,
+  isPlanWarning,
+  memoryMeasure,
+  memoryPosts,
+  memoryRefusal,
+  type Plan,
+  type PlanTarget,
+} from "./plan.ts";
+import { adapterFacts } from "./prepare.ts";
+import { configWarnings } from "./warnings.ts";
+
+/** A configuration to plan, as plain data. */
+export interface PlanRequest {
+  /** TOML with real paths, and with the operator's keys in place of catalogue ids. */
+  text: string;
+  /** The path that the configuration will have: its folder is the run's. */
+  path: string;
+  /** A recipe takes levers, and needs leave for what degrades the result; a whole configuration is planned as written. */
+  recipe: { allow: readonly Degradation[] } | null;
+  target: PlanTarget;
+}
+
+/** A request with the files that it names. */
+export interface PlanJobRequest extends PlanRequest {
+  files: readonly string[];
+}
+
+/** A refusal at keys of the configuration. */
+export interface PlanRefusal {
+  /** `files`: what a named file holds; `opt_in`: a degradation that is not allowed; `memory`: it does not fit. */
+  kind: "files" | "opt_in" | "memory";
+  /** By dotted key; `allow` for a missing permission. */
+  problems: { key: string; code: "invalid_value" | "out_of_range" | "missing_field"; message: string }[];
+  /** The contract's `meta` of insufficient memory. */
+  meta: Readonly<Record<string, unknown>>;
+}
+
+/** A plan, and what it changed of the configuration. */
+export interface PlannedRequest {
+  plan: Plan;
+  /** Keys that levers and allowed degradations set, by dotted name. */
+  settings: Record<string, unknown>;
+}
+
+export type PlanAnswer = { planned: PlannedRequest } | { refused: PlanRefusal };
+
+/** Plans a request. Reads the model's header and the data. @throws Only what is a fault of this program. */
+export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
+  const loaded = parseRunConfig(request.text, { path: request.path });
+  const read = await readFiles(loaded);
+  if ("refused" in read) return read;
+  const { config, parts, data } = read, definition = algorithmOf(config);
+  const missing = request.recipe && missingLeave(config, { parts, data, allow: request.recipe.allow });
+  if (missing) return { refused: missing };
+  using file = await openGgufHeader(config.model.path);
+  const measure = memoryMeasure(file, definition, request.target.card);
+  const fitted = fit(config, { request, measure });
+  if ("refused" in fitted) return fitted;
+  const { levers, settings, warnings } = fitted;
+  const memory = measure(fitted.config);
+  const plan: Plan = {
+    config: fitted.config,
+    sources: { ...valueSources(loaded, config), ...derivedSources(settings) },
+    memory: {
+      posts: memoryPosts(memory),
+      peak_bytes: peakBytes(memory),
+      vram_budget_bytes: request.target.vram_bytes,
+      ram_budget_bytes: request.target.ram_bytes,
+    },
+    levers_applied: levers.map(({ lever }) => lever),
+    levers: levers.map(({ lever, saved_bytes, time_factor }) => ({ lever, saved_bytes, time_factor })),
+    schedule: {
+      ...data.schedule(fitted.config),
+      ...{ seconds_per_update: null, eta_seconds: null, calibrated: false },
+    },
+    template_probe: parts.probe,
+    warnings: [
+      ...warnings,
+      ...configWarnings(fitted.config, parts),
+      ...data.warnings.filter(isPlanWarning),
+      ...deviceWarnings(fitted.config, request.target),
+    ],
+  };
+  return { planned: { plan, settings } };
+}
+
+interface ReadFiles {
+  config: ResolvedConfig;
+  parts: ModelParts;
+  data: AlgorithmData;
+}
+
+/** Reads the files one after the other, so that a problem is told at the key that names its file. */
+async function readFiles(loaded: LoadedConfig): Promise<ReadFiles | { refused: PlanRefusal }> {
+  const { chat_template } = loaded.config.model, { init_adapter } = loaded.config.lora;
+  let key = "model.path";
+  try {
+    const parts = await loadModelParts(loaded.config, openGgufHeader);
+    key = "lora.init_adapter";
+    const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterFacts(init_adapter) };
+    key = "training.ctx";
+    const config = resolveLoaded(loaded, { path: loaded.path, ...parts, ...adapter });
+    const definition = algorithmOf(config);
+    key = definition.trainingData(config).key;
+    return { config, parts, data: await definition.readData(config, parts) };
+  } catch (error) {
+    const record = errorRecord(error);
+    if (!(error instanceof ServiceError) || record.code === "internal") throw error;
+    const is_template = record.code === "template_failed" && chat_template !== undefined;
+    const held_out = loaded.config.evaluation?.data;
+    const is_held_out = held_out !== undefined && record.message.includes(held_out);
+    const at = is_template ? "model.chat_template" : is_held_out ? "evaluation.data" : key;
+    return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
+  }
+}
+
+/** Problems of a configuration have keys of their own; any other failure is at the key of its file. */
+function problemsOf({ message, details }: ErrorRecord, key: string): PlanRefusal["problems"] {
+  const problems = details.problems as ConfigProblem[] | undefined;
+  if (!problems) return [{ key, code: "invalid_value", message }];
+  return problems.map(({ key, code, message, hint }) => ({
+    key,
+    code: code === "out_of_range" || code === "missing_field" ? code : "invalid_value",
+    message: hint === undefined ? message : `${message}; ${hint}`,
+  }));
+}
+
+/** What a recipe asks for that only a degradation gives. */
+function missingLeave(
+  { training }: ResolvedConfig,
+  { parts, data, allow }: { parts: ModelParts; data: AlgorithmData; allow: readonly Degradation[] },
+): PlanRefusal | null {
+  const problems: PlanRefusal["problems"] = [];
+  const ask = (degradation: Degradation, message: string) => {
+    if (allow.includes(degradation)) return;
+    problems.push({ key: "allow", code: "invalid_value", message: `needs "${degradation}": ${message}` });
+  };
+  if (training.ctx > parts.context_length) {
+    ask(
+      "exceed_train_context",
+      `training.ctx is ${training.ctx}, and the model was trained for ${parts.context_length} tokens`,
+    );
+  }
+  const cut = data.warnings.find(({ code }) => code === "rows_truncated");
+  if (cut) ask("truncate_context", cut.message);
+  return problems.length === 0 ? null : { kind: "opt_in", problems, meta: {} };
+}
+
+interface Fitted {
+  config: ResolvedConfig;
+  levers: AppliedLever[];
+  settings: Record<string, unknown>;
+  warnings: PlanWarning[];
+}
+
+/** Fits a recipe into the budget with levers, then, where it is allowed, with a shorter context. */
+function fit(
+  config: ResolvedConfig,
+  { request, measure }: { request: PlanRequest; measure: MeasureMemory },
+): Fitted | { refused: PlanRefusal } {
+  const { recipe, target } = request, budget_bytes = target.vram_bytes ?? Infinity;
+  const as_written: Fitted = { config, levers: [], settings: {}, warnings: [] };
+  if (fitsBudget(measure(config), budget_bytes)) return as_written;
+  if (!recipe) return { refused: outOfMemory(config, { target, measure }) };
+  const levered = applyLevers(config, { budget_bytes, measure });
+  const fitted = withSettings(as_written, levered.config, levered.levers);
+  if (fitsBudget(levered.plan, budget_bytes)) return fitted;
+  const shorter = fittingContext(levered.config, { budget_bytes, measure });
+  if (shorter && recipe.allow.includes("truncate_context")) return shortened(fitted, shorter);
+  const refused = outOfMemory(levered.config, { target, measure });
+  const meta = {
+    ...refused.meta,
+    levers_applied: levered.levers.map(({ lever }) => lever),
+    unlocks: shorter && !recipe.allow.includes("truncate_context") ? ["truncate_context"] : [],
+  };
+  return { refused: { ...refused, meta } };
+}
+
+function withSettings(from: Fitted, config: ResolvedConfig, levers: AppliedLever[]): Fitted {
+  const settings = Object.fromEntries(levers.map(({ setting: { key, value } }) => [key, value]));
+  const warnings = levers.map(({ lever, saved_bytes, setting: { key } }): PlanWarning => ({
+    code: "lever_applied",
+    field: key,
+    message: `${lever} saves ${saved_bytes} bytes`,
+  }));
+  return { config, levers, settings: { ...from.settings, ...settings }, warnings };
+}
+
+function shortened(
+  { config, levers, settings, warnings }: Fitted,
+  { ctx, micro_batch_tokens }: NonNullable<ReturnType<typeof fittingContext>>,
+): Fitted {
+  const { training, agent } = config;
+  const trajectory = agent && Math.min(agent.max_trajectory_tokens, ctx);
+  const budget = agent &&
+    Math.min(agent.max_turns * agent.max_new_tokens_per_turn, agent.max_trajectory_tokens);
+  const left = agent && Math.min(agent.max_turns * agent.max_new_tokens_per_turn, trajectory!);
+  const message = `training.ctx is ${ctx} in place of ${training.ctx}, so longer sequences are cut` +
+    (agent ? `; the token budget of the loss is ${left} in place of ${budget}` : "");
+  return {
+    config: {
+      ...config,
+      training: { ...training, ctx, micro_batch_tokens },
+      ...(agent && { agent: { ...agent, max_trajectory_tokens: trajectory! } }),
+    },
+    levers,
+    settings: {
+      ...settings,
+      "training.ctx": ctx,
+      "training.micro_batch_tokens": micro_batch_tokens,
+      ...(agent && { "agent.max_trajectory_tokens": trajectory }),
+    },
+    warnings: [...warnings, { code: "context_truncated", field: "training.ctx", message }],
+  };
+}
+
+/** The key that sets the size of a post; the sizes of others follow from the length of sequences. */
+const POST_KEYS: Readonly<Record<string, string>> = {
+  weights: "model.path",
+  adapters: "lora.rank",
+  optimizer: "lora.rank",
+};
+
+function outOfMemory(
+  config: ResolvedConfig,
+  { target, measure }: { target: PlanTarget; measure: MeasureMemory },
+): PlanRefusal {
+  const { message, details } = memoryRefusal(config, { target, measure })!;
+  const [dominant] = details.dominant_posts as { post: string }[];
+  const key = POST_KEYS[dominant?.post ?? "weights"] ?? "training.ctx";
+  return { kind: "memory", problems: [{ key, code: "out_of_range", message }], meta: details };
+}
+
+function derivedSources(settings: Record<string, unknown>): Plan["sources"] {
+  return Object.fromEntries(Object.keys(settings).map((key) => [key, "derived" as const]));
+}

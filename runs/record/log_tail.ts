@@ -1,0 +1,96 @@
+/** The newest events of each kind in a log, read from its end. */
+
+import type { EndEvent, RunEvent, StateEvent, UpdateEvent } from "./event.ts";
+
+/** Bytes to read at a time, from the end backwards. */
+const PIECE_BYTES = 1 << 18;
+
+/** What the end of a log tells of a run. */
+export interface LogTail {
+  /** The number of the last complete event; 0 for an empty log. */
+  seq: number;
+  state: StateEvent | null;
+  /** The metrics of the last update and of evaluations since, by name. */
+  metrics: Record<string, number>;
+  /** The optimiser steps so far. */
+  step: number;
+  summary: UpdateEvent | null;
+  /** The last event, when it is an `end`. */
+  end: EndEvent | null;
+  /** Finished updates. */
+  update: number;
+}
+
+/**
+ * Reads a log backwards until it has met an event of each kind that a run begins with, or its beginning. An incomplete
+ * last line is left out; a missing log is empty.
+ */
+export async function lastEvents(path: string): Promise<LogTail> {
+  const tail: LogTail = { seq: 0, state: null, metrics: {}, step: 0, summary: null, end: null, update: 0 };
+  let is_last = true, is_measured = false, update: number | null = null;
+  for await (const event of eventsBackwards(path)) {
+    if (is_last) {
+      tail.seq = event.seq;
+      tail.end = event.kind === "end" ? event : null;
+      is_last = false;
+    }
+    // A resumed run goes on from its checkpoint, which may be before its last update.
+    if (event.kind === "state" || event.kind === "update") update ??= event.update;
+    if (event.kind === "state") tail.state ??= event;
+    if (event.kind === "update") tail.summary ??= event;
+    if (event.kind === "metrics") {
+      tail.metrics = { ...event.values, ...tail.metrics };
+      tail.step = Math.max(tail.step, event.step);
+      // An update's metrics come before its summary, an evaluation's after it.
+      is_measured = tail.summary !== null;
+    }
+    if (tail.state && is_measured) break;
+  }
+  return { ...tail, update: update ?? 0 };
+}
+
+async function* eventsBackwards(path: string): AsyncGenerator<RunEvent> {
+  for await (const line of linesBackwards(path)) {
+    if (line === "") continue;
+    try {
+      const event = JSON.parse(line);
+      if (typeof event?.seq === "number") yield event;
+    } catch { /* a damaged line: whoever opens the log for writing tells of it */ }
+  }
+}
+
+/** The complete lines of a file, the last first. */
+async function* linesBackwards(path: string): AsyncGenerator<string> {
+  let file: Deno.FsFile;
+  try {
+    file = await Deno.open(path, { read: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw error;
+  }
+  using _closing = file;
+  const decoder = new TextDecoder();
+  let at = (await file.stat()).size, rest = new Uint8Array(0), is_first = true;
+  while (at > 0) {
+    const from = Math.max(0, at - PIECE_BYTES);
+    const bytes = new Uint8Array(at - from + rest.length);
+    await file.seek(from, Deno.SeekMode.Start);
+    for (let n = 0; n < at - from;) n += await file.read(bytes.subarray(n, at - from)) ?? Infinity;
+    bytes.set(rest, at - from);
+    at = from;
+    let end = bytes.length;
+    for (
+      let newline = bytes.lastIndexOf(10, end - 1);
+      newline >= 0;
+      newline = bytes.lastIndexOf(10, end - 1)
+    ) {
+      // What follows the last newline of the file is incomplete.
+      if (!is_first) yield decoder.decode(bytes.subarray(newline + 1, end));
+      is_first = false;
+      end = newline;
+      if (end === 0) break;
+    }
+    rest = bytes.slice(0, end);
+  }
+  if (!is_first) yield decoder.decode(rest);
+}

@@ -1,0 +1,41 @@
+/** The device and the memory that a run may count on. */
+
+import { parseBudget, type ServerConfig } from "../../config/server.ts";
+import type { PlanTarget } from "../../runs/plan/plan.ts";
+import { Problem } from "../problems.ts";
+import type { Services } from "../services.ts";
+
+/** The smaller of the server's budget, of which each run gets an equal share, and the request's; null when unknown. */
+function budgetBytes(
+  total_bytes: number | null,
+  { server, request, runs }: { server: unknown; request: unknown; runs: number },
+): number | null {
+  const bytes = [server, request ?? "all"].map((requested, i) => {
+    const budget = parseBudget(requested);
+    const available = total_bytes === null ? null : i === 0 ? total_bytes : Math.floor(total_bytes / runs);
+    if (budget === "all" || budget === null) return available;
+    if ("bytes" in budget) return budget.bytes;
+    return available === null ? null : Math.floor(available * budget.share);
+  });
+  const [shared, own] = [bytes[0] === null ? null : Math.floor(bytes[0]! / runs), bytes[1]!];
+  if (shared === null || own === null) return shared ?? own;
+  return Math.min(shared, own);
+}
+
+/** What a run is planned for. Without a device, one with the limits that every device has. */
+export async function planTarget(
+  { config, devices, assumedDevice }: Pick<Services, "config" | "devices" | "assumedDevice"> & {
+    config: Pick<ServerConfig, "limits" | "max_concurrent_runs">;
+  },
+  limits: { vram?: unknown; ram?: unknown },
+): Promise<PlanTarget> {
+  const device = (await devices())[0] ?? assumedDevice;
+  if (!device) throw new Problem("device-busy", "This machine has no device for runs");
+  const { subgroup_size, ...facts } = device;
+  const runs = config.max_concurrent_runs, ram_bytes = Deno.systemMemoryInfo().total;
+  return {
+    card: { facts, subgroup_size },
+    vram_bytes: budgetBytes(facts.vram_bytes, { server: config.limits.vram, request: limits.vram, runs }),
+    ram_bytes: budgetBytes(ram_bytes, { server: config.limits.ram, request: limits.ram, runs })!,
+  };
+}

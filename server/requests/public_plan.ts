@@ -1,0 +1,28 @@
+/** A plan as clients see it: by catalogue ids, with paths as written, without the run's own. */
+
+import { removeOwnPaths } from "../../runs/directory/config_identity.ts";
+import { pathKeys } from "../../config/request_keys.ts";
+import { valueAt } from "../../config/toml_tree.ts";
+import type { Plan } from "../../runs/plan/plan.ts";
+
+type Table = Record<string, unknown>;
+
+/** @param given.written The configuration as the client wrote it. */
+export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {
+  const config = JSON.parse(JSON.stringify(plan.config)) as Table;
+  removeOwnPaths(config);
+  for (const { path, value } of pathKeys(written, "input")) setAt(config, path, value);
+  for (const path of [["agent", "environment"], ["agent", "judge"], ["agent", "mcp_servers"]]) {
+    const own = valueAt(written, path);
+    if (own !== undefined && valueAt(config, path) !== undefined) setAt(config, path, own);
+  }
+  const sources = Object.fromEntries(
+    Object.entries(plan.sources).filter(([key]) => valueAt(config, key.split(".")) !== undefined),
+  );
+  return { ...plan, config: config as unknown as Plan["config"], sources };
+}
+
+function setAt(tree: Table, path: readonly (string | number)[], value: unknown): void {
+  const parent = valueAt(tree, path.slice(0, -1)) as Table | undefined;
+  if (parent) parent[path.at(-1)!] = JSON.parse(JSON.stringify(value));
+}

@@ -1,0 +1,125 @@
+/** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a whole configuration, or a fork. */
+
+import { z } from "zod";
+import { name } from "../../config/fields.ts";
+import { DEGRADATIONS } from "../../config/recipe.ts";
+import { ALGORITHMS } from "../../config/run.ts";
+import { budget } from "../../config/server.ts";
+import type { DeclaredProblems } from "../problems.ts";
+import type { BodySpec } from "../route.ts";
+
+/** The longest name of a run. */
+const MAX_NAME_CHARS = 200;
+
+/** The most characters of a path or an id. */
+const MAX_REFERENCE_CHARS = 8192;
+
+const reference = () => z.string().min(1).max(MAX_REFERENCE_CHARS);
+
+/** The name of a run: any text on one line. */
+export const runName = z.string().min(1).max(MAX_NAME_CHARS).meta({ description: "The run's name." });
+
+/**
+ * The id of a catalogue entry. Anything else that a client may think of giving in its place is for the operator to
+ * declare, and is refused later with that code.
+ */
+const catalogueId = (what: string) =>
+  z.union([name(), z.looseObject({}), z.array(z.json())]).meta({
+    description: `The id of ${what} in the server's catalogue; nothing else is accepted.`,
+  });
+
+const objective = z.strictObject({
+  reward: catalogueId("a reward").optional(),
+  judge: catalogueId("a judge").optional(),
+  environment: catalogueId("an environment").optional(),
+  mcp_servers: z.array(catalogueId("an MCP server")).optional(),
+}).meta({ id: "Objective", description: "What grades attempts, and their tools." });
+
+const recipeFields = {
+  recipe: z.enum(ALGORITHMS).meta({ description: "The algorithm." }),
+  model: reference().meta({ description: "Path of a GGUF file in path_roots." }),
+  data: reference().optional().meta({
+    description: "Rows of sft or pairs of preference: a path or a dataset's id.",
+  }),
+  scenarios: reference().optional().meta({ description: "Tasks of agent_grpo: a path or a dataset's id." }),
+  objective: objective.optional(),
+  budget: z.strictObject({
+    updates: z.number().optional(),
+    epochs: z.number().optional(),
+    minutes: z.number().optional(),
+  }).optional().meta({ description: "How long to train; the first limit that is reached ends the run." }),
+  params: z.record(z.string(), z.json()).optional().meta({
+    description: "Further keys of the configuration by dotted name, such as `training.lr`.",
+  }),
+  allow: z.array(z.enum(DEGRADATIONS)).optional().meta({
+    description: "What may degrade the result to make the run possible.",
+  }),
+  limits: z.strictObject({
+    vram: budget("device's memory").optional(),
+    ram: budget("machine's memory").optional(),
+  }).optional().meta({ description: "How much memory the run may take, within the server's limits." }),
+};
+
+const forkFrom = z.strictObject({
+  run: reference().meta({ description: "The parent's id." }),
+  checkpoint: reference().optional().meta({ description: "One of its checkpoints; left out, the newest." }),
+}).meta({ id: "ForkFrom" });
+
+export const recipeSchema = z.strictObject({ ...recipeFields, name: runName.optional() }).meta({
+  id: "Recipe",
+  description: "The short form of a configuration.",
+});
+
+export const wholeSchema = z.strictObject({
+  config: z.record(z.string(), z.json()).meta({
+    description: "A whole configuration, as GET /v1/config-schema describes it.",
+  }),
+  name: runName.optional(),
+}).meta({ id: "WholeConfiguration" });
+
+export const forkSchema = z.strictObject({
+  fork_from: forkFrom,
+  ...z.strictObject(recipeFields).partial().shape,
+  config: wholeSchema.shape.config.optional(),
+  name: runName.optional(),
+}).meta({
+  id: "Fork",
+  description: "A run that goes on from a checkpoint of another one, with some changes.",
+});
+
+/** Chooses the form of a body by the fields that it has. */
+export function formOf(value: unknown): z.ZodType {
+  const has = (field: string) => typeof value === "object" && value !== null && Object.hasOwn(value, field);
+  return has("fork_from") ? forkSchema : has("config") ? wholeSchema : recipeSchema;
+}
+
+/** Fields that stand before the sections of a TOML body. */
+export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
+
+/** The bodies of both routes. */
+export const RUN_BODY = {
+  content: {
+    "application/json": z.union([recipeSchema, wholeSchema, forkSchema]),
+    "application/toml": z.string().meta({
+      description: "A whole configuration; `name` and `fork_from` stand before its sections.",
+    }),
+  },
+  choose: formOf,
+  limit: "max_body_bytes",
+} as const satisfies BodySpec;
+
+/** The problems of both routes besides those of their form. */
+export const RUN_PROBLEMS = {
+  "invalid-request": ["path_not_found", "needs_opt_in"],
+  "not-found": ["not_found"],
+  "forbidden-path": ["forbidden_path"],
+  "server-declared": ["server_declared"],
+  "unknown-catalog-id": ["unknown_catalog_id"],
+  "conflict": ["override_conflict", "conflict"],
+  "insufficient-memory": ["out_of_range"],
+} as const satisfies DeclaredProblems;
+
+export type RecipeBody = z.output<typeof recipeSchema>;
+export type WholeBody = z.output<typeof wholeSchema>;
+export type ForkBody = z.output<typeof forkSchema>;
+export type RunBody = RecipeBody | WholeBody | ForkBody;

@@ -1,0 +1,42 @@
+/** A server's run as the API shows it. */
+
+import type { KeptRun } from "../runs/fleet/kept_run.ts";
+import type { RunSource, StoredRun } from "./run_source.ts";
+import type { RunCard } from "./run_schema.ts";
+import type { Fleet } from "../runs/fleet/fleet.ts";
+
+/** The document of a run. */
+export function runDocument(run: KeptRun): RunCard {
+  const { record, service, progress, last_metrics } = run;
+  const { id, algorithm, state, state_reason, created_at, started_at, ended_at, error, deterministic } =
+    record;
+  const { name, notes, tags, plan, parent } = service;
+  return {
+    ...{ id, name, notes, tags, algorithm: algorithm as RunCard["algorithm"], state, state_reason },
+    ...{ created_at, started_at, ended_at, progress },
+    config: plan.config as unknown as Record<string, unknown>,
+    plan: plan as unknown as Record<string, unknown>,
+    parent,
+    error: error && { ...error, trace_id: null },
+    deterministic,
+    last_metrics,
+  };
+}
+
+/** The runs of a fleet, for the handlers that read their files. */
+export class FleetRuns implements RunSource {
+  readonly #fleet: Fleet;
+
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet;
+  }
+
+  find(id: string): Promise<StoredRun | null> {
+    const run = this.#fleet.get(id);
+    if (!run) return Promise.resolve(null);
+    const { record, directory, checkpointRoot: checkpoints, service } = run;
+    const { config } = service.plan;
+    const trajectories = config.observe === undefined ? null : `${directory}/trajectories`;
+    return Promise.resolve({ record, directory, trajectories, checkpoints, config });
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
+ * kills such processes. Its configuration is `run.json`-like JSON in the file that `svc train` would read as TOML:
+ * `{"updates": 3, "gate": "<folder>"}`. With a gate, update n waits until the file `n` is in that folder.
+ */
+
+import { parseArgs } from "node:util";
+import { systemClock } from "../core/clock.ts";
+import { errorRecord } from "../core/errors.ts";
+import { streamPort } from "../runs/process/control.ts";
+import { startTestRun } from "../runs/run_fake.ts";
+import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
+
+/** What a scripted run does. */
+export interface ScriptedRun {
+  updates?: number;
+  /** The folder with a file for each update that may be trained. */
+  gate?: string;
+  /** The run fails at its start with this message. */
+  fatal?: string;
+}
+
+const POLL_MS = 5;
+
+async function waitFor(path: string): Promise<void> {
+  while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
+}
+
+async function main(): Promise<void> {
+  const boolean = { type: "boolean" } as const, string = { type: "string" } as const;
+  const { values, positionals } = parseArgs({
+    options: { control: boolean, resume: boolean, adopt: string, fork: string },
+    allowPositionals: true,
+  });
+  const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
+  const { updates = 3, gate, fatal }: ScriptedRun = JSON.parse(await Deno.readTextFile(path));
+  if (fatal !== undefined) throw new Error(fatal);
+  let update = 0;
+  const run = await startTestRun({
+    root: directory,
+    clock: systemClock,
+    change(config) {
+      config.run.directory = directory;
+      config.output.path = `${directory}/adapter.gguf`;
+      config.checkpoint!.directory = `${directory}/checkpoints`;
+      config.agent!.updates = updates;
+    },
+    newEngine(refuse) {
+      const { client } = new ScriptedEngine({ refuse });
+      const call = client.call.bind(client);
+      client.call = async (method, request, ...rest) => {
+        if (method === "checkpoint_load") {
+          update = Number(/update_(\d+)/.exec((request as { directory: string }).directory)![1]);
+        }
+        if (method === "train_step" && gate !== undefined) await waitFor(`${gate}/${++update}`);
+        return await call(method, request, ...rest);
+      };
+      return client;
+    },
+    start: {
+      mode: values.resume ? "resume" : values.fork === undefined ? "new" : "fork",
+      checkpoint: values.fork ?? null,
+      adopt: values.adopt!,
+      control: streamPort(Deno.stdin.readable, Deno.stdout),
+    },
+  });
+  await run.ended;
+  Deno.exit(0);
+}
+
+if (import.meta.main) {
+  try {
+    await main();
+  } catch (error) {
+    console.log(JSON.stringify({ fatal: errorRecord(error) }));
+    Deno.exit(1);
+  }
+}

@@ -45,7 +45,7 @@ function assumedDevice(): ProbedDevice {
 }
 
 /** Resolves at the first signal to stop. */
-function stopSignal(): Promise<void> {
+export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     const release = onLeaveSignal(() => {
       release();

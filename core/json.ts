@@ -3,16 +3,13 @@
 /** The deepest nesting of objects and arrays. */
 export const MAX_JSON_DEPTH = 64;
 
-/**
- * Whether a value is nested deeper than {@link MAX_JSON_DEPTH}. Not recursive, because deep values would overflow the
- * stack.
- */
-export function isTooDeep(root: unknown): boolean {
+/** Whether a value is nested deeper than a limit. Not recursive, because deep values would overflow the stack. */
+export function isTooDeep(root: unknown, max_depth = MAX_JSON_DEPTH): boolean {
   const waiting: [value: unknown, depth: number][] = [[root, 0]];
   while (waiting.length > 0) {
     const [value, depth] = waiting.pop()!;
     if (typeof value !== "object" || value === null) continue;
-    if (depth >= MAX_JSON_DEPTH) return true;
+    if (depth >= max_depth) return true;
     for (const item of Array.isArray(value) ? value : Object.values(value)) {
       if (typeof item === "object" && item !== null) waiting.push([item, depth + 1]);
     }

@@ -43,6 +43,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
   runs: [
     "record",
+    "views",
     "directory",
     "session",
     "algorithms",

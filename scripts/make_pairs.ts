@@ -8,7 +8,7 @@
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
 
-/** The fields of a group in an observe directory that are used here; docs/reference/runs.md has all of them. */
+/** The fields of a group in an observe directory that are used here; agent/results/observed.ts has all of them. */
 interface ObservedGroup {
   scenario: string;
   tools: object[];
@@ -21,10 +21,16 @@ async function* observedGroups(folder: string): AsyncGenerator<ObservedGroup> {
     name.startsWith("update_")
   );
   for (const name of names.sort()) {
+    const groups: ObservedGroup[] = [];
     for (const line of (await Deno.readTextFile(`${folder}/${name}`)).trimEnd().split("\n")) {
-      const { group } = JSON.parse(line) as { group?: ObservedGroup };
-      if (group) yield group;
+      const { group, member, facts, texts } = JSON.parse(line);
+      if (facts) groups[group] = facts;
+      else if (texts) {
+        Object.assign(member === undefined ? groups[group]! : groups[group]!.members[member]!, texts);
+      }
     }
+    // An update without texts has no messages.
+    yield* groups.filter(({ prompt_messages }) => prompt_messages);
   }
 }
 

@@ -6,6 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
+import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
 import { ModelFiles } from "./model_files.ts";
@@ -55,6 +56,8 @@ export interface AppOptions {
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
   runs?: RunSource;
+  /** Absent: none are remembered yet. */
+  trajectories?: ObservedRuns;
   /** Creates and commands runs; absent: none. */
   fleet?: Fleet;
   /** The table of routes; absent: {@link ROUTES}. */
@@ -101,6 +104,7 @@ export class App {
 
   constructor(options: AppOptions) {
     const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
+    const { trajectories = new ObservedRuns() } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -110,6 +114,7 @@ export class App {
       clock,
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
       runs,
+      trajectories,
       fleet: options.fleet ?? null,
       assumedDevice: options.assumedDevice ?? null,
       devices: () => this.#devices ??= this.#probe(),

@@ -45,7 +45,10 @@ export interface ListeningServer {
 type Services =
   & Pick<AppOptions, "probeDevices" | "log">
   & Partial<
-    Pick<AppOptions, "assumedDevice" | "clock" | "routes" | "runs" | "fleet" | "jobs" | "isDatasetInUse">
+    Pick<
+      AppOptions,
+      "assumedDevice" | "clock" | "routes" | "runs" | "trajectories" | "fleet" | "jobs" | "isDatasetInUse"
+    >
   >;
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];

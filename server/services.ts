@@ -2,6 +2,7 @@
 
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
+import type { ObservedRuns } from "../runs/views/observed_runs.ts";
 import type { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
@@ -24,6 +25,8 @@ export interface Services {
   assumedDevice: ProbedDevice | null;
   /** The runs of this server. */
   runs: RunSource;
+  /** The trajectories in observe directories. */
+  trajectories: ObservedRuns;
   /** Creates and commands runs; null in view mode. */
   fleet: Fleet | null;
   /** The OpenAPI document of this server's routes. */

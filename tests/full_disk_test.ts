@@ -119,6 +119,7 @@ if (DISK === undefined) {
     const directory = `${DISK}/trajectories`;
     const options = {
       directory,
+      run_name: "test",
       every: 1,
       updates: 2,
       max_text_chars: 0,
@@ -127,11 +128,14 @@ if (DISK === undefined) {
     };
     const writer = await ObserveWriter.open(options);
     const group = () => ({ ...testGroup([{ terminal: 1 }, { terminal: 0 }]), update: 1 });
-    await writer.write(1, [group()], {});
+    await writer.write(1, [group()], { metrics: {} });
     fill();
-    await assert.rejects(writer.write(2, [group()], {}), { name: "ServiceError", message: FULL });
+    await assert.rejects(writer.write(2, [group()], { metrics: {} }), {
+      name: "ServiceError",
+      message: FULL,
+    });
     await Deno.remove(FILLER);
-    await (await ObserveWriter.open(options)).write(2, [group()], {});
+    await (await ObserveWriter.open(options)).write(2, [group()], { metrics: {} });
     const { updates, skipped_lines } = await readIndex(directory);
     assert.deepEqual([updates.map(({ update }) => update), skipped_lines], [[1, 2], 0]);
   });

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { BUILT_ARCHITECTURES } from "../config/built.ts";
+import { writeObserved } from "../runs/views/observed_testing.ts";
+import { withFolder } from "./folder.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -74,7 +76,18 @@ Deno.test("an invalid configuration or argument exits with status 2, with all pr
   assert.match((await run(path)).text, /server\.toml:1: bind: must be a loopback address without auth_token/);
   assert.equal((await run(`${directory}/missing.toml`)).code, 2);
   assert.equal((await run(path, path)).code, 2);
-  assert.match((await run("view")).text, /Cannot run view: it is not in this build/);
+  for (const args of [[], [directory, directory], [directory, "--port", "65536"], [directory, "--opne"]]) {
+    const { code, text } = await run("view", ...args);
+    assert.deepEqual([code, text.includes("svc-server view <observe_dir> [--open] [--port <n>]")], [2, true]);
+  }
+  const absent = await run("view", `${directory}/absent`);
+  assert.deepEqual([absent.code, /Cannot view .*absent: /.test(absent.text)], [2, true], absent.text);
+  assert.match((await run("view", path)).text, /Cannot view .*server\.toml: it is no folder/);
+  await Deno.writeTextFile(`${directory}/run.json`, "{}");
+  assert.match(
+    (await run("view", directory)).text,
+    /it is the directory of a run; its trajectories are in .*trajectories$/m,
+  );
   assert.equal((await run("openapi", path)).code, 2);
   await Deno.remove(directory, { recursive: true });
 });
@@ -84,3 +97,79 @@ Deno.test("svc-server openapi prints the stored copy", async () => {
   assert.equal(code, 0);
   assert.equal(new TextDecoder().decode(stdout), await Deno.readTextFile(`${ROOT}api/openapi.json`));
 });
+
+/** A program on the path that opens a URL: it writes its arguments to a file. */
+async function fakeOpener(directory: string, name: string): Promise<void> {
+  const path = `${directory}/${name}`;
+  await Deno.writeTextFile(
+    path,
+    `#!/bin/sh\nprintf '%s\\n' "$@" > "${directory}/opened.partial"\nmv "${directory}/opened.partial" "${directory}/opened"\n`,
+  );
+  await Deno.chmod(path, 0o755);
+}
+
+Deno.test({
+  name: `svc-server view shows a directory on loopback, opens the browser, and stops${
+    Deno.build.os === "windows" ? " (skipped: the fake opener is a shell script)" : ""
+  }`,
+  ignore: Deno.build.os === "windows",
+  sanitizeResources: true,
+  fn: () =>
+    withFolder(async (root) => {
+      const directory = `${root}/trajectories`;
+      await writeObserved(directory, { updates: 1 });
+      await fakeOpener(root, Deno.build.os === "darwin" ? "open" : "xdg-open");
+      using changes = Deno.watchFs(root);
+      const child = new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", `${ROOT}main.ts`, "view", directory, "--open"],
+        env: { PATH: `${root}:${Deno.env.get("PATH")}` },
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn();
+      try {
+        const [, origin, path] = await readUntil(
+          child.stderr,
+          /shows .* at (http:\/\/127\.0\.0\.1:\d+)(\S*)/,
+        ) as unknown as [
+          string,
+          string,
+          string,
+        ];
+        const { runs: [run] } = await (await fetch(`${origin}/v1/runs`)).json();
+        assert.deepEqual([run.id, run.name], ["run_view", "demo"]);
+        const posted = await fetch(`${origin}/v1/runs`, { method: "POST", body: "{}" });
+        assert.equal(posted.status, 405);
+        await posted.body?.cancel();
+        const foreign = await fetch(`${origin}/v1/runs`, { headers: { origin: "http://evil.example" } });
+        assert.equal(foreign.status, 401);
+        await foreign.body?.cancel();
+        const { devices } = await (await fetch(`${origin}/v1/capabilities`)).json();
+        assert.deepEqual(devices, []);
+        const is_opened = () => Deno.stat(`${root}/opened`).then(() => true, () => false);
+        while (!await is_opened()) await changes[Symbol.asyncIterator]().next();
+        assert.equal(await Deno.readTextFile(`${root}/opened`), `${origin}${path}\n`);
+      } finally {
+        child.kill("SIGTERM");
+      }
+      assert.equal((await child.status).code, 0);
+      await child.stdout.cancel();
+    }),
+});
+
+Deno.test("without a browser view says which program is missing, and goes on", () =>
+  withFolder(async (root) => {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", `${ROOT}main.ts`, "view", root, "--open"],
+      env: { PATH: root },
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const [, url] = await readUntil(
+      child.stderr,
+      /Cannot open a browser with \S+: .*; open (http:\S+) yourself/,
+    );
+    await (await fetch(url!)).body?.cancel();
+    child.kill("SIGTERM");
+    assert.equal((await child.status).code, 0);
+    await child.stdout.cancel();
+  }));

@@ -2,43 +2,13 @@
 
 import { join } from "node:path";
 import { type Clock, timestamp } from "../../core/clock.ts";
-import { doing, ServiceError, systemError } from "../../core/errors.ts";
+import { doing, systemError } from "../../core/errors.ts";
 import { makeFolder, writeFileAtomic } from "../../core/files.ts";
 import { earnedReward, survivors } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
-import { capTexts, withoutTexts } from "./observe_texts.ts";
-
-/** Version of both file formats. */
-export const OBSERVE_FORMAT = 1;
-
-const INDEX = "index.jsonl";
-
-/** A line of the index, for one update. A later line of the same update replaces an earlier one. */
-export interface ObservedUpdate {
-  format: number;
-  update: number;
-  time: string;
-  /** The name of its file in the directory. */
-  file: string;
-  groups: number;
-  trajectories: number;
-  /** Trajectories in a group's baseline; the others were lost. */
-  kept: number;
-  /** The smallest environment reward of all trajectories, counted as in `reward/mean`. */
-  reward_min: number | null;
-  reward_mean: number | null;
-  reward_max: number | null;
-  metrics: Record<string, number>;
-  /** Whether the file has messages, calls, results and tokens. */
-  texts_kept: boolean;
-}
-
-/** A line of an update's file. */
-export interface ObservedGroup {
-  group: Group;
-  /** The text of every token id in the group; null without texts. */
-  token_texts: Record<number, string> | null;
-}
+import { indexedGroup, type LineOptions, updateLines } from "./observe_lines.ts";
+import { OBSERVE_FORMAT, OBSERVE_INDEX, type ObservedUpdate, updateFile } from "./observed.ts";
+import { headOf, indexEntry, LF, readBytes, readLine, scanLines } from "./observed_file.ts";
 
 /** Texts are kept for the first of every `every` updates, and for the first and last of the run. */
 export function keepsTexts(
@@ -48,17 +18,22 @@ export function keepsTexts(
   return (update - 1) % every === 0 || update === updates;
 }
 
-export interface ObserveOptions {
+export interface ObserveOptions extends LineOptions {
   directory: string;
+  /** `[run] name`. */
+  run_name: string;
   /** `[observe] every`. */
   every: number;
   /** Updates of the run; null when unknown. */
   updates: number | null;
-  /** 0: no limit. */
-  max_text_chars: number;
   clock: Clock;
-  /** The text of one token. */
-  tokenText: (id: number) => string;
+}
+
+/** Values of an update besides its groups. */
+export interface ObservedValues {
+  metrics: Readonly<Record<string, number>>;
+  /** Optimiser steps of the run after this update; absent: the update made none. */
+  step?: number | undefined;
 }
 
 /**
@@ -66,54 +41,64 @@ export interface ObserveOptions {
  * to be the last. They are removed when the next update is written, unless the rule keeps them.
  */
 export class ObserveWriter {
+  /** `step` of every update in the index. */
+  readonly #steps: Map<number, number>;
   #last: ObservedUpdate | null;
 
-  private constructor(readonly options: ObserveOptions, last: ObservedUpdate | null) {
-    this.#last = last;
+  private constructor(readonly options: ObserveOptions, updates: readonly ObservedUpdate[]) {
+    this.#steps = new Map(updates.map(({ update, step }) => [update, step]));
+    this.#last = updates.at(-1) ?? null;
   }
 
   /** Opens the directory and continues where an earlier process stopped. */
   static async open(options: ObserveOptions): Promise<ObserveWriter> {
     await makeFolder(options.directory);
     const { updates } = await readIndex(options.directory);
-    return new ObserveWriter(options, updates.at(-1) ?? null);
+    return new ObserveWriter(options, updates);
   }
 
   /** @param groups Finished groups of one update, numbered from 1. Writing an update again replaces it. */
-  async write(update: number, groups: readonly Group[], metrics: Record<string, number>): Promise<void> {
-    const { max_text_chars, clock, tokenText } = this.options;
+  async write(update: number, groups: readonly Group[], values: ObservedValues): Promise<void> {
+    const { clock, run_name, updates } = this.options;
     const previous = this.#last;
-    const lines = groups.map((group): ObservedGroup => ({
-      group: capTexts(group, max_text_chars),
-      token_texts: tokenTexts(group, tokenText),
-    }));
-    this.#last = { ...summarize(groups), update, metrics, time: timestamp(clock), texts_kept: true };
-    await this.#store(this.#last, lines);
+    this.#last = {
+      format: OBSERVE_FORMAT,
+      update,
+      time: timestamp(clock),
+      file: updateFile(update),
+      run_name,
+      updates,
+      step: values.step ?? this.#stepsBefore(update),
+      ...summarize(groups),
+      metrics: { ...values.metrics },
+      texts_kept: true,
+    };
+    this.#steps.set(update, this.#last.step);
+    await this.#store(this.#last, encoded(updateLines(groups, this.options)));
     if (
       previous && previous.update < update && previous.texts_kept &&
       !keepsTexts(previous.update, this.options)
     ) {
-      const { groups: kept } = await readUpdate(this.options.directory, previous.update);
-      const stripped = kept.map(({ group }) => ({ group: withoutTexts(group), token_texts: null }));
-      await this.#store({ ...previous, texts_kept: false }, stripped);
+      const path = join(this.options.directory, updateFile(previous.update));
+      await this.#store({ ...previous, texts_kept: false }, factsOf(path));
     }
   }
 
-  async #store(entry: ObservedUpdate, lines: ObservedGroup[]): Promise<void> {
+  #stepsBefore(update: number): number {
+    const earlier = [...this.#steps].filter(([of]) => of < update);
+    return Math.max(0, ...earlier.map(([, step]) => step));
+  }
+
+  async #store(
+    entry: ObservedUpdate,
+    lines: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  ): Promise<void> {
     const { directory } = this.options;
-    await writeFileAtomic(join(directory, updateFile(entry.update)), jsonLines(lines));
-    const index = join(directory, INDEX), line = JSON.stringify({ ...entry, file: updateFile(entry.update) });
+    await writeFileAtomic(join(directory, entry.file), lines);
+    const index = join(directory, OBSERVE_INDEX), line = JSON.stringify(entry);
     await doing(`write ${index}`, () => appendLine(index, line));
   }
 }
-
-const updateFile = (update: number) => `update_${String(update).padStart(6, "0")}.jsonl`;
-
-function* jsonLines(values: Iterable<unknown>): Generator<Uint8Array> {
-  const encoder = new TextEncoder();
-  for (const value of values) yield encoder.encode(JSON.stringify(value) + "\n");
-}
-
 /** Starts a new line after one that a crash cut off. */
 async function appendLine(path: string, line: string): Promise<void> {
   using file = await Deno.open(path, { read: true, write: true, create: true });
@@ -123,31 +108,43 @@ async function appendLine(path: string, line: string): Promise<void> {
     await file.seek(-1, Deno.SeekMode.End);
     await file.read(last);
   }
-  const bytes = new TextEncoder().encode(`${end > 0 && last[0] !== 10 ? "\n" : ""}${line}\n`);
+  const bytes = new TextEncoder().encode(`${end > 0 && last[0] !== LF ? "\n" : ""}${line}\n`);
   for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
   await file.sync();
 }
 
-function tokenTexts(group: Group, tokenText: (id: number) => string): Record<number, string> {
-  const texts: Record<number, string> = {};
-  const lists = [
-    group.prompt_tokens,
-    ...group.members.flatMap(({ fragments }) => fragments.map(({ tokens }) => tokens)),
-  ];
-  for (const tokens of lists) for (const id of tokens) texts[id] ??= tokenText(id);
-  return texts;
+function* encoded(lines: Iterable<string>): Generator<Uint8Array> {
+  const encoder = new TextEncoder();
+  for (const line of lines) yield encoder.encode(line);
 }
 
-function summarize(
-  groups: readonly Group[],
-): Omit<ObservedUpdate, "update" | "metrics" | "time" | "texts_kept"> {
+/** The lines of facts of an update's file, which stand first. */
+async function* factsOf(path: string): AsyncGenerator<Uint8Array> {
+  using file = await Deno.open(path, { read: true });
+  const end = new Uint8Array([LF]);
+  for await (const lines of scanLines(file)) {
+    for (const line of lines) {
+      if (headOf(line.head)?.kind !== "facts") return;
+      const bytes = await readBytes(file, line);
+      if (!bytes) continue;
+      yield bytes;
+      yield end;
+    }
+  }
+}
+
+type Summary = Pick<
+  ObservedUpdate,
+  "groups" | "trajectories" | "kept" | "deterministic" | "reward_min" | "reward_mean" | "reward_max"
+>;
+
+function summarize(groups: readonly Group[]): Summary {
   const all = groups.flatMap(({ members }) => members);
   const rewards = all.map((member) => earnedReward(member) ?? 0);
   const some = rewards.length > 0;
   return {
-    format: OBSERVE_FORMAT,
-    file: "",
-    groups: groups.length,
+    deterministic: all.every(({ deterministic }) => deterministic),
+    groups: groups.map(indexedGroup),
     trajectories: all.length,
     kept: groups.flatMap(survivors).length,
     reward_min: some ? Math.min(...rewards) : null,
@@ -156,60 +153,24 @@ function summarize(
   };
 }
 
-/** The lines that could be read, and how many could not: a crash cuts off the last one. */
-export interface ReadLines<T> {
-  values: T[];
-  skipped_lines: number;
-}
-
-async function readJsonLines<T>(path: string): Promise<ReadLines<T>> {
-  const read: ReadLines<T> = { values: [], skipped_lines: 0 };
-  for (const line of (await Deno.readTextFile(path)).split("\n")) {
-    if (line === "") continue;
-    try {
-      read.values.push(JSON.parse(line));
-    } catch {
-      read.skipped_lines++;
-    }
-  }
-  return read;
-}
-
 /** The updates of an observe directory, in order; empty without an index. */
 export async function readIndex(
   directory: string,
 ): Promise<{ updates: ObservedUpdate[]; skipped_lines: number }> {
-  let read: ReadLines<ObservedUpdate>;
-  try {
-    read = await readJsonLines(join(directory, INDEX));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return { updates: [], skipped_lines: 0 };
-    throw systemError(`read ${join(directory, INDEX)}`, error);
-  }
+  const path = join(directory, OBSERVE_INDEX);
   const latest = new Map<number, ObservedUpdate>();
-  for (const entry of read.values) {
-    if (entry?.format === OBSERVE_FORMAT) latest.set(entry.update, entry);
-    else read.skipped_lines++;
-  }
-  return {
-    updates: [...latest.values()].sort((a, b) => a.update - b.update),
-    skipped_lines: read.skipped_lines,
-  };
-}
-
-/** The groups of one update. @throws {ServiceError} `path_not_found`. */
-export async function readUpdate(
-  directory: string,
-  update: number,
-): Promise<{ groups: ObservedGroup[]; skipped_lines: number }> {
-  const path = join(directory, updateFile(update));
+  let skipped_lines = 0;
   try {
-    const { values, skipped_lines } = await readJsonLines<ObservedGroup>(path);
-    return { groups: values, skipped_lines };
+    using file = await Deno.open(path, { read: true });
+    for await (const lines of scanLines(file)) {
+      for (const line of lines) {
+        const entry = indexEntry(await readLine(file, line));
+        if (entry) latest.set(entry.update, entry);
+        else skipped_lines++;
+      }
+    }
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw systemError(`read ${path}`, error);
-    throw new ServiceError("path_not_found", `Cannot read the trajectories of update ${update}: no ${path}`, {
-      path,
-    });
   }
+  return { updates: [...latest.values()].sort((a, b) => a.update - b.update), skipped_lines };
 }

@@ -1,4 +1,4 @@
-/** Shortens the texts of a group, or removes them. */
+/** Shortens the texts of a group. */
 
 import type { Message } from "../../core/chat.ts";
 import type { Group } from "../trajectory/group.ts";
@@ -63,22 +63,4 @@ export function capText(text: string, max_chars: number): string {
   if (text.length <= max_chars) return text;
   const cut = text.slice(0, max_chars).toWellFormed();
   return `${cut}… [${text.length - max_chars} more characters]`;
-}
-
-/** A copy with rewards, advantages, reasons and timings, without messages, calls and tokens. */
-export function withoutTexts(group: Group): Group {
-  return {
-    ...group,
-    tools: [],
-    prompt_messages: [],
-    prompt_tokens: [],
-    members: group.members.map((member) => ({
-      ...member,
-      messages: [],
-      fragments: [],
-      turns: member.turns.map((turn) => ({ ...turn, text: "", calls: [] })),
-      judge: member.judge && { ...member.judge, explanation: "" },
-      verification: member.verification && { ...member.verification, output: "" },
-    })),
-  };
 }

@@ -22,6 +22,7 @@ export const STOP_REASONS = [
   "cancelled",
 ] as const;
 
+/** Why a trajectory ended. */
 export type StopReason = typeof STOP_REASONS[number];
 
 /** The trajectory hit a limit; `truncation` decides whether it is kept. */

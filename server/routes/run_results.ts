@@ -1,6 +1,7 @@
 /** Results of runs. */
 
 import { notBuilt, type Route } from "../route.ts";
+import { SCENARIO_ROUTES } from "./run_scenarios.ts";
 
 export const RUN_RESULT_ROUTES: readonly Route[] = [
   notBuilt({
@@ -15,18 +16,7 @@ export const RUN_RESULT_ROUTES: readonly Route[] = [
     operation: "get_evaluation",
     summary: "An evaluation with the outcome of every scenario.",
   }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/scenarios",
-    operation: "list_run_scenarios",
-    summary: "The scenarios of a run with their pass rate by update.",
-  }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/scenarios/{scenario}",
-    operation: "get_run_scenario",
-    summary: "A scenario with its groups over updates.",
-  }),
+  ...SCENARIO_ROUTES,
   notBuilt({
     method: "GET",
     path: "/v1/runs/{id}/metrics",

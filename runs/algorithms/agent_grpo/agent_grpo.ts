@@ -1,5 +1,6 @@
 /** `algorithm = "agent_grpo"`: rollouts of tool-calling episodes, rewards within groups, optimiser steps. */
 
+import type { ObservedValues } from "../../../agent/results/observe.ts";
 import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
 import { brokenBy, firstFailure, lostReasons } from "../../../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
@@ -63,7 +64,7 @@ export interface AgentGrpoOptions {
   heldout: readonly Scenario[] | null;
   clock: Clock;
   /** Records an update's groups for later inspection, also those of an update that fails. */
-  observe?: (update: number, groups: readonly Group[], metrics: Metrics) => Promise<void>;
+  observe?: (update: number, groups: readonly Group[], values: ObservedValues) => Promise<void>;
 }
 
 /** Log-probabilities of an update's samples by {@link sampleKey}. */
@@ -109,10 +110,11 @@ export class AgentGrpo implements Algorithm {
       };
     } catch (error) {
       // The update's own failure matters more than a failure to record it.
-      await observe?.(update, groups, rolloutMetrics(groups, rollout_seconds)).catch(() => {});
+      await observe?.(update, groups, { metrics: rolloutMetrics(groups, rollout_seconds) }).catch(() => {});
       throw error;
     }
-    await observe?.(update, groups, { ...learned.steps.at(-1)?.values, ...values });
+    const last = learned.steps.at(-1);
+    await observe?.(update, groups, { metrics: { ...last?.values, ...values }, step: last?.step });
     return this.#summarize(groups, learned, values);
   }
 

@@ -53,7 +53,8 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
     scenarios: testScenarios("ab", "cd", "ef", "gh", "ij"),
     heldout: null,
     clock,
-    observe: (update, groups, metrics) => Promise.resolve(void observed.push({ update, groups, metrics })),
+    observe: (update, groups, { metrics }) =>
+      Promise.resolve(void observed.push({ update, groups, metrics })),
   });
   const run = (update: number, examples_seen = (update - 1) * config.agent!.scenarios_per_update) =>
     algorithm.runUpdate({

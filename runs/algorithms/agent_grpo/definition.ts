@@ -52,14 +52,20 @@ export const agentGrpo: AlgorithmDefinition = {
 
 /** Writes updates to the observe directory, which it opens at the first update. */
 function observer(
-  { observe, agent }: ResolvedConfig,
+  { observe, agent, run }: ResolvedConfig,
   { clock, tokenizer }: Pick<AgentGrpoOptions, "clock"> & { tokenizer: Tokenizer },
 ): AgentGrpoOptions["observe"] | null {
   if (!observe) return null;
   const tokenText = (id: number) => tokenizer.textOf(id);
   let writer: Promise<ObserveWriter> | null = null;
-  return async (update, groups, metrics) => {
-    writer ??= ObserveWriter.open({ ...observe, updates: agent!.updates, clock, tokenText });
-    await (await writer).write(update, groups, metrics);
+  return async (update, groups, values) => {
+    writer ??= ObserveWriter.open({
+      ...observe,
+      run_name: run.name,
+      updates: agent!.updates,
+      clock,
+      tokenText,
+    });
+    await (await writer).write(update, groups, values);
   };
 }

@@ -1,0 +1,68 @@
+/** The routes of view mode: one run, read from its observe directory, and nothing that changes anything. */
+
+import { z } from "zod";
+import { findRun } from "./find_run.ts";
+import { nextCursor, page, pageQuery } from "./page.ts";
+import { json, type Route, route } from "./route.ts";
+import { ROUTES } from "./route_table.ts";
+import { runFilters, runSchema } from "./run_schema.ts";
+import type { ViewSource } from "./view_run.ts";
+
+const JSON_TYPE = "application/json";
+
+/** The routes of the server's table that view mode has too. */
+const SHARED = [
+  "/v1/capabilities",
+  "/v1/openapi.json",
+  "/v1/runs/{id}/health",
+  "/v1/runs/{id}/metrics",
+  "/v1/runs/{id}/scenarios",
+  "/v1/runs/{id}/scenarios/{scenario}",
+];
+
+const TRAJECTORIES = "/v1/runs/{id}/trajectories";
+
+function isShared({ method, path }: Route): boolean {
+  return method === "GET" &&
+    (SHARED.includes(path) || path === TRAJECTORIES || path.startsWith(`${TRAJECTORIES}/`));
+}
+
+/** The table of view mode. Only GET: another method on these paths is 405, any other path 404. */
+export function viewRoutes(source: ViewSource): Route[] {
+  const listRuns = route({
+    method: "GET",
+    path: "/v1/runs",
+    operation: "list_runs",
+    summary: "The one run of view mode.",
+    query: z.strictObject({ ...pageQuery, ...runFilters }),
+    answers: {
+      200: {
+        description: "The run, when it passes the filters.",
+        content: { [JSON_TYPE]: z.strictObject({ runs: z.array(runSchema), next_cursor: nextCursor }) },
+      },
+    },
+    async handler({ query: { limit, cursor, ...filters } }) {
+      const run = await source.card();
+      const passes = Object.entries(filters).every(([name, value]) =>
+        value === undefined || run[name as keyof typeof filters] === value
+      );
+      const { items, next_cursor } = page(passes ? [run] : [], {
+        limit,
+        cursor,
+        keyOf: ({ id }) => id,
+        falling: true,
+      });
+      return json(200, { runs: items, next_cursor });
+    },
+  });
+  const getRun = route({
+    method: "GET",
+    path: "/v1/runs/{id}",
+    operation: "get_run",
+    summary: "The run of view mode.",
+    answers: { 200: { description: "The run.", content: { [JSON_TYPE]: runSchema } } },
+    find: findRun,
+    handler: async () => json(200, await source.card()),
+  });
+  return [...ROUTES.filter(isShared), listRuns, getRun];
+}

@@ -32,6 +32,12 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   nests up to 64 levels.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries.
+- A path must be absolute and, after its links are resolved, a regular file in \`path_roots\`. Any other place,
+  relative paths and \`~\` among them, is \`forbidden_path\` whether something is there or not; what is in a root and no
+  regular file is \`path_not_found\`. A path with NUL or of more than 4,096 bytes is \`invalid_value\`. Where a path to
+  data is taken, the id of a dataset is too.
+- Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
+  \`invalid_value\` at the field that names it.
 - Outside \`/v1\` there is no token, and refusals are plain text.
 `;
 

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { ManualClock } from "../core/clock.ts";
 import { openRegularFile } from "../core/files.ts";
 import { ServiceError } from "../core/errors.ts";
+import { checkDataset } from "../runs/datasets/check_dataset.ts";
+import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import { withFolder } from "../tests/folder.ts";
-import { clientFile } from "./paths.ts";
-import { Problem } from "./problems.ts";
+import { clientData, clientFile } from "./paths.ts";
+import { Problem, type ProblemError } from "./problems.ts";
 
 /** The real path of a file, or the problem as `type pointer code`. */
 async function outcome(path: string, roots: string[]): Promise<string> {
@@ -134,6 +137,33 @@ Deno.test("what is no path is invalid", () =>
     const at_limit = `${root}/${"x".repeat(4096 - root.length - 1)}`;
     assert.equal(await outcome(at_limit, [root]), ABSENT);
     assert.equal(await outcome(`${at_limit}x`, [root]), INVALID);
+  }));
+
+Deno.test("data is a path or the id of a dataset", () =>
+  withRoot(async (root, folder) => {
+    const datasets = new DatasetStore({
+      folder: `${folder}/datasets`,
+      clock: new ManualClock(),
+      check: (request) => checkDataset(request),
+    });
+    const stream = new Blob(['{"text":"a"}']).stream();
+    const { card } = await datasets.create({ stream, kind: "auto", signal: new AbortController().signal });
+    const check = { roots: [root], pointer: "/data", datasets };
+    const path = datasets.pathOf(card), { dev, ino } = await Deno.stat(path);
+    assert.deepEqual(await clientData(card.id, check), { dataset: card.id, file: { path, dev, ino } });
+    const { dataset, file } = await clientData(`${root}/a.gguf`, check);
+    assert.deepEqual([dataset, file.path], [null, `${root}/a.gguf`]);
+    const refused = async (named: string) => {
+      const error = await clientData(named, check).then(() => null, (error) => error);
+      return [error.type, error.errors.map(({ pointer, code }: ProblemError) => `${pointer} ${code}`)];
+    };
+    assert.deepEqual(await refused(`${card.id.slice(0, -1)}${card.id.endsWith("0") ? 1 : 0}`), [
+      "not-found",
+      ["/data not_found"],
+    ]);
+    assert.deepEqual(await refused(`${card.id}x`), ["not-found", ["/data not_found"]]);
+    assert.deepEqual(await refused("ds_/a.gguf"), ["forbidden-path", ["/data forbidden_path"]]);
+    assert.deepEqual(await refused(path), ["forbidden-path", ["/data forbidden_path"]]);
   }));
 
 Deno.test("a file that is swapped between check and open is never another's content", () =>

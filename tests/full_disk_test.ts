@@ -1,10 +1,12 @@
-/** A full disk costs a run only its current update, never what is already on disk. */
+/** A full disk costs a run only its current update and a client only its upload, never what is already on disk. */
 
 import assert from "node:assert/strict";
 import { ObserveWriter, readIndex } from "../agent/results/observe.ts";
 import { testGroup } from "../agent/rollout/group_testing.ts";
 import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
+import { checkDataset } from "../runs/datasets/check_dataset.ts";
+import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { withFolder } from "./folder.ts";
@@ -80,7 +82,7 @@ if (DISK === undefined) {
         }).output();
         const text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("\n");
         assert.ok(success, text);
-        assert.match(text, /\b3 passed/);
+        assert.match(text, /\b4 passed/);
       }),
   });
 } else {
@@ -138,5 +140,30 @@ if (DISK === undefined) {
     await (await ObserveWriter.open(options)).write(2, [group()], { metrics: {} });
     const { updates, skipped_lines } = await readIndex(directory);
     assert.deepEqual([updates.map(({ update }) => update), skipped_lines], [[1, 2], 0]);
+    await Deno.remove(directory, { recursive: true });
+  });
+
+  Deno.test("a dataset that does not fit leaves nothing, whatever is written when the disk is full", async () => {
+    const folder = `${DISK}/datasets`, row = '{"text":"a"}\n';
+    const upload = (text: string) => ({
+      stream: new Blob([text]).stream(),
+      kind: "auto" as const,
+      signal: new AbortController().signal,
+    });
+    const check = (request: Parameters<typeof checkDataset>[0]) => checkDataset(request);
+    const store = new DatasetStore({ folder, clock: systemClock, check });
+    await assert.rejects(store.create(upload(row.repeat(1 << 17))), { name: "ServiceError", message: FULL });
+    assert.deepEqual(Array.from(Deno.readDirSync(folder)), []);
+    // The bytes fit, but not the card.
+    const fillLate = async (request: Parameters<typeof checkDataset>[0]) => {
+      const found = await checkDataset(request);
+      fill();
+      return found;
+    };
+    const late = new DatasetStore({ folder, clock: systemClock, check: fillLate });
+    await assert.rejects(late.create(upload(row)), { name: "ServiceError", message: FULL });
+    assert.deepEqual([await late.list(), Array.from(Deno.readDirSync(folder))], [[], []]);
+    await Deno.remove(FILLER);
+    assert.equal((await store.create(upload(row))).is_new, true);
   });
 }

@@ -112,8 +112,14 @@ Deno.test("tokens after ctx are not trained, nor a pair of which a side has none
   const whole = await tokensOf([chat], "sft"), cut = await tokensOf([chat], "sft", { ctx: 20 });
   assert.deepEqual(ids(cut), ids(whole));
   assert.deepEqual(flags(cut), flags(whole).map((trained, i) => i < 20 ? trained : 0));
-  const none = await tokensOf([pair], "preference", { ctx: 8 });
-  assert.ok(none.length > 16 && none.every(({ trained }) => !trained));
+  const late = { ...pair, rejected: [user("and then? ".repeat(20)), says("no")] };
+  const both = await tokensOf([late], "preference");
+  const ctx = both.filter(({ side }) => side === "chosen").length;
+  const firstTrained = (side: string) =>
+    both.filter((token) => token.side === side).findIndex(({ trained }) => trained);
+  assert.ok(firstTrained("chosen") < ctx && firstTrained("rejected") >= ctx);
+  const none = await tokensOf([late], "preference", { ctx });
+  assert.ok(none.length === both.length && none.every(({ trained }) => !trained));
 });
 
 Deno.test("a scenario shows its prompt, none of which is trained", async () => {

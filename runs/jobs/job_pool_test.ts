@@ -91,6 +91,24 @@ Deno.test({
 });
 
 Deno.test({
+  name: `buffers count as memory, which V8's own limit does not see${
+    Deno.build.os === "linux" ? "" : " (skipped: only Linux tells the memory of a process)"
+  }`,
+  ignore: Deno.build.os !== "linux",
+  ...sanitize,
+  fn: () =>
+    withFolder(async (folder) => {
+      const entry = `${folder}/entry.ts`;
+      const hoard = "const held = []; for (let i = 0; i < 40; i++) held.push(new Uint8Array(1e7).fill(1));";
+      await Deno.writeTextFile(entry, `${hoard} for await (const _ of Deno.stdin.readable) { held.length; }`);
+      const limits = { seconds: 60, memory_bytes: 2 ** 28 };
+      await withPool({ limits }, async (pool) => {
+        await assert.rejects(check(pool, "/x"), { code: "data_invalid", message: /needs more than 256 MiB/ });
+      }, `file://${entry}`);
+    }),
+});
+
+Deno.test({
   name: "a job ends when nobody waits for it, whether it runs or waits",
   ...sanitize,
   fn: () =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ManualClock } from "../core/clock.ts";
+import { ManualClock } from "../core/clock_fake.ts";
 import { openRegularFile } from "../core/files.ts";
 import { ServiceError } from "../core/errors.ts";
 import { checkDataset } from "../runs/datasets/check_dataset.ts";

@@ -40,7 +40,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
   agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
-  runs: ["record", "directory", "session", "algorithms", "plan", "process"],
+  runs: ["record", "directory", "results", "session", "algorithms", "plan", "process"],
 };
 
 /** Fakes (`_fake`), contract suites (`_contract`) and shared test code (`_testing`): they may import every floor. */

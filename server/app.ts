@@ -16,11 +16,13 @@ import {
   unauthorized,
 } from "./problems.ts";
 import { readQuery } from "./query.ts";
-import { type Answer, isApi, type Method, type Route } from "./route.ts";
+import { type Answer, isApi, JsonPieces, type Method, type Route } from "./route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
 import { NO_RUNS, type RunSource } from "./run_source.ts";
 import type { Services } from "./services.ts";
+import { type Database, openDatabase } from "./store/database.ts";
+import { RunIndex } from "./store/run_index.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
@@ -45,6 +47,8 @@ export interface AppOptions {
   log: (line: Record<string, unknown>) => void;
   /** Absent: no runs. */
   runs?: RunSource;
+  /** Absent: one in memory. */
+  database?: Database;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
@@ -87,6 +91,7 @@ export class App {
 
   constructor(options: AppOptions) {
     const { config, clock, routes = ROUTES, runs = NO_RUNS } = options;
+    const { database = openDatabase(null, options) } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -95,6 +100,8 @@ export class App {
       config,
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
       runs,
+      database,
+      index: new RunIndex(database),
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
     };
@@ -198,6 +205,7 @@ export class App {
 function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
   const all = new Headers(headers);
   if (content_type !== undefined) all.set("content-type", content_type);
+  if (body instanceof JsonPieces) return new Response(body.stream(), { status, headers: all });
   const text = content_type === "application/json" ? JSON.stringify(body) : body;
   if (typeof text !== "string") return new Response(text as BodyInit | null, { status, headers: all });
   const bytes = new TextEncoder().encode(text);

@@ -97,11 +97,10 @@ Deno.test("a budget is a part of the available memory, and null if that is unkno
   assert.deepEqual(budgetCard(0.5, null), { requested: 0.5, total_bytes: null, effective_bytes: null });
 });
 
-Deno.test("every other route of the contract is 501, for every method that it has", async () => {
+Deno.test("every route that is not built is 501, for every method that it has", async () => {
   const { send } = testApp();
-  const wired = ["/healthz", "/v1/health", "/v1/capabilities", "/v1/openapi.json"];
   assert.ok(ROUTES.length > 50);
-  for (const { method, path } of ROUTES.filter((route) => !wired.includes(route.path))) {
+  for (const { method, path } of ROUTES.filter(({ handler }) => !handler)) {
     const answer = await send(`${path.replaceAll(/\{\w+\}/g, "x")}?a=b`, { method });
     assertProblem(answer, "not-implemented");
     assert.deepEqual(answer.json.errors, []);

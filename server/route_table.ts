@@ -8,6 +8,7 @@ import { DATASET_ROUTES } from "./routes/datasets.ts";
 import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
 import { EVENT_ROUTES } from "./routes/events.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
+import { METRIC_ROUTES } from "./routes/metrics.ts";
 import { OPENAPI_ROUTES } from "./routes/openapi.ts";
 import { PLAN_ROUTES } from "./routes/plans.ts";
 import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
@@ -27,6 +28,7 @@ export const ROUTES: readonly Route[] = [
   ...RUN_ROUTES,
   ...RUN_COMMAND_ROUTES,
   ...RUN_RESULT_ROUTES,
+  ...METRIC_ROUTES,
   ...EVENT_ROUTES,
   ...TRAJECTORY_ROUTES,
   ...ARTIFACT_ROUTES,

@@ -4,6 +4,8 @@ import type { ServerConfig } from "../config/server.ts";
 import type { DeviceCard } from "./capabilities.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
+import type { Database } from "./store/database.ts";
+import type { RunIndex } from "./store/run_index.ts";
 
 export interface Services {
   config: ServerConfig;
@@ -13,6 +15,9 @@ export interface Services {
   devices(): Promise<DeviceCard[]>;
   /** The runs of this server. */
   runs: RunSource;
+  database: Database;
+  /** The logs of runs, in the database. */
+  index: RunIndex;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
 }

@@ -11,7 +11,8 @@ import { capTexts, withoutTexts } from "./observe_texts.ts";
 /** Version of both file formats. */
 export const OBSERVE_FORMAT = 1;
 
-const INDEX = "index.jsonl";
+/** The name of the index in an observe directory. */
+export const OBSERVE_INDEX = "index.jsonl";
 
 /** A line of the index, for one update. A later line of the same update replaces an earlier one. */
 export interface ObservedUpdate {
@@ -102,7 +103,8 @@ export class ObserveWriter {
   async #store(entry: ObservedUpdate, lines: ObservedGroup[]): Promise<void> {
     const { directory } = this.options;
     await writeFileAtomic(join(directory, updateFile(entry.update)), jsonLines(lines));
-    const index = join(directory, INDEX), line = JSON.stringify({ ...entry, file: updateFile(entry.update) });
+    const index = join(directory, OBSERVE_INDEX),
+      line = JSON.stringify({ ...entry, file: updateFile(entry.update) });
     await doing(`write ${index}`, () => appendLine(index, line));
   }
 }
@@ -181,10 +183,10 @@ export async function readIndex(
 ): Promise<{ updates: ObservedUpdate[]; skipped_lines: number }> {
   let read: ReadLines<ObservedUpdate>;
   try {
-    read = await readJsonLines(join(directory, INDEX));
+    read = await readJsonLines(join(directory, OBSERVE_INDEX));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return { updates: [], skipped_lines: 0 };
-    throw systemError(`read ${join(directory, INDEX)}`, error);
+    throw systemError(`read ${join(directory, OBSERVE_INDEX)}`, error);
   }
   const latest = new Map<number, ObservedUpdate>();
   for (const entry of read.values) {

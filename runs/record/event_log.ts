@@ -147,8 +147,8 @@ function parseEvent(line: string): RunEvent | null {
   }
 }
 
-/** The complete lines from a byte offset on, each with the offset of its end. */
-async function* readLines(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
+/** The complete lines of a file from a byte offset on, each with the offset of its end. Empty without a file. */
+export async function* readLines(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
   let file: Deno.FsFile;
   try {
     file = await Deno.open(path, { read: true });

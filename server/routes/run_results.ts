@@ -5,18 +5,6 @@ import { notBuilt, type Route } from "../route.ts";
 export const RUN_RESULT_ROUTES: readonly Route[] = [
   notBuilt({
     method: "GET",
-    path: "/v1/runs/{id}/evaluations",
-    operation: "list_evaluations",
-    summary: "The evaluations of a run.",
-  }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/evaluations/{n}",
-    operation: "get_evaluation",
-    summary: "An evaluation with the outcome of every scenario.",
-  }),
-  notBuilt({
-    method: "GET",
     path: "/v1/runs/{id}/scenarios",
     operation: "list_run_scenarios",
     summary: "The scenarios of a run with their pass rate by update.",
@@ -26,11 +14,5 @@ export const RUN_RESULT_ROUTES: readonly Route[] = [
     path: "/v1/runs/{id}/scenarios/{scenario}",
     operation: "get_run_scenario",
     summary: "A scenario with its groups over updates.",
-  }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/metrics",
-    operation: "list_metrics",
-    summary: "Samples of the metrics, as JSON or CSV.",
   }),
 ];

@@ -23,16 +23,4 @@ export const RUN_ROUTES: readonly Route[] = [
     operation: "delete_run",
     summary: "Deletes a run that has ended or is interrupted.",
   }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/health",
-    operation: "get_run_health",
-    summary: "Rules read from the metrics of a run, with advice.",
-  }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/compare",
-    operation: "compare_runs",
-    summary: "Runs beside each other: configuration, metrics, evaluations.",
-  }),
 ];

@@ -2,8 +2,11 @@
 
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
+import { systemClock } from "../core/clock.ts";
+import { makeFolder } from "../core/files.ts";
 import { jsonText } from "../core/text.ts";
 import { listen } from "../server/listen.ts";
+import { openDatabase } from "../server/store/database.ts";
 import { probeDevices } from "./device_probe.ts";
 import { onLeaveSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
@@ -38,11 +41,13 @@ function stopSignal(): Promise<void> {
  */
 export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
   const config = await configOf(path);
-  const server = await listen(config, {
-    probeDevices: () => probeDevices(entry_url),
-    log: (line) => terminal.error(jsonText({ time: new Date().toISOString(), ...line })),
-  });
+  const log = (line: Record<string, unknown>) =>
+    terminal.error(jsonText({ time: new Date().toISOString(), ...line }));
+  await makeFolder(config.data_dir);
+  const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log });
+  const server = await listen(config, { probeDevices: () => probeDevices(entry_url), log, database });
   terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
   await stopSignal();
   await server.close();
+  database.close();
 }

@@ -33,7 +33,9 @@ export interface ListeningServer {
   close(): Promise<void>;
 }
 
-type Services = Pick<AppOptions, "probeDevices" | "log"> & Partial<Pick<AppOptions, "clock" | "routes">>;
+type Services =
+  & Pick<AppOptions, "probeDevices" | "log">
+  & Partial<Pick<AppOptions, "clock" | "routes" | "runs" | "database">>;
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 

@@ -4,8 +4,10 @@ import type { Route } from "./route.ts";
 import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
 import { CAPABILITIES_ROUTES } from "./routes/capabilities.ts";
 import { CATALOGUE_ROUTES } from "./routes/catalogue.ts";
+import { CHECKPOINT_ROUTES } from "./routes/checkpoints.ts";
 import { DATASET_ROUTES } from "./routes/datasets.ts";
 import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
+import { EVALUATION_ROUTES } from "./routes/evaluations.ts";
 import { EVENT_ROUTES } from "./routes/events.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
 import { METRIC_ROUTES } from "./routes/metrics.ts";
@@ -27,6 +29,8 @@ export const ROUTES: readonly Route[] = [
   ...PLAN_ROUTES,
   ...RUN_ROUTES,
   ...RUN_COMMAND_ROUTES,
+  ...EVALUATION_ROUTES,
+  ...CHECKPOINT_ROUTES,
   ...RUN_RESULT_ROUTES,
   ...METRIC_ROUTES,
   ...EVENT_ROUTES,

@@ -1,5 +1,6 @@
 /** The logs of the runs that requests name. */
 
+import { eventsPathOf } from "../runs/directory/run_directory.ts";
 import { type RunLog, runLogOf } from "../runs/results/run_log.ts";
 import type { StoredRun } from "./run_source.ts";
 import type { Services } from "./services.ts";
@@ -14,4 +15,9 @@ export async function followRun(run: StoredRun, { index }: Pick<Services, "index
 /** The log of a run; null when it has none. */
 export function logOf(run: StoredRun): RunLog | null {
   return runLogOf(run.record.id, run);
+}
+
+/** The event log of a run whose events the index knows. */
+export function eventsPath(run: StoredRun): string {
+  return eventsPathOf(run.directory!);
 }

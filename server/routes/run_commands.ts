@@ -22,12 +22,6 @@ export const RUN_COMMAND_ROUTES: readonly Route[] = [
     summary: "Ends a run, at the next boundary or now.",
   }),
   notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/checkpoints",
-    operation: "list_checkpoints",
-    summary: "The checkpoints of a run.",
-  }),
-  notBuilt({
     method: "POST",
     path: "/v1/runs/{id}/checkpoints",
     operation: "create_checkpoint",

@@ -5,6 +5,8 @@ import type { Clock } from "../core/clock.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
 import type { DeviceCard } from "./capabilities.ts";
+import { Checksums } from "../runs/results/content.ts";
+import { Links } from "./links.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import {
@@ -102,6 +104,8 @@ export class App {
       runs,
       database,
       index: new RunIndex(database),
+      links: new Links(clock),
+      checksums: new Checksums(),
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
     };
@@ -137,8 +141,8 @@ export class App {
     return await this.#call(route, found, exchange);
   }
 
-  /** Checks the caller and the token. @throws {Problem} `unauthorized`. */
-  #admit({ request, context, path }: Exchange): void {
+  /** Checks the caller, and the token or the signed link. @throws {Problem} `unauthorized`. */
+  #admit({ request, context, path, search }: Exchange): void {
     const { config, port } = this.#options;
     const { headers } = request;
     const refused = callerProblem(
@@ -148,6 +152,7 @@ export class App {
     if (refused) throw unauthorized(refused);
     if (!isApi(path) || config.auth_token === undefined) return;
     if (isTokenRight(headers.get("authorization") ?? undefined, config.auth_token)) return;
+    if (this.#services.links.admits({ method: context.method, path, search })) return;
     throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
   }
 

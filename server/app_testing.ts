@@ -155,7 +155,7 @@ export function testApp({ toml = "", probeDevices, runs = NO_RUNS, routes = ROUT
       status: response.status,
       headers,
       body,
-      json: body !== "" && headers["content-type"]?.includes("json") ? JSON.parse(body) : null,
+      json: body !== "" && /[/+]json\b/.test(headers["content-type"] ?? "") ? JSON.parse(body) : null,
     };
     const type_base = config.problem_type_base;
     assertDeclared(sent, { method: given.method ?? "GET", target, type_base, routes });

@@ -1,7 +1,9 @@
 /** The services for route handlers. */
 
 import type { ServerConfig } from "../config/server.ts";
+import type { Checksums } from "../runs/results/content.ts";
 import type { DeviceCard } from "./capabilities.ts";
+import type { Links } from "./links.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
 import type { Database } from "./store/database.ts";
@@ -18,6 +20,10 @@ export interface Services {
   database: Database;
   /** The logs of runs, in the database. */
   index: RunIndex;
+  /** Signs links to artefacts. */
+  links: Links;
+  /** Of files that are packed for download. */
+  checksums: Checksums;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
 }

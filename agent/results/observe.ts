@@ -109,6 +109,11 @@ export class ObserveWriter {
   }
 }
 
+/** Whether a name is that of an update's file. */
+export function isUpdateFile(name: string): boolean {
+  return /^update_\d{6,}\.jsonl$/.test(name);
+}
+
 const updateFile = (update: number) => `update_${String(update).padStart(6, "0")}.jsonl`;
 
 function* jsonLines(values: Iterable<unknown>): Generator<Uint8Array> {

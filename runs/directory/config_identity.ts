@@ -164,14 +164,55 @@ export function checkFork(before: Identity, after: Identity): string[] {
  * this algorithm or build refuses.
  */
 export function configToml(config: ResolvedConfig): string {
+  return loadableToml(withoutOwnPaths(config), `${config.run.directory}/config.toml`);
+}
+
+/**
+ * The resolved configuration as clients see it and may send it back: without the run's own paths, and what comes from
+ * the operator's catalogue by its id only.
+ */
+export function publicConfig(config: ResolvedConfig): Record<string, unknown> {
+  const copy = withoutOwnPaths(config);
+  const agent = copy.agent as Table | undefined;
+  if (!agent) return copy;
+  for (const [key, kept] of Object.entries(BESIDE_ID)) {
+    const entries = agent[key];
+    if (Array.isArray(entries)) agent[key] = entries.map((entry) => byId(entry, kept));
+    else if (entries !== undefined) agent[key] = byId(entries as Table, kept);
+  }
+  return copy;
+}
+
+/** {@link publicConfig} as TOML. */
+export function publicConfigToml(config: ResolvedConfig): string {
+  return loadableToml(publicConfig(config), `${config.run.directory}/config.toml`);
+}
+
+/** Sections of `[agent]` that may name an entry of the catalogue, with the keys that stand beside its id. */
+const BESIDE_ID: Readonly<Record<string, readonly string[]>> = {
+  judge: [],
+  environment: ["limits", "pool"],
+  mcp_servers: ["allowed_tools", "denied_tools", "required"],
+};
+
+function byId(entry: Table, kept: readonly string[]): Table {
+  if (entry.id === undefined) return entry;
+  return Object.fromEntries(Object.entries(entry).filter(([key]) => key === "id" || kept.includes(key)));
+}
+
+function withoutOwnPaths(config: ResolvedConfig): Table {
   const copy = JSON.parse(JSON.stringify(config)) as Table;
   for (const key of OWN_PATHS) removeKey(copy, key.split("."));
-  const path = `${config.run.directory}/config.toml`;
+  return copy;
+}
+
+/** TOML without the keys that a configuration of this algorithm or build may not have. */
+function loadableToml(table: Table, path: string): string {
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const text = stringify(copy) + "\n";
+    const text = stringify(table) + "\n";
     const { problems } = checkRunConfig(text, { path });
     if (problems.length === 0) return text;
-    for (const { key } of problems) removeKey(copy, key.split("."));
+    for (const { key } of problems) removeKey(table, key.split("."));
   }
   throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
 }

@@ -3,6 +3,7 @@
 import { checkpointUpdate, readCheckpointRecord } from "../directory/checkpoint.ts";
 import type { CheckpointEvent } from "../record/event.ts";
 
+/** A checkpoint as a list shows it. */
 export interface CheckpointCard {
   name: string;
   update: number;

@@ -31,6 +31,16 @@ export function samplesOf(row: MetricRow, names?: ReadonlySet<string>): Sample[]
   );
 }
 
+/** An event as lines of CSV, in the columns of `METRICS_CSV_HEADER`. */
+export function csvOf(row: MetricRow): string {
+  return samplesOf(row).map(csvLine).join("");
+}
+
+/** A sample as a line of CSV. Names and numbers need no quotes. */
+export function csvLine({ seq, time, update, step, name, value }: Sample): string {
+  return `${seq},${time},${update},${step},${name},${value}\n`;
+}
+
 /** A metric over neighbouring updates. */
 export interface Bucket {
   name: string;

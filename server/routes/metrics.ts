@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
-import { type Bucket, Buckets, type Sample, samplesOf } from "../../runs/results/metric_series.ts";
+import { type Bucket, Buckets, csvLine, type Sample, samplesOf } from "../../runs/results/metric_series.ts";
 import { findRun } from "../find_run.ts";
 import { invalidRequest } from "../problems.ts";
 import { integerParameter, listParameter } from "../query.ts";
@@ -105,7 +105,7 @@ async function* samplesJson(events: AsyncIterable<Sample[]>, since: number): Asy
 async function* samplesCsv(events: AsyncIterable<Sample[]>): AsyncGenerator<string> {
   yield METRICS_CSV_HEADER;
   for await (const samples of events) {
-    yield samples.map((sample) => `${Object.values(sample).join(",")}\n`).join("");
+    yield samples.map(csvLine).join("");
   }
 }
 

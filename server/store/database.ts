@@ -29,6 +29,8 @@ const MIGRATIONS: readonly string[] = [
     step INTEGER NOT NULL,
     time_ms INTEGER NOT NULL,
     list INTEGER NOT NULL REFERENCES metric_lists,
+    -- The length of its lines as CSV.
+    csv_bytes INTEGER NOT NULL,
     "values" BLOB NOT NULL,
     PRIMARY KEY (log, seq)
   ) STRICT, WITHOUT ROWID;

@@ -8,12 +8,17 @@ import { pause } from "./run_index.ts";
 /** The events that are read at once. */
 const SLICE = 200;
 
-interface StoredRow extends Omit<MetricRow, "names" | "values"> {
+/** A metrics event with the length of its lines as CSV. */
+export interface IndexedRow extends MetricRow {
+  csv_bytes: number;
+}
+
+interface StoredRow extends Omit<IndexedRow, "names" | "values"> {
   list: number;
   values: Uint8Array;
 }
 
-const COLUMNS = 'seq, update_number AS "update", step, time_ms, list, "values"';
+const COLUMNS = 'seq, update_number AS "update", step, time_ms, list, csv_bytes, "values"';
 
 /** Which metrics events of a run to read. */
 export interface MetricSelection {
@@ -25,7 +30,7 @@ export interface MetricSelection {
 }
 
 /** Metrics events in the order of their numbers; none for a run that is not in the index. */
-export function rowsBySeq(database: Database, selection: MetricSelection): AsyncGenerator<MetricRow> {
+export function rowsBySeq(database: Database, selection: MetricSelection): AsyncGenerator<IndexedRow> {
   return new Reader(database, selection).bySeq();
 }
 
@@ -33,8 +38,15 @@ export function rowsBySeq(database: Database, selection: MetricSelection): Async
 export function rowsByUpdate(
   database: Database,
   selection: MetricSelection & { from_update: number },
-): AsyncGenerator<MetricRow> {
+): AsyncGenerator<IndexedRow> {
   return new Reader(database, selection).byUpdate(selection.from_update);
+}
+
+/** The number of the newest event with metrics, and the length of all of them as CSV without its header. */
+export function csvSize(database: Database, run: string): { last_seq: number; bytes: number } {
+  const query = "SELECT coalesce(max(seq), 0) AS last_seq, coalesce(sum(csv_bytes), 0) AS bytes " +
+    "FROM metric_rows WHERE log = (SELECT log FROM logs WHERE run = ?)";
+  return { ...database.get<{ last_seq: number; bytes: number }>(query, run)! };
 }
 
 /** The first and last update with metrics; null without any. */
@@ -60,13 +72,13 @@ class Reader {
     this.#lists = names ? this.#listsWith(names) : null;
   }
 
-  async *bySeq(): AsyncGenerator<MetricRow> {
+  async *bySeq(): AsyncGenerator<IndexedRow> {
     const query = `SELECT ${COLUMNS} FROM metric_rows WHERE log = ? AND seq > ? AND seq > ? ` +
       `${this.#ofLists()} ORDER BY seq LIMIT ${SLICE}`;
     yield* this.#slices(query, { seq: 0 }, ({ seq }) => [seq]);
   }
 
-  async *byUpdate(from_update: number): AsyncGenerator<MetricRow> {
+  async *byUpdate(from_update: number): AsyncGenerator<IndexedRow> {
     const query = `SELECT ${COLUMNS} FROM metric_rows INDEXED BY metric_rows_by_update ` +
       `WHERE log = ? AND seq > ? AND (update_number, step, seq) > (?, ?, ?) ` +
       `${this.#ofLists()} ORDER BY update_number, step, seq LIMIT ${SLICE}`;
@@ -75,7 +87,7 @@ class Reader {
   }
 
   /** @param keyOf The values by which the next slice continues after a row. */
-  async *#slices<K>(query: string, start: K, keyOf: (row: K) => number[]): AsyncGenerator<MetricRow> {
+  async *#slices<K>(query: string, start: K, keyOf: (row: K) => number[]): AsyncGenerator<IndexedRow> {
     if (this.#log === null) return;
     const lists = this.#lists === null ? [] : [this.#lists];
     let key = keyOf(start);

@@ -3,6 +3,7 @@
 import { doing } from "../../core/errors.ts";
 import { readLines } from "../../runs/record/event_log.ts";
 import type { LogEntry } from "../../runs/record/log_entry.ts";
+import { csvOf, type MetricRow } from "../../runs/results/metric_series.ts";
 import type { RunLog } from "../../runs/results/run_log.ts";
 import type { Database } from "./database.ts";
 import { decodeValues, encodeValues } from "./metric_values.ts";
@@ -18,6 +19,15 @@ interface Position {
   log: number;
   read_bytes: number;
   last_seq: number;
+}
+
+/** What an earlier event has for the same update and step. */
+interface RepeatedRow {
+  seq: number;
+  time_ms: number;
+  /** A JSON list. */
+  names: string;
+  values: Uint8Array;
 }
 
 /** A complete line of a log, in bytes from the file's start. */
@@ -150,33 +160,31 @@ export class RunIndex {
   }
 
   #addSamples(log: number, entry: Extract<LogEntry, { kind: "samples" }>): void {
-    const { seq, update, step, time_ms, values } = entry;
+    const { values, ...event } = entry;
     this.#dropRepeated(log, entry);
-    const names = JSON.stringify(Object.keys(values));
-    const statement = "INSERT INTO metric_rows VALUES (?, ?, ?, ?, ?, ?, ?)";
-    const bytes = encodeValues(Object.values(values));
-    this.#database.run(statement, log, seq, update, step, time_ms, this.#list(names), bytes);
+    this.#writeRow(log, { ...event, names: Object.keys(values), values: Object.values(values) });
+  }
+
+  #writeRow(log: number, row: MetricRow & { values: readonly number[] }): void {
+    const { seq, update, step, time_ms, names, values } = row;
+    const statement = "INSERT OR REPLACE INTO metric_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    const list = this.#list(JSON.stringify(names));
+    const csv_bytes = new TextEncoder().encode(csvOf(row)).length;
+    this.#database.run(statement, log, seq, update, step, time_ms, list, csv_bytes, encodeValues(values));
   }
 
   /** Removes values that earlier events have for the same update, step and name. */
   #dropRepeated(log: number, { update, step, values }: Extract<LogEntry, { kind: "samples" }>): void {
     // Without the hint SQLite would search all rows of the log.
-    const query = 'SELECT seq, names, "values" FROM metric_rows INDEXED BY metric_rows_by_update ' +
+    const query = 'SELECT seq, time_ms, names, "values" FROM metric_rows INDEXED BY metric_rows_by_update ' +
       "JOIN metric_lists USING (list) WHERE log = ? AND update_number = ? AND step = ?";
-    const rows = this.#database.all<{ seq: number; names: string; values: Uint8Array }>(
-      query,
-      log,
-      update,
-      step,
-    );
-    for (const row of rows) {
-      const names: string[] = JSON.parse(row.names), old = decodeValues(row.values);
-      const kept = names.flatMap((name, i) => Object.hasOwn(values, name) ? [] : [{ name, value: old[i]! }]);
-      if (kept.length === names.length) continue;
-      const list = this.#list(JSON.stringify(kept.map(({ name }) => name)));
-      const bytes = encodeValues(kept.map(({ value }) => value));
-      const statement = 'UPDATE metric_rows SET list = ?, "values" = ? WHERE log = ? AND seq = ?';
-      this.#database.run(statement, list, bytes, log, row.seq);
+    const rows = this.#database.all<RepeatedRow>(query, log, update, step);
+    for (const { seq, time_ms, ...row } of rows) {
+      const all: string[] = JSON.parse(row.names), old = decodeValues(row.values);
+      const names = all.filter((name) => !Object.hasOwn(values, name));
+      if (names.length === all.length) continue;
+      const kept = names.map((name) => old[all.indexOf(name)]!);
+      this.#writeRow(log, { seq, update, step, time_ms, names, values: kept });
     }
   }
 

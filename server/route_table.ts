@@ -15,6 +15,7 @@ import { OPENAPI_ROUTES } from "./routes/openapi.ts";
 import { PLAN_ROUTES } from "./routes/plans.ts";
 import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
 import { RUN_COMMAND_ROUTES } from "./routes/run_commands.ts";
+import { RUN_HEALTH_ROUTES } from "./routes/run_health.ts";
 import { RUN_RESULT_ROUTES } from "./routes/run_results.ts";
 import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
@@ -33,6 +34,7 @@ export const ROUTES: readonly Route[] = [
   ...CHECKPOINT_ROUTES,
   ...RUN_RESULT_ROUTES,
   ...METRIC_ROUTES,
+  ...RUN_HEALTH_ROUTES,
   ...EVENT_ROUTES,
   ...TRAJECTORY_ROUTES,
   ...ARTIFACT_ROUTES,

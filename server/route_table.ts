@@ -5,6 +5,7 @@ import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
 import { CAPABILITIES_ROUTES } from "./routes/capabilities.ts";
 import { CATALOGUE_ROUTES } from "./routes/catalogue.ts";
 import { CHECKPOINT_ROUTES } from "./routes/checkpoints.ts";
+import { COMPARE_ROUTES } from "./routes/compare.ts";
 import { DATASET_ROUTES } from "./routes/datasets.ts";
 import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
 import { EVALUATION_ROUTES } from "./routes/evaluations.ts";
@@ -35,6 +36,7 @@ export const ROUTES: readonly Route[] = [
   ...RUN_RESULT_ROUTES,
   ...METRIC_ROUTES,
   ...RUN_HEALTH_ROUTES,
+  ...COMPARE_ROUTES,
   ...EVENT_ROUTES,
   ...TRAJECTORY_ROUTES,
   ...ARTIFACT_ROUTES,

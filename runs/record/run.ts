@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from "../../core/errors.ts";
 
+/** All states of a run. */
 export const RUN_STATES = [
   "queued",
   "starting",

@@ -1,6 +1,6 @@
 /** The checkpoints of a run as a list shows them. */
 
-import { checkpointUpdate, readCheckpointRecord } from "../directory/checkpoint.ts";
+import { readCheckpointRecord } from "../directory/checkpoint.ts";
 import type { CheckpointEvent } from "../record/event.ts";
 
 /** A checkpoint as a list shows it. */
@@ -49,15 +49,15 @@ export interface EvaluatedUpdate {
   value: number;
 }
 
-/** The checkpoint with the best evaluation, the later among equals; null when none was evaluated. */
-export function bestCheckpoint(
-  names: readonly string[],
+/** The name of the item with the best evaluation, the later among equals; null when none was evaluated. */
+export function bestEvaluated(
+  items: readonly { name: string; update: number }[],
   evaluated: readonly EvaluatedUpdate[],
 ): string | null {
   let best: { name: string; gain: number } | null = null;
   const by_update = new Map(evaluated.map((evaluation) => [evaluation.update, evaluation]));
-  for (const name of names) {
-    const evaluation = by_update.get(checkpointUpdate(name));
+  for (const { name, update } of items) {
+    const evaluation = by_update.get(update);
     if (!evaluation) continue;
     const gain = evaluation.metric === "eval/loss" ? -evaluation.value : evaluation.value;
     if (!best || gain >= best.gain) best = { name, gain };

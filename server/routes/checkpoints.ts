@@ -3,23 +3,20 @@
 import { z } from "zod";
 import { checkpointUpdate, listCheckpoints } from "../../runs/directory/checkpoint.ts";
 import {
-  bestCheckpoint,
+  bestEvaluated,
   cardOfEvent,
   cardOfFolder,
   type CheckpointCard,
-  type EvaluatedUpdate,
 } from "../../runs/results/checkpoints.ts";
-import { samplesOf } from "../../runs/results/metric_series.ts";
 import { readEventsAt } from "../../runs/results/run_log.ts";
+import { evaluatedUpdates } from "../evaluated.ts";
 import { findRun } from "../find_run.ts";
 import { nextCursor, page, pageQuery } from "../page.ts";
 import { json, type Route, route } from "../route.ts";
 import { eventsPath, followRun } from "../run_logs.ts";
 import type { StoredRun } from "../run_source.ts";
 import type { Services } from "../services.ts";
-import type { Database } from "../store/database.ts";
 import { eventPlaces } from "../store/event_places.ts";
-import { rowsBySeq } from "../store/metric_rows.ts";
 
 const checkpointSchema = z.strictObject({
   name: z.string(),
@@ -30,18 +27,6 @@ const checkpointSchema = z.strictObject({
   metrics: z.record(z.string(), z.number()).meta({ description: "Those of its update." }),
   best: z.boolean().meta({ description: "Whether its evaluation is the best of these checkpoints." }),
 }).meta({ id: "Checkpoint" });
-
-const EVALUATED = ["eval/pass_rate", "eval/loss"] as const;
-
-async function evaluatedUpdates(database: Database, run: string): Promise<EvaluatedUpdate[]> {
-  const evaluated: EvaluatedUpdate[] = [];
-  for await (const row of rowsBySeq(database, { run, names: EVALUATED })) {
-    for (const { update, name, value } of samplesOf(row, new Set(EVALUATED))) {
-      evaluated.push({ update, metric: name as EvaluatedUpdate["metric"], value });
-    }
-  }
-  return evaluated;
-}
 
 /** The cards of checkpoints, in the order of their names. Damaged ones are left out. */
 async function cardsOf(
@@ -83,7 +68,8 @@ const listRunCheckpoints = route({
   async handler({ found, query: { limit, cursor }, services }) {
     const id = await followRun(found, services);
     const all = found.checkpoints === null ? [] : await listCheckpoints(found.checkpoints);
-    const best = bestCheckpoint(all, await evaluatedUpdates(services.database, id));
+    const updates = all.map((name) => ({ name, update: checkpointUpdate(name) }));
+    const best = bestEvaluated(updates, await evaluatedUpdates(services.database, id));
     // All digits, so that keys fall as texts.
     const keyOf = (name: string) => String(checkpointUpdate(name)).padStart(16, "0");
     const { items, next_cursor } = page(all.reverse(), { limit, cursor, keyOf, falling: true });

@@ -32,6 +32,7 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   nests up to 64 levels.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries.
+- docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.
 - Outside \`/v1\` there is no token, and refusals are plain text.
 `;
 

@@ -109,6 +109,8 @@ export class App {
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
     };
+    // It is slow after a large run was deleted, and nothing waits for it.
+    this.#services.index.clean().catch((error) => options.log({ level: "error", message: String(error) }));
   }
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */

@@ -10,6 +10,7 @@ import {
   identityHash,
   identityOf,
   inputFingerprints,
+  publicConfig,
   refuseChanges,
 } from "./config_identity.ts";
 
@@ -133,4 +134,57 @@ Deno.test("a file counts by its contents at both ends", async () => {
   } finally {
     await Deno.remove(root, { recursive: true });
   }
+});
+
+Deno.test("clients see what comes from the catalogue by its id, and none of the run's paths", () => {
+  const config = testConfig("/srv/data");
+  const agent = config.agent as unknown as Record<string, unknown>;
+  agent.reward = "house_reward";
+  agent.judge = {
+    id: "house",
+    type: "ruler",
+    base_url: "https://secret.example",
+    api_key_env: "KEY",
+    rubric: "secret",
+  };
+  agent.environment = {
+    id: "box",
+    type: "container",
+    image: "secret",
+    limits: { cpus: 1 },
+    pool: { max_live: 2 },
+  };
+  agent.mcp_servers = [
+    {
+      id: "search",
+      command: ["secret"],
+      allowed_tools: ["find"],
+      denied_tools: [],
+      required: true,
+      stateless: true,
+    },
+    { name: "own", command: ["mine"] },
+  ];
+  const shown = publicConfig(config);
+  const { reward, judge, environment, mcp_servers } = shown.agent as Record<string, unknown>;
+  assert.deepEqual({ reward, judge, environment, mcp_servers }, {
+    reward: "house_reward",
+    judge: { id: "house" },
+    environment: { id: "box", limits: { cpus: 1 }, pool: { max_live: 2 } },
+    mcp_servers: [
+      { id: "search", allowed_tools: ["find"], denied_tools: [], required: true },
+      { name: "own", command: ["mine"] },
+    ],
+  });
+  assert.deepEqual([shown.output, shown.run], [{ adapter: config.output.adapter }, {
+    algorithm: "agent_grpo",
+    name: "test",
+    seed: 7,
+  }]);
+  // Without a catalogue's entry everything is the client's own.
+  assert.deepEqual(
+    (publicConfig(testConfig("/srv/data")).agent as typeof agent).environment,
+    testConfig("/x").agent!.environment,
+  );
+  assert.equal(config.run.directory, "/srv/data/runs/test");
 });

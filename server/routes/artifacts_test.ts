@@ -26,7 +26,8 @@ async function realRun(root: string): Promise<StoredRun> {
     "update_000002.jsonl.partial": "torn",
     "notes.md": "mine",
   });
-  await Deno.symlink(`${root}/test.toml`, `${stored.trajectories}/update_000003.jsonl`);
+  await Deno.writeTextFile(`${root}/secret.txt`, "secret");
+  await Deno.symlink(`${root}/secret.txt`, `${stored.trajectories}/update_000003.jsonl`);
   return stored;
 }
 

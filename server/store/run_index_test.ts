@@ -144,7 +144,7 @@ Deno.test("a log that another run wrote in the same place is read from its start
 });
 
 Deno.test("a damaged line ends what is read, without an end of its own", strict, async () => {
-  await withIndex(async ({ directory, follow, samples }) => {
+  await withIndex(async ({ directory, index, follow, samples }) => {
     await writeEvents(directory, [metrics(1, { a: 1 }), metrics(2, { a: 2 })]);
     const path = eventsPathOf(directory), [first, second] = (await Deno.readTextFile(path)).split("\n");
     for (
@@ -157,10 +157,16 @@ Deno.test("a damaged line ends what is read, without an end of its own", strict,
         second!.replace('"seq":2', '"seq":4'),
       ]
     ) {
-      await Deno.writeTextFile(path, `${first}\n${broken}\n${second}\n`);
+      await index.forget("run_A");
+      const third = second!.replace('"seq":2', '"seq":3');
+      await Deno.writeTextFile(path, `${first}\n${broken}\n${third}\n`);
       await follow();
       await follow();
       assert.deepEqual(await samples(), ["1/1/1 a=1"], broken);
+      // Its writer cuts it off.
+      await Deno.writeTextFile(path, `${first}\n${second}\n`);
+      await follow();
+      assert.deepEqual(await samples(), ["1/1/1 a=1", "2/2/2 a=2"], broken);
     }
   });
 });

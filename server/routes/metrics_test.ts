@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import type { ResolvedConfig } from "../../config/derive.ts";
 import type { EventData } from "../../runs/record/event.ts";
+import { failAt, startTestRun, type TestRunOptions } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testApp } from "../app_testing.ts";
 import { metrics, resumed, runsOf, storedRun, writeEvents } from "../runs_testing.ts";
 
@@ -197,4 +200,40 @@ Deno.test("an unknown run is 404, whatever its id", async () => {
     const { status, json } = await send(`/v1/runs/${id}/metrics?limit=x`);
     assert.deepEqual([status, json.errors[0].pointer, json.errors[0].code], [404, "/path/id", "not_found"]);
   }
+});
+
+Deno.test("a run that was resumed has the samples, evaluations and checkpoints of one that was not", async () => {
+  const change = (config: ResolvedConfig) => {
+    config.agent!.updates = 5;
+    config.checkpoint!.every_updates = 2;
+    config.checkpoint!.best = false;
+  };
+  const newEngine: TestRunOptions["newEngine"] = (refuse) => new ScriptedEngine({ refuse }).client;
+  await withFolder(async (root) => {
+    await (await startTestRun({ root: `${root}/whole`, change, newEngine })).ended;
+    const given = { root: `${root}/resumed`, change, newEngine };
+    const resumed = storedRun(given.root, "test"), { send } = testApp({ runs: runsOf(resumed) });
+    assert.equal(await (await startTestRun({ ...given, refuse: failAt("train_step", 4) })).ended, "failed");
+    const samples = async (get: Send) =>
+      (await get("/v1/runs/test/metrics")).json.samples
+        .filter(({ name }: { name: string }) => !/time|per_second|_ms/.test(name))
+        .map(({ update, step, name, value }: Record<string, unknown>) =>
+          `${update}/${step} ${name}=${value}`
+        );
+    const of_failed = await samples(send);
+    // Updates 1 to 3 are done, and update 3 is repeated from the checkpoint after update 2.
+    assert.ok(of_failed.some((sample: string) => sample.startsWith("3/")));
+    assert.equal(await (await startTestRun({ ...given, start: { mode: "resume" } })).ended, "completed");
+    const { send: of_whole } = testApp({ runs: runsOf(storedRun(`${root}/whole`, "test")) });
+    assert.deepEqual(await samples(send), await samples(of_whole));
+    for (const path of ["evaluations", "checkpoints"]) {
+      const [a, b] = [
+        (await send(`/v1/runs/test/${path}`)).json,
+        (await of_whole(`/v1/runs/test/${path}`)).json,
+      ];
+      assert.ok(a[path].length > 1);
+      const shown = (list: Record<string, unknown>[]) => list.map((item) => ({ ...item, size_bytes: 0 }));
+      assert.deepEqual(shown(a[path]), shown(b[path]));
+    }
+  });
 });

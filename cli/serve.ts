@@ -3,16 +3,19 @@
 import { fileURLToPath } from "node:url";
 import type { ServerConfig } from "../config/server.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
+import { pathKeys } from "../config/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
 import { makeFolder } from "../core/files.ts";
 import { jsonText } from "../core/text.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { DirectoryLock } from "../runs/directory/directory_lock.ts";
+import { hasEnded } from "../runs/record/run.ts";
 import { Fleet } from "../runs/fleet/fleet.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen } from "../server/listen.ts";
 import { FleetRuns } from "../server/run_document.ts";
 import { type ProbedDevice, probeDevices } from "./device_probe.ts";
+import { openDatabase } from "../server/store/database.ts";
 import { onLeaveSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -44,6 +47,13 @@ function assumedDevice(): ProbedDevice {
   return { ...facts, subgroup_size };
 }
 
+/** Whether a run that has not ended names a dataset. */
+function usesDataset(fleet: Fleet, id: string): boolean {
+  return fleet.list().some(({ record, service: { plan: { config } } }) =>
+    !hasEnded(record.state) && pathKeys(config, "input").some(({ value }) => value === id)
+  );
+}
+
 /** Resolves at the first signal to stop. */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
@@ -67,6 +77,7 @@ export async function serve(path: string | null, { entry_url, terminal }: ServeO
   const lock = await DirectoryLock.take(config.data_dir, "data_dir");
   try {
     const jobs = new JobPool({ entry_url });
+    const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log });
     const fleet = await Fleet.open({
       folder: `${config.data_dir}/runs`,
       slots: config.max_concurrent_runs,
@@ -75,14 +86,16 @@ export async function serve(path: string | null, { entry_url, terminal }: ServeO
       svc: svcCommand(entry_url),
       log,
     });
+    const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
     const server = await listen(config, {
       ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
-      ...{ jobs, fleet, runs: new FleetRuns(fleet), log },
+      ...{ jobs, fleet, runs: new FleetRuns(fleet), isDatasetInUse, database, log },
     });
     terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
     await stopSignal();
     await Promise.all([server.close(), fleet.close(LEAVE_MS)]);
     await jobs.close();
+    database.close();
   } finally {
     lock.close();
   }

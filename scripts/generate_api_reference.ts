@@ -38,6 +38,7 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   data is taken, the id of a dataset is too.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
+- docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.
 - Outside \`/v1\` there is no token, and refusals are plain text.
 `;
 

@@ -45,6 +45,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "record",
     "views",
     "directory",
+    "results",
     "session",
     "algorithms",
     "plan",

@@ -10,6 +10,8 @@ import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
 import { openBody, readBody } from "./body.ts";
 import { ModelFiles } from "./model_files.ts";
+import { Checksums } from "../runs/results/content.ts";
+import { Links } from "./links.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import {
@@ -21,11 +23,13 @@ import {
   unauthorized,
 } from "./problems.ts";
 import { readQuery } from "./query.ts";
-import { type Answer, isApi, type Method, type Route } from "./route.ts";
+import { type Answer, isApi, JsonPieces, type Method, type Route } from "./route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
 import { NO_RUNS, type RunSource } from "./run_source.ts";
 import type { ProbedDevice, Services } from "./services.ts";
+import { type Database, openDatabase } from "./store/database.ts";
+import { RunIndex } from "./store/run_index.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
@@ -60,6 +64,8 @@ export interface AppOptions {
   trajectories?: ObservedRuns;
   /** Creates and commands runs; absent: none. */
   fleet?: Fleet;
+  /** Absent: one in memory. */
+  database?: Database;
   /** The table of routes; absent: {@link ROUTES}. */
   routes?: readonly Route[];
 }
@@ -105,6 +111,7 @@ export class App {
   constructor(options: AppOptions) {
     const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
     const { trajectories = new ObservedRuns() } = options;
+    const { database = openDatabase(null, options) } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -117,6 +124,10 @@ export class App {
       trajectories,
       fleet: options.fleet ?? null,
       assumedDevice: options.assumedDevice ?? null,
+      database,
+      index: new RunIndex(database),
+      links: new Links(clock),
+      checksums: new Checksums(),
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
@@ -129,6 +140,8 @@ export class App {
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
       modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
+    // It is slow after a large run was deleted, and nothing waits for it.
+    this.#services.index.clean().catch((error) => options.log({ level: "error", message: String(error) }));
   }
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */
@@ -161,8 +174,8 @@ export class App {
     return await this.#call(route, found, exchange);
   }
 
-  /** Checks the caller and the token. @throws {Problem} `unauthorized`. */
-  #admit({ request, context, path }: Exchange): void {
+  /** Checks the caller, and the token or the signed link. @throws {Problem} `unauthorized`. */
+  #admit({ request, context, path, search }: Exchange): void {
     const { config, port } = this.#options;
     const { headers } = request;
     const refused = callerProblem(
@@ -172,6 +185,7 @@ export class App {
     if (refused) throw unauthorized(refused);
     if (!isApi(path) || config.auth_token === undefined) return;
     if (isTokenRight(headers.get("authorization") ?? undefined, config.auth_token)) return;
+    if (this.#services.links.admits({ method: context.method, path, search })) return;
     throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
   }
 
@@ -229,6 +243,7 @@ export class App {
 function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
   const all = new Headers(headers);
   if (content_type !== undefined) all.set("content-type", content_type);
+  if (body instanceof JsonPieces) return new Response(body.stream(), { status, headers: all });
   const text = content_type === "application/json" ? JSON.stringify(body) : body;
   if (typeof text !== "string") return new Response(text as BodyInit | null, { status, headers: all });
   const bytes = new TextEncoder().encode(text);

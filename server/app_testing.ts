@@ -166,7 +166,7 @@ export function testApp(options: TestAppOptions = {}) {
       status: response.status,
       headers,
       body,
-      json: body !== "" && headers["content-type"]?.includes("json") ? JSON.parse(body) : null,
+      json: body !== "" && /[/+]json\b/.test(headers["content-type"] ?? "") ? JSON.parse(body) : null,
     };
     const type_base = config.problem_type_base;
     assertDeclared(sent, { method: given.method ?? "GET", target, type_base, routes });

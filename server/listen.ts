@@ -47,7 +47,15 @@ type Services =
   & Partial<
     Pick<
       AppOptions,
-      "assumedDevice" | "clock" | "routes" | "runs" | "trajectories" | "fleet" | "jobs" | "isDatasetInUse"
+      | "assumedDevice"
+      | "clock"
+      | "routes"
+      | "runs"
+      | "trajectories"
+      | "fleet"
+      | "jobs"
+      | "isDatasetInUse"
+      | "database"
     >
   >;
 

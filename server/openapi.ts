@@ -73,6 +73,8 @@ function parametersOf(route: Route, components: Components): Json[] {
       in: "query",
       required: !schema.safeParse(undefined).success,
       ...(description === undefined ? {} : { description }),
+      // Lists stand in one parameter, with commas between their items.
+      ...(place.type === "array" ? { style: "form", explode: false } : {}),
       schema: place,
     };
   });

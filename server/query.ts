@@ -1,11 +1,24 @@
 /** The query parameters of a request. */
 
-import type { z } from "zod";
+import { z } from "zod";
 import { check, pointerOf, unknownField } from "./issues.ts";
 import type { ProblemError } from "./problems.ts";
 
 /** Parameters of a signed link; all routes except the download ignore them. */
 const SIGNATURE = ["exp", "sig"];
+
+/** A parameter that is an integer between two bounds, both included. */
+export function integerParameter(min: number, max: number) {
+  return z.string().regex(/^-?\d{1,16}$/, { error: "must be an integer" }).transform(Number)
+    .pipe(z.int().gte(min).lte(max));
+}
+
+/** A parameter that is a list of texts with commas between them. @param max The most texts. */
+export function listParameter(min: number, max: number) {
+  const form = new RegExp(`^[^,]+(,[^,]+){${min - 1},${max - 1}}$`);
+  return z.string().regex(form, { error: `must be ${min} to ${max} names with commas between them` })
+    .transform((text) => text.split(",")).pipe(z.array(z.string()).min(min).max(max));
+}
 
 /**
  * Checks the query of a target against a route's schema. An unknown parameter is `unknown_field`; a repeated one is

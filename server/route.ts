@@ -67,13 +67,15 @@ type ContentAnswer<S, C> = {
   [T in keyof C & string]: {
     status: S;
     content_type: T;
-    body: T extends typeof JSON_TYPE ? (C[T] extends z.ZodType ? z.input<C[T]> : never) : BodyInit;
+    body: T extends typeof JSON_TYPE ? (C[T] extends z.ZodType ? z.input<C[T]> : never) | JsonPieces
+      : BodyInit;
     headers?: Record<string, string>;
   };
 }[keyof C & string];
 
 /**
- * A handler's return value: one of the declared answers. JSON is a value, any other body is what `Response` accepts.
+ * A handler's return value: one of the declared answers. JSON is a value or {@link JsonPieces}, any other body is what
+ * `Response` accepts.
  */
 export type AnswerOf<A> = {
   [S in keyof A & number]: A[S] extends { content: infer C } ? ContentAnswer<S, C>
@@ -142,6 +144,25 @@ export function notBuilt(entry: Entry): Route {
 /** A JSON answer. */
 export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
+}
+
+/** JSON text that is made in pieces, because making all of it at once would hold up other requests. */
+export class JsonPieces {
+  constructor(readonly pieces: AsyncIterable<string>) {}
+
+  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    return textStream(this.pieces);
+  }
+}
+
+/** A JSON answer in pieces, whose text together is that of a declared value. */
+export function jsonPieces<const S extends number>(status: S, pieces: AsyncIterable<string>) {
+  return { status, content_type: JSON_TYPE, body: new JsonPieces(pieces) } as const;
+}
+
+/** Text as UTF-8, made as fast as it is read. */
+export function textStream(pieces: AsyncIterable<string>): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return ReadableStream.from(pieces).pipeThrough(new TextEncoderStream());
 }
 
 /** An answer of another media type: text, bytes, or a stream of them. */

@@ -4,16 +4,21 @@ import type { Route } from "./route.ts";
 import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
 import { CAPABILITIES_ROUTES } from "./routes/capabilities.ts";
 import { CATALOGUE_ROUTES } from "./routes/catalogue.ts";
+import { CHECKPOINT_ROUTES } from "./routes/checkpoints.ts";
+import { COMPARE_ROUTES } from "./routes/compare.ts";
 import { DATASET_ROUTES } from "./routes/datasets.ts";
 import { DEFAULTS_ROUTES } from "./routes/defaults.ts";
+import { EVALUATION_ROUTES } from "./routes/evaluations.ts";
 import { EVENT_ROUTES } from "./routes/events.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
 import { MODEL_FILE_ROUTES } from "./routes/model_files.ts";
+import { METRIC_ROUTES } from "./routes/metrics.ts";
 import { OPENAPI_ROUTES } from "./routes/openapi.ts";
 import { PLAN_ROUTES } from "./routes/plans.ts";
 import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
 import { RUN_COMMAND_ROUTES } from "./routes/run_commands.ts";
-import { RUN_RESULT_ROUTES } from "./routes/run_results.ts";
+import { RUN_HEALTH_ROUTES } from "./routes/run_health.ts";
+import { SCENARIO_ROUTES } from "./routes/run_scenarios.ts";
 import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
 import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
@@ -27,8 +32,13 @@ export const ROUTES: readonly Route[] = [
   ...PLAN_ROUTES,
   ...RUN_ROUTES,
   ...RUN_COMMAND_ROUTES,
-  ...RUN_RESULT_ROUTES,
+  ...EVALUATION_ROUTES,
+  ...RUN_HEALTH_ROUTES,
+  ...SCENARIO_ROUTES,
+  ...COMPARE_ROUTES,
+  ...CHECKPOINT_ROUTES,
   ...EVENT_ROUTES,
+  ...METRIC_ROUTES,
   ...TRAJECTORY_ROUTES,
   ...ARTIFACT_ROUTES,
   ...DATASET_ROUTES,

@@ -3,6 +3,8 @@
 import type { KeptRun } from "../runs/fleet/kept_run.ts";
 import type { RunSource, StoredRun } from "./run_source.ts";
 import type { RunCard } from "./run_schema.ts";
+import { resolvePaths } from "../config/derive.ts";
+import type { ResolvedConfig } from "../config/derive.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 
 /** The document of a run. */
@@ -23,6 +25,18 @@ export function runDocument(run: KeptRun): RunCard {
   };
 }
 
+/** The places of a server's run in its folder. */
+export function ownPlaces(directory: string): { run: { directory: string }; output: { peft_dir: string } } {
+  return { run: { directory }, output: { peft_dir: `${directory}/adapter_peft` } };
+}
+
+/** A configuration with the run's own paths. */
+function placedConfig(config: ResolvedConfig, directory: string): ResolvedConfig {
+  const { run, output } = ownPlaces(directory);
+  const placed = { ...config, run: { ...config.run, ...run }, output: { ...config.output, ...output } };
+  return { ...placed, ...resolvePaths(placed, `${directory}/run.toml`) } as ResolvedConfig;
+}
+
 /** The runs of a fleet, for the handlers that read their files. */
 export class FleetRuns implements RunSource {
   readonly #fleet: Fleet;
@@ -35,8 +49,8 @@ export class FleetRuns implements RunSource {
     const run = this.#fleet.get(id);
     if (!run) return Promise.resolve(null);
     const { record, directory, checkpointRoot: checkpoints, service } = run;
-    const { config } = service.plan;
-    const trajectories = config.observe === undefined ? null : `${directory}/trajectories`;
-    return Promise.resolve({ record, directory, trajectories, checkpoints, config });
+    const { config: shown } = service.plan, shown_config = shown as unknown as Record<string, unknown>;
+    const config = placedConfig(shown, directory), trajectories = config.observe?.directory ?? null;
+    return Promise.resolve({ record, directory, trajectories, checkpoints, config, shown_config });
   }
 }

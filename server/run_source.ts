@@ -12,8 +12,10 @@ export interface StoredRun {
   trajectories: string | null;
   /** The folder of its checkpoints; null in view mode. */
   checkpoints: string | null;
-  /** Null in view mode. */
+  /** Resolved, with the run's own paths; null in view mode. */
   config: ResolvedConfig | null;
+  /** As clients see it: by catalogue ids, with paths as they were written, without the run's own; null in view mode. */
+  shown_config: Readonly<Record<string, unknown>> | null;
 }
 
 /** The runs that a server shows. */

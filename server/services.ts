@@ -8,8 +8,12 @@ import type { JobRunner } from "../runs/jobs/job_table.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { PlanTarget } from "../runs/plan/plan.ts";
 import type { ModelFiles } from "./model_files.ts";
+import type { Checksums } from "../runs/results/content.ts";
+import type { Links } from "./links.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
+import type { Database } from "./store/database.ts";
+import type { RunIndex } from "./store/run_index.ts";
 
 /** A device, with what plans need to know of it. */
 export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
@@ -29,6 +33,13 @@ export interface Services {
   trajectories: ObservedRuns;
   /** Creates and commands runs; null in view mode. */
   fleet: Fleet | null;
+  database: Database;
+  /** The logs of runs, in the database. */
+  index: RunIndex;
+  /** Signs links to artefacts. */
+  links: Links;
+  /** Of files that are packed for download. */
+  checksums: Checksums;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
   /** Runs long or hostile work outside of this thread. */

@@ -87,6 +87,13 @@ export class ViewSource implements RunSource {
   async find(id: string) {
     if (id !== VIEW_RUN_ID) return null;
     const record = recordOf(await this.card());
-    return { record, directory: null, trajectories: this.#directory.path, checkpoints: null, config: null };
+    return {
+      record,
+      directory: null,
+      trajectories: this.#directory.path,
+      checkpoints: null,
+      config: null,
+      shown_config: null,
+    };
   }
 }

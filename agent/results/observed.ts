@@ -17,6 +17,9 @@ export const OBSERVE_INDEX = "index.jsonl";
 /** The name of an update's file. */
 export const updateFile = (update: number) => `update_${String(update).padStart(6, "0")}.jsonl`;
 
+/** Whether a name is that of an update's file. */
+export const isUpdateFile = (name: string) => /^update_\d{6,}\.jsonl$/.test(name);
+
 /** The most tokens of a part. */
 export const PART_TOKENS = 1024;
 

@@ -193,7 +193,7 @@ async function readNames(root: string): Promise<string[]> {
 /** Names of the checkpoints in a folder, oldest first; empty when the folder does not exist. */
 export async function listCheckpoints(root: string): Promise<string[]> {
   const names = (await readNames(root)).filter((name) => NAME.test(name));
-  return names.sort((a, b) => Number(a.slice(7)) - Number(b.slice(7)));
+  return names.sort((a, b) => checkpointUpdate(a) - checkpointUpdate(b));
 }
 
 /**
@@ -234,6 +234,16 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
   }
   const whole = resolve(directory);
   return { name: basename(whole), directory: whole, size_bytes, record };
+}
+
+/** The record of a checkpoint, without a look at its other files; null when it is damaged or missing. */
+export async function readCheckpointRecord(directory: string): Promise<CheckpointRecord | null> {
+  return parseRecord(await Deno.readTextFile(`${directory}/${STATE_FILE}`).catch(() => ""));
+}
+
+/** The update after which a checkpoint was written. */
+export function checkpointUpdate(name: string): number {
+  return Number(name.slice("update_".length));
 }
 
 /** Parses a record; null unless its bytes match its hash. */

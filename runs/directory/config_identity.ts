@@ -168,21 +168,21 @@ export function checkFork(before: Identity, after: Identity): string[] {
  * this algorithm or build refuses.
  */
 export function configToml(config: ResolvedConfig): string {
-  const copy = JSON.parse(JSON.stringify(config)) as Table;
-  removeOwnPaths(copy);
-  const path = `${config.run.directory}/config.toml`;
+  const table = withoutOwnPaths(config), path = `${config.run.directory}/config.toml`;
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const text = stringify(copy) + "\n";
+    const text = stringify(table) + "\n";
     const { problems } = checkRunConfig(text, { path });
     if (problems.length === 0) return text;
-    for (const { key } of problems) removeKey(copy, key.split("."));
+    for (const { key } of problems) removeKey(table, key.split("."));
   }
   throw new Error(`Assertion failed: the resolved configuration of ${path} does not load again`);
 }
 
-/** Removes the run's own paths from a configuration. */
-export function removeOwnPaths(config: Table): void {
-  for (const key of OWN_PATHS) removeKey(config, key.split("."));
+/** A copy of a configuration without the run's own paths, which can be reused for another run. */
+export function withoutOwnPaths(config: ResolvedConfig): Record<string, unknown> {
+  const copy = JSON.parse(JSON.stringify(config)) as Table;
+  for (const key of OWN_PATHS) removeKey(copy, key.split("."));
+  return copy;
 }
 
 /** Removing some keys can reveal others, so the removal runs up to this often. */

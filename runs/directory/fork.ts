@@ -6,7 +6,7 @@ import { changedKeys, covers, type Identity } from "./config_identity.ts";
 import type { RunDirectory } from "./run_directory.ts";
 
 /** Keys that determine what an evaluation measures: its data, its samples, and the limits of its attempts. */
-const MEASURED_BY = [
+export const MEASURED_BY: readonly string[] = [
   "evaluation.data",
   "evaluation.max_examples",
   "evaluation.samples_per_scenario",

@@ -41,6 +41,12 @@ export interface OpenDirectoryOptions {
   adopt?: string | undefined;
 }
 
+/** The event log of a run directory. */
+export const eventsPathOf = (directory: string) => `${directory}/events.jsonl`;
+
+/** The events of a run directory for people. */
+export const logPathOf = (directory: string) => `${directory}/log.txt`;
+
 export class RunDirectory {
   readonly path: string;
   readonly #config: ResolvedConfig;
@@ -122,11 +128,11 @@ export class RunDirectory {
   }
 
   get eventsPath(): string {
-    return `${this.path}/events.jsonl`;
+    return eventsPathOf(this.path);
   }
 
   get logPath(): string {
-    return `${this.path}/log.txt`;
+    return logPathOf(this.path);
   }
 
   /** Changes the record on disk, then in memory, one change at a time. */

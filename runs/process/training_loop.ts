@@ -236,7 +236,7 @@ export class TrainingLoop {
     const { run, engine, algorithm } = this.#options;
     const { state } = run;
     const { update, step } = state;
-    const { deterministic, by_example: _, ...outcome } = result;
+    const { deterministic, by_example, ...outcome } = result;
     const values = evaluationMetrics(result);
     const metric = algorithm.objective!, { higher_is_better } = OBJECTIVES[metric];
     const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
@@ -258,7 +258,8 @@ export class TrainingLoop {
     if (is_gain) state.patience_value = record.value;
     state.evaluations_since_gain = is_gain ? 0 : state.evaluations_since_gain + 1;
     Object.assign(run.metrics, values);
-    run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome });
+    const by_row = result.rows ? { by_row: by_example } : {};
+    run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome, ...by_row });
     this.#tellFailure("held-out attempts", result.failure);
     run.emit({ kind: "metrics", update, step, values });
   }

@@ -69,7 +69,7 @@ export function isWorseBeyondChance(
 
 /** The common examples, in one order. */
 function commonExamples(a: EvaluationRecord, b: EvaluationRecord): { a: Example[]; b: Example[] } {
-  const ids = Object.keys(a.by_example).filter((id) => id in b.by_example);
+  const ids = Object.keys(a.by_example).filter((id) => Object.hasOwn(b.by_example, id));
   const of = ({ by_example }: EvaluationRecord) => ids.map((id) => by_example[id]!);
   return { a: of(a), b: of(b) };
 }

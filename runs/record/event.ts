@@ -3,7 +3,7 @@
 import type { ScenarioOutcome } from "../../agent/results/evaluate.ts";
 import type { ReasonCounts, ScenarioFailure } from "../../agent/rollout/lost.ts";
 import type { Objective } from "./objective.ts";
-import type { PairedDifference } from "./paired_comparison.ts";
+import type { Example, PairedDifference } from "./paired_comparison.ts";
 import type { FailureReason, RunCommand, RunState } from "./run.ts";
 import type { Interval } from "./statistics.ts";
 import type { RunWarning } from "./warning.ts";
@@ -93,6 +93,8 @@ export interface EvaluationEvent {
   values?: Record<string, number>;
   /** The held-out rows; null for scenarios. */
   rows: RowCounts | null;
+  /** The loss of each held-out row, by its line; absent for scenarios. */
+  by_row?: Record<string, Example>;
   /** Attempts that failed for reasons other than the model's, by reason; the rate counts them as not passed. */
   failed: ReasonCounts;
   /** The first of these. */

@@ -138,7 +138,8 @@ function damaged(path: string, line: number, reason: string): ServiceError {
   );
 }
 
-function parseEvent(line: string): RunEvent | null {
+/** The event of a line; null when it is damaged. */
+export function parseEvent(line: string): RunEvent | null {
   try {
     const value = JSON.parse(line);
     return typeof value?.seq === "number" && typeof value.kind === "string" ? value : null;

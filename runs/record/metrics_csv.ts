@@ -5,6 +5,7 @@ import { writeFileAtomic } from "../../core/files.ts";
 import type { RunEvent } from "./event.ts";
 import { readEvents } from "./event_log.ts";
 
+/** The header of the metrics as CSV. */
 export const METRICS_CSV_HEADER = "seq,time,update,step,name,value\n";
 
 /** The samples of a metrics event as CSV lines; names and numbers need no quotes. */

@@ -72,13 +72,31 @@ const EQUAL_DIFFERENCES = 1e-9;
 export function pairedBootstrap(
   before: readonly Example[],
   after: readonly Example[],
-  { seed, bound }: { seed: number; bound?: number },
+  options: BootstrapOptions,
 ): PairedDifference {
+  const steps = bootstrapSteps(before, after, options);
+  while (true) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+export interface BootstrapOptions {
+  seed: number;
+  bound?: number;
+}
+
+/** {@link pairedBootstrap} with pauses, at which the caller may let other work run: every few milliseconds one. */
+export function* bootstrapSteps(
+  before: readonly Example[],
+  after: readonly Example[],
+  { seed, bound }: BootstrapOptions,
+): Generator<void, PairedDifference> {
   const n = before.length;
   assert(n > 0 && after.length === n, `${n} examples before, ${after.length} after`);
   const difference = ratio(after) - ratio(before), point = { difference, low: null, high: null, n };
   if (n < MIN_PAIRS) return point;
-  const resampled = resampledDifferences(before, after, seed);
+  const resampled = yield* resampledDifferences(before, after, seed);
   if (resampled.at(-1)! - resampled[0]! >= EQUAL_DIFFERENCES) {
     return { ...point, ...expandedPercentiles(resampled, n) };
   }
@@ -91,17 +109,32 @@ export function pairedBootstrap(
   };
 }
 
+/** Pairs that are drawn between two pauses. */
+const STEP_DRAWS = 50_000;
+
 /** Sorted. */
-function resampledDifferences(
+function* resampledDifferences(
   before: readonly Example[],
   after: readonly Example[],
   seed: number,
-): Float64Array {
+): Generator<void, Float64Array> {
   const rng = new Rng(rngKey(seed, "bootstrap"));
-  const differences = new Float64Array(BOOTSTRAP_RESAMPLES);
+  const differences = new Float64Array(BOOTSTRAP_RESAMPLES), n = before.length;
+  let draws = 0;
   for (let k = 0; k < differences.length; k++) {
-    const drawn = before.map(() => rng.below(before.length));
-    differences[k] = ratio(drawn.map((i) => after[i]!)) - ratio(drawn.map((i) => before[i]!));
+    const sums = { before: 0, after: 0 }, weights = { before: 0, after: 0 };
+    for (let i = 0; i < n; i++) {
+      const drawn = rng.below(n), old = before[drawn]!, now = after[drawn]!;
+      sums.before += old.sum;
+      weights.before += old.weight;
+      sums.after += now.sum;
+      weights.after += now.weight;
+    }
+    differences[k] = sums.after / weights.after - sums.before / weights.before;
+    draws += n;
+    if (draws < STEP_DRAWS) continue;
+    draws = 0;
+    yield;
   }
   return differences.sort();
 }

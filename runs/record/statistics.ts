@@ -102,3 +102,21 @@ export function mean(values: ArrayLike<number>): number {
   for (let i = 0; i < values.length; i++) sum += values[i]!;
   return sum / values.length;
 }
+
+/**
+ * McNemar's exact test: the two-sided probability of discordant pairs at least as uneven, if both directions are
+ * equally likely.
+ *
+ * @param gained Scenarios that only the second run passes.
+ * @param lost Scenarios that only the first run passes.
+ * @source McNemar, Psychometrika 12, 1947; exact binomial form.
+ */
+export function mcnemar(gained: number, lost: number): { p_value: number } {
+  const discordant = gained + lost;
+  let tail = 0, log_choose = 0;
+  for (let k = 0; k <= Math.min(gained, lost); k++) {
+    if (k > 0) log_choose += Math.log((discordant - k + 1) / k);
+    tail += Math.exp(log_choose - discordant * Math.LN2);
+  }
+  return { p_value: Math.min(1, 2 * tail) };
+}

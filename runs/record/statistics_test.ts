@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { clusteredInterval, mean, quantile, studentT975, wilsonInterval } from "./statistics.ts";
+import { clusteredInterval, mcnemar, mean, quantile, studentT975, wilsonInterval } from "./statistics.ts";
 
 function near(actual: number, expected: number, tolerance: number) {
   assert.ok(Math.abs(actual - expected) <= tolerance, `${actual} is not ${expected} within ${tolerance}`);
@@ -127,3 +127,11 @@ Deno.test("quantiles are linear between order statistics", () => {
 });
 
 Deno.test("a mean is a sum over a count", () => assert.equal(mean([1, 2, 6]), 3));
+
+Deno.test("McNemar's exact p is a binomial tail", () => {
+  near(mcnemar(9, 1).p_value, 2 * (1 + 10) / 1024, 1e-12);
+  near(mcnemar(0, 6).p_value, 2 / 64, 1e-12);
+  assert.equal(mcnemar(3, 3).p_value, 1);
+  assert.equal(mcnemar(0, 0).p_value, 1);
+  near(mcnemar(1200, 1200).p_value, 1, 1e-9);
+});

@@ -9,6 +9,7 @@ import type { PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.t
 import { pointerOf } from "../issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../paths.ts";
 import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../problems.ts";
+import { ownPlaces } from "../run_document.ts";
 import type { Services } from "../services.ts";
 import {
   type ConfigRequest,
@@ -166,7 +167,9 @@ function tomlOf(
 ): string {
   const copy = JSON.parse(JSON.stringify(config)) as Table;
   for (const [key, value] of Object.entries(settings)) setKey(copy, key, value);
-  setKey(copy, "run.directory", directory);
+  const { run, output } = ownPlaces(directory);
+  setKey(copy, "run.directory", run.directory);
+  setKey(copy, "output.peft_dir", output.peft_dir);
   return stringify(copy);
 }
 

@@ -1,6 +1,6 @@
 /** A plan as clients see it: by catalogue ids, with paths as written, without the run's own. */
 
-import { removeOwnPaths } from "../../runs/directory/config_identity.ts";
+import { withoutOwnPaths } from "../../runs/directory/config_identity.ts";
 import { pathKeys } from "../../config/request_keys.ts";
 import { valueAt } from "../../config/toml_tree.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
@@ -9,8 +9,7 @@ type Table = Record<string, unknown>;
 
 /** @param given.written The configuration as the client wrote it. */
 export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {
-  const config = JSON.parse(JSON.stringify(plan.config)) as Table;
-  removeOwnPaths(config);
+  const config = withoutOwnPaths(plan.config);
   // Derived from the place where the run's process finds its configuration.
   if (valueAt(written, ["run", "name"]) === undefined) delete (config.run as Table).name;
   for (const { path, value } of pathKeys(written, "input")) setAt(config, path, value);

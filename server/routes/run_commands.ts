@@ -71,12 +71,6 @@ export const RUN_COMMAND_ROUTES: readonly Route[] = [
     summary: "Goes on from the newest checkpoint.",
   }),
   cancel,
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/checkpoints",
-    operation: "list_checkpoints",
-    summary: "The checkpoints of a run.",
-  }),
   command("/v1/runs/{id}/checkpoints", {
     ...{ operation: "create_checkpoint", name: "checkpoint" },
     summary: "Writes a checkpoint at the next boundary.",

@@ -6,7 +6,7 @@ import { askFleet, findKeptRun, fleetOf } from "../fleet_problems.ts";
 import { nextCursor, page, pageQuery } from "../page.ts";
 import { createRun } from "../requests/create_run.ts";
 import { RUN_BODY, RUN_PROBLEMS, runName } from "../requests/run_request.ts";
-import { empty, json, notBuilt, type Route, route } from "../route.ts";
+import { empty, json, type Route, route } from "../route.ts";
 import { runDocument } from "../run_document.ts";
 import { runFilters, runSchema } from "../run_schema.ts";
 
@@ -124,16 +124,4 @@ export const RUN_ROUTES: readonly Route[] = [
   getRun,
   updateRun,
   deleteRun,
-  notBuilt({
-    method: "GET",
-    path: "/v1/runs/{id}/health",
-    operation: "get_run_health",
-    summary: "Rules read from the metrics of a run, with advice.",
-  }),
-  notBuilt({
-    method: "GET",
-    path: "/v1/compare",
-    operation: "compare_runs",
-    summary: "Runs beside each other: configuration, metrics, evaluations.",
-  }),
 ];

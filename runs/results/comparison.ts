@@ -1,0 +1,173 @@
+/** Compares the evaluations and configurations of two or more runs. */
+
+import type { ResolvedConfig } from "../../config/derive.ts";
+import { flattenConfig } from "../directory/config_identity.ts";
+import { MEASURED_BY } from "../directory/fork.ts";
+import type { EvaluationEvent } from "../record/event.ts";
+import {
+  bootstrapSteps,
+  evenExample,
+  type Example,
+  type PairedDifference,
+} from "../record/paired_comparison.ts";
+import { mcnemar } from "../record/statistics.ts";
+
+/** A run with the evaluation that is compared; null when it has none. */
+export interface Compared {
+  id: string;
+  config: ResolvedConfig | null;
+  /** As clients see it. */
+  shown_config: Readonly<Record<string, unknown>> | null;
+  evaluation: EvaluationEvent | null;
+}
+
+/** An example in both evaluations. */
+export interface ComparedExample {
+  /** The scenario, or the line of the row. */
+  example: string;
+  /** The share of passed attempts, or the loss. */
+  before: number;
+  after: number;
+  /** `win`: the later one is better. */
+  outcome: "win" | "loss" | "tie";
+}
+
+/** The later evaluation against the earlier one. */
+export interface Comparison {
+  metric: "eval/pass_rate" | "eval/loss" | null;
+  /** Keys of the configuration that decide what an evaluation measures, and differ. */
+  measured_differently: string[];
+  examples: { common: number; only_before: number; only_after: number };
+  /** Over the common examples; null when nothing can be compared. */
+  difference: PairedDifference | null;
+  /** Null for losses. With several attempts at a scenario a pass is a higher share, which makes it the sign test. */
+  mcnemar: { gained: number; lost: number; p_value: number } | null;
+  outcomes: ComparedExample[];
+  /** What limits the comparison; null when both evaluations measured the same examples in the same way. */
+  note: string | null;
+}
+
+/** The configurations' leaves that differ, by key; a value per run, null where it is not set. */
+export function configDifferences(
+  configs: readonly (Readonly<Record<string, unknown>> | null)[],
+): { key: string; values: unknown[] }[] {
+  const leaves = configs.map((config) => config ? flattenConfig(config) : new Map<string, unknown>());
+  const keys = [...new Set(leaves.flatMap((of_run) => [...of_run.keys()]))].sort();
+  return keys.filter((key) => key !== "run.name")
+    .map((key) => ({ key, values: leaves.map((of_run) => of_run.get(key) ?? null) }))
+    .filter(({ values }) => values.some((value) => JSON.stringify(value) !== JSON.stringify(values[0])));
+}
+
+/** The examples of an evaluation: scenarios with their share of passed attempts, or rows with their loss. */
+function examplesOf({ scenarios, by_row }: EvaluationEvent): Map<string, Example> {
+  if (scenarios.length === 0) return new Map(Object.entries(by_row ?? {}));
+  return new Map(
+    scenarios.map(({ scenario, passes, attempts }) => [scenario, evenExample(passes / attempts)]),
+  );
+}
+
+/** Which metric an evaluation has. */
+export function metricOf({ pass_rate }: EvaluationEvent): "eval/pass_rate" | "eval/loss" {
+  return pass_rate ? "eval/pass_rate" : "eval/loss";
+}
+
+/** Why two evaluations cannot be compared; null when they can. */
+function obstacle(before: Compared, after: Compared): string | null {
+  for (const { id, evaluation } of [before, after]) if (!evaluation) return `${id} has no such evaluation`;
+  const metric = metricOf(before.evaluation!);
+  if (metric !== metricOf(after.evaluation!)) return "one evaluation is of scenarios, the other of rows";
+  if (metric === "eval/pass_rate") return null;
+  const loss = ({ config }: Compared) => JSON.stringify([config?.run.algorithm, config?.preference]);
+  if (loss(before) !== loss(after)) return "the losses are of different kinds";
+  const data = ({ config }: Compared) => config?.evaluation?.data;
+  if (data(before) !== data(after)) return "rows of different files cannot be paired";
+  return null;
+}
+
+/**
+ * Compares the evaluations of two runs over their common examples.
+ *
+ * @param pause Lets other work of the thread run; called every few milliseconds.
+ */
+export async function compare(
+  before: Compared,
+  after: Compared,
+  { seed, pause }: { seed: number; pause: () => Promise<void> },
+): Promise<Comparison> {
+  const measured_differently = changedMeasures(before, after), refused = obstacle(before, after);
+  const a = before.evaluation ? examplesOf(before.evaluation) : new Map<string, Example>();
+  const b = after.evaluation ? examplesOf(after.evaluation) : new Map<string, Example>();
+  const common = refused === null ? [...a.keys()].filter((example) => b.has(example)) : [];
+  const counts = {
+    common: common.length,
+    only_before: a.size - common.length,
+    only_after: b.size - common.length,
+  };
+  const metric = before.evaluation && refused === null ? metricOf(before.evaluation) : null;
+  const outcomes = common.map((example) =>
+    outcomeOf(example, { a: a.get(example)!, b: b.get(example)!, metric })
+  );
+  const count = (outcome: string) => outcomes.filter((compared) => compared.outcome === outcome).length;
+  const gained = count("win"), lost = count("loss");
+  const pairs = { a: common.map((example) => a.get(example)!), b: common.map((example) => b.get(example)!) };
+  const bound = metric === "eval/pass_rate" ? { bound: 1 } : {};
+  const is_compared = common.length > 0;
+  return {
+    metric,
+    measured_differently,
+    examples: counts,
+    difference: is_compared
+      ? await paused(bootstrapSteps(pairs.a, pairs.b, { seed, ...bound }), pause)
+      : null,
+    mcnemar: is_compared && metric === "eval/pass_rate"
+      ? { gained, lost, p_value: mcnemar(gained, lost).p_value }
+      : null,
+    outcomes,
+    note: noteOf(refused, counts, measured_differently),
+  };
+}
+
+function changedMeasures(before: Compared, after: Compared): string[] {
+  const differ = configDifferences([before.shown_config, after.shown_config]).map(({ key }) => key);
+  return differ.filter((key) => MEASURED_BY.includes(key));
+}
+
+function outcomeOf(
+  example: string,
+  { a, b, metric }: { a: Example; b: Example; metric: Comparison["metric"] },
+): ComparedExample {
+  const before = a.sum / a.weight, after = b.sum / b.weight;
+  const gain = metric === "eval/loss" ? before - after : after - before;
+  return { example, before, after, outcome: gain > 0 ? "win" : gain < 0 ? "loss" : "tie" };
+}
+
+function noteOf(
+  refused: string | null,
+  { common, only_before, only_after }: Comparison["examples"],
+  measured_differently: readonly string[],
+): string | null {
+  if (refused !== null) return `Nothing is compared: ${refused}.`;
+  if (common === 0) return "Nothing is compared: the evaluations have no example in common.";
+  const notes = only_before + only_after > 0
+    ? [
+      `Only the ${common} common examples are compared; ${only_before} are only in the first evaluation, ${only_after} ` +
+      "only in the second.",
+    ]
+    : [];
+  if (measured_differently.length > 0) {
+    notes.push(
+      `The evaluations differ in ${
+        measured_differently.join(", ")
+      }, which may explain a part of the difference.`,
+    );
+  }
+  return notes.length > 0 ? notes.join(" ") : null;
+}
+
+async function paused<T>(steps: Generator<void, T>, pause: () => Promise<void>): Promise<T> {
+  while (true) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await pause();
+  }
+}

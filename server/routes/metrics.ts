@@ -1,0 +1,178 @@
+/** Samples of a run's metrics. */
+
+import { z } from "zod";
+import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
+import { type Bucket, Buckets, csvLine, type Sample, samplesOf } from "../../runs/results/metric_series.ts";
+import { findRun } from "../find_run.ts";
+import { invalidRequest } from "../problems.ts";
+import { integerParameter, listParameter } from "../query.ts";
+import { jsonPieces, raw, type Route, route, textStream } from "../route.ts";
+import { followRun } from "../run_logs.ts";
+import type { Database } from "../store/database.ts";
+import { type MetricSelection, rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
+
+/** The most samples in an answer. */
+const MAX_SAMPLES = 100_000;
+
+const DEFAULT_SAMPLES = 10_000;
+
+/** The most buckets of one metric. */
+export const MAX_BUCKETS = 1000;
+
+const MAX_NAMES = 200;
+
+const sampleSchema = z.strictObject({
+  seq: z.int().meta({ description: "The number of the event." }),
+  time: z.string().meta({ format: "date-time" }),
+  update: z.int(),
+  step: z.int().meta({ description: "Optimiser steps so far." }),
+  name: z.string(),
+  value: z.number(),
+}).meta({ id: "Sample" });
+
+const bucketSchema = z.strictObject({
+  name: z.string(),
+  first_update: z.int().meta({ description: "The update of its first sample." }),
+  last_update: z.int().meta({ description: "The update of its last sample." }),
+  count: z.int().meta({ description: "The number of samples." }),
+  min: z.number(),
+  mean: z.number(),
+  max: z.number(),
+  last: z.number().meta({ description: "The value of the last step." }),
+}).meta({ id: "MetricBucket" });
+
+const query = z.strictObject({
+  since: integerParameter(0, Number.MAX_SAFE_INTEGER).default(0).meta({
+    description: "Only samples of events with a larger number.",
+  }),
+  names: listParameter(1, MAX_NAMES).optional().meta({
+    description: `Up to ${MAX_NAMES} metrics, with commas between them; absent: all.`,
+  }),
+  limit: integerParameter(1, MAX_SAMPLES).optional().meta({
+    description:
+      `The most samples, 1 to ${MAX_SAMPLES}; absent: ${DEFAULT_SAMPLES}, and all for CSV. An event is not divided: an ` +
+      "answer that would begin with a larger one has all of it.",
+  }),
+  buckets: integerParameter(1, MAX_BUCKETS).optional().meta({
+    description: `Instead of samples, up to this many buckets for each metric, 1 to ${MAX_BUCKETS}.`,
+  }),
+  format: z.enum(["json", "csv"]).default("json").meta({ description: "The media type of the answer." }),
+});
+
+/** Texts of about this length are sent at once. */
+const PIECE_CHARS = 1 << 15;
+
+/** Joins short texts. */
+async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  let piece = "";
+  for await (const text of texts) {
+    piece += text;
+    if (piece.length < PIECE_CHARS) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
+}
+
+/** The samples of each event, up to a limit. */
+async function* limitedSamples(
+  database: Database,
+  selection: MetricSelection,
+  limit: number,
+): AsyncGenerator<Sample[]> {
+  const names = selection.names && new Set(selection.names);
+  let count = 0;
+  for await (const row of rowsBySeq(database, selection)) {
+    const samples = samplesOf(row, names);
+    if (samples.length === 0) continue;
+    if (count > 0 && count + samples.length > limit) return;
+    count += samples.length;
+    yield samples;
+  }
+}
+
+async function* samplesJson(events: AsyncIterable<Sample[]>, since: number): AsyncGenerator<string> {
+  let next_since = since;
+  yield '{"samples":[';
+  for await (const samples of events) {
+    const text = samples.map((sample) => JSON.stringify(sample)).join(",");
+    yield next_since === since ? text : `,${text}`;
+    next_since = samples[0]!.seq;
+  }
+  yield `],"next_since":${next_since}}`;
+}
+
+async function* samplesCsv(events: AsyncIterable<Sample[]>): AsyncGenerator<string> {
+  yield METRICS_CSV_HEADER;
+  for await (const samples of events) {
+    yield samples.map(csvLine).join("");
+  }
+}
+
+/** The buckets of a run's metrics, by name. */
+async function* bucketsOf(database: Database, selection: MetricSelection, n: number): AsyncGenerator<Bucket> {
+  const range = updateRange(database, selection.run);
+  if (!range) return;
+  const buckets = new Buckets(range, n), names = selection.names && new Set(selection.names);
+  for await (const row of rowsByUpdate(database, { ...selection, from_update: range.first })) {
+    // The run went on meanwhile.
+    if (row.update <= range.last) buckets.add(row, names);
+  }
+  for (const name of buckets.names()) yield* buckets.of(name).values();
+}
+
+async function* bucketsJson(buckets: AsyncIterable<Bucket>): AsyncGenerator<string> {
+  let before = '{"buckets":[';
+  for await (const bucket of buckets) {
+    yield before + JSON.stringify(bucket);
+    before = ",";
+  }
+  yield before === "," ? "]}" : `${before}]}`;
+}
+
+async function* bucketsCsv(buckets: AsyncIterable<Bucket>): AsyncGenerator<string> {
+  yield `${Object.keys(bucketSchema.shape).join(",")}\n`;
+  for await (const bucket of buckets) yield `${Object.values(bucket).join(",")}\n`;
+}
+
+const csv = (texts: AsyncIterable<string>) => raw(200, "text/csv", textStream(inPieces(texts)));
+
+const listMetrics = route({
+  method: "GET",
+  path: "/v1/runs/{id}/metrics",
+  operation: "list_metrics",
+  summary: "Samples of the metrics, as JSON or CSV.",
+  query,
+  answers: {
+    200: {
+      description:
+        "Samples in the order of their events. A sample with the update, step and name of an earlier one replaces it, " +
+        "and after a resume the updates that are not yet repeated are gone. Pass next_since as since to go on.",
+      content: {
+        "application/json": z.union([
+          z.strictObject({ samples: z.array(sampleSchema), next_since: z.int() }).meta({ id: "Samples" }),
+          z.strictObject({ buckets: z.array(bucketSchema) }).meta({ id: "MetricBuckets" }),
+        ]),
+        "text/csv": z.string(),
+      },
+    },
+  },
+  find: findRun,
+  async handler({ query: { since, names, limit, buckets: n, format }, found, services }) {
+    if (n !== undefined && limit !== undefined) {
+      const message = "does not go with buckets, which have all samples";
+      throw invalidRequest([{ pointer: "/query/limit", code: "invalid_value", message }]);
+    }
+    const run = await followRun(found, services), { database } = services;
+    const selection = { run, since, names };
+    if (n !== undefined) {
+      const buckets = bucketsOf(database, selection, n);
+      return format === "csv" ? csv(bucketsCsv(buckets)) : jsonPieces(200, inPieces(bucketsJson(buckets)));
+    }
+    const most = limit ?? (format === "csv" ? Infinity : DEFAULT_SAMPLES);
+    const events = limitedSamples(database, selection, most);
+    return format === "csv" ? csv(samplesCsv(events)) : jsonPieces(200, inPieces(samplesJson(events, since)));
+  },
+});
+
+export const METRIC_ROUTES: readonly Route[] = [listMetrics];

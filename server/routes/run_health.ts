@@ -1,0 +1,74 @@
+/** The health of a run. */
+
+import { z } from "zod";
+import { HEALTH_METRICS, HealthSeries, judge } from "../../runs/results/health.ts";
+import { findRun } from "../find_run.ts";
+import { json, type Route, route } from "../route.ts";
+import { followRun } from "../run_logs.ts";
+import type { Database } from "../store/database.ts";
+import { rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
+
+/** The newest updates that are judged. */
+const JUDGED_UPDATES = 1000;
+
+/** The first updates, with which some rules compare. */
+const START_UPDATES = 50;
+
+const healthSchema = z.strictObject({
+  rules: z.array(
+    z.strictObject({
+      rule: z.string(),
+      level: z.enum(["ok", "warning", "critical"]),
+      value: z.number().meta({ description: "What the rule measures, after the newest update." }),
+      threshold: z.number(),
+      since_update: z.int().nullable().meta({
+        description:
+          "The update since which the rule is broken; null when it holds. Of a long run only the first " +
+          `${START_UPDATES} and the last ${JUDGED_UPDATES} updates, and all evaluations, are looked at.`,
+      }),
+      advice: z.string(),
+    }).meta({ id: "HealthRule" }),
+  ).meta({
+    description: "Critical ones first, then warnings, then those that hold; only those that can be measured.",
+  }),
+}).meta({ id: "RunHealth" });
+
+/** The metrics that rules read, of a run's start, its newest updates and all its evaluations. */
+async function healthSeries(database: Database, run: string): Promise<HealthSeries> {
+  const series = new HealthSeries(), range = updateRange(database, run);
+  if (!range) return series;
+  const end_of_start = range.first + START_UPDATES;
+  const newest = Math.max(end_of_start, range.last - JUDGED_UPDATES + 1);
+  for await (const row of rowsByUpdate(database, { run, names: HEALTH_METRICS, from_update: range.first })) {
+    if (row.update >= end_of_start) break;
+    series.add(row);
+  }
+  const evaluations = HEALTH_METRICS.filter((name) => name.startsWith("eval/"));
+  for await (const row of rowsBySeq(database, { run, names: evaluations })) {
+    if (row.update >= end_of_start && row.update < newest) series.add(row);
+  }
+  for await (const row of rowsByUpdate(database, { run, names: HEALTH_METRICS, from_update: newest })) {
+    series.add(row);
+  }
+  return series;
+}
+
+const getRunHealth = route({
+  method: "GET",
+  path: "/v1/runs/{id}/health",
+  operation: "get_run_health",
+  summary: "Rules read from the metrics of a run, with advice.",
+  answers: {
+    200: {
+      description: "What the rules find; docs/reference/health.md lists them.",
+      content: { "application/json": healthSchema },
+    },
+  },
+  find: findRun,
+  async handler({ found, services }) {
+    const run = await followRun(found, services);
+    return json(200, { rules: judge(await healthSeries(services.database, run)) });
+  },
+});
+
+export const RUN_HEALTH_ROUTES: readonly Route[] = [getRunHealth];

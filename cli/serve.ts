@@ -89,7 +89,7 @@ export async function serve(path: string | null, { entry_url, terminal }: ServeO
     const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
     const server = await listen(config, {
       ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
-      ...{ jobs, fleet, runs: new FleetRuns(fleet), isDatasetInUse, database, log },
+      ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database, log },
     });
     terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
     await stopSignal();

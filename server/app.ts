@@ -3,8 +3,9 @@
 import { join } from "node:path";
 import type { ServerConfig } from "../config/server.ts";
 import type { Clock } from "../core/clock.ts";
+import { errorRecord } from "../core/errors.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
-import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { Fleet, FleetChange } from "../runs/fleet/fleet.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./auth.ts";
@@ -29,6 +30,7 @@ import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts
 import { NO_RUNS, type RunSource } from "./run_source.ts";
 import type { ProbedDevice, Services } from "./services.ts";
 import { type Database, openDatabase } from "./store/database.ts";
+import { FleetEvents } from "./store/fleet_events.ts";
 import { RunIndex } from "./store/run_index.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
@@ -64,6 +66,8 @@ export interface AppOptions {
   trajectories?: ObservedRuns;
   /** Creates and commands runs; absent: none. */
   fleet?: Fleet;
+  /** The changes of its runs, of which this is the only reader; absent: they are not told. */
+  changes?: AsyncIterable<FleetChange>;
   /** Absent: one in memory. */
   database?: Database;
   /** The table of routes; absent: {@link ROUTES}. */
@@ -125,6 +129,7 @@ export class App {
       fleet: options.fleet ?? null,
       assumedDevice: options.assumedDevice ?? null,
       database,
+      fleet_events: new FleetEvents(database, clock),
       index: new RunIndex(database),
       links: new Links(clock),
       checksums: new Checksums(),
@@ -140,8 +145,22 @@ export class App {
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
       modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
+    if (options.changes) this.#follow(options.changes);
     // It is slow after a large run was deleted, and nothing waits for it.
     this.#services.index.clean().catch((error) => options.log({ level: "error", message: String(error) }));
+  }
+
+  /** Stores the changes of runs until the fleet is closed. */
+  async #follow(changes: AsyncIterable<FleetChange>): Promise<void> {
+    const { fleet_events, index } = this.#services;
+    for await (const change of changes) {
+      try {
+        fleet_events.add(change);
+        if (change.kind === "deleted") await index.forget(change.run);
+      } catch (error) {
+        this.#options.log({ level: "error", run: change.run, message: errorRecord(error).message });
+      }
+    }
   }
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */

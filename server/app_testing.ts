@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import type { z } from "zod";
 import { parseServerConfig } from "../config/server_load.ts";
 import { ManualClock } from "../core/clock_fake.ts";
-import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { Database } from "./store/database.ts";
+import type { Fleet, FleetChange } from "../runs/fleet/fleet.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
 import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
@@ -124,6 +125,8 @@ export interface TestAppOptions {
   jobs?: JobRunner;
   isDatasetInUse?: (id: string) => Promise<boolean>;
   fleet?: Fleet;
+  changes?: AsyncIterable<FleetChange>;
+  database?: Database;
   routes?: readonly Route[];
 }
 
@@ -156,6 +159,8 @@ export function testApp(options: TestAppOptions = {}) {
     routes,
     ...(jobs ? { jobs } : {}),
     ...(fleet ? { fleet } : {}),
+    ...(options.changes ? { changes: options.changes } : {}),
+    ...(options.database ? { database: options.database } : {}),
     ...(isDatasetInUse ? { isDatasetInUse } : {}),
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {

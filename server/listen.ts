@@ -53,6 +53,7 @@ type Services =
       | "runs"
       | "trajectories"
       | "fleet"
+      | "changes"
       | "jobs"
       | "isDatasetInUse"
       | "database"

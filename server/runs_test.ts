@@ -33,7 +33,8 @@ const withRuns = (
   withFolder(async (folder) => {
     const fleet = await TestFleet.open({ folder, ...options });
     try {
-      await body({ ...testApp({ fleet: fleet.fleet }), fleet, gate: `${folder}/gate` });
+      const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed });
+      await body({ ...app, fleet, gate: `${folder}/gate` });
     } finally {
       await fleet.close();
     }
@@ -249,6 +250,41 @@ Deno.test(
       left.abort();
       await openGate(gate, 1, 2, 3);
       await fleet.until(run, "completed");
+    }),
+);
+
+Deno.test(
+  "what happens to all runs is one stream that can be resumed",
+  strict,
+  () =>
+    withRuns(async (runs) => {
+      const { app, send } = runs, left = new AbortController();
+      const response = await app.handle(...testRequest("/v1/events", { signal: left.signal }));
+      const run = await completed(runs, 1);
+      await send(`/v1/runs/${run.id}`, { method: "DELETE" });
+      const seen: [string, string][] = [];
+      let text = "";
+      for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+        text += piece;
+        for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+          const { kind, run: id, state, seq } = JSON.parse(/^data: (.*)$/m.exec(text.slice(0, end))![1]!);
+          assert.deepEqual([id, seq], [run.id, seen.length + 1]);
+          seen.push([kind, state]);
+          text = text.slice(end + 2);
+        }
+        if (seen.at(-1)?.[0] === "deleted") break;
+      }
+      left.abort();
+      assert.deepEqual(seen, [
+        ["created", "queued"],
+        ["state", "starting"],
+        ["state", "running"],
+        ["state", "completed"],
+        ["deleted", "completed"],
+      ]);
+      assert.deepEqual(refusal(await send("/v1/events?since=99")), [422, "invalid-request", [
+        "/query/since out_of_range",
+      ]]);
     }),
 );
 

@@ -13,6 +13,7 @@ import type { Links } from "./links.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "./run_source.ts";
 import type { Database } from "./store/database.ts";
+import type { FleetEvents } from "./store/fleet_events.ts";
 import type { RunIndex } from "./store/run_index.ts";
 
 /** A device, with what plans need to know of it. */
@@ -34,6 +35,8 @@ export interface Services {
   /** Creates and commands runs; null in view mode. */
   fleet: Fleet | null;
   database: Database;
+  /** The events of all runs. */
+  fleet_events: FleetEvents;
   /** The logs of runs, in the database. */
   index: RunIndex;
   /** Signs links to artefacts. */

@@ -1,6 +1,7 @@
 /** A fleet whose runs are processes on a scripted engine. */
 
 import { fileURLToPath } from "node:url";
+import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
@@ -28,6 +29,8 @@ export class TestFleet {
   readonly fleet: Fleet;
   readonly logged: Record<string, unknown>[];
   readonly changes: FleetChange[] = [];
+  /** The same changes for one more reader. */
+  readonly relayed = new AsyncQueue<FleetChange>();
   #changed: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly #reading: Promise<void>;
 
@@ -69,9 +72,11 @@ export class TestFleet {
   async #read(): Promise<void> {
     for await (const change of this.fleet.changes) {
       this.changes.push(change);
+      this.relayed.push(change);
       this.#changed.resolve();
       this.#changed = Promise.withResolvers();
     }
+    this.relayed.close();
   }
 }
 

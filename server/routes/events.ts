@@ -4,7 +4,8 @@ import { z } from "zod";
 import { hasEnded } from "../../runs/record/run.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { findKeptRun } from "../fleet_problems.ts";
-import { empty, notBuilt, raw, type Route, route } from "../route.ts";
+import { empty, raw, type Route, route } from "../route.ts";
+import type { FleetEvents } from "../store/fleet_events.ts";
 import { eventStream, resumeId, type SentEvent, sinceQuery } from "../sse.ts";
 
 /** The durable events of a run after one of them, until its last. */
@@ -46,12 +47,45 @@ const streamRunEvents = route({
   },
 });
 
-export const EVENT_ROUTES: readonly Route[] = [
-  streamRunEvents,
-  notBuilt({
-    method: "GET",
-    path: "/v1/events",
-    operation: "stream_events",
-    summary: "Runs created, changed and deleted, as server-sent events.",
-  }),
-];
+/** The events of all runs after one of them. Where some of these are no longer kept, it begins with a `gap`. */
+async function* fleetEvents(
+  events: FleetEvents,
+  since: number,
+  signal: AbortSignal,
+): AsyncGenerator<SentEvent[]> {
+  const first = events.first_seq;
+  if (first !== null && since > 0 && since + 1 < first) {
+    const data = { seq: first - 1, kind: "gap", missing: first - 1 - since };
+    yield [{ id: first - 1, event: "gap", data: JSON.stringify(data) }];
+  }
+  for await (const piece of events.follow(since, signal)) {
+    yield piece.map((event) => ({ id: event.seq, event: event.kind, data: JSON.stringify(event) }));
+  }
+}
+
+const streamEvents = route({
+  method: "GET",
+  path: "/v1/events",
+  operation: "stream_events",
+  summary: "Runs created, changed and deleted, as server-sent events.",
+  query: z.object(sinceQuery),
+  answers: {
+    200: {
+      description:
+        "Events `created`, `state` and `deleted` with ids of their own. The last 10,000 are kept: a client " +
+        "whose id is older gets an event `gap` first.",
+      content: { "text/event-stream": z.string() },
+    },
+  },
+  handler({ query: { since }, request, services: { fleet_events, clock } }) {
+    const from = resumeId({ since, headers: request.headers }, fleet_events.last_seq);
+    const stop = new AbortController(), signal = AbortSignal.any([stop.signal, request.signal]);
+    return raw(
+      200,
+      "text/event-stream",
+      eventStream(fleetEvents(fleet_events, from, signal), { clock, stop }),
+    );
+  },
+});
+
+export const EVENT_ROUTES: readonly Route[] = [streamRunEvents, streamEvents];

@@ -48,6 +48,16 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (log, kind, name)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- What happened to runs, for GET /v1/events; only the newest are kept.
+  CREATE TABLE fleet_events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    run TEXT NOT NULL,
+    state TEXT NOT NULL
+  ) STRICT;
+  `,
 ];
 
 /** How long a statement waits for a lock of another process, such as the `sqlite3` program. */

@@ -81,12 +81,12 @@ function objectAlternative(context: NodeContext, closed: Set<string>): Alternati
     Object.keys((schemaOf(place).properties ?? {}) as object)
   );
   const ordered = [...new Set([...declared, ...facts.required])];
-  const key_text = keyText(context);
+  const key_text = keyText(context), patterns = keyPatterns(context);
   const fields = ordered.map((name): Field => {
     const text = JSON.stringify(name);
     const may_be = !facts.forbidden.includes(name) && (node.closed?.includes(name) ?? true) &&
       (!key_text || matches(arena, key_text, text));
-    const places = may_be ? valuePlaces(context, name) : null;
+    const places = may_be ? valuePlaces(context, name, patterns) : null;
     const value = places ? partOf(context, places) : context.resolver.nothing();
     return { key: arena.text(text), value, is_required: facts.required.includes(name) };
   });
@@ -98,7 +98,7 @@ function objectAlternative(context: NodeContext, closed: Set<string>): Alternati
   // Declared names mean that no others are wanted, unless the schema speaks of others or needs them.
   const is_closed = declared.length > 0 && !has_rules && !node.is_check &&
     facts.properties.min <= ordered.length;
-  const others = is_closed || node.closed ? [] : otherKeys(context, { ordered, key_text });
+  const others = is_closed || node.closed ? [] : otherKeys(context, { ordered, key_text, patterns });
   if (others.length === 0) ordered.forEach((name) => closed.add(name));
   return { type: "object", fields, others, ...facts.properties };
 }
@@ -122,6 +122,7 @@ interface KeyPattern {
   value: Place;
 }
 
+/** The entries of `patternProperties` of all places. */
 function keyPatterns({ resolver, facts }: NodeContext): KeyPattern[] {
   const { document, arena } = resolver;
   return facts.object_places.flatMap((owner) => {
@@ -139,10 +140,11 @@ function keyPatterns({ resolver, facts }: NodeContext): KeyPattern[] {
 }
 
 /** The subschemas that the value of a declared name must satisfy. */
-function valuePlaces(context: NodeContext, name: string): Place[] {
+function valuePlaces(context: NodeContext, name: string, patterns: readonly KeyPattern[]): Place[] {
   const { facts, resolver: { document, arena } } = context, text = JSON.stringify(name);
-  const matching = keyPatterns(context).filter((pattern) => matches(arena, pattern.text, text));
+  const matching = patterns.filter((pattern) => matches(arena, pattern.text, text));
   return facts.object_places.flatMap((place) => {
+    arena.budget?.spend(1 + patterns.length);
     const found = matching.filter(({ owner }) => owner === place).map(({ value }) => value);
     if (Object.hasOwn((schemaOf(place).properties ?? {}) as object, name)) {
       found.push(document.child(place, "properties", name));
@@ -169,12 +171,15 @@ function additional({ resolver: { document }, facts }: NodeContext, place: Place
 /** Undeclared names, by the patterns that they match. */
 function otherKeys(
   context: NodeContext,
-  { ordered, key_text }: { ordered: readonly string[]; key_text: Regex | null },
+  { ordered, key_text, patterns }: {
+    ordered: readonly string[];
+    key_text: Regex | null;
+    patterns: readonly KeyPattern[];
+  },
 ): OtherKeys[] {
   const { facts, resolver: { arena } } = context;
   const any = quoted(arena, arena.repeat(anyWritten(arena), 0, Infinity));
   const declared = arena.texts([...ordered, ...facts.forbidden].map((name) => JSON.stringify(name)));
-  const patterns = keyPatterns(context);
   const rest = declared === arena.none && !key_text
     ? any
     : arena.explore(arena.both(any, arena.not(declared), ...(key_text ? [key_text] : [])));

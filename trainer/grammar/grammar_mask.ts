@@ -75,9 +75,12 @@ export class GrammarMask {
 
   /** @throws {ServiceError} When the token may not follow. */
   advance(token: number): void {
+    const { vocabulary } = this.table.trie,
+      has_text = token < vocabulary.size && !vocabulary.isControl(token);
+    const bytes = has_text ? vocabulary.bytesOf(token) : [];
     let state = this.#state;
-    for (const byte of this.table.trie.vocabulary.bytesOf(token)) state = this.#stack.next(state, byte);
-    if (state.threads.length === 0 && !state.is_end) {
+    for (const byte of bytes) state = this.#stack.next(state, byte);
+    if (bytes.length === 0 || (state.threads.length === 0 && !state.is_end)) {
       throw new ServiceError(
         "internal",
         `Cannot go on after token ${token}: the JSON schema does not allow it`,

@@ -69,6 +69,10 @@ function utf8(arena: RegexArena, ranges: CodePoints): Regex {
 /** How `JSON.stringify` writes one of these characters inside a string. */
 export function writtenCharacter(arena: RegexArena, ranges: CodePoints): Regex {
   const points = normalizeRanges(ranges);
+  return arena.once(`written ${points.join()}`, () => makeWritten(arena, points));
+}
+
+function makeWritten(arena: RegexArena, points: CodePoints): Regex {
   const has = (point: number) => points.some(([first, last]) => point >= first && point <= last);
   const escapes: string[] = [];
   for (let point = 0; point < 0x20; point++) {
@@ -88,6 +92,10 @@ export function anyWritten(arena: RegexArena): Regex {
 
 /** Any character in any of the spellings that JSON allows; a pair of surrogates is one character. */
 export function anyCharacter(arena: RegexArena): Regex {
+  return arena.once("any", () => makeAny(arena));
+}
+
+function makeAny(arena: RegexArena): Regex {
   const range = (text: string) => {
     const pairs = [...text.matchAll(/(.)-(.)/g)];
     return arena.bytes(

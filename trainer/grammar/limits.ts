@@ -13,9 +13,9 @@ export const MAX_NODES = 20_000;
 /** Combinations of alternatives (anyOf, oneOf, dependencies) at one place. */
 export const MAX_ALTERNATIVES = 1024;
 /** States of the automata for patterns, formats and numbers with bounds, of the whole schema. */
-export const MAX_STATES = 20_000;
-/** Expressions and transitions that compiling a schema may create: about two seconds. */
-export const MAX_WORK = 2_000_000;
+export const MAX_STATES = 10_000;
+/** Expressions and transitions that compiling a schema may create: about a second. */
+export const MAX_WORK = 1_000_000;
 /** Levels of arrays and objects in a text. */
 export const MAX_TEXT_DEPTH = 128;
 /** Alternatives that are followed at the same time, while a text does not tell them apart. */
@@ -38,8 +38,9 @@ export class Budget {
   pointer = "";
 
   /** @throws {ServiceError} `config_invalid` when the schema has taken too much work. */
-  spend(): void {
-    if (++this.#work > MAX_WORK) {
+  spend(steps = 1): void {
+    this.#work += steps;
+    if (this.#work > MAX_WORK) {
       throw schemaError(this.pointer, null, `it takes more than ${MAX_WORK} steps to compile: simplify it`);
     }
   }

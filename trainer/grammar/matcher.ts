@@ -46,7 +46,6 @@ export class Stack {
     return symbols.reduceRight((frame, symbol) => this.#frame(symbol, frame, depth), below);
   }
 
-  // deno-lint-ignore rooms/max-parameters -- called for each symbol of each alternative
   #frame(symbol: GrammarSymbol, below: Frame | null, depth: number): Frame {
     const kind = symbol instanceof Rule ? "r" : "x";
     const key = `${kind}${symbol.id},${below?.id ?? ""},${depth}`;
@@ -112,7 +111,7 @@ class ThreadSet implements MatchState {
     throw new ServiceError(
       "config_invalid",
       `Cannot follow the JSON schema: more than ${MAX_THREADS} alternatives match the text so far. ` +
-        "Let the alternatives of anyOf begin with different properties or values",
+        "Let alternatives begin with different properties or values, and make properties required",
     );
   }
 

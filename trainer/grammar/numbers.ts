@@ -30,7 +30,9 @@ export function numberText(arena: RegexArena, rules: NumberRules): Regex {
   const { min, max, excludes_min, excludes_max } = rules;
   if (min > max || (min === max && (excludes_min || excludes_max))) return arena.none;
   const is_bounded = rules.min !== -Infinity || rules.max !== Infinity;
-  if (!is_bounded && rules.divisors.length === 0) return freeNumber(arena, rules.is_integer);
+  if (!is_bounded && rules.divisors.length === 0) {
+    return arena.once(`number ${rules.is_integer}`, () => freeNumber(arena, rules.is_integer));
+  }
   if (!is_bounded || rules.is_integer) return boundedInteger(arena, rules);
   const below = mirrored(rules);
   return arena.either(

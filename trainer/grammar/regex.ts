@@ -45,6 +45,7 @@ const SINGLE_DIGITS = Array.from({ length: 10 }, (_, digit) => byteSet([0x30 + d
 /** Creates expressions and remembers them. */
 export class RegexArena {
   readonly #known = new Map<string, Regex>();
+  readonly #named = new Map<string, Regex>();
   readonly #explored = new Set<Regex>();
   readonly none: Regex;
   readonly empty: Regex;
@@ -58,6 +59,13 @@ export class RegexArena {
     this.none.is_dead = true;
     this.empty = this.#intern("1", { type: "empty" }, true);
     this.all = this.not(this.none);
+  }
+
+  /** What `make` returns, made once for a name. */
+  once(name: string, make: () => Regex): Regex {
+    let regex = this.#named.get(name);
+    if (!regex) this.#named.set(name, regex = make());
+    return regex;
   }
 
   /** Expressions so far. */

@@ -98,7 +98,7 @@ export class Resolver implements NodeSource {
 
   /** Adds a place's keywords, and those of what it refers to. */
   #expand(state: State, place: Place, chain: readonly Place[]): State {
-    this.budget.spend();
+    this.budget.spend(1 + state.visited.size / 16);
     if (chain.includes(place)) {
       throw schemaError(place.pointer, null, "it refers to itself before any part of the value is given");
     }

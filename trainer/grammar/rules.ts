@@ -46,6 +46,7 @@ interface ObjectState {
 export class RuleTable {
   readonly #values = new Map<SchemaNode, Rule>();
   readonly #parts = new Map<object, Map<string, Rule>>();
+  readonly #counts = new Map<ObjectShape, { needed: readonly number[]; usable: readonly number[] }>();
   #count = 0;
 
   constructor(private readonly arena: RegexArena) {}
@@ -140,15 +141,27 @@ export class RuleTable {
     );
   }
 
+  /** How many fields from each on are required, and how many have values. */
+  #remaining(shape: ObjectShape): { needed: readonly number[]; usable: readonly number[] } {
+    let counts = this.#counts.get(shape);
+    if (!counts) {
+      const { fields } = shape, needed = [0], usable = [0];
+      for (const { is_required, value } of fields.toReversed()) {
+        needed.unshift(needed[0]! + (is_required ? 1 : 0));
+        usable.unshift(usable[0]! + (value.height < Infinity ? 1 : 0));
+      }
+      this.#counts.set(shape, counts = { needed, usable });
+    }
+    return counts;
+  }
+
   #propertyChoices(shape: ObjectShape, state: ObjectState): RuleChoice[] {
     const { fields, others, min, max } = shape, { field, low, high, has_other } = state;
     const choices: RuleChoice[] = [];
     const usable = others.filter((other) => other.value.height < Infinity);
-    /** How much the minimum can still grow after the fields before `from`. */
-    const possible = (from: number) =>
-      fields.slice(from).filter(({ value }) => value.height < Infinity).length +
-      (usable.length > 0 && !has_other ? 1 : 0);
-    const needed = (from: number) => fields.slice(from).filter(({ is_required }) => is_required).length;
+    const { needed, usable: left } = this.#remaining(shape);
+    /** How much the minimum can still grow from a field on. */
+    const possible = (from: number) => left[from]! + (usable.length > 0 && !has_other ? 1 : 0);
     const counted = (more: number) => ({
       low: Math.min(low + more, min),
       high: max === Infinity ? 1 : high + 1,
@@ -161,7 +174,7 @@ export class RuleTable {
     const used = max === Infinity ? 0 : high;
     for (let i = field; i < fields.length; i++) {
       const { key, value, is_required } = fields[i]!;
-      const has_room = used + 1 + needed(i + 1) <= max && low + 1 + possible(i + 1) >= min;
+      const has_room = used + 1 + needed[i + 1]! <= max && low + 1 + possible(i + 1) >= min;
       if (value.height < Infinity && has_room) add(key, value, { ...counted(1), field: i + 1, has_other });
       if (is_required) return choices;
     }

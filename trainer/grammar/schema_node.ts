@@ -76,9 +76,11 @@ export interface Obligation {
 
 /** Computes all heights, and leaves out what has no value. */
 export function measureHeights(nodes: readonly SchemaNode[]): void {
+  // Parts are made after what contains them, so most heights are known after one round from the last node on.
+  const order = nodes.toReversed();
   for (let is_changed = true; is_changed;) {
     is_changed = false;
-    for (const node of nodes) {
+    for (const node of order) {
       const height = Math.min(...node.alternatives.map(alternativeHeight), Infinity);
       if (height < node.height) {
         node.height = height;

@@ -98,6 +98,49 @@ Deno.test("properties come in declared order, each once, and undeclared ones whe
   );
 });
 
+Deno.test("a minimum of properties counts undeclared names once, because they may repeat", () => {
+  const grammar = compile({ properties: { a: {} }, minProperties: 2 });
+  deepEqual(
+    ['{"a":1,"x":1}', '{"x":1,"y":1}', '{"a":1}', '{"x":1,"x":1}', '{"a":1,"x":1,"x":2}'].map((text) =>
+      accepts(grammar, text)
+    ),
+    [true, false, false, false, true],
+  );
+  throws(() => compile({ type: "object", properties: { a: {} }, minProperties: 3 }), /no value satisfies it/);
+  throws(() => compile({ type: "object", required: ["a", "b"], maxProperties: 1 }), /no value satisfies it/);
+});
+
+Deno.test("unique items of a list of values come in its order", () => {
+  const grammar = compile({
+    ...{ type: "array", items: { enum: ["a", 1, null] }, uniqueItems: true, minItems: 2 },
+  });
+  deepEqual(
+    ['["a",1]', '["a", null]', '["a",1,null]', "[1,null]", "[]", '["a"]', '["a","a"]', '[1,"a"]', "[null,1]"]
+      .map(
+        (text) => accepts(grammar, text),
+      ),
+    [true, true, true, true, false, false, false, false, false],
+  );
+  throws(() => compile({ type: "array", items: { const: 1 }, uniqueItems: true, minItems: 2 }), /no value/);
+});
+
+Deno.test("alternatives of oneOf may differ in a value, a type, or a name that a closed object lacks", () => {
+  const tagged = (kind: string, name: string) => ({
+    ...{ type: "object", properties: { kind: { const: kind }, [name]: {} }, required: ["kind"] },
+  });
+  const grammar = compile({ oneOf: [tagged("x", "a"), tagged("y", "b"), { type: "null" }] });
+  deepEqual(
+    ['{"kind":"x","a":1}', '{"kind":"y"}', "null", '{"kind":"x","b":1}', '{"kind":"z"}'].map((text) =>
+      accepts(grammar, text)
+    ),
+    [true, true, true, false, false],
+  );
+  const named = (name: string) => ({ type: "object", properties: { [name]: {} }, required: [name] });
+  ok(accepts(compile({ oneOf: [named("a"), named("b")] }), '{"b":1}'));
+  const open = (name: string) => ({ ...named(name), additionalProperties: true });
+  throws(() => compile({ oneOf: [open("a"), open("b")] }), /can hold at once/);
+});
+
 Deno.test("strings have every spelling of JSON, well-formed UTF-8 and lengths in code points", () => {
   const free = compile({ type: "string", minLength: 2, maxLength: 2 });
   for (const string of ["ab", "é\u{1f600}", '"\\', "\n\u0001"]) {

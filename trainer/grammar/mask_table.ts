@@ -25,8 +25,10 @@ export interface ExpressionMask {
 
 /** Above this many, tokens are kept as bits. */
 const MAX_LIST = 512;
-/** Expressions whose masks are kept: at most 20 MB for 150,000 tokens. */
-const MAX_KEPT = 1024;
+/** Words of the masks that are kept: about 100 MB. They are found again after that. */
+const MAX_KEPT_WORDS = 1 << 24;
+/** Words that a mask and a node of a {@link TokenRest} take besides their tokens. */
+const MASK_WORDS = 64, REST_WORDS = 32;
 /** Larger subtrees of the trie are not copied. */
 const MAX_COPIED = 256;
 /**
@@ -38,6 +40,7 @@ const COMMON_BYTES = 32;
 export class MaskTable {
   readonly #masks = new Map<Regex, ExpressionMask>();
   readonly #short_masks = new Map<Regex, ExpressionMask>();
+  #kept_words = 0;
 
   constructor(readonly trie: TokenTrie, readonly arena: RegexArena) {}
 
@@ -48,11 +51,18 @@ export class MaskTable {
     const masks = short === whole ? this.#masks : this.#short_masks;
     let mask = masks.get(short);
     if (!mask) {
-      if (masks.size >= MAX_KEPT) masks.clear();
+      if (this.#kept_words > MAX_KEPT_WORDS) this.#forget();
       mask = this.#walk(short, short === whole ? trie.max_depth : COMMON_BYTES);
+      this.#kept_words += MASK_WORDS + mask.tokens.length + mask.exits.length + (mask.bits?.length ?? 0);
       masks.set(short, mask);
     }
     return mask;
+  }
+
+  #forget(): void {
+    this.#masks.clear();
+    this.#short_masks.clear();
+    this.#kept_words = 0;
   }
 
   #walk(root: Regex, max_depth: number): ExpressionMask {
@@ -95,7 +105,10 @@ export class MaskTable {
       for (let node = exit + 1; node < ends[exit]!; node++) {
         const depth = depths[node]! - base, above = path[depth - 1]!;
         let child = above.children.get(bytes[node]!);
-        if (!child) above.children.set(bytes[node]!, child = { children: new Map(), tokens: [] });
+        if (!child) {
+          above.children.set(bytes[node]!, child = { children: new Map(), tokens: [] });
+          this.#kept_words += REST_WORDS;
+        }
         path[depth] = child;
         for (let token = first[node]!; token >= 0; token = same[token]!) child.tokens.push(token);
       }

@@ -31,9 +31,15 @@ export interface MatchState {
   readonly is_end: boolean;
 }
 
+/** Frames whose beginnings are kept. */
+const MAX_OPENED = 256;
+
+const NO_MATCH: MatchState = { threads: [], is_end: false };
+
 /** The frames of one text. */
 export class Stack {
   readonly #frames = new Map<string, Frame>();
+  readonly #after = new Map<Frame | null, MatchState>();
 
   constructor(readonly arena: RegexArena) {}
 
@@ -56,20 +62,31 @@ export class Stack {
 
   /** The state in which a frame comes next; null is the end of the text. */
   after(frame: Frame | null): MatchState {
-    const found = new ThreadSet();
-    this.#open(frame, found);
-    return found;
+    let state = this.#after.get(frame);
+    if (!state) {
+      const found = new ThreadSet();
+      this.#open(frame, found);
+      if (this.#after.size >= MAX_OPENED) this.#after.clear();
+      this.#after.set(frame, state = found);
+    }
+    return state;
   }
 
   /** The state after a byte; without threads when nothing matches. */
   next(state: MatchState, byte: number): MatchState {
-    const { arena } = this, found = new ThreadSet();
+    const { arena } = this, inside: Thread[] = [], ended: (Frame | null)[] = [];
     for (const { regex, below } of state.threads) {
       const next = arena.next(regex, byte);
       if (next === arena.none) continue;
-      if (next !== arena.empty) found.add(next, below);
-      if (next.is_nullable) this.#open(below, found);
+      if (next !== arena.empty) inside.push({ regex: next, below });
+      if (next.is_nullable && !ended.includes(below)) ended.push(below);
     }
+    if (ended.length === 0) return inside.length === 0 ? NO_MATCH : { threads: inside, is_end: false };
+    const after = this.after(ended[0]!);
+    if (ended.length === 1 && inside.length === 0) return after;
+    const found = new ThreadSet();
+    for (const { regex, below } of inside) found.add(regex, below);
+    for (const frame of ended) found.addAll(this.after(frame));
     return found;
   }
 
@@ -113,6 +130,11 @@ class ThreadSet implements MatchState {
       `Cannot follow the JSON schema: more than ${MAX_THREADS} alternatives match the text so far. ` +
         "Let alternatives begin with different properties or values, and make properties required",
     );
+  }
+
+  addAll({ threads, is_end }: MatchState): void {
+    for (const { regex, below } of threads) this.add(regex, below);
+    this.is_end ||= is_end;
   }
 
   isNew(frame: Frame): boolean {

@@ -171,7 +171,9 @@ export class Facts {
     if (typeof format !== "string") throw schemaError(place.pointer, "format", "it must be a text");
     if (Object.hasOwn(NUMBER_FORMATS, format)) {
       const [min, max] = NUMBER_FORMATS[format] ?? [];
-      if (min !== undefined && max !== undefined) this.#addNumber(place, { minimum: min, maximum: max });
+      if (min === undefined || max === undefined) return;
+      this.#addNumber(place, { minimum: min, maximum: max });
+      this.number = { ...this.number, is_integer: true };
     } else if (Object.hasOwn(STRING_FORMATS, format)) addPattern("format", STRING_FORMATS[format]!);
     else {
       const reason = `the format ${format} cannot be enforced; these can: ${

@@ -110,6 +110,23 @@ Deno.test("a minimum of properties counts undeclared names once, because they ma
   throws(() => compile({ type: "object", required: ["a", "b"], maxProperties: 1 }), /no value satisfies it/);
 });
 
+Deno.test("a minimum above its maximum has no values, and a format of integers has no fractions", () => {
+  for (const keyword of ["Items", "Properties", "Length"]) {
+    const type = { Items: "array", Properties: "object", Length: "string" }[keyword];
+    throws(() => compile({ type, [`min${keyword}`]: 3, [`max${keyword}`]: 2 }), /no value satisfies it/);
+    const grammar = compile({ [`min${keyword}`]: 3, [`max${keyword}`]: 2 });
+    deepEqual(
+      [accepts(grammar, "true"), accepts(grammar, { array: "[", object: "{", string: '"' }[type!]!)],
+      [true, false],
+    );
+  }
+  const integers = compile({ type: "number", format: "int32" });
+  deepEqual(
+    ["5", "-2147483648", "2147483647", "2147483648", "5.5", "5.0"].map((text) => accepts(integers, text)),
+    [true, true, true, false, false, false],
+  );
+});
+
 Deno.test("unique items of a list of values come in its order", () => {
   const grammar = compile({
     ...{ type: "array", items: { enum: ["a", 1, null] }, uniqueItems: true, minItems: 2 },

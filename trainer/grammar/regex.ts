@@ -145,6 +145,7 @@ export class RegexArena {
     };
     parts.forEach(add);
     if (items.has(this.none)) return this.none;
+    if (items.has(this.empty)) return [...items].every((item) => item.is_nullable) ? this.empty : this.none;
     if (items.size === 0) return this.all;
     const sorted = [...items].sort((a, b) => a.id - b.id);
     if (sorted.length === 1) return sorted[0]!;

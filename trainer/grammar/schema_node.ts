@@ -99,9 +99,10 @@ export function alternativeHeight(alternative: Alternative): number {
     case "text":
       return 0;
     case "subset":
-      return alternative.min > alternative.texts.length ? Infinity : 1;
+      return alternative.min > Math.min(alternative.texts.length, alternative.max) ? Infinity : 1;
     case "array": {
-      const { prefix, items, min } = alternative;
+      const { prefix, items, min, max } = alternative;
+      if (min > max) return Infinity;
       const needed = prefix.slice(0, min);
       if (min > prefix.length) {
         if (!items) return Infinity;
@@ -117,7 +118,7 @@ export function alternativeHeight(alternative: Alternative): number {
 function objectHeight({ fields, others, min, max }: Extract<Alternative, { type: "object" }>): number {
   const required = fields.filter((field) => field.is_required);
   const height = Math.max(0, ...required.map((field) => field.value.height));
-  if (required.length > max) return Infinity;
+  if (Math.max(required.length, min) > max) return Infinity;
   // Undeclared names may repeat, so they count once.
   const optional = [
     ...fields.filter((field) => !field.is_required).map((field) => field.value.height),

@@ -58,7 +58,7 @@ function shortest(arena: RegexArena, regex: Regex): number[] {
 }
 
 /** The first byte on the way to the end of the text: closing a container, or the shortest expression. */
-function towardsEnd(arena: RegexArena, { threads }: MatchState): number {
+export function towardsEnd(arena: RegexArena, { threads }: MatchState): number {
   const texts = threads.map(({ regex }) => shortest(arena, regex));
   const cost = (text: number[]) => {
     const first = String.fromCharCode(text[0]!);

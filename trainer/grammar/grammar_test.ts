@@ -120,6 +120,11 @@ Deno.test("a minimum above its maximum has no values, and a format of integers h
       [true, false],
     );
   }
+  const properties = { a: {}, b: {}, c: {}, d: {} };
+  throws(
+    () => compile({ type: "object", properties, minProperties: 3, maxProperties: 2 }),
+    /no value satisfies it/,
+  );
   const integers = compile({ type: "number", format: "int32" });
   deepEqual(
     ["5", "-2147483648", "2147483647", "2147483648", "5.5", "5.0"].map((text) => accepts(integers, text)),

@@ -20,6 +20,7 @@ import { type BenchContext, withKernels, withSizes } from "./bench/context.ts";
 import { withEngine } from "./bench/engine.ts";
 import { benchLora } from "./bench/lora.ts";
 import { benchMatmul } from "./bench/matmul.ts";
+import { benchMask } from "./bench/mask.ts";
 import { measurePeaks } from "./bench/peaks.ts";
 import { benchProfile } from "./bench/profile.ts";
 import { currentCommit, driverVersion, Report, storeLines } from "./bench/report.ts";
@@ -37,6 +38,7 @@ export const PARTS = [
   "decode",
   "train",
   "bytes",
+  "mask",
 ] as const;
 export type Part = typeof PARTS[number];
 
@@ -78,6 +80,10 @@ export async function runBench({ model, quick, out, only, print }: BenchOptions)
       ["profile"],
       (sizes) => withKernels(context, (bench) => benchProfile(bench, sizes)),
     );
+    await store();
+  }
+  if (only.includes("mask")) {
+    await benchMask(context);
     await store();
   }
   const parts = (Object.keys(ENGINE_PARTS) as (keyof typeof ENGINE_PARTS)[]).filter((part) =>

@@ -39,7 +39,16 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 
 /** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
-  trainer: ["engine/protocol.ts", "formats", "tokenizer", "model", "learning", "sampler", "engine"],
+  trainer: [
+    "engine/protocol.ts",
+    "formats",
+    "tokenizer",
+    "grammar",
+    "model",
+    "learning",
+    "sampler",
+    "engine",
+  ],
   agent: ["trajectory", "tools", "environment", "grading", "rollout", "results", "configured.ts"],
   runs: [
     "record",

@@ -4,7 +4,10 @@ import { writeFileAtomic } from "../../core/files.ts";
 
 /** One measurement. `value` is null when it was not possible, and `skipped` is the reason. */
 export interface Measurement {
-  /** The part of the bench: `peak`, `matmul`, `lora`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`. */
+  /**
+   * The part of the bench: `peak`, `matmul`, `lora`, `attention`, `profile`, `prefill`, `decode`, `train`, `bytes`,
+   * `mask`.
+   */
   bench: string;
   /** The name of the measurement; with `bench` and the model it is the line's key. */
   name: string;

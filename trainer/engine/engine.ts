@@ -5,8 +5,10 @@ import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
+import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
 import { type LoadedModel, loadModelFile } from "../model/load_model.ts";
+import { readTokenizer } from "../tokenizer/read_tokenizer.ts";
 import { Batcher, type DrawnBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
@@ -226,6 +228,8 @@ export class Engine {
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
     const loaded = await loadModelFile(gpu, file, request);
     const { allocator, model } = loaded, { max_context } = request;
+    // A tokenizer is read from the metadata, which stays in memory after the file is closed.
+    const grammars = new Grammars(() => readTokenizer(file));
     gpu.device.pushErrorScope("out-of-memory");
     let failed: GPUError | null = null;
     try {
@@ -237,7 +241,7 @@ export class Engine {
           ...(request.demand && { most: 1 + request.demand.other_adapters }),
         }),
         trainer,
-        batcher: new Batcher(sampler, { max_context }, {
+        batcher: new Batcher(sampler, { max_context, grammars }, {
           drawn: (sequence, block) => this.#drawn(sequence, block),
           failed: (sequence, error) => this.#failed(sequence, error),
         }),

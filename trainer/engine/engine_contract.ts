@@ -14,11 +14,12 @@ import {
   checkSharedPrefix,
   checkSupervisedLoss,
 } from "./engine_training_contract.ts";
-import { close, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
+import { SCHEMA_CHECKS } from "./engine_schema_contract.ts";
+import { close, type ContractEngine, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 import type { EngineCounters } from "./protocol.ts";
 
 /** The whole suite; every check opens what it needs and closes it again. */
-export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<void>> = {
+export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {
   "a generation draws as many tokens as it may and says so": checkMaxTokens,
   "a stop token ends a generation and is its last token": checkStopToken,
   "a generation in two parts equals one": checkTwoParts,
@@ -29,6 +30,7 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
   "a truncated sequence forgets what was drawn": checkTruncate,
   "a cancelled generation ends before its answer": checkCancel,
   "a mask admits its tokens only": checkMask,
+  ...SCHEMA_CHECKS,
   "closed sequences give their pages back": checkPages,
   "what is not possible is refused and the engine goes on": checkRefusals,
   "scored log-probabilities are the sampled ones": checkScore,
@@ -44,7 +46,7 @@ export const ENGINE_CHECKS: Record<string, (engine: TestedEngine) => Promise<voi
 };
 
 /** Registers the suite under `name`; one engine serves all of it. */
-export function testEngine(name: string, open: () => Promise<TestedEngine>): void {
+export function testEngine(name: string, open: () => Promise<ContractEngine>): void {
   Deno.test(`${name}: engine contract`, async (t) => {
     const engine = await open();
     try {

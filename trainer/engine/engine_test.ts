@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { fixtureTokenizer } from "../../tests/vocabulary.ts";
 import { EngineClient } from "./client.ts";
 import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
 import type { LoadRequest, TrainingSample } from "./protocol.ts";
-import { close, draw, type Drawn, open, someTokens, type TestedEngine } from "./engine_testing.ts";
+import { close, type ContractEngine, draw, type Drawn, open, someTokens } from "./engine_testing.ts";
 
 function newEngine(): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();
@@ -28,13 +29,16 @@ async function tinyAgent(changes: Partial<LoadRequest> = {}): Promise<LoadReques
   };
 }
 
-async function openEngine(): Promise<TestedEngine> {
+async function openEngine(): Promise<ContractEngine> {
   const { client, port1 } = newEngine();
   const { vocabulary } = await client.call("load", await tinyAgent());
+  const tokens = await fixtureTokenizer("models/tiny-agent-f16.gguf");
   return {
     client,
     logprob_tolerance: 1e-5,
     vocabulary,
+    tokens,
+    end: tokens.eos_id!,
     close: async () => {
       await client.close();
       port1.close();

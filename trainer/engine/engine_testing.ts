@@ -1,5 +1,6 @@
 /** The engine that a contract check runs on, and the few moves that every check makes. */
 
+import type { TokenBytes } from "../grammar/token_trie.ts";
 import type { EngineClient } from "./client.ts";
 import type { GenerationStop, SamplingRequest } from "./protocol.ts";
 
@@ -10,6 +11,14 @@ export interface TestedEngine {
   logprob_tolerance: number;
   vocabulary: number;
   close(): Promise<void>;
+}
+
+/** An engine that takes the whole contract suite. */
+export interface ContractEngine extends TestedEngine {
+  /** The bytes of each id. */
+  tokens: TokenBytes;
+  /** An id that ends a turn. */
+  end: number;
 }
 
 export interface Drawn {

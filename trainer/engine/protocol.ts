@@ -96,8 +96,16 @@ export interface AdapterFacts {
   version: number;
 }
 
-/** The largest set of ids that a mask admits at a position; later masks may depend on the tokens so far. */
-export type TokenMaskRequest = { type: "allowed_tokens"; tokens: number[] };
+/** Which ids may be drawn: the distribution that is drawn from, and whose log-probabilities are told, has no others. */
+export type TokenMaskRequest =
+  /** The same ids at every position. */
+  | { type: "allowed_tokens"; tokens: number[] }
+  /**
+   * The drawn text is JSON that satisfies a schema, given as text, if it ends with a stop token; cut off by `max_tokens`
+   * it is the beginning of one. Stop tokens, at least one, are drawn where the text may end and only there. The generation
+   * takes one step at a time. docs/reference/structured_output.md lists the keywords; others are `config_invalid`.
+   */
+  | { type: "json_schema"; schema: string };
 
 export interface SamplingRequest {
   /** 0 takes the largest logit (the lowest id of equals). */

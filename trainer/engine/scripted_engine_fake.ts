@@ -6,6 +6,9 @@
 import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
+import { Grammars } from "../grammar/grammars.ts";
+import type { TokenBytes } from "../grammar/token_trie.ts";
+import { createTokenMask } from "../sampler/token_mask.ts";
 import { EngineClient } from "./client.ts";
 import {
   type AdapterFacts,
@@ -26,10 +29,8 @@ import {
   type BigramAdapter,
   BigramModel,
   copyBigramAdapter,
-  maskedPositions,
-} from "./scripted_model_fake.ts";
-import {
   interpolateBigramAdapter,
+  maskedPositions,
   newBigramAdapter,
   parseAdapter,
   serializeAdapter,
@@ -75,6 +76,18 @@ const DEVICE: DeviceFacts = {
   vram_bytes: null,
 };
 
+/** The characters of the first ids; further ids have none. */
+export const SCRIPTED_CHARACTERS = '{}[]":, 0123456789-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP';
+
+/** The id of the scripted vocabulary that ends a turn. */
+export const SCRIPTED_END = SCRIPTED_CHARACTERS.length;
+
+/** The texts of the scripted ids. */
+export function scriptedTokens(size: number): TokenBytes {
+  const bytesOf = (id: number) => new TextEncoder().encode(SCRIPTED_CHARACTERS[id] ?? "");
+  return { size, bytesOf, isControl: (id) => id === SCRIPTED_END };
+}
+
 const LORA: LoraShape = { rank: 8, alpha: 16, targets: ["q_proj"] };
 
 type Handlers = { [M in EngineMethod]: (request: EngineMethods[M]["request"]) => EngineMethods[M]["answer"] };
@@ -87,6 +100,7 @@ export class ScriptedEngine {
   readonly #model: BigramModel;
   readonly #adapters = new Map<string, BigramAdapter>();
   #sequences: ScriptedSequences;
+  readonly #grammars: Grammars;
   #decode_rows = 0;
   #most_adapters = Infinity;
   #deliver: (message: ServiceMessage | EngineNotice) => void = () => {};
@@ -102,6 +116,7 @@ export class ScriptedEngine {
     this.#script = options.script ?? (() => undefined);
     this.#refuse = options.refuse ?? (() => {});
     this.#model = new BigramModel(this.#options.vocabulary);
+    this.#grammars = new Grammars(() => scriptedTokens(this.#options.vocabulary));
     const { vocabulary, context_length } = this.#options;
     this.#sequences = new ScriptedSequences({ vocabulary, max_context: context_length, kv_tokens: 1 << 22 });
     this.client = new EngineClient(this.#port());
@@ -254,6 +269,8 @@ export class ScriptedEngine {
     if (request.max_tokens < 1) {
       throw new ServiceError("config_invalid", `Cannot generate ${request.max_tokens} tokens: at least 1`);
     }
+    const { sampling, stop_tokens } = request, { vocabulary } = this.#options, grammars = this.#grammars;
+    const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
     const answer = this.#script({
       sequence: request.sequence,
       adapter: sequence.adapter,
@@ -267,6 +284,7 @@ export class ScriptedEngine {
       hangs: answer === "hang",
       error: answer instanceof ServiceError ? answer : null,
       drawn: 0,
+      mask,
     };
     return null;
   }
@@ -300,10 +318,12 @@ export class ScriptedEngine {
     const tokens: number[] = [], logprobs: number[] = [];
     let stop: GenerationStop | null = null;
     while (stop === null && tokens.length < this.#options.block_tokens) {
-      const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, sampling);
+      const allowed = generation.mask?.bits() ?? null;
+      const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, { ...sampling, allowed });
       assert(generation.left?.length !== 0, `the script of sequence ${number} ends before its stop token`);
       const token = generation.left?.shift() ?? this.#model.draw(row, sequence.tokens.length, sampling);
       this.#sequences.append(sequence, [token]);
+      generation.mask?.advance(token);
       this.#counters.decode_tokens++;
       tokens.push(token);
       logprobs.push(Math.fround(row[token]!));

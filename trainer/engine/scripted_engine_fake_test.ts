@@ -1,13 +1,15 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { testEngine } from "./engine_contract.ts";
-import { draw, open, type TestedEngine } from "./engine_testing.ts";
-import { ScriptedEngine } from "./scripted_engine_fake.ts";
+import { type ContractEngine, draw, open } from "./engine_testing.ts";
+import { SCRIPTED_END, ScriptedEngine, scriptedTokens } from "./scripted_engine_fake.ts";
 
-const under = (engine: ScriptedEngine): TestedEngine => ({
+const under = (engine: ScriptedEngine): ContractEngine => ({
   client: engine.client,
   logprob_tolerance: 1e-5,
   vocabulary: 64,
+  tokens: scriptedTokens(64),
+  end: SCRIPTED_END,
   close: () => engine.client.close(),
 });
 

@@ -48,19 +48,26 @@ export function interpolateBigramAdapter(adapter: BigramAdapter, from: BigramAda
   adapter.version++;
 }
 
+/** Settings of sampling, with the bits of the tokens that are allowed next; null: all. */
+export interface MaskedSampling extends SamplingRequest {
+  allowed: Uint32Array | null;
+}
+
 export class BigramModel {
   readonly #base: Rows = new Map();
 
   constructor(readonly vocabulary: number) {}
 
-  /** log softmax((base + delta)[previous] / temperature) over the tokens that `sampling` admits; −∞ elsewhere. */
-  logprobs(adapter: BigramAdapter | null, previous: number, sampling?: SamplingRequest): Float64Array {
+  /** log softmax((base + delta)[previous] / temperature) over the tokens that are allowed; −∞ elsewhere. */
+  logprobs(adapter: BigramAdapter | null, previous: number, sampling?: MaskedSampling): Float64Array {
     const delta = adapter?.delta.get(previous);
     const temperature = sampling?.temperature || 1;
     const logits = this.#baseRow(previous).map((x, v) => (x + (delta?.[v] ?? 0)) / temperature);
-    if (sampling?.mask) {
-      const allowed = new Set(sampling.mask.tokens);
-      for (let v = 0; v < logits.length; v++) if (!allowed.has(v)) logits[v] = -Infinity;
+    const bits = sampling?.allowed;
+    if (bits) {
+      for (let v = 0; v < logits.length; v++) {
+        if ((bits[v >>> 5]! >>> (v & 31) & 1) === 0) logits[v] = -Infinity;
+      }
     }
     return logSoftmax(sampling ? truncateSupport(logSoftmax(logits), sampling) : logits);
   }

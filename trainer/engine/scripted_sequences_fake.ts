@@ -1,6 +1,7 @@
 /** The open sequences of a scripted engine: their tokens, pages and generations. */
 
 import { ServiceError } from "../../core/errors.ts";
+import type { TokenMask } from "../sampler/token_mask.ts";
 import type { EngineMethods } from "./protocol.ts";
 import { PAGE_TOKENS, PageTable } from "./scripted_pages_fake.ts";
 
@@ -10,6 +11,7 @@ export interface ScriptedGeneration {
   left: number[] | null;
   hangs: boolean;
   error: ServiceError | null;
+  mask: TokenMask | null;
   drawn: number;
 }
 

@@ -10,8 +10,9 @@ import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { DrawnRow, PrefillPart, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
+import type { Grammars } from "../grammar/grammars.ts";
 import { SequenceStore } from "./sequence_store.ts";
-import { createTokenMask } from "./token_mask.ts";
+import { createTokenMask, type TokenMask } from "./token_mask.ts";
 
 /** New tokens of a generation; the last block has the reason of its end. */
 export interface DrawnBlock extends DrawnRow {
@@ -45,7 +46,7 @@ export class Batcher {
 
   constructor(
     readonly sampler: Sampler,
-    readonly options: { max_context: number },
+    readonly options: { max_context: number; grammars?: Grammars },
     readonly listener: SequenceListener,
   ) {
     this.store = new SequenceStore(sampler.options);
@@ -116,7 +117,8 @@ export class Batcher {
     if (!(sampling.temperature >= 0)) refuse(`the temperature ${sampling.temperature} is below 0`);
     if (!(sampling.top_p > 0 && sampling.top_p <= 1)) refuse(`top_p ${sampling.top_p} is not in (0, 1]`);
     const remaining = Math.min(request.max_tokens, room);
-    const mask = sampling.mask && createTokenMask(sampling.mask, this.sampler.model.shape.vocabulary);
+    const { vocabulary } = this.sampler.model.shape, { grammars = null } = this.options;
+    const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
     this.store.grow(sequence, sequence.tokens.length + remaining);
     sequence.generation = { remaining, stop_tokens, sampling, mask, is_cancelled: false };
   }
@@ -147,7 +149,8 @@ export class Batcher {
     const decode = prefill.length > 0 ? [] : this.#select(isDecodeReady);
     if (prefill.length > 0) this.#prefill(prefill);
     else if (decode.length > 0) {
-      await this.#decode(decode.slice(0, this.sampler.options.max_sequences).sort(byPages));
+      const batch = decode.slice(0, this.sampler.options.max_sequences).sort(byPages);
+      await this.#decode(batch.filter((sequence) => this.#hasMask(sequence)));
     }
     this.#settle();
     return prefill.length + decode.length > 0;
@@ -212,7 +215,27 @@ export class Batcher {
     }
   }
 
+  /** Whether the mask of a sequence can be told; else its generation fails. */
+  #hasMask(sequence: Sequence): boolean {
+    return this.#tryMask(sequence, (mask) => mask.bits());
+  }
+
+  /** Uses a sequence's mask, if it has one. A failure ends its generation, and no other. */
+  #tryMask(sequence: Sequence, use: (mask: TokenMask) => void): boolean {
+    const { mask } = sequence.generation!;
+    try {
+      if (mask) use(mask);
+      return true;
+    } catch (error) {
+      sequence.generation = null;
+      this.store.trimPages(sequence);
+      this.listener.failed(sequence, errorRecord(error));
+      return false;
+    }
+  }
+
   async #decode(sequences: readonly Sequence[]): Promise<void> {
+    if (sequences.length === 0) return;
     const { block_steps } = this.sampler.options;
     const generations = sequences.map((sequence) => sequence.generation!);
     const is_static = generations.every(({ mask }) => mask === null || mask.is_static);
@@ -239,7 +262,7 @@ export class Batcher {
     sequence.processed = sequence.tokens.length;
     this.counters.decode_tokens += tokens.length;
     generation.remaining -= tokens.length;
-    for (const token of tokens) generation.mask?.advance(token);
+    if (!this.#tryMask(sequence, (mask) => tokens.forEach((token) => mask.advance(token)))) return;
     const stop = generation.stop_tokens.includes(tokens.at(-1)!)
       ? "stop_token"
       : generation.remaining === 0

@@ -1,9 +1,10 @@
-import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { Grammars } from "../grammar/grammars.ts";
 import { Batcher } from "./batcher.ts";
 import { FakeSampler, nextToken } from "./sampler_fake.ts";
 import type { SamplerOptions } from "./sampler.ts";
@@ -21,7 +22,7 @@ interface Heard {
   error: ErrorRecord | null;
 }
 
-function createBatcher(sizes: Partial<SamplerOptions> = {}) {
+function createBatcher(sizes: Partial<SamplerOptions> = {}, grammars?: Grammars) {
   const fake = new FakeSampler({ ...SIZES, ...sizes }, VOCABULARY);
   const heard = new Map<number, Heard>();
   const of = (sequence: Sequence) => {
@@ -29,7 +30,7 @@ function createBatcher(sizes: Partial<SamplerOptions> = {}) {
     heard.set(sequence.id, entry);
     return entry;
   };
-  const batcher = new Batcher(fake.asSampler(), { max_context: MAX_CONTEXT }, {
+  const batcher = new Batcher(fake.asSampler(), { max_context: MAX_CONTEXT, ...(grammars && { grammars }) }, {
     drawn(sequence, { tokens, stop }) {
       of(sequence).tokens.push(...tokens);
       of(sequence).stop = stop;
@@ -213,6 +214,36 @@ Deno.test("invalid requests are refused and change nothing", async () => {
   refused(() => generate(batcher, sequence, { max_tokens: 5 }), /while it generates/, "conflict");
   await rejects(batcher.truncate(sequence, 3), /while it generates/);
   await drain();
+});
+
+Deno.test("a mask that fails ends its own generation only, and a mask of a schema takes single steps", async () => {
+  const grammars = new Grammars(() => ({
+    size: VOCABULARY,
+    bytesOf: (id) => new TextEncoder().encode(id < 10 ? String(id) : ""),
+    isControl: () => false,
+  }));
+  const alone = createBatcher(), reference = open(alone.batcher, [5, 6]);
+  generate(alone.batcher, reference, { max_tokens: 6 });
+  await alone.drain();
+  const { batcher, heard, drain, fake } = createBatcher({}, grammars);
+  const free = open(batcher, [5, 6]), stuck = open(batcher, [1]), astray = open(batcher, [2]);
+  const masked = (sequence: Sequence, schema: unknown) =>
+    batcher.generate(sequence, {
+      ...{ sequence: sequence.id, max_tokens: 6, stop_tokens: [49] },
+      sampling: { ...SAMPLING, mask: { type: "json_schema", schema: JSON.stringify(schema) } },
+    });
+  generate(batcher, free, { max_tokens: 6 });
+  masked(stuck, { const: "a" });
+  // The fake draws what it likes: 17 · 31 + 2 + 7 is 36 modulo 50, which no number has.
+  masked(astray, { type: "integer" });
+  await drain();
+  match(heard(stuck).error!.message, /no token of the vocabulary has the characters that must follow/);
+  match(heard(astray).error!.message, /Cannot go on after token 36: the JSON schema does not allow it/);
+  deepEqual([heard(free).tokens, heard(free).error], [alone.heard(reference).tokens, null]);
+  const decodes = fake.calls.filter(({ type }) => type === "decode");
+  deepEqual(decodes.map(({ sequences, counts }) => [sequences.length, counts[0]]), [[2, 1], [1, 4], [1, 1]]);
+  equal((await Promise.all([free, stuck, astray].map((sequence) => batcher.close(sequence)))).length, 3);
+  equal(batcher.store.pages.used, 0);
 });
 
 Deno.test("a lost device fails every generation and nothing else", async () => {

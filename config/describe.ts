@@ -151,7 +151,7 @@ export function namesAt(path: readonly (string | number)[]): string[] | null {
 }
 
 /** The run configuration file as JSON Schema 2020-12. */
-export function configJsonSchema(): Record<string, unknown> {
+export function configJsonSchema(): JsonSchema {
   return z.toJSONSchema(runConfigSchema, {
     target: "draft-2020-12",
     io: "input",
@@ -162,5 +162,13 @@ export function configJsonSchema(): Record<string, unknown> {
       delete jsonSchema.rule;
       delete jsonSchema.path;
     },
-  }) as Record<string, unknown>;
+  }) as JsonSchema;
+}
+
+/** A JSON Schema, as far as this program looks into it. */
+export interface JsonSchema {
+  properties?: Record<string, JsonSchema>;
+  items?: JsonSchema;
+  required?: string[];
+  [keyword: string]: unknown;
 }

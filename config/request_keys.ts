@@ -1,6 +1,6 @@
 /** Keys of a run configuration that a request may not hold, or that name files of the server. */
 
-import { describeKeys } from "./describe.ts";
+import { configJsonSchema, describeKeys, type JsonSchema } from "./describe.ts";
 import type { Finding } from "./issues.ts";
 import { isPrefix, valueAt } from "./toml_tree.ts";
 
@@ -68,4 +68,19 @@ function pathsOf(tree: unknown, pattern: readonly string[]): Path[] {
     });
   }
   return found;
+}
+
+/** The configuration that a request may hold, as JSON Schema 2020-12: without the operator's keys and output paths. */
+export function requestJsonSchema(): JsonSchema {
+  const schema = configJsonSchema();
+  const outputs = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);
+  for (const key of [...OPERATORS_KEYS, ...outputs]) removeProperty(schema, key.split("."));
+  return schema;
+}
+
+function removeProperty(schema: JsonSchema | undefined, [part, ...rest]: readonly string[]): void {
+  if (!schema || part === undefined) return;
+  if (rest.length > 0) return removeProperty(part === "*" ? schema.items : schema.properties?.[part], rest);
+  delete schema.properties?.[part];
+  if (schema.required) schema.required = schema.required.filter((name) => name !== part);
 }

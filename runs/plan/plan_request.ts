@@ -44,6 +44,8 @@ export interface PlanRequest {
   /** A recipe takes levers, and needs leave for what degrades the result; a whole configuration is planned as written. */
   recipe: { allow: readonly Degradation[] } | null;
   target: PlanTarget;
+  /** The server's number of updates whose trajectory texts a run keeps. */
+  observe_target_updates: number;
   /** Whether only the files are to be read, because the request is refused for another reason. */
   files_only: boolean;
 }
@@ -77,7 +79,7 @@ export type PlanAnswer = { planned: PlannedRequest } | { refused: PlanRefusal } 
 export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
   if (request.files_only) return await readOnly(request.text);
   const loaded = parseRunConfig(request.text, { path: request.path });
-  const read = await readFiles(loaded);
+  const read = await readFiles(loaded, request);
   if ("refused" in read) return read;
   const { config, parts, data } = read, definition = algorithmOf(config);
   const missing = request.recipe && missingLeave(config, { parts, data, allow: request.recipe.allow });
@@ -111,7 +113,9 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
       ...deviceWarnings(fitted.config, request.target),
     ],
   };
-  return { planned: { plan, settings } };
+  // The run's process does not know the server's number.
+  const { observe } = plan.config, kept = observe ? { "observe.every": observe.every } : {};
+  return { planned: { plan, settings: { ...settings, ...kept } } };
 }
 
 interface ReadFiles {
@@ -121,7 +125,10 @@ interface ReadFiles {
 }
 
 /** Reads the files one after the other, so that a problem is told at the key that names its file. */
-async function readFiles(loaded: LoadedConfig): Promise<ReadFiles | { refused: PlanRefusal }> {
+async function readFiles(
+  loaded: LoadedConfig,
+  { observe_target_updates }: PlanRequest,
+): Promise<ReadFiles | { refused: PlanRefusal }> {
   const { chat_template } = loaded.config.model, { init_adapter } = loaded.config.lora;
   let key = "model.path";
   try {
@@ -129,7 +136,7 @@ async function readFiles(loaded: LoadedConfig): Promise<ReadFiles | { refused: P
     key = "lora.init_adapter";
     const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterFacts(init_adapter) };
     key = "training.ctx";
-    const config = resolveLoaded(loaded, { path: loaded.path, ...parts, ...adapter });
+    const config = resolveLoaded(loaded, { path: loaded.path, observe_target_updates, ...parts, ...adapter });
     const definition = algorithmOf(config);
     key = definition.trainingData(config).key;
     return { config, parts, data: await definition.readData(config, parts) };

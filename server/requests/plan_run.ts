@@ -196,6 +196,7 @@ async function plan(config: Table, context: PlanContext): Promise<PlannedRequest
       ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: files.map(({ real }) => real) },
       recipe: recipe && { allow: recipe.allow },
       files_only: refused !== null,
+      observe_target_updates: services.config.observe_target_updates,
     }, signal);
     if ("refused" in answer) throw planProblem(answer.refused, context);
     return "planned" in answer ? answer.planned : null;

@@ -6,6 +6,12 @@ import type { AlgorithmName } from "./run.ts";
 export interface AlgorithmKeys {
   /** The section with its data. A file may have several and serve several runs. */
   section: "agent" | "sft" | "preference";
+  /** The key of its training data, and the field of a recipe that names it. */
+  data: { key: string; recipe_field: "data" | "scenarios" };
+  /** The key that limits its updates. */
+  updates_key: string;
+  /** Whether it learns from attempts at tasks, which an objective grades, and not from rows. */
+  has_rollouts: boolean;
   /** The default of `training.lr`. */
   learning_rate: number;
   /** Full-length sequences that a micro-batch must hold at least. */
@@ -22,6 +28,8 @@ const hint = "leave it out: held-out rows are scored, without attempts";
 
 /** What algorithms that learn from rows have in common. */
 const ROWS = {
+  updates_key: "training.updates",
+  has_rollouts: false,
   unused: {
     "evaluation.samples_per_scenario": { value: 1, hint },
     "evaluation.temperature": { value: 0, hint },
@@ -33,6 +41,9 @@ const ROWS = {
 export const ALGORITHM_KEYS = {
   agent_grpo: {
     section: "agent",
+    data: { key: "agent.scenarios", recipe_field: "scenarios" },
+    updates_key: "agent.updates",
+    has_rollouts: true,
     learning_rate: 2e-5,
     sequences_together: 1,
     unused: {
@@ -55,6 +66,7 @@ export const ALGORITHM_KEYS = {
   sft: {
     ...ROWS,
     section: "sft",
+    data: { key: "sft.data", recipe_field: "data" },
     learning_rate: 2e-4,
     sequences_together: 1,
     starter: { "sft.data": "traces.jsonl" },
@@ -63,11 +75,18 @@ export const ALGORITHM_KEYS = {
   preference: {
     ...ROWS,
     section: "preference",
+    data: { key: "preference.data", recipe_field: "data" },
     learning_rate: 5e-6,
     sequences_together: 2,
     starter: { "preference.data": "pairs.jsonl" },
   },
 } as const satisfies Record<AlgorithmName, AlgorithmKeys>;
+
+/** The keys whose value is a file of data, for training or held out. */
+export const DATA_KEYS: readonly string[] = [
+  ...Object.values(ALGORITHM_KEYS).map(({ data }) => data.key),
+  "evaluation.data",
+];
 
 /** Whether a key has no meaning for an algorithm. */
 export function isUnused(algorithm: AlgorithmName, key: string): boolean {

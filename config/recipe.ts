@@ -1,5 +1,6 @@
 /** Recipes: the short form of a run configuration. */
 
+import { ALGORITHM_KEYS } from "./algorithms.ts";
 import type { Finding } from "./issues.ts";
 import { type AlgorithmName } from "./run.ts";
 import { isPrefix, valueAt } from "./toml_tree.ts";
@@ -48,24 +49,16 @@ export interface ExpandedRequest {
 /** The updates of an `agent_grpo` recipe without a budget. */
 export const DEFAULT_RECIPE_UPDATES = 100;
 
-/** The section that holds each algorithm's data, and the field of the recipe that names it. */
-const DATA: Record<AlgorithmName, { field: "data" | "scenarios"; path: Path }> = {
-  sft: { field: "data", path: ["sft", "data"] },
-  preference: { field: "data", path: ["preference", "data"] },
-  agent_grpo: { field: "scenarios", path: ["agent", "scenarios"] },
-};
-
 /** The fields of a recipe, the keys that they set, and their values. */
 function fieldsOf(
   recipe: RecipeChanges & Pick<Recipe, "recipe">,
 ): [field: Path, key: Path, value: unknown][] {
-  const { objective = {}, budget = {} } = recipe, is_agent = recipe.recipe === "agent_grpo";
-  const { field, path } = DATA[recipe.recipe];
-  const updates = is_agent ? ["agent", "updates"] : ["training", "updates"];
+  const { objective = {}, budget = {} } = recipe, { data, updates_key } = ALGORITHM_KEYS[recipe.recipe];
+  const field = data.recipe_field, updates = updates_key.split(".");
   return [
     [["recipe"], ["run", "algorithm"], recipe.recipe],
     [["model"], ["model", "path"], recipe.model],
-    [[field], path, recipe[field]],
+    [[field], data.key.split("."), recipe[field]],
     [["objective", "reward"], ["agent", "reward"], objective.reward],
     [["objective", "judge"], ["agent", "judge", "id"], objective.judge],
     [["objective", "environment"], ["agent", "environment", "id"], objective.environment],
@@ -86,12 +79,13 @@ function fieldsOf(
  */
 export function expandRecipe(recipe: Recipe): ExpandedRequest {
   const tree: Record<string, unknown> = Object.create(null);
+  const { has_rollouts, updates_key, data: { recipe_field: field } } = ALGORITHM_KEYS[recipe.recipe];
   setAt(tree, ["checkpoint"], {});
-  if (recipe.recipe === "agent_grpo") {
+  if (has_rollouts) {
     setAt(tree, ["observe"], {});
-    setAt(tree, ["agent", "updates"], DEFAULT_RECIPE_UPDATES);
+    setAt(tree, updates_key.split("."), DEFAULT_RECIPE_UPDATES);
   }
-  const expanded = changeTree(tree, recipe), { field } = DATA[recipe.recipe];
+  const expanded = changeTree(tree, recipe);
   if (recipe[field] !== undefined) return expanded;
   const missing: Finding = { path: [field], code: "missing_field", message: "is missing" };
   return { ...expanded, findings: [missing, ...expanded.findings] };
@@ -116,13 +110,13 @@ function changeTree(
     const key = name.split("."), place = ["params", name];
     places.push([key, place]);
     const other = fields.find(([, set]) => isPrefix(set, key) || isPrefix(key, set));
-    const twin = Object.keys(recipe.params ?? {}).find((known) =>
+    const same = Object.keys(recipe.params ?? {}).find((known) =>
       known !== name && isPrefix(known.split("."), key)
     );
     if (other && JSON.stringify(other[2]) !== JSON.stringify(value)) {
       findings.push(conflict(place, `says another value than /${other[0].join("/")}; give one of them`));
-    } else if (twin !== undefined) {
-      findings.push(conflict(place, `is part of params["${twin}"]; give one of them`));
+    } else if (same !== undefined) {
+      findings.push(conflict(place, `is part of params["${same}"]; give one of them`));
     } else if (!other) setAt(tree, key, value);
   }
   return { tree, placeOf: (path) => placeOf(path, places), findings };
@@ -137,7 +131,8 @@ const conflict = (path: Path, message: string) => ({
 
 /** Fields that a recipe of this kind does not have. */
 function wrongFields(recipe: RecipeChanges & Pick<Recipe, "recipe">): Finding[] {
-  const { field } = DATA[recipe.recipe], other = field === "data" ? "scenarios" : "data";
+  const { data: { recipe_field: field }, has_rollouts } = ALGORITHM_KEYS[recipe.recipe],
+    other = field === "data" ? "scenarios" : "data";
   const findings: Finding[] = [];
   const refuse = (path: Path, hint?: string) =>
     findings.push({
@@ -147,7 +142,7 @@ function wrongFields(recipe: RecipeChanges & Pick<Recipe, "recipe">): Finding[] 
       ...(hint === undefined ? {} : { hint }),
     });
   if (recipe[other] !== undefined) refuse([other], `did you mean "${field}"?`);
-  if (recipe.recipe !== "agent_grpo") {
+  if (!has_rollouts) {
     if (recipe.objective !== undefined) refuse(["objective"]);
     return findings;
   }

@@ -36,7 +36,9 @@ export interface TrainingBatch {
 }
 
 /** N = min(max_turns · max_new_tokens_per_turn, max_trajectory_tokens): constant, so that length has no influence. */
-export function tokenBudget(settings: BatchSettings): number {
+export function tokenBudget(
+  settings: Pick<BatchSettings, "max_turns" | "max_new_tokens_per_turn" | "max_trajectory_tokens">,
+): number {
   return Math.min(settings.max_turns * settings.max_new_tokens_per_turn, settings.max_trajectory_tokens);
 }
 

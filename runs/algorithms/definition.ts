@@ -30,6 +30,8 @@ export interface AlgorithmDefinition {
     config: ResolvedConfig,
     used_by: "updates" | "evaluations",
   ): { adapter: string; source: AdapterSource }[];
+  /** Checks the form of a file of its data, without the model and the environment. @throws {ServiceError} `data_invalid`. */
+  checkFile(path: string): Promise<void>;
   /**
    * Reads and checks the data. Messages name paths as written in `config`.
    *

@@ -146,23 +146,20 @@ function pull(
   return { config, plan, levers: [...from.levers, applied] };
 }
 
-/** What a configuration with a shorter context has to say. */
-export type ShorterContext = Pick<ResolvedConfig["training"], "ctx" | "micro_batch_tokens">;
-
 /** The shortest context to propose. */
 const LEAST_CONTEXT = 256;
 
 /**
- * The longest of ctx/2, ctx/4, … with which a configuration fits (`truncate_context`); it cuts longer sequences. Null
+ * The configuration with the longest of ctx/2, ctx/4, … that fits (`truncate_context`); it cuts longer sequences. Null
  * when none fits.
  */
 export function fittingContext(
   config: ResolvedConfig,
   { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
-): ShorterContext | null {
+): ResolvedConfig | null {
   for (let ctx = Math.floor(config.training.ctx / 2); ctx >= LEAST_CONTEXT; ctx = Math.floor(ctx / 2)) {
-    const shorter = withContext(config, ctx), { micro_batch_tokens } = shorter.training;
-    if (fitsBudget(measure(shorter), budget_bytes)) return { ctx, micro_batch_tokens };
+    const shorter = withContext(config, ctx);
+    if (fitsBudget(measure(shorter), budget_bytes)) return shorter;
   }
   return null;
 }

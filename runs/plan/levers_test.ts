@@ -98,8 +98,9 @@ Deno.test("a shorter context is the longest half that fits, with what depends on
   };
   // 1000 + 2 · ctx + 256 + 3200 + ctx
   const fitting = (budget_bytes: number) => fittingContext(long, { budget_bytes, measure: watched });
-  assert.deepEqual(fitting(4456 + 3 * 1024), { ctx: 1024, micro_batch_tokens: 1024 });
+  const { training } = fitting(4456 + 3 * 1024)!;
+  assert.deepEqual([training.ctx, training.micro_batch_tokens], [1024, 1024]);
   assert.deepEqual(seen, [[2048, 2048, 2048], [1024, 1024, 1024]]);
-  assert.equal(fitting(4456 + 3 * 1024 - 1)!.ctx, 512);
+  assert.equal(fitting(4456 + 3 * 1024 - 1)!.training.ctx, 512);
   assert.equal(fitting(4456), null);
 });

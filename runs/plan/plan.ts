@@ -20,9 +20,8 @@ import {
   type MeasureMemory,
   MISSING_LEVERS,
   peakBytes,
-  type ShorterContext,
 } from "./levers.ts";
-import { readRun } from "./prepare.ts";
+import { type ReadRun, readRun } from "./prepare.ts";
 import { configWarnings } from "./warnings.ts";
 
 /** A component of memory. */
@@ -73,10 +72,27 @@ export interface PlannedRun {
 export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise<PlannedRun> {
   const { written: config, definition, parts, data } = await readRun(loaded, openGgufHeader);
   using file = await openGgufHeader(config.model.path);
-  const measure = memoryMeasure(file, definition, target.card), memory = measure(config);
-  const plan: Plan = {
-    config,
+  const measure = memoryMeasure(file, definition, target.card);
+  const plan = planOf(config, {
+    parts,
+    data,
+    target,
+    memory: measure(config),
     sources: valueSources(loaded, config),
+  });
+  return { plan, refusal: memoryRefusal(config, { target, measure }) };
+}
+
+interface PlanParts extends Pick<ReadRun, "parts" | "data">, Pick<Plan, "sources"> {
+  target: PlanTarget;
+  memory: MemoryPlan;
+}
+
+/** The plan of a configuration without levers. */
+export function planOf(config: ResolvedConfig, { parts, data, target, memory, sources }: PlanParts): Plan {
+  return {
+    config,
+    sources,
     memory: {
       posts: memoryPosts(memory),
       peak_bytes: peakBytes(memory),
@@ -93,7 +109,6 @@ export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise
       ...deviceWarnings(config, target),
     ],
   };
-  return { plan, refusal: memoryRefusal(config, { target, measure }) };
 }
 
 /** Measures a configuration's memory on a device with the engine's constructors. */
@@ -111,11 +126,11 @@ export function memoryPosts({ bytes }: Pick<MemoryPlan, "bytes">): MemoryPost[] 
   return Object.entries(bytes).map(([post, bytes]) => ({ post, bytes })).sort((a, b) => b.bytes - a.bytes);
 }
 
-export function isPlanWarning(warning: RunWarning): warning is PlanWarning {
+function isPlanWarning(warning: RunWarning): warning is PlanWarning {
   return (WARNING_CODES as readonly string[]).includes(warning.code);
 }
 
-export function deviceWarnings(
+function deviceWarnings(
   config: ResolvedConfig,
   { card: { facts }, vram_bytes }: PlanTarget,
 ): PlanWarning[] {
@@ -180,9 +195,9 @@ function leversText({ levers, plan }: Levered, budget_bytes: number): string {
     (missing === "" ? "" : `. Not in this build: ${missing}`);
 }
 
-function contextText(shorter: ShorterContext | null): string {
+function contextText(shorter: ResolvedConfig | null): string {
   if (shorter === null) return "";
-  const { ctx, micro_batch_tokens } = shorter;
+  const { ctx, micro_batch_tokens } = shorter.training;
   return `. With training.ctx = ${ctx}, which cuts what is longer, and training.micro_batch_tokens = ` +
     `${micro_batch_tokens} it fits`;
 }

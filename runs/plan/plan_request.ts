@@ -1,39 +1,24 @@
 /** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
 
+import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
 import { checkTree } from "../../config/check_tree.ts";
+import { tokenBudget } from "../../agent/rollout/training_samples.ts";
 import type { Degradation } from "../../config/recipe.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { type LoadedConfig, parseRunConfig } from "../../config/load.ts";
 import type { ConfigProblem } from "../../config/problems.ts";
 import { resolveLoaded } from "../../config/resolve.ts";
 import { valueSources } from "../../config/sources.ts";
-import { parseToml } from "../../config/toml_tree.ts";
+import { parseToml, valueAt } from "../../config/toml_tree.ts";
 import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
-import { readScenarios } from "../../data/scenario.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
-import {
-  type AppliedLever,
-  applyLevers,
-  fitsBudget,
-  fittingContext,
-  type MeasureMemory,
-  peakBytes,
-} from "./levers.ts";
-import {
-  deviceWarnings,
-  isPlanWarning,
-  memoryMeasure,
-  memoryPosts,
-  memoryRefusal,
-  type Plan,
-  type PlanTarget,
-} from "./plan.ts";
+import { type AppliedLever, applyLevers, fitsBudget, fittingContext, type MeasureMemory } from "./levers.ts";
+import { memoryMeasure, memoryRefusal, type Plan, planOf, type PlanTarget } from "./plan.ts";
 import { adapterFacts } from "./prepare.ts";
-import { configWarnings } from "./warnings.ts";
 
 /** A configuration to plan, as plain data. */
 export interface PlanRequest {
@@ -89,29 +74,15 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
   const fitted = fit(config, { request, measure });
   if ("refused" in fitted) return fitted;
   const { levers, settings, warnings } = fitted;
-  const memory = measure(fitted.config);
+  const sources = { ...valueSources(loaded, config), ...derivedSources(settings) };
+  const as_written = planOf(fitted.config, {
+    ...{ parts, data, sources, target: request.target, memory: measure(fitted.config) },
+  });
   const plan: Plan = {
-    config: fitted.config,
-    sources: { ...valueSources(loaded, config), ...derivedSources(settings) },
-    memory: {
-      posts: memoryPosts(memory),
-      peak_bytes: peakBytes(memory),
-      vram_budget_bytes: request.target.vram_bytes,
-      ram_budget_bytes: request.target.ram_bytes,
-    },
+    ...as_written,
     levers_applied: levers.map(({ lever }) => lever),
     levers: levers.map(({ lever, saved_bytes, time_factor }) => ({ lever, saved_bytes, time_factor })),
-    schedule: {
-      ...data.schedule(fitted.config),
-      ...{ seconds_per_update: null, eta_seconds: null, calibrated: false },
-    },
-    template_probe: parts.probe,
-    warnings: [
-      ...warnings,
-      ...configWarnings(fitted.config, parts),
-      ...data.warnings.filter(isPlanWarning),
-      ...deviceWarnings(fitted.config, request.target),
-    ],
+    warnings: [...warnings, ...as_written.warnings],
   };
   // The run's process does not know the server's number.
   const { observe } = plan.config, kept = observe ? { "observe.every": observe.every } : {};
@@ -155,12 +126,14 @@ async function readFiles(
 async function readOnly(text: string): Promise<PlanAnswer> {
   const toml = parseToml(text), config = "message" in toml ? null : checkTree(toml, { rules: false }).config;
   if (!config) return { read: true };
-  const { agent, evaluation, lora } = config, is_agent = config.run.algorithm === "agent_grpo";
+  const { evaluation, lora } = config, definition = algorithmOf(config);
+  const { key: data_key } = ALGORITHM_KEYS[config.run.algorithm].data;
+  const data = valueAt(config, data_key.split("."));
   const steps: [key: string, read: () => Promise<unknown>][] = [
     ["model.path", () => loadModelParts(config, openGgufHeader)],
     ["lora.init_adapter", async () => lora.init_adapter && await adapterFacts(lora.init_adapter)],
-    ["agent.scenarios", async () => is_agent && agent && await readScenarios(agent.scenarios)],
-    ["evaluation.data", async () => is_agent && evaluation && await readScenarios(evaluation.data)],
+    [data_key, async () => typeof data === "string" && await definition.checkFile(data)],
+    ["evaluation.data", async () => evaluation && await definition.checkFile(evaluation.data)],
   ];
   for (const [key, read] of steps) {
     try {
@@ -247,27 +220,21 @@ function withSettings(from: Fitted, config: ResolvedConfig, levers: AppliedLever
 
 function shortened(
   { config, levers, settings, warnings }: Fitted,
-  { ctx, micro_batch_tokens }: NonNullable<ReturnType<typeof fittingContext>>,
+  shorter: ResolvedConfig,
 ): Fitted {
-  const { training, agent } = config;
-  const trajectory = agent && Math.min(agent.max_trajectory_tokens, ctx);
-  const budget = agent &&
-    Math.min(agent.max_turns * agent.max_new_tokens_per_turn, agent.max_trajectory_tokens);
-  const left = agent && Math.min(agent.max_turns * agent.max_new_tokens_per_turn, trajectory!);
-  const message = `training.ctx is ${ctx} in place of ${training.ctx}, so longer sequences are cut` +
-    (agent ? `; the token budget of the loss is ${left} in place of ${budget}` : "");
+  const { agent: before } = config, { training: { ctx, micro_batch_tokens }, agent } = shorter;
+  const message = `training.ctx is ${ctx} in place of ${config.training.ctx}, so longer sequences are cut` +
+    (agent
+      ? `; the token budget of the loss is ${tokenBudget(agent)} in place of ${tokenBudget(before!)}`
+      : "");
   return {
-    config: {
-      ...config,
-      training: { ...training, ctx, micro_batch_tokens },
-      ...(agent && { agent: { ...agent, max_trajectory_tokens: trajectory! } }),
-    },
+    config: shorter,
     levers,
     settings: {
       ...settings,
       "training.ctx": ctx,
       "training.micro_batch_tokens": micro_batch_tokens,
-      ...(agent && { "agent.max_trajectory_tokens": trajectory }),
+      ...(agent && { "agent.max_trajectory_tokens": agent.max_trajectory_tokens }),
     },
     warnings: [...warnings, { code: "context_truncated", field: "training.ctx", message }],
   };

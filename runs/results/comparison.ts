@@ -1,5 +1,6 @@
 /** Compares the evaluations and configurations of two or more runs. */
 
+import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
 import { MEASURED_BY } from "../directory/fork.ts";
@@ -77,7 +78,12 @@ function obstacle(before: Compared, after: Compared): string | null {
   const metric = metricOf(before.evaluation!);
   if (metric !== metricOf(after.evaluation!)) return "one evaluation is of scenarios, the other of rows";
   if (metric === "eval/pass_rate") return null;
-  const loss = ({ config }: Compared) => JSON.stringify([config?.run.algorithm, config?.preference]);
+  const loss = ({ config }: Compared) => {
+    if (!config) return null;
+    const { algorithm } = config.run, { section } = ALGORITHM_KEYS[algorithm];
+    const { data: _, ...kind } = config[section] as { data?: string };
+    return JSON.stringify([algorithm, kind]);
+  };
   if (loss(before) !== loss(after)) return "the losses are of different kinds";
   const data = ({ config }: Compared) => config?.evaluation?.data;
   if (data(before) !== data(after)) return "rows of different files cannot be paired";

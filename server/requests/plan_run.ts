@@ -2,6 +2,7 @@
 
 import { basename, extname } from "node:path";
 import { stringify } from "smol-toml";
+import { DATA_KEYS } from "../../config/algorithms.ts";
 import { type AppliedCatalogue, applyCatalogue } from "../../config/catalogue.ts";
 import { operatorsKeys, pathKeys, withoutPaths } from "../../config/request_keys.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
@@ -25,9 +26,6 @@ import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
 
 type Table = Record<string, unknown>;
-
-/** Keys whose value may be the id of a dataset. */
-const DATA_KEYS = ["sft.data", "preference.data", "agent.scenarios", "evaluation.data"];
 
 /** A planned run, ready to be created. */
 export interface PlannedRun {

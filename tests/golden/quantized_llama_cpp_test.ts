@@ -64,10 +64,12 @@ async function compareTensors(
     counts[type] = (counts[type] ?? 0) + 1;
     const values = await file.readFloats(name), expected = await widened.readFloats(name);
     equal(widened.tensor(name).type, "F32");
+    equal(values.length, expected.length);
     ok(values.every((value, i) => Object.is(value, expected[i])), `${name} in ${type}`);
     if (!SAME_QUANTISER.includes(type)) continue;
     const bytes = encodeTensor(type as DecodedType, await original.readFloats(name));
     const quantized = await file.readTensor(name);
+    equal(bytes.length, quantized.length);
     ok(bytes.every((byte, i) => byte === quantized[i]), `blocks of ${name} in ${type}`);
   }
   deepEqual(counts, types);

@@ -17,7 +17,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   activations:
     "set training.gradient_checkpointing, or lower training.micro_batch_tokens, and training.ctx, " +
     "which bounds it from below",
-  loss: "lower training.loss_chunk_rows",
+  loss: "lower training.loss_chunk_rows and training.micro_batch_tokens",
   adapters: ADAPTER,
   optimizer: ADAPTER,
 };

@@ -1,8 +1,11 @@
 /** `algorithm = "agent_grpo"` as an entry of the registry. */
 
 import { ObserveWriter } from "../../../agent/results/observe.ts";
+import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
+import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import type { ResolvedConfig } from "../../../config/derive.ts";
 import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
+import { readScenarios } from "../../../data/scenario.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
@@ -13,15 +16,16 @@ export const agentGrpo: AlgorithmDefinition = {
   objective: OBJECTIVE,
   curve: "mean reward",
   step_size_keys: ["training.lr", "agent.max_update_kl"],
-  trainingData: ({ agent }) => ({ key: "agent.scenarios", path: agent!.scenarios }),
+  trainingData: ({ agent }) => ({ key: ALGORITHM_KEYS.agent_grpo.data.key, path: agent!.scenarios }),
+  async checkFile(path) {
+    await readScenarios(path);
+  },
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
   training(config) {
     const { agent } = config, has_bound = agent!.max_update_kl > 0;
-    const { scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
-    const { max_turns, max_new_tokens_per_turn } = agent!;
-    const drawn = Math.min(max_trajectory_tokens, max_turns * max_new_tokens_per_turn);
+    const { scenarios_per_update, group_size } = agent!;
     return {
-      targets: scenarios_per_update * group_size * drawn,
+      targets: scenarios_per_update * group_size * tokenBudget(agent!),
       divergence: has_bound,
       // The bound keeps a copy of the policy from before each update.
       adapters: agentGrpo.adapters(config, "updates").length + Number(has_bound),

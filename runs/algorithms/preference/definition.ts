@@ -1,6 +1,9 @@
 /** `algorithm = "preference"` as an entry of the registry. */
 
+import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import { PREFERENCE_LOSSES } from "../../../core/preference_loss.ts";
+import { parsePair } from "../../../data/pair.ts";
+import { readRows } from "../../../data/problems.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
@@ -14,7 +17,10 @@ export const preference: AlgorithmDefinition = {
   objective: OBJECTIVE,
   curve: "loss",
   step_size_keys: ["training.lr"],
-  trainingData: (config) => ({ key: "preference.data", path: config.preference!.data }),
+  trainingData: (config) => ({ key: ALGORITHM_KEYS.preference.data.key, path: config.preference!.data }),
+  async checkFile(path) {
+    await readRows(path, {}, (line) => parsePair(path, line));
+  },
   sequences: () => null,
   training: (config) => ({
     targets: mostTargets(config, config.training.micro_batch_tokens),

@@ -1,5 +1,8 @@
 /** `algorithm = "sft"` as an entry of the registry. */
 
+import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
+import { readRows } from "../../../data/problems.ts";
+import { parseTrace } from "../../../data/trace.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
@@ -12,7 +15,10 @@ export const sft: AlgorithmDefinition = {
   objective: OBJECTIVE,
   curve: "loss",
   step_size_keys: ["training.lr"],
-  trainingData: (config) => ({ key: "sft.data", path: config.sft!.data }),
+  trainingData: (config) => ({ key: ALGORITHM_KEYS.sft.data.key, path: config.sft!.data }),
+  async checkFile(path) {
+    await readRows(path, {}, (line) => parseTrace(path, line));
+  },
   sequences: () => null,
   training: (config) => ({
     targets: mostTargets(config, config.training.ctx),

@@ -1,4 +1,4 @@
-/** Adapters by name: opened, read back, saved and checkpointed. */
+/** The open adapters by name. Opens, saves and checkpoints them. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { sha256OfFile } from "../../core/files.ts";
@@ -21,15 +21,18 @@ import { linearShape, type ModelShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
 import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraShape } from "./protocol.ts";
 
+/** The file of a checkpoint with the optimiser's moments. */
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
 
+/** The model's name, and how many adapters may be open. */
 export interface AdaptersOptions {
   /** The model's name, for PEFT folders. */
   base_model: string;
-  /** The most adapters that are open at a time; absent: any number. */
+  /** The most adapters that may be open at a time; absent: no limit. */
   most?: number;
 }
 
+/** The adapters of one model. */
 export class Adapters {
   readonly #adapters = new Map<string, DeviceAdapter>();
 
@@ -46,11 +49,16 @@ export class Adapters {
     return this.#adapters.has(name);
   }
 
-  /** @throws {ServiceError} `conflict` for a name that is open or when the most are; what is wrong with a file. */
+  /**
+   * Creates an adapter with new values, the values of a file, or a copy of another adapter's values.
+   *
+   * @throws {ServiceError} `conflict` for a name that is open, or when no more may be open; `path_not_found` or
+   * `format_invalid` for the source.
+   */
   async open(name: string, source: AdapterSource): Promise<AdapterFacts> {
     this.#expectRoom(name);
     if (source.type === "init") {
-      // Files hold alpha in single precision: a resumed run must have the same scale.
+      // Files store alpha in f32. Rounding it here gives a resumed run the same scale.
       const adapter = this.#create({ ...source.lora, alpha: Math.fround(source.lora.alpha) });
       adapter.write(initialParameters(adapter.layout, source.seed));
       return this.#register(name, adapter);
@@ -67,6 +75,7 @@ export class Adapters {
     return this.#register(name, adapter);
   }
 
+  /** Frees an adapter. @throws {ServiceError} `path_not_found` for a name that is not open. */
   close(name: string): void {
     const adapter = this.get(name);
     this.#adapters.delete(name);
@@ -74,7 +83,11 @@ export class Adapters {
     this.model.recorder.forgetAll();
   }
 
-  /** @throws {ServiceError} `config_invalid` for a scale outside 0 to 1 or adapters of two shapes. */
+  /**
+   * adapter := from + scale · (adapter − from). The moments and the step count stay.
+   *
+   * @throws {ServiceError} `config_invalid` for a scale outside 0 to 1, one adapter twice, or different shapes.
+   */
   interpolate(name: string, from: string, scale: number): AdapterFacts {
     const adapter = this.get(name), origin = this.get(from);
     const refuse = (reason: string) => {
@@ -92,6 +105,7 @@ export class Adapters {
     return this.#facts(adapter);
   }
 
+  /** Writes the adapter as GGUF to `path`, and also as a PEFT folder if `peft_dir` is not null. */
   async save(
     name: string,
     { path, peft_dir }: { path: string; peft_dir: string | null },
@@ -105,7 +119,7 @@ export class Adapters {
     return { bytes: (await Deno.stat(path)).size, sha256: await sha256OfFile(path) };
   }
 
-  /** The adapter's file, and its moments as they lie on the device. */
+  /** Writes the adapter's file and the file of its moments. The moments keep the layout of the device. */
   async saveCheckpoint(name: string, directory: string): Promise<void> {
     const adapter = this.get(name), { elements } = adapter.layout;
     await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
@@ -119,7 +133,11 @@ export class Adapters {
     });
   }
 
-  /** Replaces the adapter of this name, if there is one. */
+  /**
+   * Opens an adapter from a checkpoint. It replaces an open adapter of this name.
+   *
+   * @throws {ServiceError} `path_not_found` or `format_invalid` for the files; `conflict` when no more may be open.
+   */
   async loadCheckpoint(name: string, directory: string): Promise<AdapterFacts> {
     const path = `${directory}/${CHECKPOINT_OPTIMIZER}`;
     const tensors = await readAdapter(`${directory}/${CHECKPOINT_ADAPTER}`);
@@ -127,7 +145,7 @@ export class Adapters {
     const [m, v] = ["m", "v"].map((key) => floatsOf(path, content, { name: key, shape: [layout.elements] }));
     const step = wholeNumber(path, content.metadata, "step");
     const version = wholeNumber(path, content.metadata, "version");
-    // All of it has been read: only here is what was loaded given up.
+    // The open adapter is closed only now, when all files have been read without an error.
     if (this.#adapters.has(name)) this.close(name);
     this.#expectRoom(name);
     const adapter = new DeviceAdapter(this.allocator, layout);
@@ -197,7 +215,11 @@ function wholeNumber(path: string, metadata: Map<string, string>, key: string): 
   );
 }
 
-/** @source llama.cpp's converter permutes q and k of the models whose rotation it runs on adjacent numbers. */
+/**
+ * The heads whose rows are permuted between GGUF and PEFT: those of models with RoPE on adjacent pairs.
+ *
+ * @source llama.cpp's converter, which permutes q and k of these models.
+ */
 function permutedHeads({ layers, heads, kv_heads }: ModelShape): PermutedHeads {
   const is_adjacent = layers.some(({ rotation }) => rotation?.pairing === "adjacent");
   return is_adjacent ? { q_proj: heads, k_proj: kv_heads } : {};

@@ -1,4 +1,4 @@
-/** The engine as its callers see it: promises over a message port. */
+/** The client of the engine: promises over a message port. */
 
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { RpcClient, type RpcPort } from "../../core/rpc.ts";
@@ -15,15 +15,15 @@ interface Generation {
 }
 
 /**
- * The caller's end of the engine's protocol: pairs requests with answers, and hands the blocks of a generation to
- * whoever asked for it. Any number of clients can share an engine, each over a port of its own.
+ * The client's side of the engine's protocol. It pairs requests with answers, and delivers the blocks of a generation to
+ * its caller. Several clients can share an engine; each has its own port.
  *
  * @example
  * ```ts
  * import assert from "node:assert/strict";
  * import { ScriptedEngine } from "./scripted_engine_fake.ts";
  *
- * // The scripted engine needs no GPU; in a run the port leads to the engine's worker.
+ * // The scripted engine needs no GPU. In a run the port is connected to the engine's worker.
  * const client = new ScriptedEngine().client;
  * const facts = await client.call("probe", { device: "auto", webgpu: "auto" });
  * assert.ok(facts.software);
@@ -38,12 +38,12 @@ export class EngineClient {
     this.#rpc = new RpcClient(port, (notice) => this.#take(notice as EngineNotice));
   }
 
-  /** Sends a request and waits for its answer. @throws {ServiceError} What the engine refused, or `device_lost`. */
+  /** Sends a request and waits for its answer. @throws {ServiceError} The engine's error, such as `device_lost`. */
   call<M extends EngineMethod>(
     method: M,
     request: EngineMethods[M]["request"],
   ): Promise<EngineMethods[M]["answer"]> {
-    // The compiler does not see that a call's request is the request of its method.
+    // TypeScript cannot infer that the request has the type of this method.
     return this.#rpc.call(method, request as never) as Promise<EngineMethods[M]["answer"]>;
   }
 
@@ -53,9 +53,10 @@ export class EngineClient {
   }
 
   /**
-   * Starts a generation and yields its blocks; the last one has `stop` set. Leaving the loop early cancels it.
+   * Starts a generation and yields its blocks. The last block has `stop` set. Leaving the loop early cancels the
+   * generation.
    *
-   * @throws {ServiceError} When the engine refuses or fails.
+   * @throws {ServiceError} `conflict` while the sequence generates; otherwise the engine's error.
    */
   async *generate(request: EngineMethods["sequence_generate"]["request"]): AsyncGenerator<TokenBlock, void> {
     if (this.#generations.has(request.sequence)) {
@@ -90,7 +91,7 @@ export class EngineClient {
     }
   }
 
-  /** Fails everything that waits: the engine is gone. */
+  /** Fails all pending requests and generations, because the engine has ended. */
   fail(error: ServiceError): void {
     this.#rpc.fail(error);
     for (const generation of this.#generations.values()) {

@@ -1,4 +1,4 @@
-/** The thread that owns the GPU: answers the protocol's requests, one job on the device at a time. */
+/** Owns the GPU and answers the requests of the protocol. One job runs on the device at a time. */
 
 import { setImmediate } from "node:timers";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
@@ -24,7 +24,7 @@ import type {
   ModelFacts,
 } from "./protocol.ts";
 
-/** A loaded model with everything that runs on it. */
+/** A loaded model, with its adapters, trainer and batcher. */
 interface Loaded extends LoadedModel {
   adapters: Adapters;
   trainer: Trainer;
@@ -43,7 +43,7 @@ type Handlers = {
   ) => Promise<EngineMethods[M]["answer"]> | EngineMethods[M]["answer"];
 };
 
-/** Serves the protocol on any number of ports; every port numbers its own sequences. */
+/** Serves the protocol on any number of ports. Each port has its own sequence numbers. */
 export class Engine {
   #gpu: Gpu | null = null;
   #device_request = "";
@@ -148,15 +148,15 @@ export class Engine {
     shutdown: () => this.#exclusively(() => this.#shutdown()),
   };
 
-  /** Runs a job when the device is free; jobs keep the order in which they came. */
+  /** Runs a job when the device is free. Jobs run in the order of their requests. */
   #exclusively<T>(job: () => Promise<T> | T): Promise<T> {
     const run = this.#job.then(job);
-    // What a failed job recorded must not run with the next one.
+    // Work that a failed job recorded must not be submitted with the next job.
     this.#job = run.catch(() => this.#loaded?.model.recorder.discard());
     return run;
   }
 
-  /** Steps the batcher as long as there is something to do. */
+  /** Steps the batcher until no sequence has work. */
   #pump(): void {
     this.#is_wanted = true;
     if (this.#is_pumping || !this.#loaded) return;
@@ -165,7 +165,7 @@ export class Engine {
       let is_busy = true;
       while (is_busy || this.#is_wanted) {
         this.#is_wanted = false;
-        // Requests that have arrived come first, so that prompts that came together run together.
+        // Requests that have already arrived are accepted first, so that their prompts run in one batch.
         await new Promise((resolve) => setImmediate(resolve));
         is_busy = await this.#exclusively(() => this.#step());
       }
@@ -184,7 +184,11 @@ export class Engine {
     }
   }
 
-  /** The device, opened at the first call; a request that could not be met may be followed by another. */
+  /**
+   * Opens the device at the first call. After a failure another device may be requested.
+   *
+   * @throws {ServiceError} `conflict` for a request for another device; `device_unavailable`.
+   */
   async #open(request: DeviceRequest): Promise<Gpu> {
     const key = JSON.stringify(request);
     if (this.#opening && this.#device_request !== key) {
@@ -200,7 +204,7 @@ export class Engine {
     return this.#gpu = gpu;
   }
 
-  /** From the first error that nobody asked for, every request fails with its reason. */
+  /** After a lost device or an uncaptured error, every request fails with that error. */
   #watch(gpu: Gpu): void {
     const lose = (error: ServiceError) => {
       this.#lost ??= error;
@@ -334,7 +338,7 @@ export class Engine {
   }
 }
 
-/** Arrays of a step grow with the steps: the most that one could take is seldom taken. */
+/** The sizes to allocate at loading. The arrays of a step grow later, because few steps reach the largest size. */
 function loadSizes({ demand, ...sizes }: LoadRequest): EngineSizes {
   return { ...sizes, ...(demand && { demand: { ...demand, targets: 0 } }) };
 }
@@ -358,7 +362,7 @@ function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16")
 
 let engine: Engine | null = null;
 
-/** Serves this thread's one engine on a port. */
+/** Serves the engine of this thread on a port. */
 export function serveEngine(port: RpcPort): void {
   engine ??= new Engine();
   engine.serve(port);

@@ -1,4 +1,4 @@
-/** What every engine must do, as tests over its client: the scripted one and the one on the GPU. */
+/** Tests that every engine must pass, the scripted one and the one on the GPU. They use the engine's client. */
 
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
@@ -18,7 +18,7 @@ import { SCHEMA_CHECKS } from "./engine_schema_contract.ts";
 import { close, type ContractEngine, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 import type { EngineCounters } from "./protocol.ts";
 
-/** The whole suite; every check opens what it needs and closes it again. */
+/** All checks of the suite. Each check closes what it opens. */
 export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {
   "a generation draws as many tokens as it may and says so": checkMaxTokens,
   "a stop token ends a generation and is its last token": checkStopToken,
@@ -45,7 +45,7 @@ export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<v
   "training goes on from a checkpoint as if nothing had happened": checkCheckpoint,
 };
 
-/** Registers the suite under `name`; one engine serves all of it. */
+/** Registers the suite under `name`. All checks share one engine. */
 export function testEngine(name: string, open: () => Promise<ContractEngine>): void {
   Deno.test(`${name}: engine contract`, async (t) => {
     const engine = await open();
@@ -82,7 +82,7 @@ async function checkStopToken(engine: TestedEngine): Promise<void> {
   deepEqual(part.logprobs, all.logprobs.slice(0, first));
   equal(part.stop, "stop_token");
   const rest = await draw(engine, { sequence: cut, max_tokens: 12 - first + 1, sampling });
-  deepEqual(rest.tokens.slice(0, 12 - first), all.tokens.slice(first), "nothing stays behind the stop token");
+  deepEqual(rest.tokens.slice(0, 12 - first), all.tokens.slice(first), "a stop changes no later token");
   await close(engine, whole, cut);
 }
 
@@ -228,7 +228,7 @@ async function checkRefusals(engine: TestedEngine): Promise<void> {
   await rejects(client.call("sequence_extend", { ...unknown, tokens: [1] }), ServiceError);
   await rejects(open(engine, [1], { adapter: "nobody" }), ServiceError);
   await rejects(open(engine, []), ServiceError);
-  // Asked for in one breath, so that the generation is under way whatever its speed.
+  // The requests are sent at once, so that the generation is running whatever its speed.
   const drawing = draw(engine, { sequence, max_tokens: 100, sampling });
   await Promise.all([
     rejects(

@@ -1,4 +1,4 @@
-/** What runs on a loaded model, made alike on a device and where a plan only counts. */
+/** Creates the trainer and the sampler of a model. The memory plan uses the same code on a counting device. */
 
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -9,26 +9,31 @@ import type { Model } from "../model/transformer.ts";
 import { Sampler } from "../sampler/sampler.ts";
 import type { EngineDemand, LoadRequest } from "./protocol.ts";
 
-/** Steps of a decode block: a readback costs at least 10 ms, and a row that ends early idles for the rest. */
+/** Steps of a decode block. A readback costs at least 10 ms, but a row that ends early idles until its block ends. */
 const BLOCK_STEPS = { software: 8, gpu: 16 };
 
-/** Sequences that may be open beside those that generate: prompts of groups, and members that wait. */
+/** Open sequences beyond twice `max_sequences`: prompts of groups, and sequences that wait. */
 const SPARE_SEQUENCES = 64;
 
-/** Rows of a prefill step at most. */
+/** The most rows of a prefill step. */
 const MAX_PREFILL = 512;
 
-/** A load request without the places of file and device. */
+/** A load request without file and device. */
 export type EngineSizes = Omit<LoadRequest, "path" | "device">;
 
+/** The parts of an engine that run on a model. */
 export interface EngineParts {
   trainer: Trainer;
   sampler: Sampler;
-  /** Type of cached keys and values. */
+  /** The type of cached keys and values. */
   kv: "f32" | "f16";
 }
 
-/** @throws {ServiceError} `out_of_memory` when the device cannot bind a buffer. */
+/**
+ * Creates the trainer and the sampler. With a demand it also allocates all that calls of that size need.
+ *
+ * @throws {ServiceError} `out_of_memory` when the device cannot bind a buffer.
+ */
 export function createParts(allocator: Allocator, model: Model, sizes: EngineSizes): EngineParts {
   const { max_sequences, max_context, kv_tokens, micro_batch_tokens } = sizes;
   const kv = sizes.kv === "auto" ? model.compute : sizes.kv;
@@ -47,7 +52,7 @@ export function createParts(allocator: Allocator, model: Model, sizes: EngineSiz
   return { trainer, sampler, kv };
 }
 
-/** Makes the room that calls up to this demand take. */
+/** Allocates for calls up to this demand. */
 function reserveParts({ trainer, sampler }: EngineParts, { shape }: Model, demand: EngineDemand): void {
   const { padded_rank } = adapterLayout(shape, demand.lora), { targets, divergence } = demand;
   trainer.reserve({ padded_rank, targets, divergence });

@@ -1,9 +1,10 @@
-/** The part of the contract of engines that is about generations under a JSON schema. */
+/** The checks of the engine's contract for generations under a JSON schema. */
 
 import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { close, type ContractEngine, draw, type Drawn, open } from "./engine_testing.ts";
 
+/** The checks by name. */
 export const SCHEMA_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {
   "a text under a JSON schema parses, satisfies it and ends with a stop token": checkTexts,
   "sequences under schemas and without draw what they would alone": checkMixed,
@@ -28,7 +29,7 @@ const mask = (schema: unknown) => ({
   schema: typeof schema === "string" ? schema : JSON.stringify(schema),
 });
 
-/** The text of drawn tokens without the stop token. */
+/** The text of sampled tokens, without the stop token. */
 function textOf(engine: ContractEngine, { tokens }: Drawn): string {
   const bytes = tokens.filter((id) => id !== engine.end).flatMap((id) => [...engine.tokens.bytesOf(id)]);
   return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(bytes));

@@ -1,4 +1,4 @@
-/** The engine that a contract check runs on, and the few moves that every check makes. */
+/** The engine that the contract checks run on, and helpers that they share. */
 
 import type { TokenBytes } from "../grammar/token_trie.ts";
 import type { EngineClient } from "./client.ts";
@@ -13,7 +13,7 @@ export interface TestedEngine {
   close(): Promise<void>;
 }
 
-/** An engine that takes the whole contract suite. */
+/** An engine for all checks of the contract suite. */
 export interface ContractEngine extends TestedEngine {
   /** The bytes of each id. */
   tokens: TokenBytes;
@@ -21,6 +21,7 @@ export interface ContractEngine extends TestedEngine {
   end: number;
 }
 
+/** All tokens of a generation, with their log-probabilities. */
 export interface Drawn {
   tokens: number[];
   logprobs: number[];
@@ -34,7 +35,7 @@ export interface DrawOptions {
   sampling?: Partial<SamplingRequest>;
 }
 
-/** Drains a generation; a temperature of 0 unless told otherwise. */
+/** Runs a generation to its end. The temperature is 0 by default. */
 export async function draw({ client }: TestedEngine, options: DrawOptions): Promise<Drawn> {
   const drawn: Drawn = { tokens: [], logprobs: [], stop: null };
   const sampling: SamplingRequest = {
@@ -70,6 +71,6 @@ export async function close({ client }: TestedEngine, ...sequences: number[]): P
   for (const sequence of sequences) await client.call("sequence_close", { sequence });
 }
 
-/** Tokens from `first` on, below 64. */
+/** `count` tokens below 64, starting with `first`. */
 export const someTokens = (first: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => (first + 7 * i) % 64);

@@ -16,7 +16,7 @@ const OPTIMIZER: OptimizerRequest = {
 
 let adapters = 0;
 
-/** Runs `use` with a new adapter, and closes it. */
+/** Runs `use` with a new adapter, then closes the adapter. */
 async function withAdapter(
   { client }: TestedEngine,
   use: (adapter: string) => Promise<void>,
@@ -99,7 +99,7 @@ export async function checkAdapters(engine: TestedEngine): Promise<void> {
   });
 }
 
-/** A step can be shortened along itself, down to nothing; the moments are those of the whole step. */
+/** An interpolation shortens the last step, down to nothing. The moments stay those of the full step. */
 export async function checkInterpolate(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   await withAdapter(engine, async (adapter) => {
@@ -130,7 +130,7 @@ export async function checkInterpolate(engine: TestedEngine): Promise<void> {
   });
 }
 
-/** The divergence is that of the whole distributions: with every token as a target it follows from their log-probabilities. */
+/** The divergence is over all tokens. With every token as a target it follows from their log-probabilities. */
 export async function checkDivergence(engine: TestedEngine): Promise<void> {
   const { client } = engine;
   await withAdapter(engine, async (adapter) => {
@@ -146,7 +146,7 @@ export async function checkDivergence(engine: TestedEngine): Promise<void> {
     const [there, back] = [await diverge(null, adapter), await diverge(adapter, null)];
     ok(there.flat().every((kl) => kl > 0) && back.flat().every((kl) => kl > 0));
     notDeepEqual(there, back, "which of the two drew makes a difference");
-    // Every id as the target after one context gives both distributions, and their divergence by hand.
+    // With every id as the target after one context, the test has both distributions and computes their divergence.
     const context = someTokens(6, 11), vocabulary = engine.vocabulary;
     const every = Array.from(
       { length: vocabulary },
@@ -159,7 +159,7 @@ export async function checkDivergence(engine: TestedEngine): Promise<void> {
       adapter,
       samples: [sample([...context, 1], context.length)],
     });
-    // Log-probabilities are good to some 1e-6, and so is their mean difference.
+    // Log-probabilities have an error of about 1e-6, and so does their mean difference.
     ok(expected > 1e-4, String(expected));
     near(alone![0]!, expected, 2e-6 + 1e-3 * expected);
   });
@@ -184,7 +184,7 @@ export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
   });
 }
 
-/** Two steps in different directions under each change of a key, against two under the usual ones. */
+/** Compares two steps with one changed setting to two steps with the default settings. */
 export async function checkOptimizer(engine: TestedEngine): Promise<void> {
   const tokens = someTokens(2, 20), from = 8, loss: LossRequest = { type: "sft", normalizer: 12 };
   const other = [...tokens.slice(0, from), ...tokens.slice(from).reverse()];
@@ -206,7 +206,7 @@ export async function checkOptimizer(engine: TestedEngine): Promise<void> {
     { beta2: 0.5 },
     { eps: 1e-2 },
     { weight_decay: 5 },
-    // Far below eps: what is left of the gradient no longer decides the step's size.
+    // The gradient is far below eps, so it no longer determines the size of the step.
     { max_grad_norm: 1e-8 },
   ];
   deepEqual(changes.flatMap((change) => Object.keys(change)), Object.keys(OPTIMIZER), "no key is forgotten");
@@ -255,7 +255,7 @@ export async function checkPolicyLoss(engine: TestedEngine): Promise<void> {
   });
 }
 
-/** Two pairs, the prompt of each shared; at a new adapter the policy is its own reference. */
+/** Two pairs, each with a shared prompt. With a new adapter the policy equals its reference. */
 export async function checkPreferenceLoss(engine: TestedEngine): Promise<void> {
   const pairs = [0, 1].flatMap((trajectory) =>
     [4, 9].map((length, side) => {
@@ -332,8 +332,8 @@ export async function checkSharedPrefix(engine: TestedEngine): Promise<void> {
     });
   }
   const [apart, shared] = results;
-  // The prefix's last token predicts each sample's first one, so an engine may run it once a sample.
-  // An engine may leave out the last token, which predicts nothing, and may run the last shared one for each sample.
+  // The last token of the prefix predicts the first of each sample, so an engine may run it once for each sample.
+  // An engine may also leave out the last token, which predicts nothing.
   const counts = [40 + 6 + 11, 39 + 7 + 12, 39 + 6 + 11];
   ok(counts.includes(shared!.computed_tokens), "the prefix runs once");
   near(shared!.loss, apart!.loss, engine.logprob_tolerance);

@@ -36,7 +36,7 @@ export interface GgufInspection {
 /** A model's facts, and the size of adapters for it. */
 export interface ModelFacts {
   inspection: GgufInspection;
-  /** Parameters of an adapter on a target, for each unit of its rank; empty when the model cannot be trained. */
+  /** The parameters of an adapter of rank 1 on each target; empty when the model cannot be trained. */
   rank_parameters: Partial<Record<LoraTarget, number>>;
 }
 

@@ -1,4 +1,4 @@
-/** What takes the device's memory, and which keys make it smaller. */
+/** Errors for a device without enough memory, with the configuration keys that save memory. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
@@ -9,7 +9,7 @@ const SEQUENCES =
   "lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens";
 const ADAPTER = "lower lora.rank, or name fewer lora.targets";
 
-/** By the component under which memory is allocated. */
+/** How to make each component smaller. The keys are the allocators' component names. */
 const ADVICE: Readonly<Record<string, string>> = {
   weights: "take a smaller model, or a file with smaller weights such as Q4_K",
   kv: `${SEQUENCES}, or set model.kv = "f16"`,
@@ -22,13 +22,14 @@ const ADVICE: Readonly<Record<string, string>> = {
   optimizer: ADAPTER,
 };
 
-/** The posts that are named, the largest first. */
+/** The number of components with advice in a message, the largest first. */
 const NAMED_POSTS = 2;
 
 /**
- * The error of a device without memory: the largest posts, and for each how to make it smaller.
+ * The `out_of_memory` error with all components by size, and advice for the largest.
  *
- * @param bytes Allocated so far, by component, with what was asked for last.
+ * @param what The operation that failed, as in "Cannot <what>".
+ * @param bytes Bytes by component, including the allocation that failed.
  */
 export function outOfMemory(what: string, bytes: Readonly<Record<string, number>>): ServiceError {
   const posts = Object.entries(bytes).filter(([, size]) => size > 0).sort(([, a], [, b]) => b - a);
@@ -45,14 +46,14 @@ export function outOfMemory(what: string, bytes: Readonly<Record<string, number>
   );
 }
 
-/** Tensors that are named, the largest first. */
+/** The number of tensors in a message, the largest first. */
 const NAMED_TENSORS = 3;
 
 /**
- * Refuses what a device cannot hold before any of it is loaded.
+ * Refuses a plan that the device cannot hold, before anything is loaded.
  *
- * @throws {ServiceError} `out_of_memory`, with the tensors that it cannot bind, or with the largest posts where the size
- * of its memory is known.
+ * @throws {ServiceError} `out_of_memory` with the tensors that the device cannot bind; or with the largest components,
+ * if the plan has more bytes than the device's memory and that size is known.
  */
 export function refuseUnfit(
   what: string,
@@ -67,7 +68,7 @@ export function refuseUnfit(
   if (vram_bytes !== null && total > vram_bytes) throw outOfMemory(what, bytes);
 }
 
-/** The tensors above what a device binds, with what makes each smaller; null where there are none. */
+/** The message about tensors above the device's binding limit, with advice; null if there are none. */
 export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string | null {
   if (unbindable.length === 0) return null;
   const by_name = new Map(unbindable.map((tensor) => [tensor.name, tensor]));
@@ -82,7 +83,7 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
   return `the device binds at most ${limit} in one piece, and ${listed.join(", ")}${advice}`;
 }
 
-/** An allocation that the device refused, with the keys that make it smaller; any other error as it is. */
+/** Adds advice to the error of an allocation that the device refused. Other errors are returned unchanged. */
 export function withAdvice(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== "out_of_memory") return error;
   const { component, advised } = error.details;

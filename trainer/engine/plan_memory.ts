@@ -1,4 +1,4 @@
-/** What a model, its adapters and a run take of a device: the engine's own constructors on a device that counts. */
+/** Plans the device memory of a run: it runs the engine's own constructors on a device that only counts bytes. */
 
 import { countingGpu, type GpuCard } from "../../kernels/counting_gpu.ts";
 import { Allocator, type UnbindableTensor } from "../../kernels/tensor.ts";
@@ -13,23 +13,24 @@ export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";
 export type { GpuCard } from "../../kernels/counting_gpu.ts";
 
-/** What a run takes of a device. */
+/** The device memory of a run. */
 export interface MemoryPlan {
-  /** On the device by component, as {@link EngineCounters} has them once everything is in use. */
+  /** Bytes by component: the `bytes` of EngineCounters once all buffers are allocated. */
   bytes: Readonly<Record<string, number>>;
-  /** Tensors above what the device binds. */
+  /** The tensors above the device's binding limit. */
   unbindable: readonly UnbindableTensor[];
-  /** What `auto` is on this device. */
+  /** The types in use; `auto` is resolved for this device. */
   compute: "f32" | "f16";
   kv: "f32" | "f16";
 }
 
 /**
- * The bytes that an engine allocates on such a device.
+ * The bytes that an engine allocates on a device like this.
  *
- * @param file Of which only the header is used.
- * @param sizes With a demand, all that a run up to it allocates, its adapters included; without, what loading does.
- * @throws {ServiceError} `format_invalid` or `not_built`, of a model that this build cannot train.
+ * @param file Only its header is read.
+ * @param sizes With a demand the plan has all that such a run allocates, including its adapters. Without one it has what
+ * loading allocates.
+ * @throws {ServiceError} `format_invalid` or `not_built` for a model that this build cannot train.
  */
 export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): MemoryPlan {
   const gpu = countingGpu(card), unbindable: UnbindableTensor[] = [];
@@ -40,7 +41,7 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   return { bytes: allocator.bytes, unbindable, compute: model.compute, kv };
 }
 
-/** The adapter that learns, whose arrays are read back as for a checkpoint, and those beside it. */
+/** Creates the trained adapter, with the staging that a checkpoint of it needs, and the other adapters. */
 function createAdapters(
   allocator: Allocator,
   { recorder, shape }: Model,

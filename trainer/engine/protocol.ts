@@ -1,12 +1,12 @@
 /**
- * The boundary between the thread that owns the GPU and everyone else: plain data only, so that every message can
- * cross a `MessagePort`. Requests and answers are paired by `core/rpc.ts`; a generation sends a block of tokens at a
- * time until one of them names why it stopped.
+ * The protocol between the thread that owns the GPU and all others. Messages are plain data, so that they can cross a
+ * `MessagePort`. `core/rpc.ts` pairs requests with answers. A generation sends blocks of tokens; the last block has the
+ * reason of its end.
  *
- * A **sequence** is a list of tokens whose keys and values lie in the cache, and the hidden state after the last of
- * them. A **generation** draws the next token from that state, runs it through the model, and so on; so every token
- * of a sequence, given or drawn, goes through the model at most once: the last one drawn waits until something follows it. A sequence opened with a parent shares the
- * parent's pages and copies at most the last, partial one.
+ * A **sequence** is a list of tokens with their keys and values in the cache, and the hidden state after the last token.
+ * A **generation** samples the next token from that state, runs it through the model, and repeats. Every token, given or
+ * sampled, runs through the model at most once. The last sampled token runs only when something follows it.
+ * A sequence with a parent shares the parent's pages and copies at most the last, partial page.
  */
 
 import type { ErrorRecord } from "../../core/errors.ts";
@@ -18,10 +18,10 @@ import type { PairLossOptions } from "../../core/preference_loss.ts";
 export { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
-/** A checkpoint's file of the adapter, in the form of `adapter_save`. */
+/** The file of a checkpoint with the adapter, in the format of `adapter_save`. */
 export const CHECKPOINT_ADAPTER = "adapter.gguf";
 
-/** What loading a model takes: the file, the device, and how much the engine must hold at a time. */
+/** A request to load a model: the file, the device, and the sizes that the engine must hold at a time. */
 export interface LoadRequest {
   /** The GGUF file. */
   path: string;
@@ -30,38 +30,38 @@ export interface LoadRequest {
   compute: "auto" | "f32" | "f16";
   /** Type of cached keys and values; `auto` as `compute`. */
   kv: "auto" | "f32" | "f16";
-  /** Longest sequence in tokens. */
+  /** The longest sequence, in tokens. */
   max_context: number;
-  /** Rows of a decode step: sequences that generate at the same time. */
+  /** The rows of a decode step: the most sequences that generate at the same time. */
   max_sequences: number;
-  /** Capacity of the key/value cache in tokens, rounded up to whole pages. */
+  /** The capacity of the key/value cache in tokens, rounded up to full pages. */
   kv_tokens: number;
-  /** Most rows that one micro-batch of training, or one prefill step, sends through the model. */
+  /** The tokens of a training micro-batch, and an upper bound for the tokens of a prefill step. */
   micro_batch_tokens: number;
-  /** Rows that go through the vocabulary at a time in the loss. */
+  /** The rows that are projected to logits at a time in the loss. */
   loss_chunk_rows: number;
-  /** Training computes each layer's activations a second time instead of keeping them; left out: it keeps them. */
+  /** Whether the backward pass recomputes each layer's activations instead of keeping them; absent: false. */
   gradient_checkpointing?: boolean;
   /**
-   * Room for training is made at loading; left out: as it is needed. Adapters are opened later, and the arrays of a step's
-   * targets grow with the steps: seldom does one reach the most that it could.
+   * With a demand the buffers of training are allocated at loading, without one at first use. Adapters are allocated
+   * when they are opened. The arrays of a step grow with the steps, because few steps reach the largest size.
    */
   demand?: EngineDemand;
 }
 
-/** What a run asks of the engine at most. */
+/** The most that a run requests of the engine. */
 export interface EngineDemand {
-  /** Of every adapter. */
+  /** The shape of every adapter. */
   lora: LoraShape;
-  /** Adapters that are open at a time beside the one that learns; they are opened later, and one more is a `conflict`. */
+  /** The most adapters that are open in addition to the trained one. Opening one more is a `conflict`. */
   other_adapters: number;
-  /** Trained tokens of a step, or scored ones of a request. */
+  /** The most trained tokens of a step, or scored tokens of a request. */
   targets: number;
-  /** Whether divergences will be asked for. */
+  /** Whether divergences will be requested. */
   divergence: boolean;
 }
 
-/** What an engine tells of the model that it has loaded. */
+/** The facts of a loaded model. */
 export interface ModelFacts {
   architecture: string;
   parameters: number;
@@ -76,44 +76,46 @@ export interface ModelFacts {
   device: DeviceFacts;
 }
 
-/** The shape of an adapter: ranks of its pairs, the factor alpha / rank, and the projections that have one. */
+/** The shape of an adapter: its rank, its alpha (B·A is scaled by alpha / rank), and its target projections. */
 export interface LoraShape {
   rank: number;
   alpha: number;
   targets: LoraTarget[];
 }
 
-/** Where an adapter's values come from. `init`: A normal with deviation 1/sqrt(in), B zero. */
+/** Where an adapter's values come from. `init`: A is normal with standard deviation 1/√in, B is 0. */
 export type AdapterSource =
   | { type: "init"; lora: LoraShape; seed: number }
   | { type: "file"; path: string }
   | { type: "copy"; adapter: string };
 
+/** The facts of an open adapter. */
 export interface AdapterFacts {
   lora: LoraShape;
   parameters: number;
-  /** Grows with every change of its values. */
+  /** A number that grows with every change of the values. */
   version: number;
 }
 
-/** Which ids may be drawn: the distribution that is drawn from, and whose log-probabilities are told, has no others. */
+/** The ids that may be sampled. Other ids have probability 0, also in the log-probabilities of a block. */
 export type TokenMaskRequest =
   /** The same ids at every position. */
   | { type: "allowed_tokens"; tokens: number[] }
   /**
-   * The drawn text is JSON that satisfies a schema, given as text, if it ends with a stop token; cut off by `max_tokens`
-   * it is the beginning of one. Stop tokens, at least one, are drawn where the text may end and only there. The generation
-   * takes one step at a time. docs/reference/structured_output.md lists the keywords; others are `config_invalid`.
+   * The sampled text is JSON that satisfies the schema, which is given as text. A text that `max_tokens` cuts off is the
+   * start of such JSON. There must be a stop token; stop tokens are sampled only where the text may end. A decode block
+   * has one step. docs/reference/structured_output.md lists the keywords; others are `config_invalid`.
    */
   | { type: "json_schema"; schema: string };
 
 export interface SamplingRequest {
-  /** 0 takes the largest logit (the lowest id of equals). */
+  /** 0: the largest logit; of equal logits the lowest id. */
   temperature: number;
+  /** In (0, 1]; 1: all. */
   top_p: number;
   /** 0: all. */
   top_k: number;
-  /** The token at position p of the sequence is drawn with (rng_key, p): the same whatever runs beside it. */
+  /** The token at position p is sampled with (rng_key, p), so it does not depend on other sequences. */
   rng_key: RngKey;
   mask: TokenMaskRequest | null;
 }
@@ -121,39 +123,39 @@ export interface SamplingRequest {
 /** `stop_token`: the last token is one of `stop_tokens`; `max_tokens`; `cancelled`. */
 export type GenerationStop = "stop_token" | "max_tokens" | "cancelled";
 
-/** Tokens that a generation drew since its last block. Log-probabilities belong to the distribution drawn from. */
+/** The tokens that a generation sampled since its last block, with their log-probabilities when sampled. */
 export interface TokenBlock {
   sequence: number;
   tokens: number[];
   logprobs: number[];
-  /** Why the generation ended; null while it goes on. */
+  /** Why the generation ended; null while it continues. */
   stop: GenerationStop | null;
 }
 
-/** One sequence to learn from or to score. Arrays are as long as `tokens`. */
+/** One sequence to train on or to score. Each array has an entry for each token. */
 export interface TrainingSample {
   tokens: Uint32Array;
-  /** Samples of one `prefix_group` have the first `prefix_length` tokens in common; they are computed once. */
+  /** Samples of one `prefix_group` have the same first `prefix_length` tokens, which are computed once. */
   prefix_group: number;
-  /** 0: nothing is shared. No token of the prefix may be trained. */
+  /** 0: no prefix is shared. No token of the prefix may be trained. */
   prefix_length: number;
-  /** 1 where the token is trained, that is, predicted from the tokens before it; never at index 0. */
+  /** 1 for a trained token, which is predicted from the tokens before it; never 1 at index 0. */
   loss_mask: Uint8Array;
-  /** The fragments of one trajectory carry the same number and share one sequence-level ratio. */
+  /** The samples of one trajectory have the same number and share one sequence-level ratio. */
   trajectory: number;
-  /** Per token; null for `sft`. */
+  /** The advantages of the tokens; null when the loss uses none. */
   advantages: Float32Array | null;
-  /** Log-probabilities of the policy that sampled; null: the policy of this pass itself, so that every ratio is 1. */
+  /** Log-probabilities of the policy that sampled; null: the current policy, so that every ratio is 1. */
   old_logprobs: Float32Array | null;
-  /** Log-probabilities of the reference policy; null when the loss has no KL term. */
+  /** Log-probabilities of the reference policy; null when the loss uses none. */
   reference_logprobs: Float32Array | null;
-  /** Constant factor of the token's policy term (truncated importance sampling); null: 1. */
+  /** A constant factor of the token's policy or SFT term (truncated importance sampling); null: 1. */
   weights: Float32Array | null;
 }
 
-/** Sums over the whole step are divided by `normalizer` once, whatever the micro-batches. */
+/** Losses are sums over all samples of the step, divided by `normalizer`. Micro-batches do not change them. */
 export type LossRequest =
-  /** Σ m·(−logπ) / normalizer */
+  /** Σ mask · weight · (−logπ) / normalizer. */
   | { type: "sft"; normalizer: number }
   /** The clipped objective of GRPO (`token`) or GSPO-token (`sequence`), with the k3 estimate of KL(π‖ref). */
   | {
@@ -165,70 +167,70 @@ export type LossRequest =
     normalizer: number;
   }
   /**
-   * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair, those of its chosen
-   * completion first; `dpo` and `ipo` need reference log-probabilities.
+   * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair: first those of the
+   * chosen completion, then those of the rejected one. `dpo` and `ipo` need reference log-probabilities.
    */
   | PairLossOptions & {
     type: "preference";
-    /** By sample: whether it belongs to the rejected completion of its pair. */
+    /** For each sample, whether it belongs to the rejected completion of its pair. */
     rejected: boolean[];
-    /** Pairs of the step. */
+    /** The number of pairs of the step. */
     normalizer: number;
   };
 
-/** AdamW's settings of one step. */
+/** The settings of AdamW for one step. */
 export interface OptimizerRequest {
   learning_rate: number;
   beta1: number;
   beta2: number;
   eps: number;
   weight_decay: number;
-  /** Gradients are scaled down to this global norm; 0: never. */
+  /** A gradient with a larger global norm is scaled down to this one; 0: no limit. */
   max_grad_norm: number;
 }
 
-/** What a step measured before it: lists have a value per trained token, in the order of the sample's mask. */
+/** Measures of a sample before the optimiser step. Lists have a value for each trained token, in the mask's order. */
 export interface SampleMeasure {
   logprobs: Float32Array;
   entropies: Float32Array;
-  /** π/π_old, or the trajectory's ratio; empty for a preference loss. */
+  /** π/π_old of the token or of the trajectory; empty for a preference loss. */
   ratios: Float32Array;
-  /** The score of the sample's completion; null but for a preference loss. */
+  /** The score of the sample's completion; null for other losses than preference losses. */
   score: number | null;
-  /** −1 clipped below, 1 clipped above, else 0. */
+  /** −1: clipped below; 1: clipped above; 0: not clipped. */
   clipped: Int8Array;
 }
 
-/** What one optimiser step gives back: the loss, what was counted, and the measures of every sample. */
+/** The result of one optimiser step: the loss, counts, and the measures of every sample. */
 export interface TrainStepResult {
   loss: number;
-  /** Before clipping. */
+  /** The global norm of the gradient before clipping. */
   grad_norm: number;
-  /** A loss or gradient that is not finite: nothing was changed. */
+  /** Whether the loss or the gradient was not finite, so that nothing was changed. */
   skipped: boolean;
   /** The adapter's version after the step. */
   version: number;
-  /** Optimiser steps so far. */
+  /** The number of optimiser steps so far. */
   step: number;
-  /** Rows that went through the model, shared ones once. */
+  /** Tokens that ran through the model; shared ones count once. */
   computed_tokens: number;
   trained_tokens: number;
   micro_batches: number;
-  /** Share of parameters whose step is at least half due to eps (sqrt of the second moment below eps). */
+  /** The fraction of parameters with √v̂ < eps, where v̂ is the second moment after bias correction. */
   eps_dominated_fraction: number;
   samples: SampleMeasure[];
 }
 
-/** What the engine did since it was loaded. */
+/** What the engine has done since the model was loaded, and what it holds. */
 export interface EngineCounters {
   submits: number;
   readbacks: number;
   dispatches: number;
-  /** Given tokens that went through the model for a sequence; shared ones once. */
+  /** Given tokens that ran through the model for sequences; shared ones count once. */
   prefill_tokens: number;
-  /** Tokens drawn. */
+  /** Sampled tokens. */
   decode_tokens: number;
-  /** Decode steps, and the rows that they could have held. */
+  /** Decode steps, and the sum of their row capacities. */
   decode_steps: number;
   decode_rows: number;
   kv_pages_used: number;
@@ -237,34 +239,34 @@ export interface EngineCounters {
   bytes: Record<string, number>;
 }
 
-/** Every request with its answer. Sequence numbers are the client's choice and its own. */
+/** All requests with their answers. Each client chooses its own sequence numbers. */
 export interface EngineMethods {
   probe: { request: DeviceRequest; answer: DeviceFacts };
   load: { request: LoadRequest; answer: ModelFacts };
   adapter_open: { request: { adapter: string; source: AdapterSource }; answer: AdapterFacts };
-  /** Writes the GGUF adapter, and a PEFT folder when asked. */
+  /** Writes the adapter as GGUF, and also as a PEFT folder if `peft_dir` is not null. */
   adapter_save: {
     request: { adapter: string; path: string; peft_dir: string | null };
     answer: { bytes: number; sha256: string };
   };
   adapter_close: { request: { adapter: string }; answer: null };
   /**
-   * Moves the adapter's values along the line from another of its shape: from + scale · (adapter − from), scale from
-   * 0 to 1; 0 copies every bit. Moments and steps stay. Live sequences of the adapter are a `conflict`.
+   * adapter := from + scale · (adapter − from), for two adapters of one shape and a scale from 0 to 1. A scale of 0
+   * copies every bit. The moments and the step count stay. Open sequences of the adapter are a `conflict`.
    */
   adapter_interpolate: { request: { adapter: string; from: string; scale: number }; answer: AdapterFacts };
-  /** Adapter and optimiser moments, every bit, as `adapter.gguf` and `optimizer.safetensors` in `directory`. */
+  /** Writes `adapter.gguf` and `optimizer.safetensors` to `directory`, with every bit of the values and the moments. */
   checkpoint_save: { request: { adapter: string; directory: string }; answer: null };
   checkpoint_load: { request: { adapter: string; directory: string }; answer: AdapterFacts };
-  /** `adapter` null is the base model. Answers when the tokens are accepted; they run with the next batch. */
+  /** A null `adapter` is the base model. The answer comes when the tokens are accepted; they run in a later batch. */
   sequence_open: {
     request: { sequence: number; adapter: string | null; parent: number | null; tokens: number[] };
     answer: null;
   };
   sequence_extend: { request: { sequence: number; tokens: number[] }; answer: null };
-  /** Keeps the first `length` tokens; what was drawn behind them is forgotten. */
+  /** Keeps the first `length` tokens and removes all after them. */
   sequence_truncate: { request: { sequence: number; length: number }; answer: null };
-  /** Answers when the generation is accepted; the tokens follow as {@link TokenBlock} messages. */
+  /** The answer comes when the generation is accepted; the tokens follow as {@link TokenBlock} messages. */
   sequence_generate: {
     request: { sequence: number; max_tokens: number; stop_tokens: number[]; sampling: SamplingRequest };
     answer: null;
@@ -278,28 +280,28 @@ export interface EngineMethods {
     answer: { logprobs: Float32Array[] };
   };
   /**
-   * KL(from‖adapter) at the place of every masked token, over the whole vocabulary, in nats and in the order of each
-   * sample's mask. Two adapters must have one shape.
+   * KL(from‖adapter) of the next-token distributions over all tokens of the vocabulary, in nats. There is one value
+   * for each masked token, in the order of each sample's mask. Two adapters must have the same shape.
    */
   divergence: {
     request: { adapter: string | null; from: string | null; samples: TrainingSample[] };
     answer: { divergences: Float32Array[] };
   };
-  /** Forward, backward and one AdamW step over all samples. Live sequences of the adapter are a `conflict`. */
+  /** One AdamW step on the loss over all samples. Open sequences of the adapter are a `conflict`. */
   train_step: {
     request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest };
     answer: TrainStepResult;
   };
   counters: { request: null; answer: EngineCounters };
-  /** Destroys the device; nothing follows. */
+  /** Destroys the device. No other request may follow. */
   shutdown: { request: null; answer: null };
 }
 
 /** The name of a request to the engine. */
 export type EngineMethod = keyof EngineMethods;
 
-/** What the engine tells of a generation, unasked. */
+/** A message of the engine about a generation. It answers no request. */
 export type EngineNotice =
   | { block: TokenBlock }
-  /** A generation that failed on the engine's side. */
+  /** The generation failed in the engine. */
   | { failed: { sequence: number; error: ErrorRecord } };

@@ -1,6 +1,6 @@
 /**
- * An engine without a GPU for the tests of other rooms: it keeps the protocol, draws from a {@link BigramModel} or
- * from a script, and misbehaves when told to. It passes the same contract suite as the real one.
+ * An engine without a GPU for the tests of other rooms. It samples from a {@link BigramModel} or returns scripted
+ * tokens, and can hang or fail on request. It passes the same contract suite as the real engine.
  */
 
 import { existsSync } from "node:fs";
@@ -37,30 +37,30 @@ import {
 } from "./scripted_model_fake.ts";
 import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences_fake.ts";
 
-/** What a script sees of a generation that begins. */
+/** The facts of a starting generation that a script gets. */
 export interface ScriptedTurn {
   sequence: number;
   adapter: string | null;
-  /** The sequence so far. */
+  /** The tokens of the sequence so far. */
   tokens: readonly number[];
-  /** Generations that this sequence has had, from 0. */
+  /** The number of earlier generations of this sequence. */
   turn: number;
   max_tokens: number;
 }
 
 /**
- * Tokens to draw; `hang`: none ever, until it is cancelled; an error: the generation fails;
- * undefined: the model draws.
+ * The answer of a script. Tokens: the generation returns them. `hang`: it returns none until it is cancelled. An error:
+ * it fails. Undefined: the model samples.
  */
 export type ScriptedAnswer = readonly number[] | "hang" | ServiceError | undefined;
 
 export interface ScriptedEngineOptions {
-  /** Default 64. */
+  /** The number of token ids; 64 by default. */
   vocabulary?: number;
-  /** Most tokens in a block. Default 4. */
+  /** The most tokens of a block; 4 by default. */
   block_tokens?: number;
   script?: (turn: ScriptedTurn) => ScriptedAnswer;
-  /** Throws to refuse a request. */
+  /** Called with every request; it throws to refuse one. */
   refuse?: (method: EngineMethod, request: unknown) => void;
   context_length?: number;
 }
@@ -76,13 +76,13 @@ const DEVICE: DeviceFacts = {
   vram_bytes: null,
 };
 
-/** The characters of the first ids; further ids have none. */
+/** The characters of the first token ids. Further ids have no text. */
 export const SCRIPTED_CHARACTERS = '{}[]":, 0123456789-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP';
 
-/** The id of the scripted vocabulary that ends a turn. */
+/** The stop token of the scripted vocabulary. */
 export const SCRIPTED_END = SCRIPTED_CHARACTERS.length;
 
-/** The texts of the scripted ids. */
+/** The texts of the scripted vocabulary. */
 export function scriptedTokens(size: number): TokenBytes {
   const bytesOf = (id: number) => new TextEncoder().encode(SCRIPTED_CHARACTERS[id] ?? "");
   return { size, bytesOf, isControl: (id) => id === SCRIPTED_END };
@@ -122,7 +122,7 @@ export class ScriptedEngine {
     this.client = new EngineClient(this.#port());
   }
 
-  /** Sequences that are open. */
+  /** The ids of the open sequences. */
   get openSequences(): number[] {
     return this.#sequences.entries().map(([number]) => number);
   }
@@ -289,7 +289,7 @@ export class ScriptedEngine {
     return null;
   }
 
-  /** Runs decode steps for as long as a generation can go on, each in a task of its own. */
+  /** Runs decode steps, each in its own task, until no generation can continue. */
   #step(): void {
     const live = () => this.#sequences.entries().filter(([, s]) => s.running && !s.running.hangs);
     if (this.#stepping || live().length === 0) return;
@@ -386,7 +386,7 @@ export class ScriptedEngine {
   }
 }
 
-/** As the real engine's files: under its name when it is whole, and nothing is left where there is no room. */
+/** Writes a file atomically, as the real engine does: a write that fails leaves no file. */
 function writeWhole(path: string, bytes: Uint8Array): void {
   const partial = `${path}.partial`;
   try {

@@ -1,7 +1,7 @@
 /**
- * A policy small enough to check by hand, for tests that need an engine without a GPU: the distribution of the next
- * token depends on the last token only. Base logits are a hash of the pair; an adapter is a table of differences,
- * which {@link BigramModel.trainStep} really learns, in f64.
+ * A small policy for tests that need an engine without a GPU. The distribution of the next token depends only on the
+ * last token. Base logits are a hash of both tokens. An adapter is a table of differences to them, which
+ * {@link BigramModel.trainStep} trains in f64.
  */
 
 import { assert } from "../../core/errors.ts";
@@ -18,7 +18,7 @@ import { pairTerms } from "./scripted_preference_fake.ts";
 
 type Rows = Map<number, Float64Array>;
 
-/** The learnt part of a policy, with its optimiser's moments. Rows that were never touched are zero. */
+/** The trained part of a policy, with the moments of its optimiser. Missing rows are zero. */
 export interface BigramAdapter {
   version: number;
   step: number;
@@ -33,7 +33,7 @@ export function newBigramAdapter(): BigramAdapter {
 
 const copyRows = (rows: Rows): Rows => new Map([...rows].map(([key, row]) => [key, row.slice()]));
 
-/** A copy of the values alone: moments and counts start anew. */
+/** A copy of the values. Moments and counts start at zero. */
 export function copyBigramAdapter(adapter: BigramAdapter): BigramAdapter {
   return { ...newBigramAdapter(), delta: copyRows(adapter.delta) };
 }
@@ -48,7 +48,7 @@ export function interpolateBigramAdapter(adapter: BigramAdapter, from: BigramAda
   adapter.version++;
 }
 
-/** Settings of sampling, with the bits of the tokens that are allowed next; null: all. */
+/** Sampling settings with a bit mask of the allowed tokens; null: all are allowed. */
 export interface MaskedSampling extends SamplingRequest {
   allowed: Uint32Array | null;
 }
@@ -58,7 +58,7 @@ export class BigramModel {
 
   constructor(readonly vocabulary: number) {}
 
-  /** log softmax((base + delta)[previous] / temperature) over the tokens that are allowed; −∞ elsewhere. */
+  /** log softmax((base + delta)[previous] / temperature) over the allowed tokens; −∞ for others. */
   logprobs(adapter: BigramAdapter | null, previous: number, sampling?: MaskedSampling): Float64Array {
     const delta = adapter?.delta.get(previous);
     const temperature = sampling?.temperature || 1;
@@ -72,7 +72,7 @@ export class BigramModel {
     return logSoftmax(sampling ? truncateSupport(logSoftmax(logits), sampling) : logits);
   }
 
-  /** The token at `position`: the largest at temperature 0, else by inversion of the uniform of (rng_key, position). */
+  /** The token at `position`: the argmax at temperature 0, else inverse transform sampling with (rng_key, position). */
   draw(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
     if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
     const [k0, k1] = sampling.rng_key;
@@ -87,7 +87,7 @@ export class BigramModel {
     return last;
   }
 
-  /** Log-probability of every masked token of a sample. */
+  /** The log-probability of every masked token of a sample, in nats. */
   score(adapter: BigramAdapter | null, sample: TrainingSample): Float64Array {
     return Float64Array.from(
       maskedPositions(sample),
@@ -95,7 +95,7 @@ export class BigramModel {
     );
   }
 
-  /** KL(p‖q) at the place of every masked token of a sample. */
+  /** KL(p‖q) of the distribution of every masked token of a sample, in nats. */
   divergence(p: BigramAdapter | null, q: BigramAdapter | null, sample: TrainingSample): Float32Array {
     return Float32Array.from(maskedPositions(sample), (t) => {
       const log_p = this.logprobs(p, sample.tokens[t - 1]!), log_q = this.logprobs(q, sample.tokens[t - 1]!);
@@ -103,7 +103,7 @@ export class BigramModel {
     });
   }
 
-  /** One AdamW step; returns the loss, the norm of its gradient and what was measured on the way. */
+  /** One AdamW step. Returns the loss, the norm of its gradient, and the measures of the samples. */
   trainStep(
     adapter: BigramAdapter,
     request: { samples: TrainingSample[]; loss: LossRequest; optimizer: OptimizerRequest },
@@ -158,7 +158,7 @@ export class BigramModel {
   }
 }
 
-/** Indices of the tokens that a sample trains. */
+/** The indices of the trained tokens of a sample. */
 export function maskedPositions(sample: TrainingSample): number[] {
   const positions: number[] = [];
   sample.loss_mask.forEach((m, t) => m && positions.push(t));
@@ -172,7 +172,7 @@ function logSoftmax(logits: Float64Array): Float64Array {
   return logits.map((x) => x - norm);
 }
 
-/** −∞ outside the `top_k` most probable tokens and the smallest set of mass `top_p`. */
+/** Sets −∞ for all but the `top_k` most probable tokens and the smallest set with probability `top_p`. */
 function truncateSupport(logprobs: Float64Array, sampling: SamplingRequest): Float64Array {
   if (sampling.top_k === 0 && sampling.top_p >= 1) return logprobs;
   const order = [...logprobs.keys()].sort((a, b) => logprobs[b]! - logprobs[a]! || a - b);
@@ -186,7 +186,7 @@ function truncateSupport(logprobs: Float64Array, sampling: SamplingRequest): Flo
   return logprobs.map((lp, v) => kept.has(v) ? lp : -Infinity);
 }
 
-/** exp(mean over a trajectory's masked tokens of logπ − logπ_old), one for every sample. */
+/** For every sample exp(mean of logπ − logπ_old over all masked tokens of its trajectory). */
 function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): number[] {
   const sums = new Map<number, { sum: number; count: number }>();
   samples.forEach((sample, i) => {
@@ -205,7 +205,7 @@ function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): nu
 
 const clamp = (x: number) => Math.max(-20, Math.min(20, x));
 
-/** What one trained token adds to a loss. */
+/** The contribution of one trained token to the loss. */
 interface TokenTerm {
   loss: number;
   /** ∂loss/∂logπ. */
@@ -214,7 +214,11 @@ interface TokenTerm {
   clipped: number;
 }
 
-/** The loss of one token and its derivative. @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3). */
+/**
+ * The loss of one token and its derivative.
+ *
+ * @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3).
+ */
 function tokenTerm(
   loss: LossRequest,
   sample: TrainingSample,
@@ -252,7 +256,7 @@ function rowOf(rows: Rows, key: number, width: number): Float64Array {
   return row;
 }
 
-/** Applies one step and returns the gradient's norm before clipping. */
+/** Applies one AdamW step and returns the norm of the gradient before clipping. */
 function adamw(adapter: BigramAdapter, gradient: Rows, o: OptimizerRequest): number {
   let squares = 0;
   for (const row of gradient.values()) for (const g of row) squares += g * g;
@@ -276,10 +280,10 @@ function adamw(adapter: BigramAdapter, gradient: Rows, o: OptimizerRequest): num
   return norm;
 }
 
-/** Metadata in which an adapter's numbers stand. */
+/** The metadata key of an adapter's numbers. */
 const NUMBERS_KEY = "scripted.numbers";
 
-/** Every bit of an adapter, in a GGUF file that says that it is one, without tensors. */
+/** Writes every bit of an adapter to the metadata of a GGUF adapter file without tensors. */
 export function serializeAdapter(adapter: BigramAdapter): Uint8Array {
   const text = (value: string) => ({ type: "string" as const, value });
   return encodeGgufMetadata(

@@ -1,4 +1,4 @@
-/** Pages of a key/value cache with reference counts: the bookkeeping alone. */
+/** Counts the pages of a key/value cache and their holders, without their contents. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
 
@@ -14,7 +14,7 @@ export class PageTable {
     return this.#references.length - this.#free.length;
   }
 
-  /** Grows or shrinks a sequence's list of pages to what `length` tokens need. */
+  /** Grows or shrinks the pages of a sequence to hold `length` tokens. */
   resize(pages: number[], length: number): void {
     const wanted = Math.ceil(length / PAGE_TOKENS);
     while (pages.length > wanted) this.#release(pages.pop()!);
@@ -24,7 +24,7 @@ export class PageTable {
     while (pages.length < wanted) pages.push(this.#take());
   }
 
-  /** The whole pages of a parent of `length` tokens, shared; its last, partial page is the child's to copy. */
+  /** Shares the full pages of a parent with `length` tokens. The child copies the last, partial page itself. */
   share(pages: readonly number[], length: number): number[] {
     const shared = pages.slice(0, Math.floor(length / PAGE_TOKENS));
     for (const page of shared) this.#references[page]!++;

@@ -1,22 +1,22 @@
-/** The scripted model's losses of pairs, by their definition and numeric derivatives. */
+/** The losses of pairs for the scripted model, from their definitions, with numeric derivatives. */
 
 import { preferenceLossReference, preferenceScores } from "../../kernels/loss/preference_loss_reference.ts";
 import { checkPairs } from "../learning/pairs.ts";
 import type { LossRequest, TrainingSample } from "./protocol.ts";
 
-/** What one trained token adds to a loss. */
+/** The contribution of one trained token to the loss. */
 export interface PairTerm {
   loss: number;
   /** ∂loss/∂logπ. */
   gradient: number;
-  /** Of its completion. */
+  /** The score of the token's completion. */
   score: number;
 }
 
-/** Half the distance of the two values of a derivative: its error is of the order of 1e-10. */
+/** The half step of the central differences. It gives an error of about 1e-10. */
 const STEP = 1e-5;
 
-/** By sample a term for each trained token: a pair's loss at its first. */
+/** The terms of all trained tokens, by sample. The loss of a pair is in the term of its first token. */
 export function pairTerms(
   samples: readonly TrainingSample[],
   logprobs: readonly Float64Array[],

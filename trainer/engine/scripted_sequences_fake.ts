@@ -7,7 +7,7 @@ import { PAGE_TOKENS, PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {
   request: EngineMethods["sequence_generate"]["request"];
-  /** Scripted tokens that are left; null: the model draws. */
+  /** The scripted tokens that remain; null: the model samples. */
   left: number[] | null;
   hangs: boolean;
   error: ServiceError | null;
@@ -19,7 +19,7 @@ export interface ScriptedSequence {
   adapter: string | null;
   tokens: number[];
   pages: number[];
-  /** Generations begun. */
+  /** The number of generations started. */
   turns: number;
   running: ScriptedGeneration | null;
 }
@@ -43,7 +43,7 @@ export class ScriptedSequences {
     return sequence;
   }
 
-  /** A sequence that is not generating. */
+  /** Returns an open sequence. @throws {ServiceError} `conflict` while it generates. */
   idle(number: number): ScriptedSequence {
     const sequence = this.get(number);
     if (!sequence.running) return sequence;

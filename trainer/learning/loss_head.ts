@@ -1,6 +1,6 @@
 /**
- * The vocabulary's part of a training pass: only the rows that predict a trained token go through it, a chunk at a
- * time, and the gradient is formed in place of the logits.
+ * The output head and the loss in a training pass. Only rows that predict a trained token are projected to logits, one
+ * chunk of rows at a time. The gradient of the logits overwrites the logits.
  */
 
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "../../kernels/loss/cross_entropy.ts";
@@ -17,41 +17,47 @@ import type { Model } from "../model/transformer.ts";
 import type { MicroBatch } from "./packing.ts";
 import type { StepViews } from "./step_arrays.ts";
 
-/** A micro-batch at the head. */
+/** A micro-batch after the forward pass through the layers. */
 export interface HeadPass {
   batch: MicroBatch;
-  /** The residual stream behind the last layer `[N, C]`. */
+  /** The hidden states after the last layer, `[N, C]`. */
   hidden_states: Tensor;
   arrays: StepViews;
-  /** Index of the batch's first target in the step's arrays. */
+  /** The index of the batch's first target in the arrays of the step. */
   first_target: number;
 }
 
-/** What a loss needs besides the arrays. */
+/** The loss, which inputs it has, and where its gradient goes. */
 export interface HeadLoss {
   loss: LossRequest;
   has_old_logprobs: boolean;
   has_reference: boolean;
-  /** Where the gradient of the hidden states goes, overwritten; `[N, C]`. */
+  /** ∂loss/∂hidden_states, `[N, C]`, overwritten. */
   d_hidden_states: Tensor;
 }
 
-/** A chunk starts at a multiple of so many rows, so that views of it can be bound. */
+/** Chunks start at multiples of this many rows, so that views of them can be bound. */
 const CHUNK_STEP = 64;
 
-/** Rows of a chunk: as many as wanted, but no more than there are or than the device binds as logits. */
+/**
+ * The rows of a chunk, a multiple of {@link CHUNK_STEP} and at least one of it.
+ *
+ * @param rows The most rows that there are.
+ * @param wanted The rows asked for.
+ * @param bindable The most rows of logits that the device binds.
+ */
 export function chunkRows(rows: number, wanted: number, bindable: number): number {
   const most = Math.min(wanted, bindable, Math.ceil(rows / CHUNK_STEP) * CHUNK_STEP);
   return Math.max(CHUNK_STEP, Math.floor(most / CHUNK_STEP) * CHUNK_STEP);
 }
 
-/** Whether a trajectory's loss needs all of its log-probabilities before any of its gradients. */
+/** Whether the gradient of one token depends on the log-probabilities of all tokens of its trajectory. */
 export function joinsTrajectories(loss: LossRequest, has_old_logprobs: boolean): boolean {
   if (loss.type === "policy") return loss.importance_sampling_level === "sequence" && has_old_logprobs;
   return loss.type === "preference";
 }
 
-/** Buffers of the loss, freed with their allocator. */
+/** Computes losses and their gradients. The buffers are freed with their allocator. */
 export class LossHead {
   readonly #hidden: Tensor;
   readonly #normed: Tensor;
@@ -65,7 +71,7 @@ export class LossHead {
   readonly #chunk: number;
   #other_logits: Tensor | null = null;
 
-  /** @param options rows: most targets of a micro-batch; chunk_rows: rows that go through the vocabulary at a time. */
+  /** @param options rows: the most targets of a micro-batch; chunk_rows: the most rows of a chunk. */
   constructor(
     readonly allocator: Allocator,
     readonly model: Model,
@@ -85,19 +91,19 @@ export class LossHead {
     this.#ranges = allocator.create("loss", [rows, 2], "u32");
   }
 
-  /** Records log-probability and entropy of every target of the batch. */
+  /** Records the log-probability and the entropy of every target of the batch. */
   score(pass: HeadPass): void {
     if (pass.batch.targets.length === 0) return;
     const normed = this.#gather(pass);
     for (const [start, rows] of this.#chunks(pass)) this.#statistics(pass, normed, start, rows);
   }
 
-  /** Records the batch's rows under policy p, for {@link diverge}. */
+  /** Records and keeps the normalised rows of the batch under policy p, for {@link diverge}. */
   hold(pass: HeadPass): void {
     if (pass.batch.targets.length > 0) this.#gather(pass, this.#d_normed);
   }
 
-  /** Records KL(p‖q) at every target of the batch: p as {@link hold} left it, q as the pass has it. */
+  /** Records KL(p‖q) in nats at every target of the batch: p is from {@link hold}, q is the policy of this pass. */
   diverge(pass: HeadPass): void {
     const { arrays, batch, first_target } = pass, count = batch.targets.length;
     if (count === 0) return;
@@ -124,17 +130,17 @@ export class LossHead {
     }
   }
 
-  /** Makes room for {@link diverge}. */
+  /** Allocates the buffer that only {@link diverge} uses. */
   reserveDivergence(): void {
     this.#otherLogits();
   }
 
-  /** Room for a second policy's logits: made when it is first needed, for as few rows as can be. */
+  /** The logits of the second policy, `[CHUNK_STEP, V]`. They are allocated at first use. */
   #otherLogits(): Tensor {
     return this.#other_logits ??= this.allocator.create("loss", [CHUNK_STEP, this.model.shape.vocabulary]);
   }
 
-  /** Records the loss of the batch and the gradient of the hidden states; `d_hidden_states` is zero where nothing is predicted. */
+  /** Records the loss of the batch and its gradient. `d_hidden_states` is zero in rows that predict no trained token. */
   learn(pass: HeadPass, options: HeadLoss): void {
     const { recorder, weights } = this.model, { d_hidden_states } = options;
     fill(recorder, d_hidden_states, 0);
@@ -157,7 +163,7 @@ export class LossHead {
       const { logit_soft_cap } = this.model.shape;
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start, logit_soft_cap);
       const d_chunk = this.#rows(d_normed, start, rows);
-      // Most entries are below the smallest f16, so they are never rounded to it.
+      // Most entries are below the smallest f16, so this product always has f32 operands.
       matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute: "f32" });
     }
     const hidden = view(this.#hidden, normed.shape), d_hidden = view(this.#d_hidden, normed.shape);
@@ -168,7 +174,7 @@ export class LossHead {
     scatterAddRows(recorder, { y: d_hidden, index: view(this.#index, [count]), x: d_hidden_states });
   }
 
-  /** The targets' rows, normalised `[R, C]`. */
+  /** Gathers the rows of the targets and normalises them, `[R, C]`. */
   #gather({ batch, hidden_states }: HeadPass, into = this.#normed): Tensor {
     const { recorder, shape } = this.model, count = batch.targets.length;
     const index = view(this.#index, [count]);
@@ -210,7 +216,7 @@ export class LossHead {
     return logits;
   }
 
-  /** What a trajectory's log-probabilities say together: its ratio, or all of the loss of a pair. */
+  /** Records what depends on all log-probabilities of a trajectory: its sequence ratio, or the loss of a pair. */
   #joinTrajectories({ batch, arrays, first_target }: HeadPass, { loss, has_reference }: HeadLoss): void {
     const { recorder } = this.model;
     const ranges = (width: number, rows: readonly number[]) => {
@@ -229,7 +235,7 @@ export class LossHead {
     preferenceLoss(recorder, { ...arrays, reference_logprob, ranges: ranges(3, pairs) }, options);
   }
 
-  /** The derivatives with respect to the log-probabilities of a chunk. */
+  /** Records the loss of a chunk and its derivatives with respect to the log-probabilities. */
   #weights(
     { arrays, first_target }: HeadPass,
     { loss, has_old_logprobs, has_reference }: HeadLoss,

@@ -1,4 +1,4 @@
-/** Samples become micro-batches: rows packed as trees, so that a group's prompt runs once. */
+/** Packs samples into micro-batches. A prompt that several samples share is computed once. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
 import { ROW_ALIGNMENTS } from "../../kernels/attention/attention_plan.ts";
@@ -6,47 +6,47 @@ import { type PackedGroup, packRows } from "../../kernels/attention/packed_rows.
 import { roundUp } from "../../kernels/shape.ts";
 import type { TrainingSample } from "../engine/protocol.ts";
 
-/** A trained token: the row that predicts it and where it stands in its sample. */
+/** A trained token: the row that predicts it, the index of its sample, and its position in the sample. */
 export interface Target {
   row: number;
   sample: number;
   position: number;
 }
 
-/** One forward (and backward) pass. Arrays are as long as its rows, padding included. */
+/** The input of one forward and backward pass. Arrays have an entry for each row, including padding. */
 export interface MicroBatch {
   ids: Uint32Array;
   positions: Uint32Array;
   /** `[rows, 4]`, see packRows. */
   rows: Uint32Array;
-  /** Rows that are not padding. */
+  /** The number of rows that are not padding. */
   computed: number;
-  /** By sample in the order given, then by position; a trajectory's are contiguous. */
+  /** Ordered by trajectory, then by sample, then by position. */
   targets: Target[];
-  /** First and behind-last index into `targets` of each trajectory. */
+  /** For each trajectory the index of its first target, and the index after its last. */
   trajectories: [number, number][];
 }
 
 export interface PackingOptions {
-  /** Most rows of a micro-batch. */
+  /** The most rows of a micro-batch. */
   capacity: number;
-  /** Rows at which a segment may start. */
+  /** Segments start at multiples of this many rows. */
   alignment: number;
-  /** Fragments of one trajectory come into one micro-batch: their common ratio needs all of them at once. */
+  /** All samples of a trajectory go into one micro-batch, because their loss needs all of them at once. */
   joins_fragments: boolean;
 }
 
-/** Samples that share a prompt, and how much of it. */
+/** Samples that share a prompt, and the number of tokens that they share. */
 interface Tree {
   samples: number[];
   prefix: number;
 }
 
 /**
- * Packs samples in their order. Samples of one prefix group share its rows, except that a prompt's last token is
- * computed by each when it predicts a trained token. The last token of a sample predicts nothing and has no row.
+ * Packs samples in their order. Samples of one prefix group share the rows of their prompt. If the prompt's last token
+ * predicts a trained token, each sample computes that row itself. The last token of a sample has no row.
  *
- * @throws {ServiceError} `config_invalid` when what must stay together is longer than the capacity.
+ * @throws {ServiceError} `config_invalid` when samples that must stay together have more rows than the capacity.
  */
 export function packSamples(samples: readonly TrainingSample[], options: PackingOptions): MicroBatch[] {
   const batches: MicroBatch[] = [];
@@ -66,12 +66,12 @@ export function packSamples(samples: readonly TrainingSample[], options: Packing
   return batches;
 }
 
-/** What a sample may not be parted from: its trajectory, or nothing but itself. */
+/** Samples with the same owner stay in one micro-batch: the owner is the trajectory, or the sample itself. */
 function ownerOf(samples: readonly TrainingSample[], i: number, { joins_fragments }: PackingOptions): number {
   return joins_fragments ? samples[i]!.trajectory : i;
 }
 
-/** Trees, joined where one owner has samples in several. */
+/** Groups samples by prompt into trees, and trees that hold samples of one owner into units. */
 function units(samples: readonly TrainingSample[], options: PackingOptions): Tree[][] {
   const by_group = new Map<number, number[]>();
   const units: { trees: Tree[]; owners: Set<number> }[] = [];
@@ -100,7 +100,7 @@ function units(samples: readonly TrainingSample[], options: PackingOptions): Tre
   return units.map((unit) => unit.trees);
 }
 
-/** Tokens that all can share: the row before a trained token is its sample's own, and so is every sample's last. */
+/** The number of tokens that all samples share. Each sample keeps a row of its own, and the rows of its targets. */
 function sharedPrefix(samples: readonly TrainingSample[], list: readonly number[]): number {
   let prefix = samples[list[0]!]!.prefix_length;
   const first = samples[list[0]!]!;
@@ -132,12 +132,12 @@ const ownRows = (sample: TrainingSample, prefix: number) => Math.max(1, sample.t
 const rowsOf = (samples: readonly TrainingSample[], trees: readonly Tree[], options: PackingOptions) =>
   trees.reduce((sum, tree) => sum + treeRows(samples, tree, options), 0);
 
-/** The owners in a unit, in order. */
+/** The owners of a unit, in the order of their samples. */
 function ownersOf(samples: readonly TrainingSample[], unit: readonly Tree[], options: PackingOptions) {
   return new Set(unit.flatMap((tree) => tree.samples.map((i) => ownerOf(samples, i, options))));
 }
 
-/** The part of a unit that some owners have, with the prompts that it needs. */
+/** The samples of some owners of a unit, with their prompts. */
 function partOf(
   samples: readonly TrainingSample[],
   { unit, owners }: { unit: readonly Tree[]; owners: readonly number[] },
@@ -149,15 +149,12 @@ function partOf(
   })).filter((tree) => tree.samples.length > 0);
 }
 
-/** Rows of a micro-batch for a number of tokens: a prompt and its member may each end in padding. */
+/** The capacity in rows for a number of tokens. It leaves room for padding after a prompt and after a sample. */
 export function microBatchRows(tokens: number, alignment: number): number {
   return roundUp(tokens, alignment) + 2 * alignment;
 }
 
-/**
- * For each trajectory the fewest tokens of a micro-batch ({@link microBatchRows}) that holds all of its samples, on any
- * device.
- */
+/** For each trajectory the least `micro_batch_tokens` with which one micro-batch holds all of it on any device. */
 export function trajectoryTokens(samples: readonly TrainingSample[]): Map<number, number> {
   const tokens = new Map<number, number>();
   for (const alignment of ROW_ALIGNMENTS) {
@@ -173,7 +170,7 @@ export function trajectoryTokens(samples: readonly TrainingSample[]): Map<number
   return tokens;
 }
 
-/** Parts of a unit that fit: whole owners, each part with the prompts that it needs. */
+/** Splits a unit into parts within the capacity. An owner stays in one part; each part has the prompts that it needs. */
 function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: PackingOptions): Tree[][] {
   const { capacity } = options;
   const rows = (trees: Tree[]) => rowsOf(samples, trees, options);

@@ -1,4 +1,4 @@
-/** Samples that are pairs of completions. */
+/** Checks the samples of a preference loss. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
@@ -7,9 +7,10 @@ import type { LossRequest, TrainingSample } from "../engine/protocol.ts";
 type PreferenceRequest = Extract<LossRequest, { type: "preference" }>;
 
 /**
- * Every trajectory is a pair: samples of its chosen completion, then samples of its rejected one, each with a token to train.
+ * Checks that every trajectory is a pair: first the samples of the chosen completion, then those of the rejected one.
+ * Each completion must have a token to train.
  *
- * @throws {ServiceError} `config_invalid` for samples that are not, and where `dpo` or `ipo` has no reference.
+ * @throws {ServiceError} `config_invalid` for other samples, and for `dpo` or `ipo` without reference log-probabilities.
  */
 export function checkPairs(samples: readonly TrainingSample[], { loss, rejected }: PreferenceRequest): void {
   const refuse = (reason: string): never => {

@@ -1,4 +1,4 @@
-/** Per-target arrays of one optimiser step, over all of its micro-batches. */
+/** Arrays with one entry for each trained token of an optimiser step, over all of its micro-batches. */
 
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
@@ -19,26 +19,27 @@ const NAMES = [
 ] as const;
 type FloatName = typeof NAMES[number];
 
-/** Views of `[R]` for the R targets of a step. */
+/** The arrays of a step with R targets, `[R] f32` unless noted. */
 export type StepViews = Record<FloatName, Tensor> & {
-  /** `[R] u32`: ids of the predicted tokens. */
+  /** `[R] u32`: the ids of the trained tokens. */
   targets: Tensor;
-  /** `[R, 2]` and `[4, R]`, see tokenLogprobs and policyLoss. */
+  /** `[R, 2]`, see tokenLogprobs. */
   logsumexp: Tensor;
+  /** `[4, R]`, see policyLoss. */
   results: Tensor;
 };
 
-/** Steps take room for a multiple of so many targets, so that it seldom has to grow. */
+/** The capacity is a multiple of this many targets, so that it rarely grows. */
 const CAPACITY_STEP = 1024;
 
-/** Buffers that grow with the largest step so far. */
+/** The buffers of the arrays. They grow with the largest step so far. */
 export class StepArrays {
   #scope: Allocator | null = null;
   #tensors: StepViews | null = null;
 
   constructor(readonly allocator: Allocator, readonly recorder: Recorder) {}
 
-  /** Uploads what the targets of the micro-batches, in order, need, and returns the views. */
+  /** Uploads the values of all targets, in the order of the micro-batches, and returns the views. */
   prepare(batches: readonly MicroBatch[], samples: readonly TrainingSample[]): StepViews {
     const targets = batches.flatMap((batch) => batch.targets);
     const out = this.reserve(targets.length);
@@ -55,7 +56,7 @@ export class StepArrays {
     return out;
   }
 
-  /** Makes room for steps of up to so many targets, and returns the views of a step of as many. */
+  /** Allocates for up to this many targets, and returns the views of a step with exactly this many. */
   reserve(targets: number): StepViews {
     const count = Math.max(1, targets);
     if (!this.#tensors || this.#tensors.logprob.shape[0]! < count) {

@@ -1,4 +1,4 @@
-/** Scores samples and takes optimiser steps on them: a submit for each micro-batch, one readback for each call. */
+/** Scores samples and trains on them. Each micro-batch is one submit, each call is one readback. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
@@ -25,28 +25,29 @@ import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
 import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
+/** The sizes and types of a trainer. */
 export interface TrainerOptions {
-  /** Most rows of a micro-batch. */
+  /** The tokens of a micro-batch; its capacity in rows is {@link microBatchRows}. */
   micro_batch_tokens: number;
-  /** Rows that go through the vocabulary at a time. */
+  /** The rows that are projected to logits at a time. */
   loss_chunk_rows: number;
-  /** Keeps the hidden states between layers alone, and computes a layer's activations again for its gradients; false by default. */
+  /** Keeps only the hidden states between layers; the backward pass recomputes the activations. False by default. */
   gradient_checkpointing?: boolean;
-  /** Type of the sampler's cache, to which keys and values are rounded here too; f32 by default. */
+  /** The type of the sampler's cache; keys and values are rounded to it in training too. f32 by default. */
   kv?: "f32" | "f16";
 }
 
-/** What the largest call needs. */
+/** The size of the largest call. */
 export interface TrainerDemand {
-  /** Of the adapters. */
+  /** The adapters' rank, a multiple of 4. */
   padded_rank: number;
-  /** Trained tokens of a step, or scored ones of a call. */
+  /** The most trained or scored tokens of a call. */
   targets: number;
-  /** Whether divergences are asked for. */
+  /** Whether {@link Trainer.divergence} is called. */
   divergence: boolean;
 }
 
-/** Buffers of a pass, made at first use and again when an adapter has a larger rank. */
+/** The buffers of a pass. They are allocated at first use, and again for an adapter of a larger rank. */
 interface Arena {
   padded_rank: number;
   activations: Activations;
@@ -57,6 +58,7 @@ interface Arena {
   packed_rows: Tensor;
 }
 
+/** Scores samples, compares policies and takes optimiser steps. Calls must not overlap. */
 export class Trainer {
   readonly #alignment: number;
   readonly #capacity: number;
@@ -78,14 +80,19 @@ export class Trainer {
     this.#norm_partials = allocator.create("optimizer", [MAX_PARTIALS]);
   }
 
-  /** Makes all the room that calls of this size take, so that none of them allocates. */
+  /** Allocates for calls of up to this size, so that the calls themselves allocate nothing. */
   reserve({ padded_rank, targets, divergence }: TrainerDemand): void {
     const { head } = this.#prepare(padded_rank);
     if (divergence) head.reserveDivergence();
     this.model.recorder.reserveReadback(this.#stepReads(this.#arrays.reserve(targets)));
   }
 
-  /** Log-probabilities of the trained tokens, in the order of each sample's mask. */
+  /**
+   * The log-probabilities of the trained tokens by teacher forcing, in the order of each sample's mask.
+   *
+   * @param adapter Null for the base model.
+   * @throws {ServiceError} `config_invalid` for samples that are malformed or do not fit into a micro-batch.
+   */
   async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
     const batches = this.#pack(samples, false);
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
@@ -102,9 +109,11 @@ export class Trainer {
   }
 
   /**
-   * KL(p‖q) at every trained token's place, over the whole vocabulary, in nats and in the order of each sample's mask.
+   * KL(p‖q) of the next-token distributions over all tokens of the vocabulary, in nats. There is one value for each
+   * trained token, in the order of each sample's mask.
    *
-   * @param policies Adapters, or null for the base model; of one shape where both are adapters.
+   * @param policies Adapters of the same shape, or null for the base model.
+   * @throws {ServiceError} As {@link score}.
    */
   async divergence(
     { p, q }: { p: DeviceAdapter | null; q: DeviceAdapter | null },
@@ -124,7 +133,11 @@ export class Trainer {
     return bySample(batches, samples, new Float32Array(divergences!));
   }
 
-  /** One step of AdamW on the whole loss; see {@link TrainStepResult}. */
+  /**
+   * One AdamW step on the loss over all samples. A loss or gradient that is not finite changes nothing.
+   *
+   * @throws {ServiceError} As {@link score}; `config_invalid` also when no token is trained, or for a malformed pair.
+   */
   async step(
     adapter: DeviceAdapter,
     samples: readonly TrainingSample[],
@@ -154,7 +167,7 @@ export class Trainer {
     return this.#result(adapter, { batches, samples, read, has_pairs: loss.type === "preference" });
   }
 
-  /** The gradient that the last step left, for tests. */
+  /** The gradient of the last step, for tests. */
   async readGradient(adapter: DeviceAdapter): Promise<Float32Array> {
     return await adapter.training.gradient.read(this.model.recorder);
   }
@@ -164,7 +177,7 @@ export class Trainer {
     this.model.recorder.forgetAll();
   }
 
-  /** What is read back after a step, in the order in which {@link #result} takes it. */
+  /** The tensors that are read back after a step, in the order that {@link #result} expects. */
   #stepReads({ results, logprob, entropy }: StepViews): Tensor[] {
     return [this.#stats, this.#norm_sq, results, logprob, entropy];
   }
@@ -174,7 +187,7 @@ export class Trainer {
     return packSamples(samples, { capacity: this.#capacity, alignment: this.#alignment, joins_fragments });
   }
 
-  /** @throws {ServiceError} `config_invalid` for arrays that are not as long as the tokens, or an unknown token. */
+  /** @throws {ServiceError} `config_invalid` for a wrong array length, an unknown token, or a wrong number of tokens. */
   #check(sample: TrainingSample): void {
     const { tokens } = sample, { vocabulary } = this.model.shape;
     const refuse = (reason: string) => {
@@ -197,7 +210,7 @@ export class Trainer {
     return forward(this.#pass(arena, adapter, batch));
   }
 
-  /** The pass of a micro-batch, whose rows are uploaded. */
+  /** Uploads the rows of a micro-batch and returns its pass. */
   #pass<A extends DeviceAdapter | null>(
     arena: Arena,
     adapter: A,
@@ -278,7 +291,7 @@ export class Trainer {
       computed_tokens: batches.reduce((sum, batch) => sum + batch.computed, 0),
       trained_tokens: batches.reduce((sum, batch) => sum + batch.targets.length, 0),
       micro_batches: batches.length,
-      // Padding has no gradient, so all of it counts as dominated: it is taken off again.
+      // Padding has no gradient, so eps dominates all of it: it is subtracted.
       eps_dominated_fraction: stats.skipped
         ? 0
         : (stats.eps_dominated - (elements - parameters)) / parameters,
@@ -317,14 +330,14 @@ export class Trainer {
   }
 }
 
-/** Whether the samples carry an optional array: all of them, or none. */
+/** Whether the samples have an optional array. Either all of them have it, or none. */
 function has(samples: readonly TrainingSample[], name: "old_logprobs" | "reference_logprobs"): boolean {
   const count = samples.filter((sample) => sample[name] !== null).length;
   assert(count === 0 || count === samples.length, `${name} are given for all samples of a step or for none`);
   return count > 0;
 }
 
-/** A step's array cut into samples, in the order of their positions. */
+/** Splits an array of the step by sample, in the order of the positions. */
 function bySample(
   batches: readonly MicroBatch[],
   samples: readonly TrainingSample[],

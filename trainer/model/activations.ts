@@ -1,52 +1,56 @@
-/** The buffers that a pass through the model writes. */
+/** The buffers that a forward pass writes. */
 
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import { INPUT_GROUPS } from "./device_adapter.ts";
 import type { LayerShape, ModelShape } from "./model_shape.ts";
 
-/** What one layer writes in a forward pass and the backward pass reads; the rows are the first axis. */
+/** What one layer writes in the forward pass and the backward pass reads. The first axis is the row. */
 export interface LayerActivations {
-  /** `[N, C]`, normalised input of attention and feed-forward, and 1 / rms `[N]` of each. */
+  /** The normalised inputs of attention and feed-forward `[N, C]`, and the 1 / rms of each row `[N]`. */
   attn_in: Tensor;
   attn_rstd: Tensor;
   ffn_in: Tensor;
   ffn_rstd: Tensor;
-  /** Before normalisation: `[N, H·D]`, `[N, K·D]`; 1 / rms of each head. `q` and `k` again where there is no norm. */
+  /**
+   * Queries `[N, H·D]` and keys `[N, K·D]` before their norm, and the 1 / rms of each head. Without a norm `q_raw` is
+   * `q` and `k_raw` is `k`.
+   */
   q_raw: Tensor;
   k_raw: Tensor;
   q_rstd: Tensor | null;
   k_rstd: Tensor | null;
+  /** Normalised and rotated queries `[N, H·D]`, normalised and rotated keys `[N, K·D]`, and values `[N, K·D]`. */
   q: Tensor;
   k: Tensor;
   v: Tensor;
-  /** Attention's output `[N, H·D]`, and the logarithm of its denominator `[N, H]`. */
+  /** The output of attention `[N, H·D]`, and the logsumexp of its scores `[N, H]`. */
   o: Tensor;
   lse: Tensor;
-  /** The residual stream between attention and feed-forward `[N, C]`. */
+  /** The hidden states between attention and feed-forward, `[N, C]`. */
   middle: Tensor;
-  /** What attention and feed-forward put out `[N, C]`, and 1 / rms `[N]`; null where it is added as it is. */
+  /** The outputs of both blocks before their norm `[N, C]`, and the 1 / rms of each row `[N]`; null without a norm. */
   attn_out: Tensor | null;
   attn_out_rstd: Tensor | null;
   ffn_out: Tensor | null;
   ffn_out_rstd: Tensor | null;
-  /** `[N, F]` */
+  /** `[N, F]`: h = activation(gate) · up. */
   gate: Tensor;
   up: Tensor;
   h: Tensor;
-  /** A·x of each input group, `[N, targets · padded rank]` at most. */
+  /** x · Aᵀ of each input group, at most `[N, targets · padded rank]`. */
   lora_a: Tensor[];
 }
 
 /**
- * What a pass leaves for a backward pass: the activations of every layer; the hidden states between layers and the
- * activations of the last layer; or nothing.
+ * What a forward pass keeps. `activations`: those of every layer. `hidden_states`: those between layers, and the
+ * activations of the last layer. `nothing`: there is no backward pass.
  */
 export type Kept = "activations" | "hidden_states" | "nothing";
 
 /** Buffers for up to `rows` rows, freed with their allocator. */
 export class Activations {
   readonly layers: LayerActivations[];
-  /** The hidden states before each layer, and after the last; two in turn where nothing is kept. */
+  /** The hidden states before each layer and after the last. Two buffers alternate when nothing is kept. */
   readonly hidden_states: Tensor[];
 
   constructor(
@@ -57,7 +61,7 @@ export class Activations {
     const { rows, kept } = options;
     const count = kept === "nothing" ? 2 : shape.layers.length + 1;
     this.hidden_states = Array.from({ length: count }, () => this.#create(rows, shape.width));
-    // Layers that share one set of buffers find in it what any of them needs.
+    // A set of buffers that all layers share has every buffer that any of them needs.
     const any = {
       qk_norm: shape.layers.some(({ qk_norm }) => qk_norm),
       norms_after: shape.layers.some(({ norms_after }) => norms_after),
@@ -65,11 +69,12 @@ export class Activations {
     this.layers = (kept === "activations" ? shape.layers : [any]).map((norms) => this.#createLayer(norms));
   }
 
+  /** The activations of a layer. Layers share them unless all activations are kept. */
   layer(index: number): LayerActivations {
     return this.layers[this.options.kept === "activations" ? index : 0]!;
   }
 
-  /** The hidden states before layer `index`. */
+  /** The hidden states before layer `index`; after the last layer for an index that is the number of layers. */
   before(index: number): Tensor {
     return this.hidden_states[this.options.kept === "nothing" ? index % 2 : index]!;
   }
@@ -110,7 +115,7 @@ export class Activations {
   }
 }
 
-/** The first rows of a tensor, under a shape whose first axis they are. */
+/** The start of a tensor, as a view of this shape. */
 export function firstRows(tensor: Tensor, ...shape: number[]): Tensor {
   return view(tensor, shape);
 }

@@ -1,4 +1,4 @@
-/** A low-rank adapter on the device: a flat array of parameters, with views of its matrices. */
+/** A LoRA adapter on the device: a flat array of parameters, with views of its matrices. */
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
@@ -9,7 +9,7 @@ import { loraKey, type LoraPair, type LoraTensors } from "../formats/lora.ts";
 import { FlatArray, partLengths, type Place } from "./flat_array.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 
-/** Projections that read one input: their A matrices lie one behind the other, so one product gives all of A·x. */
+/** Projections with the same input. Their A matrices are adjacent, so that one product computes all x · Aᵀ. */
 export const INPUT_GROUPS = [
   ["q_proj", "k_proj", "v_proj"],
   ["o_proj"],
@@ -17,25 +17,30 @@ export const INPUT_GROUPS = [
   ["down_proj"],
 ] as const satisfies readonly (readonly LoraTarget[])[];
 
-/** Matrices start at multiples of this many elements: views are bound at 256 bytes. */
+/** Matrices start at multiples of this many f32 elements, because bindings start at multiples of 256 bytes. */
 const ALIGNMENT = 64;
 
-/** Where the matrices of a shape lie in the flat array. Ranks are padded with zeros to a multiple of 4. */
+/** The offsets of all matrices in the flat array. The rank is padded with zeros to a multiple of 4. */
 export interface AdapterLayout {
   lora: LoraShape;
-  /** The rank on the device. */
+  /** The rank on the device, a multiple of 4. */
   padded_rank: number;
+  /** The length of the flat array, with padding. */
   elements: number;
-  /** Without padding. */
+  /** The number of parameters, without padding. */
   parameters: number;
-  /** The elements at which the flat array may be cut: the starts of what is bound as one. */
+  /** The elements at which the flat array may be split: the start of each tensor that is bound in one piece. */
   cuts: number[];
-  /** By layer and input group: `[targets · padded_rank, in]`; null where no target of the group is trained. */
+  /** The A matrices by layer and input group, `[targets · padded_rank, in]`; null for a group without targets. */
   lora_a: (Place | null)[][];
-  /** By layer and target: A `[padded_rank, in]`, B `[out, padded_rank]`, and A's place among the group's. */
+  /**
+   * By layer and target: A `[padded_rank, in]`, B `[out, padded_rank]`, and the first column of the target in the
+   * group's x · Aᵀ.
+   */
   pairs: Partial<Record<LoraTarget, { a: Place; b: Place; column: number }>>[];
 }
 
+/** Places the matrices of an adapter of this shape in a flat array. */
 export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout {
   const padded_rank = roundUp(lora.rank, 4);
   const layout: AdapterLayout = {
@@ -68,19 +73,19 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
   return layout;
 }
 
-/** Gradient and moments, in parts like the parameters. */
+/** The gradient and AdamW's moments, split like the parameters. */
 export interface AdapterTraining {
   gradient: FlatArray;
   m: FlatArray;
   v: FlatArray;
 }
 
-/** An adapter's parameters and, once it has been trained, its gradient and moments. */
+/** An adapter's parameters. The gradient and the moments are allocated at first use. */
 export class DeviceAdapter {
   readonly params: FlatArray;
   version = 0;
   #training: AdapterTraining | null = null;
-  /** Optimiser steps so far. */
+  /** The number of optimiser steps so far. */
   step = 0;
 
   readonly allocator: Allocator;
@@ -95,7 +100,7 @@ export class DeviceAdapter {
     return this.layout.lora.alpha / this.layout.lora.rank;
   }
 
-  /** Gradient and moments; zeros at first. */
+  /** The gradient and the moments, allocated with zeros at first use. */
   get training(): AdapterTraining {
     return this.#training ??= {
       gradient: this.#create("optimizer"),
@@ -112,6 +117,7 @@ export class DeviceAdapter {
     this.allocator.destroy();
   }
 
+  /** Uploads the parameters. @param values `[elements]`, with padding. */
   write(values: Float32Array): void {
     this.params.write(values);
   }
@@ -123,7 +129,8 @@ export class DeviceAdapter {
 }
 
 /**
- * A fresh adapter's parameters: A normal with deviation 1/√in, B zero, so that the adapter changes nothing at first.
+ * The parameters of a new adapter: A is normal with standard deviation 1/√in, B is 0. So B·A is 0, and the outputs of
+ * the model do not change.
  *
  * @source Hu et al., "LoRA" (2021), section 4.1.
  */
@@ -143,7 +150,7 @@ export function initialParameters(layout: AdapterLayout, seed: number): Float32A
   return flat;
 }
 
-/** The flat array of an adapter read from a file. */
+/** The flat array `[elements]` of an adapter from a file, with padding. */
 export function packAdapter(layout: AdapterLayout, tensors: LoraTensors): Float32Array<ArrayBuffer> {
   const flat = new Float32Array(layout.elements);
   forEachPair(layout, (key, { a, b }) => {
@@ -159,7 +166,7 @@ export function packAdapter(layout: AdapterLayout, tensors: LoraTensors): Float3
   return flat;
 }
 
-/** The inverse of {@link packAdapter}, without the padding; also for gradients and moments. */
+/** The inverse of {@link packAdapter}, without padding. It also takes gradients and moments. */
 export function unpackAdapter(
   layout: AdapterLayout,
   model: ModelShape,

@@ -1,4 +1,4 @@
-/** A flat array of f32 on the device, in parts where the device cannot bind it whole. */
+/** A flat array of f32 on the device. It has several parts if the device cannot bind it in one piece. */
 
 import { assert } from "../../core/errors.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
@@ -7,16 +7,16 @@ import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 
 /** A matrix in a flat array. */
 export interface Place {
-  /** Elements before it. */
+  /** The index of its first element. */
   offset: number;
   shape: readonly [number, number];
 }
 
 /**
- * The lengths of an array's parts: as few as possible, none above `most` unless a single stretch is longer.
+ * The lengths of the fewest parts of at most `most` elements. A part is longer only if it cannot be split.
  *
- * @param cuts Where the array may be cut, ascending from 0; a part begins at one of these elements.
- * @param elements The array's length.
+ * @param cuts The elements at which a part may start, ascending from 0.
+ * @param elements The length of the array.
  */
 export function partLengths(cuts: readonly number[], elements: number, most: number): number[] {
   const lengths: number[] = [];
@@ -30,7 +30,7 @@ export function partLengths(cuts: readonly number[], elements: number, most: num
   return [...lengths, elements - start];
 }
 
-/** Zeros at first. The parts follow each other. */
+/** The array is the concatenation of its parts, and starts as zeros. */
 export class FlatArray {
   /** `[length] f32` each. */
   readonly parts: readonly Tensor[];
@@ -39,7 +39,7 @@ export class FlatArray {
     this.parts = lengths.map((length) => allocator.create(component, [length]));
   }
 
-  /** The view of a place, which lies in one part. */
+  /** A view of a place. All of the place must be in one part. */
   view({ offset, shape }: Place): Tensor {
     let first = 0;
     for (const part of this.parts) {
@@ -50,7 +50,7 @@ export class FlatArray {
     assert(false, `a place at ${offset} lies in an array of ${first} elements`);
   }
 
-  /** @param values As many as the array has elements. */
+  /** Uploads all elements. @param values One for each element of the array. */
   write(values: Float32Array): void {
     let first = 0;
     for (const part of this.parts) {
@@ -60,7 +60,7 @@ export class FlatArray {
     }
   }
 
-  /** Submits what was recorded and reads the array, a part at a time: the buffer for reading holds the largest part. */
+  /** Submits the recorded work and reads the array. It reads part by part: staging has the size of the largest part. */
   async read(recorder: Recorder): Promise<Float32Array<ArrayBuffer>> {
     const values = new Float32Array(this.parts.reduce((sum, { shape }) => sum + elementCount(shape), 0));
     let first = 0;
@@ -72,7 +72,7 @@ export class FlatArray {
     return values;
   }
 
-  /** Makes the room that {@link read} takes. */
+  /** Allocates for {@link read}, so that it allocates nothing itself. */
   reserveRead(recorder: Recorder): void {
     for (const part of this.parts) recorder.reserveReadback([part]);
   }

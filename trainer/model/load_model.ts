@@ -1,4 +1,4 @@
-/** A model file on a device, ready to run. */
+/** Loads a model file onto a device. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Gpu } from "../../kernels/device.ts";
@@ -12,33 +12,37 @@ import type { ModelShape } from "./model_shape.ts";
 import type { Model, RotationTable } from "./transformer.ts";
 import { type CreatedWeights, createWeights, fillWeights } from "./weights.ts";
 
+/** A model on a device, with facts about its file. */
 export interface LoadedModel {
   allocator: Allocator;
   model: Model;
   /** See {@link modelName}. */
   name: string;
-  /** Of the base, without adapters. */
+  /** The parameters of the base model, without adapters. */
   parameters: number;
+  /** The GGML types of the file's tensors, sorted. */
   tensor_types: string[];
 }
 
+/** How a model is loaded. */
 export interface LoadOptions {
+  /** The type of matmul operands. `auto`: f16 on a GPU that has it, else f32. */
   compute: "auto" | "f32" | "f16";
-  /** Positions for which rotations are prepared. */
+  /** The number of positions for which rotations are computed. */
   max_context: number;
 }
 
 /**
- * Loads a GGUF file's weights.
+ * Opens a GGUF file and loads its weights.
  *
- * @throws {ServiceError} What is wrong with the file, or `out_of_memory`.
+ * @throws {ServiceError} `path_not_found`, `format_invalid` or `not_built` for the file; `out_of_memory`.
  */
 export async function loadModel(gpu: Gpu, path: string, options: LoadOptions): Promise<LoadedModel> {
   using file = await openGguf(path);
   return await loadModelFile(gpu, file, options);
 }
 
-/** As {@link loadModel}, of an open file. */
+/** Loads the weights of an open file, as {@link loadModel} does. */
 export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
   const { path } = file;
   const allocator = new Allocator(gpu.device);
@@ -61,7 +65,7 @@ export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptio
   };
 }
 
-/** As {@link createModel}, with the values of the file. */
+/** Allocates a model as {@link createModel} does, and fills it with the values of the file. */
 export async function fillModel(
   gpu: Gpu,
   allocator: Allocator,
@@ -73,7 +77,7 @@ export async function fillModel(
   return model;
 }
 
-/** Everything that a model has on its device, without values. Of the file nothing but its header is used. */
+/** Allocates a model on the device without filling it. Only the header of the file is read. */
 export function createModel(
   gpu: Gpu,
   allocator: Allocator,
@@ -86,7 +90,7 @@ export function createModel(
   return { model: { recorder, shape, weights: created.weights, rotations, positions, compute }, created };
 }
 
-/** A table for each layer; layers that turn alike share one. */
+/** The rotation table of each layer. Layers with equal rotations share a table. */
 function createRotations(allocator: Allocator, shape: ModelShape, positions: number): Model["rotations"] {
   const tables = new Map<string, RotationTable>();
   const create = () => allocator.create("weights", ropeTableShape(shape.head_width, positions));
@@ -116,7 +120,7 @@ async function fillRotations(
   }
 }
 
-/** `auto`: f32 on a software adapter, else f16 where the device has it. */
+/** Resolves `auto`: f32 on a software adapter, else f16 if the device has it. */
 function chooseCompute(gpu: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
   if (wanted !== "auto") return wanted;
   return !gpu.facts.software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";

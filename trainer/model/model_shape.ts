@@ -1,65 +1,67 @@
-/** The transformer in a model file as plain data: all that the forward and the backward pass know of an architecture. */
+/** A transformer as plain data: all that the forward and backward passes know of its architecture. */
 
 import type { BUILT_ARCHITECTURES } from "../../config/built.ts";
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Activation } from "../../kernels/gated_activation/gated_activation.ts";
 import type { RopePairing } from "../../kernels/rope/rope.ts";
 
-/** How queries and keys turn with their position. */
+/** Rotary position embedding (RoPE) of queries and keys. */
 export interface Rotation {
+  /** Pair i of position p turns by p · base^(−2i / D), divided by the pair's factor. */
   base: number;
   pairing: RopePairing;
-  /** The tensor of D/2 divisors of the frequencies; null: there are none. */
+  /** The name of the tensor with D/2 divisors of the frequencies; null without one. */
   factors: string | null;
 }
 
-/** What one layer does. */
+/** The properties of one layer. */
 export interface LayerShape {
-  /** Null: positions do not count. */
+  /** Null for a layer without position embedding. */
   rotation: Rotation | null;
-  /** Queries and keys are normalised, head by head. */
+  /** Whether each head of the queries and keys is normalised. */
   qk_norm: boolean;
-  /** Projections that add a bias. */
+  /** The projections that have a bias. */
   biases: readonly LoraTarget[];
-  /** A row at position p sees the keys at positions above p − window; null: all up to its own. */
+  /** A row at position p sees the keys at positions p − window + 1 to p; null: at positions 0 to p. */
   window: number | null;
-  /** A score s becomes `cap · tanh(s / cap)` before the softmax; null: it stays. */
+  /** A score s becomes `cap · tanh(s / cap)` before the softmax; null: no cap. */
   attention_soft_cap: number | null;
-  /** The function of the gate in the feed-forward block. */
+  /** The activation function of the gate in the feed-forward block. */
   activation: Activation;
-  /** What attention and feed-forward put out is normalised before it is added to the residual stream. */
+  /** Whether the outputs of attention and feed-forward are normalised before they are added to the hidden states. */
   norms_after: boolean;
 }
 
-/** A decoder with grouped-query attention and a gated feed-forward block: sizes in the axes' letters. */
+/** A decoder with grouped-query attention and gated feed-forward blocks. Comments give the letter of each axis. */
 export interface ModelShape {
   architecture: typeof BUILT_ARCHITECTURES[number];
-  /** C */
+  /** C: the width of the hidden states. */
   width: number;
-  /** H */
+  /** H: the query heads. */
   heads: number;
-  /** K */
+  /** K: the key/value heads. */
   kv_heads: number;
-  /** D */
+  /** D: the width of a head. */
   head_width: number;
-  /** F */
+  /** F: the width of the feed-forward block. */
   feed_forward: number;
-  /** V */
+  /** V: the number of token ids. */
   vocabulary: number;
   norm_eps: number;
-  /** The factor of q·k before the softmax. */
+  /** The factor of q · k before the softmax. */
   attention_scale: number;
-  /** The factor of a token's embedding. */
+  /** The factor of the token embeddings. */
   embedding_scale: number;
-  /** A logit z becomes `cap · tanh(z / cap)`; null: it stays. */
+  /** A logit z becomes `cap · tanh(z / cap)`; null: no cap. */
   logit_soft_cap: number | null;
+  /** The context length that the model was trained for, in tokens. */
   context_length: number;
-  /** The output matrix is the embedding. */
+  /** Whether the output matrix is the embedding matrix. */
   tied: boolean;
   layers: readonly LayerShape[];
 }
 
-/** The norms of a layer, with their names in GGUF files. */
+/** All norms that a layer may have, with their names in GGUF files. */
 export const NORM_NAMES = {
   attn_norm: "attn_norm",
   ffn_norm: "ffn_norm",
@@ -85,7 +87,7 @@ export function layerTensorName(layer: number, part: string, kind: "weight" | "b
   return `blk.${layer}.${part}.${kind}`;
 }
 
-/** Every tensor that the model needs, with its row-major shape. */
+/** The names of all tensors of the model in GGUF files, with their row-major shapes. */
 export function tensorShapes(shape: ModelShape): Map<string, number[]> {
   const { width, head_width, vocabulary } = shape;
   const out = new Map<string, number[]>([
@@ -109,7 +111,7 @@ export function tensorShapes(shape: ModelShape): Map<string, number[]> {
   return out;
 }
 
-/** Widths of a projection's output and input. */
+/** The widths of the output and the input of a projection. */
 export function linearShape(shape: ModelShape, target: LoraTarget): { out_width: number; in_width: number } {
   const { width, heads, kv_heads, head_width, feed_forward } = shape;
   const attention = heads * head_width, key_value = kv_heads * head_width;

@@ -1,8 +1,8 @@
-/** What the tests of this room share. */
+/** Shapes that the tests of this room share. */
 
 import type { LayerShape, ModelShape } from "./model_shape.ts";
 
-/** A layer of qwen3. */
+/** The shape of a Qwen3 layer. */
 export const TEST_LAYER: LayerShape = {
   rotation: { base: 10_000, pairing: "half", factors: null },
   qk_norm: true,
@@ -13,7 +13,7 @@ export const TEST_LAYER: LayerShape = {
   norms_after: false,
 };
 
-/** A small qwen3 of so many layers, with other sizes where `sizes` has them. */
+/** The shape of a small Qwen3 model. `sizes` replaces the defaults. */
 export function testShape(layers: number, sizes: Partial<ModelShape>): ModelShape {
   const shape = {
     ...{ architecture: "qwen3" as const, width: 32, heads: 4, kv_heads: 2, head_width: 8, feed_forward: 48 },

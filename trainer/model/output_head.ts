@@ -1,4 +1,4 @@
-/** From the residual stream behind the last layer to logits. */
+/** From the hidden states after the last layer to logits. */
 
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
@@ -6,7 +6,7 @@ import { softCap } from "../../kernels/soft_cap/soft_cap.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Model } from "./transformer.ts";
 
-/** Records normed = norm(hidden), `[N, C]` each; rstd `[N]` is for the backward pass. */
+/** Records `normed = rmsNorm(hidden)`, `[N, C]` each, and `rstd` = 1 / rms `[N]` for the backward pass. */
 export function normalizeOutput(
   { recorder, weights, shape }: Model,
   { hidden, normed, rstd }: { hidden: Tensor; normed: Tensor; rstd: Tensor },
@@ -14,7 +14,7 @@ export function normalizeOutput(
   rmsNorm(recorder, { x: hidden, gamma: weights.output_norm, y: normed, rstd }, shape.norm_eps);
 }
 
-/** Records logits `[N, V]` = normed `[N, C]` · output matrixᵀ, capped where the model caps them. */
+/** Records logits `[N, V]` = normed `[N, C]` · outputᵀ, with the soft cap of the model. */
 export function projectToLogits(
   { recorder, weights, compute, shape: { logit_soft_cap } }: Model,
   { normed, logits }: { normed: Tensor; logits: Tensor },

@@ -1,4 +1,4 @@
-/** The forward pass: embedding, layers of attention and feed-forward, all of it recorded and nothing awaited. */
+/** Records the forward pass: the embedding, then layers of attention and feed-forward. */
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { AttentionRules } from "../../kernels/attention/visibility.ts";
@@ -16,7 +16,7 @@ import { type DeviceAdapter, INPUT_GROUPS } from "./device_adapter.ts";
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
-/** cos and sin by position, `[T, D/2]`, and which numbers turn together. */
+/** cos and sin by position, `[T, D/2]` each, and which numbers of a head form a pair. */
 export interface RotationTable {
   cosines: Tensor;
   sines: Tensor;
@@ -28,25 +28,26 @@ export interface Model {
   recorder: Recorder;
   shape: ModelShape;
   weights: ModelWeights;
-  /** By layer; null where positions do not count. Layers that turn alike share a table. */
+  /** By layer; null for a layer without position embedding. Layers with equal rotations share a table. */
   rotations: readonly (RotationTable | null)[];
-  /** T: positions 0 to T − 1 have rotations. */
+  /** T: the tables have positions 0 to T − 1. */
   positions: number;
+  /** The type of matmul operands in the forward pass. */
   compute: "f32" | "f16";
 }
 
-/** Queries, keys and values of a layer, rotated; o is to be written. Shapes `[N, heads, D]`. */
+/** The rotated queries and keys of a layer, its values, and the output `o` to write; `[N, heads, D]` each. */
 export interface AttentionTensors {
   q: Tensor;
   k: Tensor;
   v: Tensor;
   o: Tensor;
-  /** `[N, H]` */
+  /** The logsumexp of the scores, `[N, H]`, which the backward pass reads. */
   lse: Tensor;
   rules: AttentionRules;
 }
 
-/** One batch of rows. How rows attend to each other, or to a cache, is the caller's. */
+/** The input of a pass over N rows. The caller decides how rows attend to each other or to a cache. */
 export interface ForwardPass {
   model: Model;
   adapter: DeviceAdapter | null;
@@ -55,10 +56,11 @@ export interface ForwardPass {
   ids: Tensor;
   positions: Tensor;
   activations: Activations;
+  /** Records the attention of a layer: it reads q, k and v, and writes o. */
   attend(layer: number, tensors: AttentionTensors): void;
 }
 
-/** Records the pass and returns the residual stream behind the last layer, `[N, C]`. */
+/** Records the pass and returns the hidden states after the last layer, `[N, C]`. */
 export function forward(pass: ForwardPass): Tensor {
   const { model, rows, activations, ids } = pass;
   const { width, embedding_scale } = model.shape, layers = model.shape.layers.length;
@@ -73,17 +75,17 @@ export function forward(pass: ForwardPass): Tensor {
 }
 
 /**
- * Records a layer's activations once more from the hidden states before it: the kernels of the forward pass in its
- * order, so the same bits.
+ * Records a layer's activations again, from the hidden states before it. It runs the kernels of the forward pass in the
+ * same order, so it computes the same bits.
  */
 export function recomputeLayer(pass: ForwardPass, layer: number): void {
   attentionBlock(pass, layer);
   feedForwardInner(pass, layer);
-  // Without a norm behind it, the block's output is in the hidden states alone, and those were kept.
+  // The output is an activation only if it has a norm. Otherwise it is in the hidden states, which were kept.
   if (pass.model.weights.layers[layer]!.ffn_out_norm) feedForwardOutput(pass, layer);
 }
 
-/** middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) */
+/** middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) with an output norm. */
 function attentionBlock(pass: ForwardPass, layer: number): void {
   const { model: { recorder, shape, weights }, rows, activations } = pass;
   const { width, heads, kv_heads, head_width, norm_eps } = shape;
@@ -120,13 +122,13 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
   addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, ...after });
 }
 
-/** How a layer makes scores of queries and keys, and which keys its rows see. */
+/** How a layer computes scores from queries and keys, and which keys its rows see. */
 export function attentionRules(shape: ModelShape, layer: number): AttentionRules {
   const { window, attention_soft_cap: soft_cap } = shape.layers[layer]!;
   return { scale: shape.attention_scale, window, soft_cap };
 }
 
-/** Turns every head by its row's position, or back; where positions count. */
+/** Records RoPE of every head in place, or its inverse. Records nothing for a layer without position embedding. */
 export function turn(
   { model: { recorder, rotations }, positions }: Pick<ForwardPass, "model" | "positions">,
   layer: number,
@@ -138,7 +140,7 @@ export function turn(
   rope(recorder, { x, positions, cosines, sines }, { inverse, pairing });
 }
 
-/** h = activation(gate_proj(n)) · up_proj(n), n = norm(middle) */
+/** h = activation(gate_proj(n)) · up_proj(n), where n = norm(middle). */
 function feedForwardInner(pass: ForwardPass, layer: number): void {
   const { model: { recorder, shape, weights } } = pass;
   const w = weights.layers[layer]!, a = viewLayer(pass.activations, layer, pass.rows);
@@ -150,7 +152,7 @@ function feedForwardInner(pass: ForwardPass, layer: number): void {
   applyLoraA(pass, layer, 3, a.h);
 }
 
-/** x' = middle + down_proj(h), or middle + norm(down_proj(h)) */
+/** x' = middle + down_proj(h), or middle + norm(down_proj(h)) with an output norm. */
 function feedForwardOutput(pass: ForwardPass, layer: number): void {
   const { model: { shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
@@ -159,7 +161,7 @@ function feedForwardOutput(pass: ForwardPass, layer: number): void {
   addOutput(pass, layer, "down_proj", { x: a.h, y, residual: a.middle, ...after });
 }
 
-/** y = residual + f(x), f the projection; residual + norm(f(x)) where there is a norm. */
+/** y = residual + f(x), where f is the projection, or residual + norm(f(x)) with an output norm. */
 function addOutput(
   pass: ForwardPass,
   layer: number,
@@ -179,7 +181,7 @@ function addOutput(
   rmsNorm(recorder, { x: out!, gamma, y, rstd: rstd!, residual }, shape.norm_eps);
 }
 
-/** u = x · Aᵀ for every target of an input group. */
+/** Records u = x · Aᵀ for all targets of an input group. */
 function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
   const place = pass.adapter?.layout.lora_a[layer]?.[group];
   if (!place) return;
@@ -188,7 +190,7 @@ function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor):
   matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
 }
 
-/** A·x of an input group `[N, targets · padded rank]`; null where the group has no target. */
+/** The buffer of x · Aᵀ of an input group, `[N, targets · padded rank]`; null for a group without targets. */
 export function loraAOutput(
   pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
   layer: number,
@@ -198,12 +200,12 @@ export function loraAOutput(
   return place ? firstRows(pass.activations.layer(layer).lora_a[group]!, pass.rows, place.shape[0]) : null;
 }
 
-/** The index in {@link INPUT_GROUPS} of a projection's group. */
+/** The index of a projection's group in {@link INPUT_GROUPS}. */
 export function groupOf(target: LoraTarget): number {
   return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
 }
 
-/** y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias) */
+/** Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias). */
 function linear(
   pass: ForwardPass,
   layer: number,
@@ -223,7 +225,7 @@ function linear(
   if (bias) addBias(model.recorder, { y, bias });
 }
 
-/** A layer's activations, cut to the rows of the pass. */
+/** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */
 export function viewLayer(activations: Activations, layer: number, rows: number): LayerActivations {
   const { lora_a, ...tensors } = activations.layer(layer);
   const capacity = activations.options.rows;

@@ -1,6 +1,6 @@
 /**
- * The backward pass to the adapter's matrices. The base is frozen, so no gradient of a weight is ever formed.
- * Its products take f32 operands whatever the model computes with: most gradients are below the smallest f16.
+ * The backward pass. It computes gradients of the adapter's matrices only, because the base weights are frozen.
+ * Its matmuls always have f32 operands, because most gradients are below the smallest f16.
  */
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
@@ -25,7 +25,7 @@ import {
   viewLayer,
 } from "./transformer.ts";
 
-/** A forward pass over packed rows that has been recorded, and the gradient of the loss after its last layer. */
+/** A recorded forward pass over packed rows, with the buffers for its gradients. */
 export interface BackwardPass extends ForwardPass {
   adapter: DeviceAdapter;
   /** `[N, 4] u32`, see packRows. */
@@ -33,10 +33,10 @@ export interface BackwardPass extends ForwardPass {
   gradients: Gradients;
 }
 
-/** Buffers of the backward pass for up to `rows` rows, shared by all layers and freed with their allocator. */
+/** The buffers of the backward pass for up to `rows` rows. All layers share them. The allocator frees them. */
 export class Gradients {
   readonly tensors: Record<GradientName, Tensor>;
-  /** Partial sums of the gradients of skinny matrices. */
+  /** Partial sums of the gradients of the LoRA matrices. */
   readonly partials: Tensor;
 
   constructor(
@@ -94,7 +94,10 @@ type GradientName =
   | "k_raw"
   | "d_u";
 
-/** Records the pass: `gradients.hidden_states` holds ∂L/∂x after the last layer; the adapter's gradient is accumulated. */
+/**
+ * Records the backward pass and adds to the gradient of the adapter. Before it, `gradients.hidden_states` holds
+ * ∂L/∂hidden_states after the last layer; the pass overwrites it.
+ */
 export function backward(pass: BackwardPass): void {
   const last = pass.model.shape.layers.length - 1, { kept } = pass.activations.options;
   for (let layer = last; layer >= 0; layer--) {
@@ -120,14 +123,14 @@ function feedForwardBackward(pass: BackwardPass, layer: number): void {
   });
 }
 
-/** The gradient of what a block puts out: that of the residual stream, back through the norm where there is one. */
+/** The gradient of a block's output: that of the hidden states, or after the backward pass of its norm if it has one. */
 function outputBackward(
   pass: BackwardPass,
   { out, gamma, rstd }: { out: Tensor | null; gamma: Tensor | null; rstd: Tensor | null },
 ): Tensor {
   const { hidden_states, normed } = cut(pass);
   if (!gamma) return hidden_states;
-  // `normed` is free until the block's first projections are reached.
+  // The buffer `normed` is unused until the backward pass reaches the block's input projections.
   const tensors = { x: out!, gamma, rstd: rstd!, d_y: hidden_states, d_x: normed };
   rmsNormBackward(pass.model.recorder, tensors, { accumulate: false });
   return normed;
@@ -157,7 +160,7 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
     const tensors = { x: by_head(raw), gamma, rstd: rstd!, d_y: by_head(d_turned), d_x: by_head(d_raw) };
     rmsNormBackward(recorder, tensors, { accumulate: false });
   }
-  // Below the first layer is the frozen embedding: nothing there needs a gradient.
+  // Before the first layer is only the embedding, which is frozen and needs no gradient.
   const d_x = layer === 0 ? null : d.normed;
   const d_q = w.q_norm ? d.q_raw : d.q, d_k = w.k_norm ? d.k_raw : d.k;
   linearBackward(pass, layer, "q_proj", { x: a.attn_in, d_y: d_q, d_x });
@@ -170,7 +173,7 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
 }
 
 /**
- * For y = x · Wᵀ + s · (x · Aᵀ) · Bᵀ, with s = alpha / rank and u = x · Aᵀ:
+ * The gradients of y = x · Wᵀ + s · u · Bᵀ, where s = alpha / rank and u = x · Aᵀ:
  * `d_u = d_y · B`, `d_x (+)= d_y · W + s · d_u · A`, `dA += s · d_uᵀ · x`, `dB += s · d_yᵀ · u`.
  */
 function linearBackward(
@@ -203,7 +206,7 @@ function linearBackward(
   loraGradient(recorder, { p: x, q: d_u, out: d_a, partials }, { layout: "rank_column", alpha });
 }
 
-/** The gradients' buffers, cut to the rows of the pass. */
+/** Views of the gradient buffers with the rows of the pass. */
 function cut({ gradients, rows }: BackwardPass): Record<GradientName, Tensor> {
   return Object.fromEntries(
     Object.entries(gradients.tensors).map((

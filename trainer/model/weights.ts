@@ -1,4 +1,4 @@
-/** A model's frozen weights on the device, in the types of its file. */
+/** The frozen weights of a model on the device, in the types of its file. */
 
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
@@ -7,36 +7,40 @@ import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import { type LayerNorm, layerNorms, layerTensorName, type ModelShape, NORM_NAMES } from "./model_shape.ts";
 
+/** The weights of one layer. Norms are `[C]`, `q_norm` and `k_norm` `[D]`, projections `[out, in]`. */
 export interface LayerWeights {
   attn_norm: Tensor;
-  /** Null where queries and keys are not normalised. */
+  /** Null if queries and keys have no norm. */
   q_norm: Tensor | null;
   k_norm: Tensor | null;
   ffn_norm: Tensor;
-  /** Of what attention and feed-forward put out; null where it is not normalised. */
+  /** The norms of the outputs of attention and feed-forward; null without one. */
   attn_out_norm: Tensor | null;
   ffn_out_norm: Tensor | null;
   biases: Partial<Record<LoraTarget, Tensor>>;
   linears: Record<LoraTarget, Weight>;
 }
 
+/** All weights of a model. */
 export interface ModelWeights {
+  /** `[V, C]` */
   embedding: Weight;
   layers: LayerWeights[];
   output_norm: Tensor;
-  /** `[V, C]`; the embedding where the model ties them. */
+  /** `[V, C]`; the same as `embedding` if the model ties them. */
   output: Weight;
 }
 
-/** Weights without values yet, and each tensor by its name in the file. */
+/** Allocated weights that may not be filled yet, also by their names in the file. */
 export interface CreatedWeights {
   weights: ModelWeights;
   by_name: ReadonlyMap<string, Weight | Tensor>;
 }
 
+/** The default size of the pieces in which tensors are read and uploaded. */
 const PIECE_BYTES = 16 << 20;
 
-/** Room for every tensor that the shape names. Of the file nothing but its header is used. */
+/** Allocates every tensor of the shape. Only the header of the file is read. */
 export function createWeights(allocator: Allocator, file: GgufFile, shape: ModelShape): CreatedWeights {
   const by_name = new Map<string, Weight | Tensor>();
   const matrix = (name: string): Weight => {
@@ -85,7 +89,11 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
   return { weights, by_name };
 }
 
-/** Fills created weights from the file, at most `piece_bytes` (a multiple of 4) or a block at a time. */
+/**
+ * Fills allocated weights from the file, piece by piece.
+ *
+ * @param piece_bytes The most bytes of a piece, a multiple of 4. A piece has at least one block.
+ */
 export async function fillWeights(
   allocator: Allocator,
   file: GgufFile,

@@ -215,7 +215,7 @@ export class Batcher {
     }
   }
 
-  /** Whether the mask of a sequence can be told; else its generation fails. */
+  /** Whether the mask of a sequence can be computed. Otherwise its generation fails. */
   #hasMask(sequence: Sequence): boolean {
     return this.#tryMask(sequence, (mask) => mask.bits());
   }

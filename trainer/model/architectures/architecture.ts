@@ -1,13 +1,14 @@
-/** What every architecture exports. */
+/** The interface that every architecture implements. */
 
 import type { GgufFile } from "../../formats/gguf.ts";
 import type { ModelShape } from "../model_shape.ts";
 
+/** Reads the header of a GGUF file of one architecture. */
 export interface Architecture {
   /**
-   * The shape that the metadata and the names of tensors ask for; whether the tensors have it is checked by others.
+   * The shape of the model, from the metadata and the names of the tensors. The caller checks the tensors' shapes.
    *
-   * @throws {ServiceError} `not_built` for what no pass computes, `format_invalid` for missing metadata.
+   * @throws {ServiceError} `not_built` for a part that this build cannot compute, `format_invalid` for missing metadata.
    */
   readShape(file: GgufFile): ModelShape;
 }

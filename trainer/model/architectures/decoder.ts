@@ -1,4 +1,4 @@
-/** What the architectures of llama's kind have in common, from the metadata that GGUF has for all of them. */
+/** Reads the metadata that all Llama-like architectures have in common. */
 
 import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
@@ -7,23 +7,25 @@ import type { RopePairing } from "../../../kernels/rope/rope.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
 import { type LayerShape, layerTensorName, type ModelShape } from "../model_shape.ts";
 
-/** GGUF's default of `rope.freq_base`. */
+/** The default of `rope.freq_base` in GGUF. */
 const ROPE_BASE = 10_000;
 
-/** Divisors of the rotations' frequencies, one list for all layers: how Llama 3.1 scales its context. */
+/** The tensor of divisors of the RoPE frequencies, one for all layers. Llama 3.1 extends its context with it. */
 const ROPE_FACTORS = "rope_freqs.weight";
 
-/** How an architecture differs from its relatives. */
+/** The properties in which the architectures differ. */
 export interface DecoderTraits {
   pairing: RopePairing;
-  /** Queries and keys are normalised, head by head. */
+  /** Whether each head of the queries and keys is normalised. */
   qk_norm: boolean;
 }
 
 /**
- * Reads a decoder with grouped-query attention over all keys and a feed-forward block gated by silu. Biases of projections are those that the file has.
+ * Reads a decoder with grouped-query attention over all keys and a feed-forward block with a SiLU gate. A projection
+ * has a bias if the file has one.
  *
- * @throws {ServiceError} `not_built` for scaled or partial rotations and mixtures of experts; `format_invalid`.
+ * @throws {ServiceError} `not_built` for scaled or partial rotations and for mixtures of experts; `format_invalid` for
+ * missing metadata.
  */
 export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits): ModelShape {
   const architecture = file.getString("general.architecture") as typeof BUILT_ARCHITECTURES[number];
@@ -64,7 +66,7 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
   };
 }
 
-/** Checked before anything is listed layer by layer: a made-up count could be of any size. */
+/** The number of layers. It is checked first, because a malformed file could name any number. */
 function layerCount(file: GgufFile, key: string): number {
   const layers = file.getUint(key);
   if (layers <= file.tensors.size) return layers;

@@ -1,6 +1,6 @@
 /**
- * Gemma 2: every other layer sees a window, scores and logits have soft caps, blocks are normalised before and after.
- * GGUF files hold the weights of norms as factors, 1 added already.
+ * Gemma 2. Every other layer has sliding-window attention. Scores and logits have soft caps. Each block has a norm
+ * before and after it. The norm weights in GGUF files already include the added 1.
  */
 
 import type { GgufFile } from "../../formats/gguf.ts";
@@ -8,10 +8,10 @@ import type { ModelShape } from "../model_shape.ts";
 import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";
 
-/** What files that do not say so have, which are those of the first converters. */
+/** Defaults for files of the first converters, which lack these keys. */
 const WINDOW = 4096, ATTENTION_SOFT_CAP = 50, LOGIT_SOFT_CAP = 30;
 
-/** Layers of the 27B model, whose scores are scaled by width / heads where the others' are by the width of a head. */
+/** The layers of the 27B model. It scales scores by 1 / √(width / heads), the other sizes by 1 / √(head width). */
 const LAYERS_27B = 46;
 
 /** @source Gemma Team, "Gemma 2" (2024), section 2 and table 1. */

@@ -1,4 +1,4 @@
-/** Llama 1 to 3.2, Mistral and their kind: GGUF files hold queries and keys in the order of adjacent pairs. */
+/** Llama 1 to 3.2, Mistral and models like them. In GGUF files RoPE rotates adjacent pairs of their queries and keys. */
 
 import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";

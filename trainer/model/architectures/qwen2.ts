@@ -1,4 +1,4 @@
-/** Qwen2 and Qwen2.5, dense: biases of queries, keys and values. */
+/** Qwen2 and Qwen2.5, dense. Queries, keys and values have biases. */
 
 import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";

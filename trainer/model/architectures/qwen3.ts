@@ -1,4 +1,4 @@
-/** Qwen3, dense: queries and keys are normalised. */
+/** Qwen3, dense. Each head of the queries and keys is normalised. */
 
 import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";

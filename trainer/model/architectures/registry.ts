@@ -1,4 +1,4 @@
-/** Every architecture that this build has, and how a model file becomes a shape. */
+/** All architectures of this build. Reads the shape of a model from its file and checks it. */
 
 import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
@@ -19,10 +19,10 @@ const ARCHITECTURES: Readonly<Record<typeof BUILT_ARCHITECTURES[number], Archite
 };
 
 /**
- * Reads the shape and checks that the file's tensors have it, and that it has no others.
+ * Reads the shape of a model. Checks that the file has exactly the tensors of this shape.
  *
- * @throws {ServiceError} `not_built` for another architecture or a part that no pass computes, `format_invalid` for a
- * shape that contradicts itself.
+ * @throws {ServiceError} `not_built` for an unknown architecture, part or tensor; `format_invalid` for sizes that
+ * contradict each other or that the kernels cannot take.
  */
 export function readModelShape(file: GgufFile): ModelShape {
   const architecture = file.getString("general.architecture");
@@ -58,7 +58,7 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
   if (layers < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads !== 0) {
     refuse(`${layers} layers with ${heads} query heads and ${kv_heads} key/value heads do not make a model`);
   }
-  // Kernels read vectors of 4. Adapters' matrices that read one input are bound at 256 bytes: 4 ranks of 16 numbers.
+  // Kernels read vectors of 4. A matrices of an adapter are bound at multiples of 256 bytes: 4 ranks · 16 · 4 bytes.
   const steps = { width: 16, feed_forward: 4, head_width: headWidthStep(head_width), vocabulary: 4 };
   const sizes = { width, feed_forward, head_width, vocabulary };
   for (const [name, size] of Object.entries(sizes) as [keyof typeof sizes, number][]) {
@@ -74,7 +74,7 @@ function checkSizes(file: GgufFile, shape: ModelShape): void {
   }
 }
 
-/** A tensor that is left out would change what the model says. */
+/** Refuses tensors that no part uses: without them the model would compute something else. */
 function refuseUnknownTensors(file: GgufFile, shape: ModelShape): void {
   const known = tensorShapes(shape);
   const unknown = [...file.tensors.keys()].filter((name) => !known.has(name));
@@ -88,9 +88,9 @@ function refuseUnknownTensors(file: GgufFile, shape: ModelShape): void {
 }
 
 /**
- * Reads the shape of a model that can be loaded whole: every tensor has its place, and a type that is read.
+ * Reads the shape of a model that this build can load: it also checks that all tensor types can be read.
  *
- * @throws {ServiceError} As {@link readModelShape}; `format_invalid` also for tensors of other types.
+ * @throws {ServiceError} As {@link readModelShape}; `format_invalid` also for a tensor type that cannot be read.
  */
 export function readTrainableShape(file: GgufFile): ModelShape {
   const shape = readModelShape(file);

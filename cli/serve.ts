@@ -91,6 +91,8 @@ export async function serve(path: string | null, { entry_url, terminal }: ServeO
       ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
       ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database, log },
     });
+    // Only now: with its address taken the server would end, and interrupt them.
+    fleet.startQueued();
     terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
     await stopSignal();
     await Promise.all([server.close(), fleet.close(LEAVE_MS)]);

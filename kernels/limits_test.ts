@@ -37,8 +37,8 @@ const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
 const ROOT = new URL(".", import.meta.url);
 const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16 };
 
-const f32 = (...shape: number[]) => ({ shape, dtype: "f32" }) as unknown as Tensor;
-const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype }) as unknown as Tensor;
+const f32 = (...shape: number[]) => ({ shape, dtype: "f32", offset_bytes: 0 }) as unknown as Tensor;
+const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype, offset_bytes: 0 }) as unknown as Tensor;
 
 /** A weight of any type. */
 function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {

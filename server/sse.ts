@@ -23,7 +23,7 @@ export interface SentEvent {
 }
 
 /**
- * The id after which a client wants to go on: its `since`, else its header, else 0.
+ * The id after which a client wants to go on: its header, else its `since`, else 0.
  *
  * @param last The newest id.
  * @throws {Problem} `invalid-request` for an id that is no number, or from the future.
@@ -32,9 +32,10 @@ export function resumeId(
   { since, headers }: { since: string | undefined; headers: Headers },
   last: number,
 ): number {
-  const header = headers.get("last-event-id"), given = since ?? header;
+  // A client that reconnects by itself repeats its query, and has the newer id in the header.
+  const header = headers.get("last-event-id"), given = header ?? since ?? null;
   if (given === null) return 0;
-  const pointer = since === undefined ? "" : "/query/since";
+  const pointer = header === null ? "/query/since" : "";
   const refuse = (code: ProblemError["code"], message: string) =>
     invalidRequest([{ pointer, code, message }]);
   if (!/^(0|[1-9]\d{0,15})$/.test(given)) throw refuse("invalid_value", "must be the id of an event");

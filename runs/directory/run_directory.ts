@@ -114,6 +114,10 @@ export class RunDirectory {
       if (record?.id !== id) {
         throw new ServiceError("conflict", `Cannot start ${id}: ${path} has ${record?.id ?? "no run"}`);
       }
+      // The server that started this process may be gone, and the next one may have taken up the run.
+      if (record.state !== "starting") {
+        throw new ServiceError("conflict", `Cannot start ${id}: it is ${record.state}`);
+      }
       const directory = new RunDirectory(options, locks, record);
       if (mode !== "resume") await directory.writeConfig();
       return directory;

@@ -29,6 +29,7 @@ export class EventFeed {
   readonly #places: Place[] = [{ seq: 0, offset: 0 }];
   #newest: FeedLine[] = [];
   #newest_bytes = 0;
+  #is_closed = false;
   /** How far the file has been read. */
   #read: Place = { seq: 0, offset: 0 };
   #waiting: PromiseWithResolvers<void> = Promise.withResolvers();
@@ -71,7 +72,7 @@ export class EventFeed {
     const { promise: aborted, resolve } = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => resolve(), { once: true });
     let at = since;
-    while (!signal.aborted) {
+    while (!signal.aborted && !this.#is_closed) {
       const piece = this.#fromMemory(at) ?? await this.#fromFile(at);
       if (piece.length > 0) {
         at = piece.at(-1)!.seq;
@@ -90,6 +91,12 @@ export class EventFeed {
       this.#newest_bytes -= this.#newest[dropped++]!.text.length;
     }
     if (dropped > 0) this.#newest = this.#newest.slice(dropped);
+  }
+
+  /** Ends all readers. */
+  close(): void {
+    this.#is_closed = true;
+    this.#wake();
   }
 
   #wake(): void {

@@ -5,7 +5,8 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
-import { Fleet, type FleetChange } from "./fleet.ts";
+import { Fleet } from "./fleet.ts";
+import type { FleetChange } from "./run_keeper.ts";
 import type { KeptRun } from "./kept_run.ts";
 import type { NewRun } from "./new_run.ts";
 
@@ -47,7 +48,9 @@ export class TestFleet {
     const svc = (args: readonly string[]) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args];
     const log = (line: Record<string, unknown>) => void logged.push(line);
     const fleet = await Fleet.open({ folder: `${folder}/runs`, slots, max_queued, clock, svc, log });
-    return new TestFleet(fleet, logged);
+    const opened = new TestFleet(fleet, logged);
+    fleet.startQueued();
+    return opened;
   }
 
   create(scripted: ScriptedRun = {}, more: Partial<NewRun> = {}): Promise<KeptRun> {

@@ -5,7 +5,7 @@ import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
 import { lastEvents, type LogTail } from "../record/log_tail.ts";
-import { isLive, type RunFacts, type RunRecord } from "../record/run.ts";
+import { hasEnded, isLive, type RunFacts, type RunRecord } from "../record/run.ts";
 import { EventFeed } from "./event_feed.ts";
 import type { RunChild } from "./run_child.ts";
 import { readServiceRecord, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
@@ -28,8 +28,10 @@ export class KeptRun {
   child: RunChild | null = null;
   /** Why its process was killed. */
   stop: "cancel" | null = null;
+  /** Whether its process was told to cancel. */
+  is_cancelling = false;
   #tail: LogTail;
-  #feed: EventFeed | null = null;
+  #feed: Promise<EventFeed> | null = null;
   #working: Promise<unknown> = Promise.resolve();
 
   private constructor(
@@ -66,12 +68,23 @@ export class KeptRun {
   }
 
   /** Its durable events. */
-  async feed(): Promise<EventFeed> {
-    if (!this.#feed) {
-      this.#feed = new EventFeed(this.eventsPath);
-      await this.#feed.advance(this.#tail.seq);
-    }
-    return this.#feed;
+  feed(): Promise<EventFeed> {
+    return this.#feed ??= (async () => {
+      const feed = new EventFeed(this.eventsPath);
+      await feed.advance(this.#tail.seq);
+      return feed;
+    })();
+  }
+
+  /** Ends the readers of its events: the run is being deleted. */
+  async close(): Promise<void> {
+    (await this.#feed)?.close();
+  }
+
+  /** Whether its process left something unfinished: its log, its record, or its last event. */
+  get needs_repair(): boolean {
+    const { state } = this.record;
+    return isLive(state) || this.#tail.state?.state !== state || hasEnded(state) && !this.has_last_event;
   }
 
   /** The number of its last durable event. */

@@ -1,7 +1,7 @@
 /** Makes the folder of a run that a server creates. */
 
 import { type Clock, timestamp } from "../../core/clock.ts";
-import { makeFolder, writeFileAtomic } from "../../core/files.ts";
+import { writeFileAtomic } from "../../core/files.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { RunRecord } from "../record/run.ts";
 import { copyParent } from "./parent_checkpoint.ts";
@@ -38,9 +38,9 @@ export async function makeRunFolder(
   const parent = run.parent && { run: run.parent.run, checkpoint: run.parent.checkpoint };
   const queued_at = waits ? now : null;
   try {
-    await makeFolder(made);
+    // It holds what only the operator may see.
+    await Deno.mkdir(made, { mode: 0o700 });
     await writeFileAtomic(`${made}/${PROCESS_CONFIG}`, run.processConfig(directory));
-    await Deno.chmod(`${made}/${PROCESS_CONFIG}`, 0o600);
     await writeServiceRecord(made, {
       ...{ format_version: 1, name, notes, tags, plan, parent, idempotency, queued_at, learning_rate: null },
     });

@@ -1,5 +1,6 @@
 /** The checkpoint from which a fork starts, kept in the fork's own folder: its parent may be deleted. */
 
+import { dirname } from "node:path";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { PARENT_CHECKPOINTS } from "./service_record.ts";
 
@@ -16,6 +17,7 @@ export async function copyParent(
     await Deno.link(from, copy).catch(() => Deno.copyFile(from, copy));
   }
   await syncDirectory(to);
+  await syncDirectory(dirname(to));
 }
 
 /** The folder of the checkpoint that a run was forked from; null when it was not. */

@@ -8,6 +8,9 @@ import type { ControlMessage, EvaluateCommand, GenerateCommand } from "../proces
 /** The last bytes of standard error that are kept: what a crash says of itself. */
 export const KEPT_ERROR_BYTES = 1 << 13;
 
+/** How long a run's process may take to accept or refuse a command. */
+export const ANSWER_MS = 10_000;
+
 /** How a run's process ended. */
 export interface ChildEnd {
   /** Null when a signal killed it. */
@@ -69,11 +72,22 @@ export class RunChild {
     return this.#process.pid;
   }
 
-  /** Sends a command. @returns When it takes effect. @throws {ServiceError} The run's refusal. */
+  /**
+   * Sends a command.
+   *
+   * @returns When it takes effect.
+   * @throws {ServiceError} The run's refusal, or `conflict` when it does not answer within {@link ANSWER_MS}.
+   */
   async command(command: string, more: Record<string, unknown> = {}): Promise<Takes> {
-    return await new Promise<Takes>((accept, fail) => {
-      this.#send({ command, ...more }, { accept, answer: null, fail });
-    });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      return await new Promise<Takes>((accept, fail) => {
+        timer = setTimeout(() => fail(silent(command)), ANSWER_MS);
+        this.#send({ command, ...more }, { accept, answer: null, fail });
+      });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** Asks the run to evaluate or to generate. @throws {ServiceError} Its refusal, or why it has no answer. */
@@ -111,14 +125,16 @@ export class RunChild {
 
   async #run(): Promise<ChildEnd> {
     const stderr = tailOf(this.#process.stderr);
+    // A program that the process started may hold its pipes open: it dies with the group.
+    const status = this.#process.status.finally(() => this.kill());
     try {
       for await (const line of linesOf(this.#process.stdout)) this.#receive(line);
     } finally {
       this.durable.close();
+      for (const id of [...this.#waiting.keys()]) this.#fail(id, gone());
+      this.#input.close().catch(() => {});
     }
-    const { code, signal } = await this.#process.status;
-    for (const id of [...this.#waiting.keys()]) this.#fail(id, gone());
-    this.#input.close().catch(() => {});
+    const { code, signal } = await status;
     return { code: signal === null ? code : null, fatal: this.#fatal, stderr: await stderr };
   }
 
@@ -129,6 +145,8 @@ export class RunChild {
     } catch {
       return;
     }
+    // Something else may have written to standard output.
+    if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
@@ -145,8 +163,15 @@ export class RunChild {
   }
 }
 
+function silent(command: string): ServiceError {
+  return new ServiceError(
+    "conflict",
+    `Cannot ${command} the run: its process does not answer; cancel it "now"`,
+  );
+}
+
 function gone(): ServiceError {
-  return new ServiceError("conflict", "Cannot reach the run: its process has ended");
+  return new ServiceError("conflict", "Cannot reach the run: its process has ended", { is_ending: true });
 }
 
 /** The lines of an output; other text than JSON lines is skipped by the reader. */

@@ -4,7 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import type { Plan } from "../plan/plan.ts";
 
-/** The configuration for the run's process, with everything that the operator declares; only the owner reads it. */
+/** The configuration for the run's process, with everything that the operator declares. */
 export const PROCESS_CONFIG = "run.toml";
 
 export const SERVICE_RECORD = "service.json";

@@ -116,8 +116,11 @@ export class Controller {
       const given = (value as { id?: unknown } | null)?.id;
       if (typeof given === "string" || typeof given === "number") id = given;
       const command = parseCommand(value);
-      const reason = this.#has_ended ? "the run is ending" : refusal(command.command, state(), facts());
-      if (reason !== null) throw new ServiceError("conflict", `Cannot ${command.command}: ${reason}`);
+      const is_ending = this.#has_ended;
+      const reason = is_ending ? "the run is ending" : refusal(command.command, state(), facts());
+      if (reason !== null) {
+        throw new ServiceError("conflict", `Cannot ${command.command}: ${reason}`, { is_ending });
+      }
       const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
       const { id: _, command: name, ...rest } = command;
       record({ kind: "command", command: name, arguments: rest, takes_effect });

@@ -5,6 +5,7 @@ import { stringify } from "smol-toml";
 import { DATA_KEYS } from "../../config/algorithms.ts";
 import { type AppliedCatalogue, applyCatalogue } from "../../config/catalogue.ts";
 import { operatorsKeys, pathKeys, withoutPaths } from "../../config/request_keys.ts";
+import { valueAt } from "../../config/toml_tree.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../issues.ts";
@@ -214,7 +215,11 @@ const REFUSED_TYPES: Record<PlanRefusal["kind"], ProblemType> = {
 
 function planProblem({ kind, problems, meta }: PlanRefusal, { request, files }: PlanContext): Problem {
   const errors = problems.map(({ key, code, message }): ProblemError => ({
-    pointer: key === "allow" ? "/allow" : pointerOf(request.placeOf(key.split("."))),
+    pointer: key === "allow"
+      ? "/allow"
+      : kind === "memory"
+      ? heldPointer(request, key)
+      : pointerTo(request, key),
     code: kind === "opt_in" ? "needs_opt_in" : code,
     message: shown(message, files),
   }));
@@ -223,6 +228,13 @@ function planProblem({ kind, problems, meta }: PlanRefusal, { request, files }: 
     errors,
     meta: JSON.parse(JSON.stringify(meta)),
   });
+}
+
+const pointerTo = (request: ConfigRequest, key: string) => pointerOf(request.placeOf(key.split(".")));
+
+/** The field that sets a key; `""` when the request does not set it. */
+function heldPointer(request: ConfigRequest, key: string): string {
+  return valueAt(request.tree, key.split(".")) === undefined ? "" : pointerTo(request, key);
 }
 
 /** A message with paths as the client wrote them. */

@@ -99,7 +99,7 @@ const updateRun = route({
     }
     const changes = { ...(name !== undefined && { name }), ...(notes !== undefined && { notes }) };
     const all = { ...changes, ...(tags !== undefined && { tags }) };
-    if (Object.keys(all).length > 0) await found.exclusively(() => found.change(all));
+    if (Object.keys(all).length > 0) await askFleet(fleetOf(services).change(found.id, all));
     return json(200, runDocument(found));
   },
 });

@@ -1,7 +1,7 @@
 /** The events of all runs: created, changed, deleted. They have numbers of their own and outlive the server. */
 
 import { type Clock, timestamp } from "../../core/clock.ts";
-import type { FleetChange } from "../../runs/fleet/fleet.ts";
+import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
 import type { Database } from "./database.ts";
 
 /** The number of events that are kept. */

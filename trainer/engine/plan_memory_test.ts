@@ -47,8 +47,9 @@ const WRITTEN: Readonly<Record<string, { cases: readonly string[]; write(path: s
 async function writeEveryType(path: string): Promise<void> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const tensors: GgufTensorSource[] = [], used = new Set<string>();
+  let matrices = 0;
   for (const { name, shape } of file.tensors.values()) {
-    const type = shape.length === 1 ? "F32" : BUILT_TENSOR_TYPES[tensors.length % BUILT_TENSOR_TYPES.length]!;
+    const type = shape.length === 1 ? "F32" : BUILT_TENSOR_TYPES[matrices++ % BUILT_TENSOR_TYPES.length]!;
     const bytes = encodeTensor(type, await file.readFloats(name));
     tensors.push({ name, shape, type, pieces: () => [bytes] });
     used.add(type);

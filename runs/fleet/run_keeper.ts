@@ -1,0 +1,155 @@
+/** The life of a run between two commands: its process, what that tells, and what it leaves unfinished. */
+
+import type { AsyncQueue } from "../../core/async_queue.ts";
+import type { Clock } from "../../core/clock.ts";
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { IdleRun } from "../directory/idle_run.ts";
+import type { RunEvent } from "../record/event.ts";
+import { failureReason, isLive, type RunState } from "../record/run.ts";
+import type { KeptRun } from "./kept_run.ts";
+import { RunChild } from "./run_child.ts";
+import { settle, startArguments } from "./run_ends.ts";
+
+/** How often a server looks whether a process that an earlier server left has ended. */
+export const ORPHAN_POLL_MS = 500;
+
+/** A change that readers of all runs see. */
+export type FleetChange =
+  | { kind: "created" | "deleted"; run: string; state: RunState }
+  | { kind: "events"; run: string; events: readonly RunEvent[] };
+
+interface RunKeeperOptions {
+  clock: Clock;
+  /** The program and arguments of a `svc` command. */
+  svc: (args: readonly string[]) => readonly string[];
+  log: (line: Record<string, unknown>) => void;
+  changes: AsyncQueue<FleetChange>;
+  /** Aborts when the server ends. */
+  closing: AbortSignal;
+  /** Frees the slot of a run that has no process any more. */
+  release: (run: string) => void;
+}
+
+export class RunKeeper {
+  readonly #options: RunKeeperOptions;
+
+  constructor(options: RunKeeperOptions) {
+    this.#options = options;
+  }
+
+  /** Changes a run that has no process. */
+  async idly(run: KeptRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
+    const idle = await IdleRun.open(run.directory, this.#options.clock);
+    try {
+      await change(idle);
+    } finally {
+      await idle.close();
+      await this.#publish(run, Infinity);
+      run.record = idle.record;
+    }
+  }
+
+  async #publish(run: KeptRun, seq: number): Promise<void> {
+    const events = await run.advance(seq);
+    if (events.length > 0) this.#options.changes.push({ kind: "events", run: run.id, events });
+    if (events.some((event) => event.kind === "state" && event.state === "running")) {
+      run.exclusively(() => this.#setPendingRate(run)).catch((error) => this.#log(run.id, error));
+    }
+  }
+
+  async #setPendingRate(run: KeptRun): Promise<void> {
+    const { learning_rate: lr } = run.service;
+    if (lr === null || !run.child) return;
+    await run.child.command("set_lr", { lr });
+    await run.change({ learning_rate: null });
+  }
+
+  /** Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free. */
+  async start(run: KeptRun): Promise<void> {
+    if (this.#options.closing.aborted) return this.#options.release(run.id);
+    try {
+      await this.idly(run, (idle) => idle.transition("starting"));
+      await run.change({ queued_at: null });
+      run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
+    } catch (error) {
+      this.#log(run.id, error);
+      await this.#fail(run, error).catch((unwritten) => this.#log(run.id, unwritten));
+      return this.#options.release(run.id);
+    }
+    run.stop = null;
+    run.is_cancelling = false;
+    this.#follow(run, run.child);
+  }
+
+  async #fail(run: KeptRun, error: unknown): Promise<void> {
+    if (!isLive(run.record.state)) return;
+    const { code, message } = errorRecord(error);
+    await this.idly(
+      run,
+      (idle) => idle.transition("failed", { reason: failureReason(code), detail: message }),
+    );
+  }
+
+  /** Publishes a process's events until it has ended, then writes what it could not write itself. */
+  async #follow(run: KeptRun, child: RunChild): Promise<void> {
+    try {
+      for await (const seq of child.durable) await this.#publish(run, seq);
+    } catch (error) {
+      // Its events can no longer be shown: a process that nobody follows must not train on.
+      this.#log(run.id, error);
+      child.kill();
+    }
+    try {
+      const end = await child.ended;
+      if (end.code !== 0 && end.stderr !== "") {
+        this.#options.log({ level: "warning", run: run.id, message: end.stderr.trim() });
+      }
+      await run.exclusively(async () => {
+        run.child = null;
+        await this.idly(run, (idle) => settle(run, { idle, end }));
+      });
+    } catch (error) {
+      this.#log(run.id, error);
+      run.child = null;
+      return await this.repairLater(run);
+    }
+    this.#options.release(run.id);
+  }
+
+  /** Repairs a run as soon as that is possible, then frees its slot. */
+  async repairLater(run: KeptRun): Promise<void> {
+    const { clock, closing: signal } = this.#options;
+    let told = "";
+    while (!signal.aborted) {
+      try {
+        if (await run.exclusively(() => this.recover(run))) break;
+      } catch (error) {
+        const { message } = errorRecord(error);
+        if (message !== told) this.#log(run.id, error);
+        told = message;
+      }
+      await clock.sleep(ORPHAN_POLL_MS, signal).catch(() => {});
+    }
+    this.#options.release(run.id);
+  }
+
+  /** Repairs what a process left unfinished. @returns False while another process works in the directory. */
+  async recover(run: KeptRun): Promise<boolean> {
+    const { clock } = this.#options;
+    let idle: IdleRun;
+    try {
+      idle = await IdleRun.open(run.directory, clock);
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === "conflict") return false;
+      throw error;
+    }
+    await idle.recover().finally(() => idle.close());
+    await this.#publish(run, Infinity);
+    run.record = idle.record;
+    return true;
+  }
+
+  #log(run: string, error: unknown): void {
+    this.#options.log({ level: "error", run, message: errorRecord(error).message });
+  }
+}

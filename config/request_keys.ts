@@ -34,15 +34,24 @@ export function operatorsKeys(tree: unknown): Finding[] {
   if (valueAt(tree, type) !== undefined && valueAt(tree, ["agent", "judge", "id"]) === undefined) {
     found.push(type);
   }
+  const reward = ["agent", "reward"];
+  if (typeof valueAt(tree, reward) === "object") found.push(reward);
   return found.map((path) => ({ path, code: "invalid_value", message: MESSAGE }));
 }
 
-/** A copy of a tree without the values at some paths. */
+/** A copy of a tree without the values at some paths, and without the tables and lists that are empty then. */
 export function withoutPaths(tree: Record<string, unknown>, paths: readonly Path[]): Record<string, unknown> {
   const copy = structuredClone(tree);
   for (const path of paths) {
-    const table = valueAt(copy, path.slice(0, -1)) as Record<string, unknown> | undefined;
-    if (table) delete table[path.at(-1)!];
+    for (let length = path.length; length > 0; length--) {
+      const table = valueAt(copy, path.slice(0, length - 1)) as Record<string | number, unknown> | undefined;
+      const key = path[length - 1]!;
+      if (!table || !Object.hasOwn(table, key)) break;
+      // Entries of a list keep their places, for the places of other findings.
+      if (Array.isArray(table) && table.length > 1) break;
+      delete table[key];
+      if (Object.keys(table).length > 0) break;
+    }
   }
   return copy;
 }

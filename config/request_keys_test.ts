@@ -41,5 +41,13 @@ Deno.test("a tree without some paths leaves the original as it is", () => {
   const copy = withoutPaths(TREE, [["agent", "judge"], ["agent", "mcp_servers", 1, "url"], ["no", "such"]]);
   const { judge, mcp_servers } = copy.agent as { judge?: object; mcp_servers: object[] };
   assert.deepEqual([judge, mcp_servers[1]], [undefined, { command: ["x"] }]);
+  const emptied = withoutPaths({
+    agent: { mcp_servers: [{ command: ["x"] }], judge: { model: "m" } },
+    lora: {},
+  }, [
+    ["agent", "mcp_servers", 0, "command"],
+    ["agent", "judge", "model"],
+  ]);
+  assert.deepEqual(emptied, { lora: {} });
   assert.equal(TREE.agent.judge.model, "m");
 });

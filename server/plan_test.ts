@@ -267,6 +267,25 @@ Deno.test("what is not built is refused by name", () =>
     assert.match(judged.json.detail, /the judge is not in this build/);
   }));
 
+Deno.test("what only the operator declares is refused as that in whole configurations too", () =>
+  withPlans(async ({ send, files }) => {
+    const agent = {
+      scenarios: files.scenarios,
+      updates: 1,
+      environment: { id: "box" },
+      judge: { base_url: "http://x", model: "m" },
+      mcp_servers: [{ command: ["x"] }],
+      reward: { command: ["x"] },
+    };
+    const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };
+    assert.deepEqual(refusal(await send("/v1/plan", post({ config }))), [422, "server-declared", [
+      "/config/agent/judge/base_url server_declared",
+      "/config/agent/judge/model server_declared",
+      "/config/agent/mcp_servers/0/command server_declared",
+      "/config/agent/reward server_declared",
+    ]]);
+  }));
+
 Deno.test("bodies of no known form, and forms that exclude each other, are refused", () =>
   withPlans(async ({ send }) => {
     assert.deepEqual(refusal(await send("/v1/plan", post({}))), [422, "invalid-request", [
@@ -279,8 +298,15 @@ Deno.test("bodies of no known form, and forms that exclude each other, are refus
     const none = await send("/v1/plan", post({ fork_from: { run: "run_x" } }));
     assert.deepEqual(refusal(none), [404, "not-found", ["/fork_from/run not_found"]]);
     for (const key of ["__proto__", "constructor", "toString"]) {
-      const body = `{"recipe":"sft","model":"/m","data":"/d","params":{"${key}":1},"${key}x":1}`;
-      const { status, json } = await send("/v1/plan", { ...post(null), body });
-      assert.deepEqual([status, json.errors[0].code], [422, "unknown_field"], key);
+      const inside = `{"recipe":"sft","model":"/m","data":"/d","params":{"${key}":1}}`;
+      const found = refusal(await send("/v1/plan", { ...post(null), body: inside }));
+      assert.deepEqual(found, [422, "invalid-request", [`/params/${key} unknown_field`]]);
+      const beside = `{"recipe":"sft","model":"/m","data":"/d","${key}":1}`;
+      const other = refusal(await send("/v1/plan", { ...post(null), body: beside }));
+      assert.deepEqual(other, [422, "invalid-request", [`/${key} unknown_field`]]);
+      const whole = `{"config":{"run":{"algorithm":"sft"},"${key}":1}}`;
+      const { json } = await send("/v1/plan", { ...post(null), body: whole });
+      const pointers = json.errors.map(({ pointer }: { pointer: string }) => pointer);
+      assert.ok(pointers.includes(`/config/${key}`), pointers.join());
     }
   }));

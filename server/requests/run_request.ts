@@ -28,6 +28,12 @@ const catalogueId = (what: string) =>
     description: `The id of ${what} in the server's catalogue; nothing else is accepted.`,
   });
 
+/** An object whose keys are checked later; `z.record` would drop `__proto__` without a word. */
+const keys = () =>
+  z.unknown().refine((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
+    error: "must be an object",
+  }).transform((value) => value as Record<string, unknown>).meta({ type: "object" });
+
 const objective = z.strictObject({
   reward: catalogueId("a reward").optional(),
   judge: catalogueId("a judge").optional(),
@@ -48,7 +54,7 @@ const recipeFields = {
     epochs: z.number().optional(),
     minutes: z.number().optional(),
   }).optional().meta({ description: "How long to train; the first limit that is reached ends the run." }),
-  params: z.record(z.string(), z.json()).optional().meta({
+  params: keys().optional().meta({
     description: "Further keys of the configuration by dotted name, such as `training.lr`.",
   }),
   allow: z.array(z.enum(DEGRADATIONS)).optional().meta({
@@ -71,7 +77,7 @@ export const recipeSchema = z.strictObject({ ...recipeFields, name: runName.opti
 });
 
 export const wholeSchema = z.strictObject({
-  config: z.record(z.string(), z.json()).meta({
+  config: keys().meta({
     description: "A whole configuration, as GET /v1/config-schema describes it.",
   }),
   name: runName.optional(),

@@ -31,7 +31,7 @@ export type Weight = WholeWeight | SplitWeight;
  */
 export const PART_ROWS = 64;
 
-/** The weights that a matrix is made of, in order: itself where it is whole. */
+/** The weights that a matrix is made of, in order: itself where it is in one part. */
 export function weightParts(weight: Weight): { first_row: number; part: WholeWeight }[] {
   let first_row = 0;
   return ("parts" in weight ? weight.parts : [weight]).map((part) => {
@@ -52,7 +52,7 @@ export function expectWeight(weight: Weight, name: string): readonly [number, nu
     expectWholeWeight(part, name);
     expectMultiple(first_row, PART_ROWS, `first row of a part of ${name}`);
     if (part.type !== weight.type || part.shape[1] !== columns) {
-      throw new ShapeError(`Cannot use ${name}: a part is another type or width than the whole`);
+      throw new ShapeError(`Cannot use ${name}: a part has another type or width than the others`);
     }
   }
   const sum = parts.reduce((sum, { part }) => sum + part.shape[0], 0);
@@ -90,7 +90,7 @@ export function weightOperands(weight: WholeWeight): { values: Tensor; scales?: 
 }
 
 /**
- * A weight without values; fill it with {@link writeWeight}. It is split by rows where the device cannot bind it whole.
+ * A weight without values; fill it with {@link writeWeight}. It is split by rows where the device cannot bind all of it.
  *
  * @param name The weight's name in errors; absent: the component.
  * @throws {ServiceError} `out_of_memory` when {@link PART_ROWS} rows of a plane exceed the device's binding limit.

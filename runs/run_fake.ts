@@ -206,7 +206,7 @@ export function skipSteps(engine: EngineClient): void {
 }
 
 /** Changes a configuration to SFT, five updates of one row. */
-export function superviseInstead(config: ResolvedConfig): void {
+export function useSft(config: ResolvedConfig): void {
   config.run.algorithm = "sft";
   delete config.agent;
   config.sft = { data: "rows.jsonl", packing: true, train_on: "assistant", template_variables: {} };
@@ -214,7 +214,7 @@ export function superviseInstead(config: ResolvedConfig): void {
 }
 
 /** Changes a configuration to preference training, five updates of one pair. */
-export function preferInstead(config: ResolvedConfig): void {
+export function usePreference(config: ResolvedConfig): void {
   config.run.algorithm = "preference";
   delete config.agent;
   config.preference = { data: "pairs.jsonl", loss: "dpo", beta: 0.1, gamma: 1, lambda: 0.1 };

@@ -7,7 +7,7 @@
 //   ids     [N] u32      in; those of other rows are left to the dispatches of the table's other parts
 //   x       [N, C] f32   out, overwritten
 //
-// Dispatch: ceil(N · C/4 / threads) workgroups, wrapped into y. `first` is the binding behind the table's planes.
+// Dispatch: ceil(N · C/4 / threads) workgroups, wrapped into y. `first` is the binding after those of the table's planes.
 
 struct Params { rows: u32, items: u32, first: u32, count: u32, scale: f32 }
 

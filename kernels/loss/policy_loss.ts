@@ -10,7 +10,7 @@ import { ceilDiv, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import policyWgsl from "./policy_loss.wgsl" with { type: "text" };
 import sequenceWgsl from "./sequence_ratio.wgsl" with { type: "text" };
-import supervisedWgsl from "./sft_loss.wgsl" with { type: "text" };
+import sftWgsl from "./sft_loss.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
@@ -39,9 +39,9 @@ const sequenceKernel = defineKernel({
   outputs: ["log_ratio"],
 });
 
-const supervisedKernel = defineKernel({
+const sftKernel = defineKernel({
   name: "sft_loss",
-  wgsl: supervisedWgsl,
+  wgsl: sftWgsl,
   params: { rows: "u32", first_row: "u32", total: "u32", normalizer: "f32" },
   inputs: ["logprob", "weight"],
   outputs: ["g", "results"],
@@ -133,14 +133,14 @@ export function sequenceRatio(recorder: Recorder, tensors: Operands<typeof seque
  */
 export function sftLoss(
   recorder: Recorder,
-  tensors: Operands<typeof supervisedKernel>,
+  tensors: Operands<typeof sftKernel>,
   options: RowRange & { normalizer: number },
 ): void {
   const { rows, first_row, normalizer } = options;
   const total = expectRange(tensors.logprob, options);
   for (const name of ["weight", "g"] as const) expectShape(tensors[name], name, [total]);
   expectShape(tensors.results, "results", [4, total]);
-  recorder.dispatch(supervisedKernel, { rows, first_row, total, normalizer }, tensors, [
+  recorder.dispatch(sftKernel, { rows, first_row, total, normalizer }, tensors, [
     ceilDiv(rows, THREADS),
   ]);
 }

@@ -1,4 +1,4 @@
-// The supervised loss and its derivative with respect to each log-probability: a thread owns a row.
+// The loss of supervised fine-tuning and its derivative with respect to each log-probability: a thread owns a row.
 //
 //   loss = −weight · logprob / normalizer        g = −weight / normalizer
 //

@@ -11,7 +11,7 @@
 var<workgroup> tile_x: array<vec4<f32>, {4*BLOCK_ROWS}>;
 var<workgroup> tile_w: array<vec4<f32>, {4*BLOCK_COLUMNS}>;
 
-// A row behind the end, or a step, counts as zero.
+// A row or a step after the end counts as zero.
 fn read_x(row: u32, d: u32, steps: u32, is_lora: bool) -> vec4<f32> {
   if row >= params.rows || d >= steps { return vec4<f32>(); }
   if is_lora { return load_u(row, d); }

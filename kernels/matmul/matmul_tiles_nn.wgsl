@@ -1,5 +1,5 @@
-// How matmul_tiles.wgsl stages W for y = x · W: its vectors lie as the tile wants them. A column behind the end, or a
-// step, counts as zero. A template for unroll.ts.
+// How matmul_tiles.wgsl stages W for y = x · W: its vectors lie as the tile wants them. A column or a step
+// after the end counts as zero. A template for unroll.ts.
 
 fn read_w(step: u32, column4: u32, steps: u32, is_lora: bool) -> vec4<f32> {
   let columns4 = params.columns / 4u;

@@ -1,5 +1,5 @@
-// How matmul_tiles.wgsl stages W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A column
-// behind the end, or a step, counts as zero. A template for unroll.ts.
+// How matmul_tiles.wgsl stages W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A column or a
+// step after the end counts as zero. A template for unroll.ts.
 
 fn read_w(column: u32, d: u32, steps: u32, is_lora: bool) -> vec4<f32> {
   if column >= params.columns || d >= steps { return vec4<f32>(); }

@@ -120,7 +120,7 @@ function packFactors(packed: Uint8Array, part: number, [scale, min]: readonly [n
   }
 }
 
-/** A type whose q have so many bits; `quant(rest, part, i)` is q of element i of a part, out of the bytes behind the head. */
+/** A type whose q have so many bits; `quant(rest, part, i)` is q of element i of a part, from the bytes after the head. */
 export function kBlocks(
   bits: 4 | 5,
   quant: (rest: Uint8Array, part: number, i: number) => number,

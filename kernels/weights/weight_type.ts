@@ -6,7 +6,7 @@ import { bytesOf, type DType } from "../tensor.ts";
 /** The numbers themselves, or what scales them. */
 export type PlaneName = "values" | "scales";
 
-/** An array on the device into which blocks are taken apart, so that shaders read whole words. */
+/** An array on the device into which blocks are taken apart, so that shaders read complete words. */
 export interface Plane {
   readonly name: PlaneName;
   readonly dtype: DType;
@@ -33,7 +33,7 @@ export interface WeightType {
   readonly wgsl: WgslPart;
 }
 
-/** Values of which a row must be a multiple, so that rows start at whole blocks and whole words. */
+/** Values of which a row must be a multiple, so that rows start at the start of a block and of a word. */
 export function rowMultiple({ block_values, planes }: WeightType): number {
   const blocks = planes.map(({ dtype, block_elements }) => 4 / bytesOf(dtype) / block_elements);
   return block_values * Math.max(1, ...blocks);

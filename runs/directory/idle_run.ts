@@ -136,7 +136,7 @@ export class IdleRun {
   }
 }
 
-/** A process writes its log first: the record may be behind it. */
+/** A process writes its log first: the record may be older. */
 function matches(record: RunRecord, { state }: StateEvent): boolean {
   return record.state === state;
 }

@@ -4,11 +4,11 @@ import type { EngineMethod, EngineMethods, LoadRequest } from "../../trainer/eng
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import {
   heldoutByUpdate,
-  preferInstead,
   startTestRun,
-  superviseInstead,
   testPipe,
   type TestRunOptions,
+  usePreference,
+  useSft,
 } from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -72,7 +72,7 @@ Deno.test("requests beyond their room wait, and none of them fails the run", str
   });
 });
 
-for (const [name, change] of [["sft", superviseInstead], ["preference", preferInstead]] as const) {
+for (const [name, change] of [["sft", useSft], ["preference", usePreference]] as const) {
   Deno.test(`${name} answers one request at a time`, strict, async () => {
     await withFolder(async (root) => {
       const { ended, seen, second } = await askedRun(root, { method: "train_step", nth: 1 }, { change });

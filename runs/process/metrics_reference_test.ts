@@ -3,7 +3,7 @@ import type { ResolvedConfig } from "../../config/derive.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, ofKind, preferInstead, startTestRun, superviseInstead } from "../run_fake.ts";
+import { eventsOf, ofKind, startTestRun, usePreference, useSft } from "../run_fake.ts";
 
 /** The names in the first column of the tables of "Metrics of training". */
 async function documented(): Promise<string[]> {
@@ -51,7 +51,7 @@ Deno.test(
     const grpo = await emitted(({ agent }) =>
       Object.assign(agent!, { kl_coefficient: 0.1, max_update_kl: 1e-3 })
     );
-    const others = [...await emitted(superviseInstead), ...await emitted(preferInstead)];
+    const others = [...await emitted(useSft), ...await emitted(usePreference)];
     assert.deepEqual((await documented()).toSorted(), [...new Set([...grpo, ...others])].toSorted());
   },
 );

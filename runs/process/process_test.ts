@@ -8,16 +8,7 @@ import type { PlanWarning } from "../record/warning.ts";
 import type { RunEvent } from "../record/event.ts";
 import { RunDirectory } from "../directory/run_directory.ts";
 import { readEvents } from "../record/event_log.ts";
-import {
-  copyFolder,
-  eventsOf,
-  failAt,
-  MORE,
-  ofKind,
-  preferInstead,
-  superviseInstead,
-  testPipe,
-} from "../run_fake.ts";
+import { copyFolder, eventsOf, failAt, MORE, ofKind, testPipe, usePreference, useSft } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 
 const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
@@ -142,8 +133,8 @@ Deno.test("a resumed run names its checkpoint and repeats the rest", strict, asy
 
 for (
   const [name, change, values] of [
-    ["sft", superviseInstead, ["eval/perplexity"]],
-    ["preference", preferInstead, ["eval/margin", "eval/accuracy", "preference/margin"]],
+    ["sft", useSft, ["eval/perplexity"]],
+    ["preference", usePreference, ["eval/margin", "eval/accuracy", "preference/margin"]],
   ] as const
 ) {
   Deno.test(`${name} runs, fails and resumes like the others`, strict, async () => {

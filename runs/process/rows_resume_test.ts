@@ -8,7 +8,7 @@ import type { EngineMethod, EngineMethods } from "../../trainer/engine/protocol.
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import { REFERENCE } from "../algorithms/preference/preference.ts";
-import { eventsOf, failAt, ofKind, preferInstead, superviseInstead } from "../run_fake.ts";
+import { eventsOf, failAt, ofKind, usePreference, useSft } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -19,7 +19,7 @@ const start = (options: Omit<testing.TestRunOptions, "newEngine">) =>
 const adapterPath = (root: string) => `${root}/runs/test/adapter.gguf`;
 const adapterOf = (root: string) => Deno.readTextFile(adapterPath(root));
 
-for (const [name, rowsInstead] of [["sft", superviseInstead], ["preference", preferInstead]] as const) {
+for (const [name, rowsInstead] of [["sft", useSft], ["preference", usePreference]] as const) {
   Deno.test(`${name} without an end of its epochs resumes inside each of them`, strict, async () => {
     await withFolder(async (root) => {
       // An epoch has five updates, so the failures are in the first, second and third epoch.
@@ -61,7 +61,7 @@ async function preferenceFrom(
   const run = await start({
     ...options,
     change: (config) => {
-      preferInstead(config);
+      usePreference(config);
       config.lora.init_adapter = init_adapter;
     },
     refuse: (method, request, engine) => {
@@ -92,7 +92,7 @@ Deno.test(
   strict,
   async () => {
     await withFolder(async (root) => {
-      await (await start({ root: `${root}/sft`, change: superviseInstead })).ended;
+      await (await start({ root: `${root}/sft`, change: useSft })).ended;
       const init_adapter = adapterPath(`${root}/sft`), source = { type: "file", path: init_adapter };
       const whole = await preferenceFrom(init_adapter, { root: `${root}/whole` });
       assert.equal(whole.ended, "completed");

@@ -5,7 +5,7 @@ import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
 import type { Objective } from "../record/objective.ts";
 import { evenExample } from "../record/paired_comparison.ts";
-import { eventsOf, ofKind, superviseInstead, testPipe, type TestRunOptions } from "../run_fake.ts";
+import { eventsOf, ofKind, testPipe, type TestRunOptions, useSft } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 import { POLICY } from "../algorithms/algorithm.ts";
 
@@ -198,7 +198,7 @@ Deno.test("training evaluates the policy, never the base model", strict, async (
   await withFolder(async (root) => {
     // Every request that scores or samples names its adapter. SFT runs sample nothing, and agent runs score nothing
     // here.
-    for (const [method, change] of [["score", superviseInstead], ["sequence_open", undefined]] as const) {
+    for (const [method, change] of [["score", useSft], ["sequence_open", undefined]] as const) {
       const asked: unknown[] = [];
       const run = await start({
         root: `${root}/${method}`,
@@ -232,7 +232,7 @@ Deno.test(
       const clock = new ManualClock();
       const algorithm = new GivenAlgorithm({ updates: 9, duringUpdate: () => clock.advance(25_000) });
       const change = (config: ReturnType<typeof testing.testRunConfig>) => {
-        superviseInstead(config);
+        useSft(config);
         config.training.max_minutes = 1;
       };
       const run = await start({ root, algorithm, more: "", clock, change });
@@ -254,7 +254,7 @@ Deno.test(
     await withFolder(async (root) => {
       const clock = new ManualClock(), pipe = testPipe();
       const change = (config: ReturnType<typeof testing.testRunConfig>) => {
-        superviseInstead(config);
+        useSft(config);
         config.training.max_minutes = 1;
         config.training.lr_scheduler = "linear";
       };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, startTestRun, superviseInstead } from "../run_fake.ts";
+import { eventsOf, startTestRun, useSft } from "../run_fake.ts";
 import { type Activity, ActivityFeed } from "./activity.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -75,7 +75,7 @@ Deno.test(
 
 Deno.test("SFT shows its updates and the rows of its evaluations", strict, async () => {
   await withFolder(async (root) => {
-    const shown = await activitiesOf({ root, change: superviseInstead });
+    const shown = await activitiesOf({ root, change: useSft });
     assert.deepEqual(shown.slice(0, 3), ["evaluation 0 of 1", "training 1/5", "checkpoint 1/5"]);
   });
 });

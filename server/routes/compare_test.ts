@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import type { EventData } from "../../runs/record/event.ts";
 import { type Example, pairedBootstrap } from "../../runs/record/paired_comparison.ts";
-import { superviseInstead } from "../../runs/run_fake.ts";
+import { useSft } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { testApp } from "../app_testing.ts";
 import { metrics, runsOf, storedRun, writeEvents } from "../runs_testing.ts";
@@ -136,7 +136,7 @@ Deno.test("evaluations of other scenarios are compared over the common ones, and
 Deno.test("rows are compared by their losses, where less is better", async () => {
   const row = (sum: number, weight: number) => ({ sum, weight });
   const supervised = (config: ResolvedConfig) => {
-    superviseInstead(config);
+    useSft(config);
     config.evaluation = { data: "rows.jsonl" } as never;
   };
   const other = (config: ResolvedConfig) => (supervised(config), config.evaluation!.data = "others.jsonl");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/derive.ts";
 import type { EventData } from "../../runs/record/event.ts";
-import { heldoutByUpdate, startTestRun, superviseInstead } from "../../runs/run_fake.ts";
+import { heldoutByUpdate, startTestRun, useSft } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testApp } from "../app_testing.ts";
@@ -80,7 +80,7 @@ Deno.test("evaluations of a run have the outcome of each scenario, newest first"
 
 Deno.test("evaluations on rows have the loss of each row", async () => {
   await withFolder(async (root) => {
-    const get = send(await realRun(root, [0], superviseInstead));
+    const get = send(await realRun(root, [0], useSft));
     const { json } = await get("/v1/runs/test/evaluations/1");
     const [row] = json.row_losses;
     assert.deepEqual([json.pass_rate, json.scenarios, json.rows], [null, [], { n: 1, truncated: 0 }]);

@@ -120,7 +120,7 @@ export class RunIndex {
   }
 
   /**
-   * Writes lines and moves the position behind them. A damaged line ends what can be read.
+   * Writes lines and moves the position to their end. A damaged line ends what can be read.
    *
    * @returns False at a line that does not follow the last one.
    */

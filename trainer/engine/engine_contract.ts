@@ -11,8 +11,8 @@ import {
   checkPolicyLoss,
   checkPreferenceLoss,
   checkScore,
+  checkSftLoss,
   checkSharedPrefix,
-  checkSupervisedLoss,
 } from "./engine_training_contract.ts";
 import { SCHEMA_CHECKS } from "./engine_schema_contract.ts";
 import { close, type ContractEngine, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
@@ -37,7 +37,7 @@ export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<v
   "an adapter moves along the line from another": checkInterpolate,
   "a divergence is over the whole vocabulary": checkDivergence,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
-  "the supervised loss is the mean of -logp, and falls": checkSupervisedLoss,
+  "the SFT loss is the mean of -logp, and falls": checkSftLoss,
   "every key of the optimiser is felt": checkOptimizer,
   "the policy loss is the clipped objective": checkPolicyLoss,
   "a preference loss parts the completions of pairs": checkPreferenceLoss,

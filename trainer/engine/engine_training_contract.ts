@@ -165,7 +165,7 @@ export async function checkDivergence(engine: TestedEngine): Promise<void> {
   });
 }
 
-export async function checkSupervisedLoss(engine: TestedEngine): Promise<void> {
+export async function checkSftLoss(engine: TestedEngine): Promise<void> {
   await withAdapter(engine, async (adapter) => {
     const samples = [sample(someTokens(1, 24), 8), sample(someTokens(30, 9), 1)];
     const scored = (await score(engine, adapter, samples)).flat();

@@ -26,6 +26,8 @@ export interface ConnectionLimits {
   close_grace_ms: number;
   /** A client that sends its body more slowly is answered with 408. */
   body_pace: BodyPace;
+  /** A client that leaves a full connection unread for longer is cut off. */
+  stall_ms: number;
 }
 
 /** The pace is that of a very slow line, so that only clients which hold connections are cut. */
@@ -33,6 +35,7 @@ const CONNECTION_LIMITS: ConnectionLimits = {
   max_connections: 10_000,
   close_grace_ms: 5000,
   body_pace: { idle_ms: 30_000, bytes_per_second: 1024 },
+  stall_ms: 30_000,
 };
 
 export interface ListeningServer {
@@ -65,7 +68,9 @@ type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 async function answer(
   app: App,
   [message, outgoing]: Exchange,
-  { log, clock, body_pace }: Pick<AppOptions, "log" | "clock"> & { body_pace: BodyPace },
+  { log, clock, body_pace, stall_ms }:
+    & Pick<AppOptions, "log" | "clock">
+    & Pick<ConnectionLimits, "body_pace" | "stall_ms">,
 ): Promise<void> {
   let trace_id: string | null = null;
   try {
@@ -74,7 +79,7 @@ async function answer(
     const { request, context } = requestOf(message, { signal: leaveSignal(message, outgoing), pace });
     const response = await app.handle(request, context);
     trace_id = response.headers.get("x-trace-id");
-    await sendResponse(response, outgoing, message);
+    await sendResponse(response, [message, outgoing], { clock, stall_ms });
   } catch (error) {
     const reason = error instanceof Error ? error.stack ?? error.message : String(error);
     if (!outgoing.destroyed) log({ level: "error", trace_id, message: reason });
@@ -93,14 +98,14 @@ export async function listen(
   services: Services,
   limits: Partial<ConnectionLimits> = {},
 ): Promise<ListeningServer> {
-  const { max_connections, close_grace_ms, body_pace } = { ...CONNECTION_LIMITS, ...limits };
+  const { max_connections, close_grace_ms, body_pace, stall_ms } = { ...CONNECTION_LIMITS, ...limits };
   const { log, clock = systemClock } = services;
   // Otherwise Deno would bind this variable's address instead of the configured one.
   Deno.env.delete("DENO_SERVE_ADDRESS");
   const { host, port } = parseBind(config.bind)!;
   const app = new App({ config, port: () => bound.port, ...services, clock });
   const server = createServer(PARSER_LIMITS, (message, outgoing) => {
-    answer(app, [message, outgoing], { log, clock, body_pace });
+    answer(app, [message, outgoing], { log, clock, body_pace, stall_ms });
   });
   server.maxConnections = max_connections;
   await new Promise<void>((resolve, reject) => {

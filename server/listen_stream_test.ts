@@ -267,3 +267,24 @@ Deno.test({
     }, clock);
   },
 });
+
+Deno.test({
+  name: "a client that stops reading is cut off, and its answer's stream ends",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), endless = chunks(Infinity);
+    const big = bytesRoute("/x", () => endless.stream);
+    await withRoutes([big], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      let is_cut = false;
+      endless.state.cancelled.promise.then(() => is_cut = true);
+      // The buffers of the sockets fill up first, with short waits.
+      while (!is_cut) {
+        await clock.advance(1000);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
+  },
+});

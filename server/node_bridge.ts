@@ -1,6 +1,7 @@
 /** Converts messages of `node:http` to a web Request and Response, with streaming bodies in both directions. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../core/clock.ts";
 import type { RequestContext } from "./app.ts";
 import type { Bytes } from "./body.ts";
 import type { PaceWatch } from "./body_pace.ts";
@@ -85,15 +86,21 @@ export function refuseSlowBody(message: IncomingMessage, outgoing: ServerRespons
   outgoing.end(() => message.destroy(slow));
 }
 
+/** How long a client may leave a full connection unread. */
+export interface WritePace {
+  clock: Clock;
+  stall_ms: number;
+}
+
 /**
- * Writes an answer at the client's pace. A client that leaves cancels the body.
+ * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body.
  *
  * @throws The body's error, possibly after its first bytes have been sent.
  */
 export async function sendResponse(
   response: Response,
-  outgoing: ServerResponse,
-  message: IncomingMessage,
+  [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],
+  { clock, stall_ms }: WritePace,
 ): Promise<void> {
   const headers = Object.fromEntries(response.headers);
   // The unread rest of a body would be taken for the next request.
@@ -113,7 +120,11 @@ export async function sendResponse(
     const { done, value } = await reader.read();
     if (done) break;
     const drained = new Promise<void>((resolve) => wake = resolve);
-    if (!outgoing.write(value)) await drained;
+    if (outgoing.write(value)) continue;
+    const stalled = new AbortController();
+    clock.sleep(stall_ms, stalled.signal).then(() => outgoing.destroy(), () => {});
+    await drained;
+    stalled.abort();
   }
   if (!outgoing.destroyed) outgoing.end();
 }

@@ -7,6 +7,9 @@ import { linesFrom } from "../record/log_lines.ts";
 /** Bytes of the newest events in memory: readers that keep up need no file. */
 export const KEPT_BYTES = 1 << 20;
 
+/** Bytes of a piece for a reader, which holds one at a time: at least one event. */
+export const PIECE_BYTES = 1 << 16;
+
 /** Bytes of a log between two remembered places. */
 export const INDEX_BYTES = 1 << 18;
 
@@ -108,17 +111,24 @@ export class EventFeed {
   #fromMemory(since: number): FeedLine[] | null {
     if (since >= this.#read.seq) return [];
     const first = this.#newest[0];
-    return first && first.seq <= since + 1 ? this.#newest.slice(since + 1 - first.seq) : null;
+    if (!first || first.seq > since + 1) return null;
+    const lines: FeedLine[] = [];
+    let bytes = 0;
+    for (let i = since + 1 - first.seq; i < this.#newest.length && bytes < PIECE_BYTES; i++) {
+      lines.push(this.#newest[i]!);
+      bytes += this.#newest[i]!.text.length;
+    }
+    return lines;
   }
 
-  /** Some lines after an event, about {@link INDEX_BYTES} of them. */
+  /** Some lines after an event, about {@link PIECE_BYTES} of them. */
   async #fromFile(since: number): Promise<FeedLine[]> {
     const place = this.#places.findLast(({ seq }) => seq <= since)!, lines: FeedLine[] = [];
     const last = this.#read.seq;
     let bytes = 0;
     for await (const { line } of linesFrom(this.#path, place.offset)) {
       const { seq, kind }: RunEvent = JSON.parse(line);
-      if (seq > last || bytes >= INDEX_BYTES) break;
+      if (seq > last || bytes >= PIECE_BYTES) break;
       if (seq <= since) continue;
       lines.push({ seq, kind, text: line });
       bytes += line.length;

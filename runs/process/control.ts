@@ -119,7 +119,11 @@ export class Controller {
       const is_ending = this.#has_ended;
       const reason = is_ending ? "the run is ending" : refusal(command.command, state(), facts());
       if (reason !== null) {
-        throw new ServiceError("conflict", `Cannot ${command.command}: ${reason}`, { is_ending });
+        throw new ServiceError(
+          "conflict",
+          `Cannot ${command.command}: ${reason}`,
+          is_ending ? { is_ending } : {},
+        );
       }
       const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
       const { id: _, command: name, ...rest } = command;

@@ -1,8 +1,13 @@
-/** Reads files in `fixtures/`. A file that gzip at least halves is stored as `<name>.gz` and requested as `<name>`. */
+/**
+ * Reads files in `fixtures/`. A file that gzip at least halves is stored as `<name>.gz` and requested as `<name>`. Of a
+ * quantised model only what comes before its weights is stored, as `<name>.head.gz`: the weights are quantised from those
+ * of another fixture, and the hash in the manifest is that of the complete file.
+ */
 
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
+import type { DecodedType } from "../trainer/formats/ggml_types.ts";
 
 const ROOT = fileURLToPath(new URL("../fixtures/", import.meta.url));
 const CACHE = fileURLToPath(new URL("../.cache/fixtures/", import.meta.url));
@@ -13,8 +18,10 @@ export interface FixtureEntry {
   sha256: string;
   origin: string;
   license: string;
-  /** The SHA-256 of the unpacked content of a `.gz` file. */
+  /** The SHA-256 of the unpacked content of a `.gz` file; of a `.head.gz` file, that of the complete model. */
   unpacked_sha256?: string;
+  /** The fixture with the weights of a `.head.gz` file. */
+  quantized_from?: string;
 }
 
 /** The entries of the manifest, in order. */
@@ -30,14 +37,56 @@ export function sha256(bytes: Uint8Array): string {
 
 /** The bytes of a fixture such as `models/tiny-agent/golden.json`, unpacked. */
 export async function readFixture(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  if (await Deno.stat(ROOT + name).catch(() => null)) return await Deno.readFile(ROOT + name);
+  const entry = await packedEntry(name);
+  // A quantised model takes a second to make.
+  if (entry.quantized_from !== undefined) return await Deno.readFile(await fixturePath(name));
+  return await unpack(entry);
+}
+
+/** The entry of a fixture that is not stored as it is. */
+async function packedEntry(name: string): Promise<FixtureEntry> {
+  const entry = (await fixtureEntries()).find(({ path }) =>
+    path === `${name}.gz` || path === `${name}.head.gz`
+  );
+  if (!entry) throw new Error(`Cannot find the fixture ${name}: fixtures/manifest.json does not list it`);
+  return entry;
+}
+
+async function unpack({ path }: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
+  const packed = await Deno.readFile(ROOT + path);
+  return await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).bytes();
+}
+
+/** The bytes of a model from what comes before its weights, and from the weights of another one. */
+async function quantized(entry: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
+  // Few tests need this, and most of those that read fixtures know nothing of models.
+  const [{ openGguf, openGgufHeader }, { encodeTensor }] = await Promise.all([
+    import("../trainer/formats/gguf.ts"),
+    import("../trainer/formats/quantize.ts"),
+  ]);
+  const head = await unpack(entry), head_path = await Deno.makeTempFile({ suffix: ".gguf" });
   try {
-    return await Deno.readFile(ROOT + name);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    await Deno.writeFile(head_path, head);
+    using target = await openGgufHeader(head_path),
+      source = await openGguf(await fixturePath(entry.quantized_from!));
+    const tensors = [...target.tensors.values()];
+    const bytes = new Uint8Array(Math.max(...tensors.map(({ offset, bytes }) => offset + bytes)));
+    bytes.set(head);
+    for (const { name, type, offset } of tensors) {
+      const is_same = source.tensor(name).type === type;
+      const values = is_same
+        ? await source.readTensor(name)
+        : encodeTensor(type as DecodedType, await source.readFloats(name));
+      bytes.set(values, offset);
+    }
+    if (sha256(bytes) === entry.unpacked_sha256) return bytes;
+    throw new Error(
+      `Cannot make the model of ${entry.path}: its bytes are not those of fixtures/manifest.json`,
+    );
+  } finally {
+    await Deno.remove(head_path);
   }
-  const packed = await Deno.readFile(`${ROOT}${name}.gz`);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** A fixture as text. */
@@ -58,17 +107,19 @@ export async function readFixtureLines(name: string): Promise<any[]> {
   return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
 }
 
-/** The path of a fixture's file; a packed one is unpacked into `.cache/fixtures/<hash>/` once. */
+/** The path of a fixture's file; a packed one is made in `.cache/fixtures/<hash>/` once. */
 export async function fixturePath(name: string): Promise<string> {
   const plain = await Deno.stat(ROOT + name).catch(() => null);
   if (plain) return ROOT + name;
-  const entry = (await fixtureEntries()).find((file) => file.path === `${name}.gz`);
-  if (!entry) throw new Error(`Cannot find the fixture ${name}: fixtures/manifest.json does not list it`);
+  const entry = await packedEntry(name);
   const path = `${CACHE}${entry.unpacked_sha256}/${name.split("/").at(-1)}`;
   if (await Deno.stat(path).catch(() => null)) return path;
   // Tests in several processes may unpack at the same time: each writes its own file and renames it.
   const own = `${path}.${Deno.pid}-${crypto.randomUUID()}`;
-  await writeFileAtomic(own, await readFixture(name));
+  await writeFileAtomic(
+    own,
+    entry.quantized_from === undefined ? await unpack(entry) : await quantized(entry),
+  );
   await Deno.rename(own, path);
   return path;
 }

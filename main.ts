@@ -12,7 +12,7 @@ import { readViewArguments, view } from "./cli/view.ts";
 import { errorText } from "./core/errors.ts";
 import { indented, printable } from "./core/text.ts";
 import { VERSION } from "./core/version.ts";
-import { openApiText } from "./server/openapi.ts";
+import { openApiText } from "./server/routing/openapi.ts";
 import { ROUTES } from "./server/route_table.ts";
 
 const USAGE = `Usage: svc-server [server.toml]

@@ -3,7 +3,7 @@
  */
 
 import type { AgentConfig } from "../config/schema.ts";
-import { findNotBuilt } from "../config/not_built.ts";
+import { findNotBuilt } from "../config/check/not_built.ts";
 import type { Clock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";

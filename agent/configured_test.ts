@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ENVIRONMENT_PARTS } from "../config/built.ts";
-import { ENVIRONMENT_TYPES } from "../config/environment.ts";
+import { ENVIRONMENT_PARTS } from "../config/check/built.ts";
+import { ENVIRONMENT_TYPES } from "../config/sections/environment.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import { parseScenario } from "../data/scenario.ts";

@@ -1,6 +1,6 @@
 /** The dependencies of the commands, which tests replace. */
 
-import type { LoadedConfig } from "../config/load.ts";
+import type { LoadedConfig } from "../config/check/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { RunWarning } from "../runs/record/warning.ts";

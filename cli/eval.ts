@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
-import { type LoadedConfig, loadRunConfig } from "../config/load.ts";
+import { type LoadedConfig, loadRunConfig } from "../config/check/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { jsonText, printable } from "../core/text.ts";

@@ -1,7 +1,7 @@
 /** Evaluates without a run, for `svc eval`. */
 
 import { resolve } from "node:path";
-import type { ResolvedConfig } from "../config/derive.ts";
+import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { realPathOf } from "../core/real_path.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";

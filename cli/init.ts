@@ -2,12 +2,12 @@
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
-import { BUILT_ALGORITHMS } from "../config/built.ts";
+import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { ALGORITHM_KEYS } from "../config/algorithms.ts";
-import { DEFAULT_CHECKPOINT_EVERY, DEFAULT_CLIPS, DEFAULT_CTX_CAP } from "../config/derive.ts";
+import { DEFAULT_CHECKPOINT_EVERY, DEFAULT_CLIPS, DEFAULT_CTX_CAP } from "../config/check/derive.ts";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
-import { isNotBuilt } from "../config/not_built.ts";
-import type { AlgorithmName } from "../config/run.ts";
+import { isNotBuilt } from "../config/check/not_built.ts";
+import type { AlgorithmName } from "../config/sections/run.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { BUILT_ALGORITHMS } from "../config/built.ts";
+import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { describeKeys } from "../config/describe.ts";
-import { parseRunConfig } from "../config/load.ts";
-import { isNotBuilt } from "../config/not_built.ts";
-import { resolveLoaded } from "../config/resolve.ts";
+import { parseRunConfig } from "../config/check/load.ts";
+import { isNotBuilt } from "../config/check/not_built.ts";
+import { resolveLoaded } from "../config/check/resolve.ts";
 import { starterConfig } from "./init.ts";
 import { runCommand } from "./context_fake.ts";
 

@@ -2,7 +2,7 @@
 
 import { Argument, InvalidArgumentError } from "commander";
 import { describeKeys } from "../config/describe.ts";
-import { LIMITS, type NumericKey, type Range } from "../config/limits.ts";
+import { LIMITS, type NumericKey, type Range } from "../config/sections/limits.ts";
 
 /** A parser for an option whose value replaces `key`, and must be valid for it. */
 export function numberFor(key: NumericKey): (text: string) => number {

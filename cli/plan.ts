@@ -1,8 +1,8 @@
 /** `svc plan`: the device memory of a run, before anything is loaded. */
 
 import { type Command, InvalidArgumentError } from "commander";
-import { loadRunConfig } from "../config/load.ts";
-import { parseBudget } from "../config/server.ts";
+import { loadRunConfig } from "../config/check/load.ts";
+import { parseBudget } from "../config/server/schema.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { type Gpu, openGpu } from "../kernels/device.ts";

@@ -4,7 +4,7 @@ import { ServiceError } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { runCli } from "./program.ts";
-import { loadServerConfig } from "../config/server_load.ts";
+import { loadServerConfig } from "../config/server/load.ts";
 import { printable } from "../core/text.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { runCommand, testContext, testTerminal } from "./context_fake.ts";

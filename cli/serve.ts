@@ -1,9 +1,9 @@
 /** Runs the server until it is told to stop, for `svc-server` and `svc server`. */
 
 import { fileURLToPath } from "node:url";
-import type { ServerConfig } from "../config/server.ts";
-import { loadServerConfig, parseServerConfig } from "../config/server_load.ts";
-import { pathKeys } from "../config/request_keys.ts";
+import type { ServerConfig } from "../config/server/schema.ts";
+import { loadServerConfig, parseServerConfig } from "../config/server/load.ts";
+import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
 import { makeFolder } from "../core/files.ts";
 import { jsonText } from "../core/text.ts";
@@ -12,8 +12,8 @@ import { DirectoryLock } from "../runs/directory/directory_lock.ts";
 import { hasEnded } from "../runs/record/run.ts";
 import { Fleet } from "../runs/fleet/fleet.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
-import { listen } from "../server/listen.ts";
-import { FleetRuns } from "../server/run_document.ts";
+import { listen } from "../server/listen/listen.ts";
+import { FleetRuns } from "../server/resources/run_document.ts";
 import { type ProbedDevice, probeDevices } from "./device_probe.ts";
 import { openDatabase } from "../server/store/database.ts";
 import { onLeaveSignal } from "./signals.ts";

@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { configuredWorld } from "../agent/configured.ts";
-import { loadRunConfig } from "../config/load.ts";
+import { loadRunConfig } from "../config/check/load.ts";
 import type { RunConfig } from "../config/schema.ts";
 import { openAiTool, type ToolDefinition } from "../core/chat.ts";
 import { systemClock } from "../core/clock.ts";

@@ -1,7 +1,7 @@
 /** `svc train`: a run without a server. */
 
 import { type Command, Option } from "commander";
-import { loadRunConfig } from "../config/load.ts";
+import { loadRunConfig } from "../config/check/load.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { suggestedCheckpoint } from "../runs/plan/warnings.ts";

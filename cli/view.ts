@@ -2,15 +2,15 @@
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { HAS_INTERFACE } from "../config/built.ts";
-import { parseServerConfig } from "../config/server_load.ts";
+import { HAS_INTERFACE } from "../config/check/built.ts";
+import { parseServerConfig } from "../config/server/load.ts";
 import { doing, ServiceError } from "../core/errors.ts";
 import { isPresent } from "../core/files.ts";
 import { reasonOf } from "../core/system_errors.ts";
 import { jsonText } from "../core/text.ts";
-import { listen } from "../server/listen.ts";
+import { listen } from "../server/listen/listen.ts";
 import { viewRoutes } from "../server/view_routes.ts";
-import { type ViewedDirectory, ViewSource } from "../server/view_run.ts";
+import { type ViewedDirectory, ViewSource } from "../server/resources/view_run.ts";
 import { stopSignal } from "./serve.ts";
 import type { Terminal } from "./terminal.ts";
 

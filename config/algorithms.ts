@@ -1,6 +1,6 @@
 /** What the keys of a configuration mean to each algorithm. A new algorithm has an entry here. */
 
-import type { AlgorithmName } from "./run.ts";
+import type { AlgorithmName } from "./sections/run.ts";
 
 /** An entry of {@link ALGORITHM_KEYS}. */
 export interface AlgorithmKeys {

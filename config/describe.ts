@@ -1,8 +1,8 @@
 /** Descriptions of all keys of the run configuration. */
 
 import { z } from "zod";
-import type { FieldMeta } from "./fields.ts";
-import { LIMITS, type NumericKey, type Range } from "./limits.ts";
+import type { FieldMeta } from "./sections/fields.ts";
+import { LIMITS, type NumericKey, type Range } from "./sections/limits.ts";
 import { runConfigSchema } from "./schema.ts";
 
 /** A key of the configuration, as the reference and forms show it. */

@@ -1,18 +1,18 @@
 /** The run configuration: every section that a TOML file may hold. */
 
 import { z } from "zod";
-import { agentSchema } from "./agent.ts";
-import { checkpointSchema } from "./checkpoint.ts";
-import { evaluationSchema } from "./evaluation.ts";
-import { loraSchema } from "./lora.ts";
-import { metricsSchema } from "./metrics.ts";
-import { modelSchema } from "./model.ts";
-import { observeSchema } from "./observe.ts";
-import { outputSchema } from "./output.ts";
-import { preferenceSchema } from "./preference.ts";
-import { runSchema } from "./run.ts";
-import { sftSchema } from "./sft.ts";
-import { trainingSchema } from "./training.ts";
+import { agentSchema } from "./sections/agent.ts";
+import { checkpointSchema } from "./sections/checkpoint.ts";
+import { evaluationSchema } from "./sections/evaluation.ts";
+import { loraSchema } from "./sections/lora.ts";
+import { metricsSchema } from "./sections/metrics.ts";
+import { modelSchema } from "./sections/model.ts";
+import { observeSchema } from "./sections/observe.ts";
+import { outputSchema } from "./sections/output.ts";
+import { preferenceSchema } from "./sections/preference.ts";
+import { runSchema } from "./sections/run.ts";
+import { sftSchema } from "./sections/sft.ts";
+import { trainingSchema } from "./sections/training.ts";
 
 export const runConfigSchema = z.strictObject({
   run: runSchema.meta({ description: "What to run." }),

@@ -1,7 +1,7 @@
 /** Preference pairs: a prompt with a chosen and a rejected completion, one JSON object a line. */
 
 import { z } from "zod";
-import { describeIssue } from "../config/data_issues.ts";
+import { describeIssue } from "../config/check/data_issues.ts";
 import type { ChatMessage, ToolDefinition } from "../core/chat.ts";
 import { ServiceError } from "../core/errors.ts";
 import { messagesField, readTools, withParsedTools } from "./chat_fields.ts";

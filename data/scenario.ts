@@ -1,7 +1,7 @@
 /** Scenarios: the tasks that a model attempts, one JSON object a line. */
 
 import { z } from "zod";
-import { describeIssue } from "../config/data_issues.ts";
+import { describeIssue } from "../config/check/data_issues.ts";
 import { ServiceError } from "../core/errors.ts";
 import { parseObject } from "./jsonl.ts";
 import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "./problems.ts";

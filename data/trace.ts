@@ -1,7 +1,7 @@
 /** Training examples: a conversation, a prompt with its completion, or plain text, one JSON object a line. */
 
 import { z } from "zod";
-import { describeIssue } from "../config/data_issues.ts";
+import { describeIssue } from "../config/check/data_issues.ts";
 import type { ChatMessage, ToolDefinition } from "../core/chat.ts";
 import { ServiceError } from "../core/errors.ts";
 import { messagesField, readTools, withParsedTools } from "./chat_fields.ts";

@@ -1,7 +1,7 @@
 /** Helpers for this room's tests. */
 
-import { resolveConfig, type ResolvedConfig } from "../config/derive.ts";
-import { parseRunConfig } from "../config/load.ts";
+import { resolveConfig, type ResolvedConfig } from "../config/check/derive.ts";
+import { parseRunConfig } from "../config/check/load.ts";
 import { encodeGgufMetadata } from "../trainer/formats/gguf_writer.ts";
 
 /** A small agent_grpo configuration with its files in `root`; `more` is TOML to append. */

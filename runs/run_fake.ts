@@ -5,7 +5,7 @@ import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
 import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
-import type { ResolvedConfig } from "../config/derive.ts";
+import type { ResolvedConfig } from "../config/check/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
 import type { Clock } from "../core/clock.ts";
 import { ManualClock } from "../core/clock_fake.ts";

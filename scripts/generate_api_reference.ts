@@ -5,9 +5,9 @@
 
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
-import { PROBLEM_TYPES, type ProblemType } from "../server/problems.ts";
-import type { Route } from "../server/route.ts";
-import { problemsOf } from "../server/route_problems.ts";
+import { PROBLEM_TYPES, type ProblemType } from "../server/http/problems.ts";
+import type { Route } from "../server/routing/route.ts";
+import { problemsOf } from "../server/routing/route_problems.ts";
 import { ROUTES } from "../server/route_table.ts";
 
 const PAGE = fileURLToPath(new URL("../docs/reference/api.md", import.meta.url));

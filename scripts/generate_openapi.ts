@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
-import { openApiText } from "../server/openapi.ts";
+import { openApiText } from "../server/routing/openapi.ts";
 import { ROUTES } from "../server/route_table.ts";
 
 const DOCUMENT = fileURLToPath(new URL("../api/openapi.json", import.meta.url));

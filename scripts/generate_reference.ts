@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from "node:url";
 import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
-import { isNotBuilt, notBuiltEntries } from "../config/not_built.ts";
+import { isNotBuilt, notBuiltEntries } from "../config/check/not_built.ts";
 import { writeFileAtomic } from "../core/files.ts";
 
 const PAGE = fileURLToPath(new URL("../docs/reference/configuration.md", import.meta.url));

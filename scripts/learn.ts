@@ -7,7 +7,7 @@
 
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
-import { loadRunConfig } from "../config/load.ts";
+import { loadRunConfig } from "../config/check/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";

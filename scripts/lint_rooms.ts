@@ -39,6 +39,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 
 /** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
+  config: ["text", "sections", "schema.ts", "describe.ts", "algorithms.ts", "check", "server"],
   trainer: [
     "engine/protocol.ts",
     "formats",
@@ -63,6 +64,20 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "jobs",
     "process",
     "fleet",
+  ],
+  server: [
+    "http",
+    "access",
+    "store",
+    "sources",
+    "routing",
+    "resources",
+    "requests",
+    "routes",
+    "route_table.ts",
+    "view_routes.ts",
+    "app.ts",
+    "listen",
   ],
 };
 

@@ -12,7 +12,7 @@ function broken(path: string, source: string): string[] {
 Deno.test("every room imports only its own files and those of its table row", () => {
   const targets = {
     core: "core/errors.ts",
-    config: "config/run.ts",
+    config: "config/sections/run.ts",
     data: "data/scenario.ts",
     kernels: "kernels/device.ts",
     tokenizer: "trainer/tokenizer/tokenizer.ts",

@@ -1,7 +1,7 @@
 /** Answers a request without a port: checks in the contract's order, then the route's handler. */
 
 import { join } from "node:path";
-import type { ServerConfig } from "../config/server.ts";
+import type { ServerConfig } from "../config/server/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import { errorRecord } from "../core/errors.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
@@ -9,13 +9,13 @@ import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
-import { callerProblem, isTokenRight } from "./auth.ts";
-import { openBody, readBody } from "./body.ts";
-import { ModelFiles } from "./model_files.ts";
+import { callerProblem, isTokenRight } from "./access/auth.ts";
+import { openBody, readBody } from "./routing/body.ts";
+import { ModelFiles } from "./sources/model_files.ts";
 import { Checksums } from "../runs/results/content.ts";
-import { Links } from "./links.ts";
-import { openApiDocument } from "./openapi.ts";
-import type { OpenApiDocument } from "./openapi_schema.ts";
+import { Links } from "./access/links.ts";
+import { openApiDocument } from "./routing/openapi.ts";
+import type { OpenApiDocument } from "./routing/openapi_schema.ts";
 import {
   invalidRequest,
   notFound,
@@ -23,13 +23,13 @@ import {
   PROBLEM_TYPES,
   problemDocument,
   unauthorized,
-} from "./problems.ts";
-import { readQuery } from "./query.ts";
-import { type Answer, isApi, JsonPieces, type Method, type Route } from "./route.ts";
+} from "./http/problems.ts";
+import { readQuery } from "./http/query.ts";
+import { type Answer, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
-import { decodeSegments, type FoundPath, Router, splitTarget } from "./router.ts";
-import { NO_RUNS, type RunSource } from "./run_source.ts";
-import type { ProbedDevice, Services } from "./services.ts";
+import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
+import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
+import type { ProbedDevice, Services } from "./routing/services.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { FleetEvents } from "./store/fleet_events.ts";
 import { RunIndex } from "./store/run_index.ts";
@@ -92,7 +92,7 @@ interface Exchange {
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- * import { parseServerConfig } from "../config/server_load.ts";
+ * import { parseServerConfig } from "../config/server/load.ts";
  * import { systemClock } from "../core/clock.ts";
  *
  * const app = new App({

@@ -2,20 +2,20 @@
 
 import assert from "node:assert/strict";
 import type { z } from "zod";
-import { parseServerConfig } from "../config/server_load.ts";
+import { parseServerConfig } from "../config/server/load.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import type { Database } from "./store/database.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
-import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./problems.ts";
-import { type AnswerSpec, isApi, type Method, type Route } from "./route.ts";
-import { problemsOf } from "./route_problems.ts";
+import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./http/problems.ts";
+import { type AnswerSpec, isApi, type Method, type Route } from "./routing/route.ts";
+import { problemsOf } from "./routing/route_problems.ts";
 import { ROUTES } from "./route_table.ts";
-import { requestUrl, Router, splitTarget } from "./router.ts";
-import { NO_RUNS, type RunSource } from "./run_source.ts";
-import type { ProbedDevice } from "./services.ts";
+import { requestUrl, Router, splitTarget } from "./routing/router.ts";
+import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
+import type { ProbedDevice } from "./routing/services.ts";
 
 /** Problems of the checks before routing, which routes do not declare. */
 const BEFORE_ROUTES: readonly ProblemType[] = ["unauthorized", "not-found", "method-not-allowed"];

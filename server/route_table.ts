@@ -1,6 +1,6 @@
 /** The table of all routes, in the order of the contract. */
 
-import type { Route } from "./route.ts";
+import type { Route } from "./routing/route.ts";
 import { ARTIFACT_ROUTES } from "./routes/artifacts.ts";
 import { CAPABILITIES_ROUTES } from "./routes/capabilities.ts";
 import { CATALOGUE_ROUTES } from "./routes/catalogue.ts";

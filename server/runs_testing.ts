@@ -1,14 +1,14 @@
 /** Runs with logs written by hand for the server's tests. */
 
 import { ManualClock } from "../core/clock_fake.ts";
-import type { ResolvedConfig } from "../config/derive.ts";
+import type { ResolvedConfig } from "../config/check/derive.ts";
 import { testConfig } from "../runs/config_testing.ts";
 import { withoutOwnPaths } from "../runs/directory/config_identity.ts";
 import { eventsPathOf } from "../runs/directory/run_directory.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { EventLog } from "../runs/record/event_log.ts";
 import type { RunRecord, RunState } from "../runs/record/run.ts";
-import type { RunSource, StoredRun } from "./run_source.ts";
+import type { RunSource, StoredRun } from "./sources/run_source.ts";
 
 /** Appends events to the log of a run directory, a second after each other. */
 export async function writeEvents(directory: string, events: readonly EventData[]): Promise<void> {

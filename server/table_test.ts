@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { ServiceError } from "../core/errors.ts";
-import { readText } from "./body.ts";
-import { conflict, notFound } from "./problems.ts";
-import { empty, json, type Route, route } from "./route.ts";
+import { readText } from "./routing/body.ts";
+import { conflict, notFound } from "./http/problems.ts";
+import { empty, json, type Route, route } from "./routing/route.ts";
 import { testApp, testRequest } from "./app_testing.ts";
 
 const JSON_TYPE = "application/json";

@@ -2,7 +2,7 @@
 
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { testApp } from "./app_testing.ts";
-import { VIEW_RUN_ID, ViewSource } from "./view_run.ts";
+import { VIEW_RUN_ID, ViewSource } from "./resources/view_run.ts";
 
 export const RUN_PATH = `/v1/runs/${VIEW_RUN_ID}`;
 

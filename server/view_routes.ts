@@ -1,12 +1,12 @@
 /** The routes of view mode: one run, read from its observe directory, and nothing that changes anything. */
 
 import { z } from "zod";
-import { findRun } from "./find_run.ts";
-import { nextCursor, page, pageQuery } from "./page.ts";
-import { json, type Route, route } from "./route.ts";
+import { findRun } from "./resources/find_run.ts";
+import { nextCursor, page, pageQuery } from "./http/page.ts";
+import { json, type Route, route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
-import { runFilters, runSchema } from "./run_schema.ts";
-import type { ViewSource } from "./view_run.ts";
+import { runFilters, runSchema } from "./resources/run_schema.ts";
+import type { ViewSource } from "./resources/view_run.ts";
 
 const JSON_TYPE = "application/json";
 

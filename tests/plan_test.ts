@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { loadRunConfig } from "../config/load.ts";
+import { loadRunConfig } from "../config/check/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { BUILT_ARCHITECTURES } from "../config/built.ts";
+import { BUILT_ARCHITECTURES } from "../config/check/built.ts";
 import { writeObserved } from "../runs/views/observed_testing.ts";
 import { withFolder } from "./folder.ts";
 

@@ -1,6 +1,6 @@
 import { deepEqual, equal, throws } from "node:assert/strict";
-import { BUILTIN_TOOLSETS } from "../../config/environment.ts";
-import { notBuiltPart } from "../../config/not_built.ts";
+import { BUILTIN_TOOLSETS } from "../../config/sections/environment.ts";
+import { notBuiltPart } from "../../config/check/not_built.ts";
 import { openAiTool } from "../../core/chat.ts";
 import { offeredToolsets, TOOLSETS } from "./toolsets.ts";
 

@@ -1,7 +1,7 @@
 /** What the rest of a run needs to know about an algorithm before anything starts. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
-import type { AlgorithmName } from "../../config/run.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
+import type { AlgorithmName } from "../../config/sections/run.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import type { Objective } from "../record/objective.ts";

@@ -1,6 +1,6 @@
 /** The order of the training rows. */
 
-import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../config/derive.ts";
+import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../config/check/derive.ts";
 import { assert } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import type { RunSchedule } from "./definition.ts";

@@ -1,6 +1,6 @@
 /** Shared parts of optimiser steps. */
 
-import type { ResolvedTraining } from "../../config/derive.ts";
+import type { ResolvedTraining } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { OptimizerRequest } from "../../trainer/engine/protocol.ts";
 

@@ -1,6 +1,6 @@
 /** All algorithms of this build. */
 
-import type { AlgorithmName } from "../../config/run.ts";
+import type { AlgorithmName } from "../../config/sections/run.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";
 import type { AlgorithmDefinition } from "./definition.ts";

@@ -1,7 +1,7 @@
 /** Rows of a dataset as training would see them: the same renderers, cut and masks. */
 
 import { promptMessages } from "../../agent/rollout/scheduler.ts";
-import { defaultCtx } from "../../config/derive.ts";
+import { defaultCtx } from "../../config/check/derive.ts";
 import type { CheckedFile } from "../../core/files.ts";
 import type { JsonLine } from "../../data/jsonl.ts";
 import { parsePair } from "../../data/pair.ts";

@@ -2,9 +2,9 @@
 
 import { createHash } from "node:crypto";
 import { stringify } from "smol-toml";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
-import { checkRunConfig } from "../../config/load.ts";
+import { checkRunConfig } from "../../config/check/load.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 
 type Table = Record<string, unknown>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { resolveConfig, type ResolvedConfig } from "../../config/derive.ts";
-import { parseRunConfig } from "../../config/load.ts";
+import { resolveConfig, type ResolvedConfig } from "../../config/check/derive.ts";
+import { parseRunConfig } from "../../config/check/load.ts";
 import { testConfig } from "../config_testing.ts";
 import {
   changedKeys,

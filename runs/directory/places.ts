@@ -1,11 +1,11 @@
 /** All paths of a run: links are resolved before permissions are limited to them, and no two may collide. */
 
 import { resolve } from "node:path";
-import { type ResolvedConfig, resolvePaths } from "../../config/derive.ts";
+import { type ResolvedConfig, resolvePaths } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
-import { type LoadedConfig, placeFindings } from "../../config/load.ts";
-import { configError } from "../../config/problems.ts";
-import { valueAt } from "../../config/toml_tree.ts";
+import { type LoadedConfig, placeFindings } from "../../config/check/load.ts";
+import { configError } from "../../config/text/problems.ts";
+import { valueAt } from "../../config/text/toml_tree.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../../core/real_path.ts";
 import { besidePeft } from "../../trainer/formats/peft.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { describeKeys } from "../../config/describe.ts";
-import { parseRunConfig } from "../../config/load.ts";
-import { isNotBuilt } from "../../config/not_built.ts";
+import { parseRunConfig } from "../../config/check/load.ts";
+import { isNotBuilt } from "../../config/check/not_built.ts";
 import type { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { testConfig } from "../config_testing.ts";

@@ -4,7 +4,7 @@
  */
 
 import { relative, resolve, sep } from "node:path";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { ignoreMissing, isPresent } from "../../core/files.ts";
 import { LOCK_NAME } from "./directory_lock.ts";

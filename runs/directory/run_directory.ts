@@ -5,7 +5,7 @@
  */
 
 import { sep } from "node:path";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
 import { ServiceError, systemError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";

@@ -4,7 +4,7 @@
  * `run.json`, a checkpoint by `state.json`.
  */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { isPresent } from "../../core/files.ts";
 import { isWrittenAdapter } from "../../trainer/formats/adapter.ts";

@@ -1,6 +1,6 @@
 /** Tries all output paths before a run starts, so that its result is not lost to a bad path. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { whyNotWritable } from "../../core/files.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseRunConfig } from "../../config/load.ts";
+import { parseRunConfig } from "../../config/check/load.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";

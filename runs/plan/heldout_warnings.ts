@@ -1,6 +1,6 @@
 /** Warns when a run is evaluated on its training data. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { sha256OfFile } from "../../core/files.ts";
 import type { RunWarning } from "../record/warning.ts";
 

@@ -1,7 +1,7 @@
 /** Changes of the configuration that reduce a run's device memory, in the order in which they are tried. */
 
-import { leastMicroBatchTokens, type ResolvedConfig } from "../../config/derive.ts";
-import { NOT_BUILT } from "../../config/not_built.ts";
+import { leastMicroBatchTokens, type ResolvedConfig } from "../../config/check/derive.ts";
+import { NOT_BUILT } from "../../config/check/not_built.ts";
 import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
 
 /** Computes the memory plan of a configuration on a device. */

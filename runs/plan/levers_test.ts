@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
 import { testConfig } from "../config_testing.ts";
 import { applyLevers, fittingContext, MISSING_LEVERS, peakBytes } from "./levers.ts";

@@ -1,8 +1,8 @@
 /** The plan of a run: its resolved configuration, its memory and its length. Creates nothing. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
-import type { LoadedConfig } from "../../config/load.ts";
-import { type ValueSource, valueSources } from "../../config/sources.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
+import type { LoadedConfig } from "../../config/check/load.ts";
+import { type ValueSource, valueSources } from "../../config/check/sources.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import { type GgufFile, openGgufHeader } from "../../trainer/formats/gguf.ts";

@@ -1,15 +1,15 @@
 /** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
 
 import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
-import { checkTree } from "../../config/check_tree.ts";
+import { checkTree } from "../../config/check/check_tree.ts";
 import { tokenBudget } from "../../agent/rollout/training_samples.ts";
-import type { Degradation } from "../../config/recipe.ts";
-import type { ResolvedConfig } from "../../config/derive.ts";
-import { type LoadedConfig, parseRunConfig } from "../../config/load.ts";
-import type { ConfigProblem } from "../../config/problems.ts";
-import { resolveLoaded } from "../../config/resolve.ts";
-import { valueSources } from "../../config/sources.ts";
-import { parseToml, valueAt } from "../../config/toml_tree.ts";
+import type { Degradation } from "../../config/check/recipe.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { type LoadedConfig, parseRunConfig } from "../../config/check/load.ts";
+import type { ConfigProblem } from "../../config/text/problems.ts";
+import { resolveLoaded } from "../../config/check/resolve.ts";
+import { valueSources } from "../../config/check/sources.ts";
+import { parseToml, valueAt } from "../../config/text/toml_tree.ts";
 import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";

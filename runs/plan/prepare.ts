@@ -1,9 +1,9 @@
 /** All checks before a run starts: the model's header, the data, and whether it can be graded. */
 
 import { resolve } from "node:path";
-import type { AdapterFacts, ResolvedConfig } from "../../config/derive.ts";
-import type { LoadedConfig } from "../../config/load.ts";
-import { resolveLoaded } from "../../config/resolve.ts";
+import type { AdapterFacts, ResolvedConfig } from "../../config/check/derive.ts";
+import type { LoadedConfig } from "../../config/check/load.ts";
+import { resolveLoaded } from "../../config/check/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";

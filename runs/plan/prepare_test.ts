@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { loadRunConfig, parseRunConfig } from "../../config/load.ts";
+import { loadRunConfig, parseRunConfig } from "../../config/check/load.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { configToml } from "../directory/config_identity.ts";

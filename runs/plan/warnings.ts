@@ -1,6 +1,6 @@
 /** Warnings about a valid configuration. */
 
-import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../../config/derive.ts";
+import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../../config/check/derive.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import type { PlanWarning, WarningCode } from "../record/warning.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";

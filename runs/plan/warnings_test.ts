@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { testConfig } from "../config_testing.ts";
 import { configWarnings, suggestedCheckpoint } from "./warnings.ts";
 import { RUN_WARNING_CODES, WARNING_CODES } from "../record/warning.ts";

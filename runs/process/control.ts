@@ -4,8 +4,8 @@
  */
 
 import { z } from "zod";
-import { describeIssue } from "../../config/data_issues.ts";
-import { number } from "../../config/fields.ts";
+import { describeIssue } from "../../config/check/data_issues.ts";
+import { number } from "../../config/sections/fields.ts";
 import { ROLES } from "../../core/chat.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";

@@ -1,6 +1,6 @@
 /** Builds the last event of a run's process. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import type { TrainingState } from "../directory/checkpoint.ts";
 import { keptAdapters, siblingAdapter } from "../directory/kept_adapters.ts";

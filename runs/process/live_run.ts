@@ -1,6 +1,6 @@
 /** A run in a process: its directory, log, state, and the data of its next checkpoint. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
 import { assert } from "../../core/errors.ts";
 import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";

@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { killLeftovers } from "../../agent/environment/leftovers.ts";
 import { removeWorkspaces } from "../../agent/environment/workspace.ts";
-import type { LoadedConfig } from "../../config/load.ts";
+import type { LoadedConfig } from "../../config/check/load.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";

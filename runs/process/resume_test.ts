@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";

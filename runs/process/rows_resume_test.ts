@@ -1,7 +1,7 @@
 /** Runs of rows and pairs continue where they were, after a kill, a failure or a lost device. */
 
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import type { EngineMethod, EngineMethods } from "../../trainer/engine/protocol.ts";

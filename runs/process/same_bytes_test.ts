@@ -1,7 +1,7 @@
 /** A run with shortened steps leaves the same bytes whether or not it is killed, resumed or loses its device. */
 
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";

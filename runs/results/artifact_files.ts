@@ -1,7 +1,7 @@
 /** The files of a run that can be downloaded. Only complete ones: they appear by a rename, or end at their last line. */
 
 import { isUpdateFile, OBSERVE_INDEX } from "../../agent/results/observed.ts";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { eventsPathOf, logPathOf } from "../directory/run_directory.ts";
 import { type Content, fileContent, folderFiles, type PackedFile } from "./content.ts";
 

@@ -1,7 +1,7 @@
 /** Compares the evaluations and configurations of two or more runs. */
 
 import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
 import { MEASURED_BY } from "../directory/fork.ts";
 import type { EvaluationEvent } from "../record/event.ts";

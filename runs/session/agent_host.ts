@@ -7,7 +7,7 @@ import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollo
 import { rolloutNews } from "../../agent/rollout/scheduler.ts";
 import { generateTurn } from "../../agent/rollout/turn_generation.ts";
 import type { Group } from "../../agent/trajectory/group.ts";
-import type { ResolvedAgent } from "../../config/derive.ts";
+import type { ResolvedAgent } from "../../config/check/derive.ts";
 import type { Message, ToolFunction } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";

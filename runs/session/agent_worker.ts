@@ -1,7 +1,7 @@
 /** The agent worker: rollouts, tools and environments, called over a port. */
 
 import { type ConfiguredWorld, configuredWorld } from "../../agent/configured.ts";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";

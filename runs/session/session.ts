@@ -1,7 +1,7 @@
 /** A run's session: the engine with its model, and the host of rollouts. */
 
 import { dirname } from "node:path";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";

@@ -1,12 +1,17 @@
 /** Reads the body of a plan or a run as the configuration that it stands for. */
 
-import { checkTree } from "../../config/check_tree.ts";
-import type { Finding } from "../../config/issues.ts";
-import { type Degradation, type ExpandedRequest, expandFork, expandRecipe } from "../../config/recipe.ts";
-import { parseToml, type TomlTree, valueAt } from "../../config/toml_tree.ts";
-import { type Bytes, readText } from "../body.ts";
-import { check, pointerOf } from "../issues.ts";
-import { invalidRequest, type ProblemError } from "../problems.ts";
+import { checkTree } from "../../config/check/check_tree.ts";
+import type { Finding } from "../../config/check/issues.ts";
+import {
+  type Degradation,
+  type ExpandedRequest,
+  expandFork,
+  expandRecipe,
+} from "../../config/check/recipe.ts";
+import { parseToml, type TomlTree, valueAt } from "../../config/text/toml_tree.ts";
+import { type Bytes, readText } from "../routing/body.ts";
+import { check, pointerOf } from "../http/issues.ts";
+import { invalidRequest, type ProblemError } from "../http/problems.ts";
 import { type ForkBody, type RunBody, tomlHeadSchema } from "./run_request.ts";
 
 /** The body of a plan or a run, checked against the form that it has. */

@@ -2,10 +2,10 @@
 
 import { createHash } from "node:crypto";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { readText } from "../body.ts";
-import { askFleet, fleetOf } from "../fleet_problems.ts";
-import { conflict, invalidRequest } from "../problems.ts";
-import type { Services } from "../services.ts";
+import { readText } from "../routing/body.ts";
+import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
+import { conflict, invalidRequest } from "../http/problems.ts";
+import type { Services } from "../routing/services.ts";
 import type { RunRequestBody } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
 

@@ -1,10 +1,10 @@
 /** The parent of a fork, and what a fork may change. */
 
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { changedKeys, flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
 import { refusal as commandRefusal } from "../../runs/record/run.ts";
-import { notFound } from "../problems.ts";
-import type { Services } from "../services.ts";
+import { notFound } from "../http/problems.ts";
+import type { Services } from "../routing/services.ts";
 
 export interface Fork {
   parent: { run: string; checkpoint: string; directory: string; config: ResolvedConfig };

@@ -3,16 +3,16 @@
 import { basename, extname } from "node:path";
 import { stringify } from "smol-toml";
 import { DATA_KEYS } from "../../config/algorithms.ts";
-import { type AppliedCatalogue, applyCatalogue } from "../../config/catalogue.ts";
-import { operatorsKeys, pathKeys, withoutPaths } from "../../config/request_keys.ts";
-import { valueAt } from "../../config/toml_tree.ts";
+import { type AppliedCatalogue, applyCatalogue } from "../../config/check/catalogue.ts";
+import { operatorsKeys, pathKeys, withoutPaths } from "../../config/check/request_keys.ts";
+import { valueAt } from "../../config/text/toml_tree.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
-import { pointerOf } from "../issues.ts";
-import { clientData, clientFile, forbiddenPath } from "../paths.ts";
-import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../problems.ts";
-import { ownPlaces } from "../run_document.ts";
-import type { Services } from "../services.ts";
+import { pointerOf } from "../http/issues.ts";
+import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
+import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../http/problems.ts";
+import { ownPlaces } from "../resources/run_document.ts";
+import type { Services } from "../routing/services.ts";
 import {
   type ConfigRequest,
   conflictsOf,

@@ -1,9 +1,9 @@
 /** The device and the memory that a run may count on. */
 
-import { parseBudget, type ServerConfig } from "../../config/server.ts";
+import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
-import { Problem } from "../problems.ts";
-import type { Services } from "../services.ts";
+import { Problem } from "../http/problems.ts";
+import type { Services } from "../routing/services.ts";
 
 /** The smaller of the server's budget, of which each run gets an equal share, and the request's; null when unknown. */
 function budgetBytes(

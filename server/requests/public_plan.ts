@@ -1,8 +1,8 @@
 /** A plan as clients see it: by catalogue ids, with paths as written, without the run's own. */
 
 import { withoutOwnPaths } from "../../runs/directory/config_identity.ts";
-import { pathKeys } from "../../config/request_keys.ts";
-import { valueAt } from "../../config/toml_tree.ts";
+import { pathKeys } from "../../config/check/request_keys.ts";
+import { valueAt } from "../../config/text/toml_tree.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
 
 type Table = Record<string, unknown>;

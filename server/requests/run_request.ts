@@ -1,12 +1,12 @@
 /** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a whole configuration, or a fork. */
 
 import { z } from "zod";
-import { name } from "../../config/fields.ts";
-import { DEGRADATIONS } from "../../config/recipe.ts";
-import { ALGORITHMS } from "../../config/run.ts";
-import { budget } from "../../config/server.ts";
-import type { DeclaredProblems } from "../problems.ts";
-import type { BodySpec } from "../route.ts";
+import { name } from "../../config/sections/fields.ts";
+import { DEGRADATIONS } from "../../config/check/recipe.ts";
+import { ALGORITHMS } from "../../config/sections/run.ts";
+import { budget } from "../../config/server/schema.ts";
+import type { DeclaredProblems } from "../http/problems.ts";
+import type { BodySpec } from "../routing/route.ts";
 
 /** The longest name of a run. */
 const MAX_NAME_CHARS = 200;

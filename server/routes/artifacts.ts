@@ -9,14 +9,14 @@ import {
   fileName,
   findArtifact,
   listArtifacts,
-} from "../artifacts.ts";
-import { allowsRange, byteRange, namesEtag } from "../byte_range.ts";
-import { findRun } from "../find_run.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { notFound } from "../problems.ts";
-import { json, type Route, route } from "../route.ts";
-import type { StoredRun } from "../run_source.ts";
-import type { Services } from "../services.ts";
+} from "../resources/artifacts.ts";
+import { allowsRange, byteRange, namesEtag } from "../http/byte_range.ts";
+import { findRun } from "../resources/find_run.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { notFound } from "../http/problems.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import type { StoredRun } from "../sources/run_source.ts";
+import type { Services } from "../routing/services.ts";
 
 const artifactSchema = z.strictObject({
   name: z.enum(Object.keys(ARTIFACTS) as ArtifactName[]).meta({

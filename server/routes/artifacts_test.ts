@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { parseRunConfig } from "../../config/load.ts";
+import { parseRunConfig } from "../../config/check/load.ts";
 import { writeMetricsCsv } from "../../runs/record/metrics_csv.ts";
 import { startTestRun } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testApp, testRequest } from "../app_testing.ts";
-import type { StoredRun } from "../run_source.ts";
+import type { StoredRun } from "../sources/run_source.ts";
 import { metrics, resumed, runsOf, storedRun, writeEvents } from "../runs_testing.ts";
 
 const PATH = "/v1/runs/test/artifacts";

@@ -1,7 +1,7 @@
 /** The capabilities of this server. */
 
-import { capabilities, capabilitiesSchema } from "../capabilities.ts";
-import { json, type Route, route } from "../route.ts";
+import { capabilities, capabilitiesSchema } from "../resources/capabilities.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 const getCapabilities = route({
   method: "GET",

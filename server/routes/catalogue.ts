@@ -1,9 +1,9 @@
 /** The operator's catalogue, by id: never commands, addresses or keys. */
 
 import { z } from "zod";
-import { ENVIRONMENT_TYPES } from "../../config/environment.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { json, type Route, route } from "../route.ts";
+import { ENVIRONMENT_TYPES } from "../../config/sections/environment.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 /** What a client sees of an entry. */
 const entry = <const T extends readonly [string, ...string[]]>(types: T) =>

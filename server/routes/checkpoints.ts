@@ -9,13 +9,13 @@ import {
   type CheckpointCard,
 } from "../../runs/results/checkpoints.ts";
 import { readEventsAt } from "../../runs/results/run_log.ts";
-import { evaluatedUpdates } from "../evaluated.ts";
-import { findRun } from "../find_run.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { json, type Route, route } from "../route.ts";
-import { eventsPath, followRun } from "../run_logs.ts";
-import type { StoredRun } from "../run_source.ts";
-import type { Services } from "../services.ts";
+import { evaluatedUpdates } from "../resources/evaluated.ts";
+import { findRun } from "../resources/find_run.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { eventsPath, followRun } from "../resources/run_logs.ts";
+import type { StoredRun } from "../sources/run_source.ts";
+import type { Services } from "../routing/services.ts";
 import { eventPlaces } from "../store/event_places.ts";
 
 const checkpointSchema = z.strictObject({

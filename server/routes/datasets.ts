@@ -1,17 +1,17 @@
 /** Uploaded datasets. */
 
 import { z } from "zod";
-import { templateVariables } from "../../config/fields.ts";
-import { LIMITS } from "../../config/limits.ts";
+import { templateVariables } from "../../config/sections/fields.ts";
+import { LIMITS } from "../../config/sections/limits.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { DATASET_KINDS, type DatasetKind } from "../../runs/datasets/dataset_kind.ts";
 import { type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
-import { jobOn } from "../job_problems.ts";
-import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../page.ts";
-import { clientFile } from "../paths.ts";
-import { conflict, invalidRequest, notFound, problemAt } from "../problems.ts";
-import { empty, json, type Route, route } from "../route.ts";
-import type { Services } from "../services.ts";
+import { jobOn } from "../resources/job_problems.ts";
+import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../http/page.ts";
+import { clientFile } from "../access/paths.ts";
+import { conflict, invalidRequest, notFound, problemAt } from "../http/problems.ts";
+import { empty, json, type Route, route } from "../routing/route.ts";
+import type { Services } from "../routing/services.ts";
 
 const JSON_TYPE = "application/json";
 

@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { describeKeys } from "../../config/describe.ts";
-import { DEFAULT_RECIPE_UPDATES } from "../../config/recipe.ts";
-import { requestJsonSchema } from "../../config/request_keys.ts";
-import { json, type Route, route } from "../route.ts";
+import { DEFAULT_RECIPE_UPDATES } from "../../config/check/recipe.ts";
+import { requestJsonSchema } from "../../config/check/request_keys.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 const OBSERVE_RULE =
   "Texts are kept of every n-th update, n = ceil(updates / observe_target_updates), and always of the first and the last.";

@@ -2,14 +2,14 @@
 
 import { z } from "zod";
 import { readEventsAt } from "../../runs/results/run_log.ts";
-import { evaluationOf, evaluationSchema } from "../evaluation.ts";
-import { findRun } from "../find_run.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { notFound } from "../problems.ts";
-import { json, jsonPieces, type Route, route } from "../route.ts";
-import { eventsPath, followRun } from "../run_logs.ts";
-import type { StoredRun } from "../run_source.ts";
-import type { Services } from "../services.ts";
+import { evaluationOf, evaluationSchema } from "../resources/evaluation.ts";
+import { findRun } from "../resources/find_run.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { notFound } from "../http/problems.ts";
+import { json, jsonPieces, type Route, route } from "../routing/route.ts";
+import { eventsPath, followRun } from "../resources/run_logs.ts";
+import type { StoredRun } from "../sources/run_source.ts";
+import type { Services } from "../routing/services.ts";
 import { type EventPlace, eventPlaces } from "../store/event_places.ts";
 
 /** Numbers have at most this many digits; a cursor has all of them, so that its keys fall as texts. */

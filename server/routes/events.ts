@@ -3,10 +3,10 @@
 import { z } from "zod";
 import { hasEnded } from "../../runs/record/run.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { findKeptRun } from "../fleet_problems.ts";
-import { empty, raw, type Route, route } from "../route.ts";
+import { findKeptRun } from "../resources/fleet_problems.ts";
+import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
-import { eventStream, resumeId, type SentEvent, sinceQuery } from "../sse.ts";
+import { eventStream, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
 
 /** The durable events of a run after one of them, until its last. */
 async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {

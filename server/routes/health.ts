@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { VERSION } from "../../core/version.ts";
-import { json, type Route, route } from "../route.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 /** Outside the API, for probes without a token. */
 const healthz = route({

@@ -3,11 +3,11 @@
 import { z } from "zod";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
 import { type Bucket, Buckets, csvLine, type Sample, samplesOf } from "../../runs/results/metric_series.ts";
-import { findRun } from "../find_run.ts";
-import { invalidRequest } from "../problems.ts";
-import { integerParameter, listParameter } from "../query.ts";
-import { jsonPieces, raw, type Route, route, textStream } from "../route.ts";
-import { followRun } from "../run_logs.ts";
+import { findRun } from "../resources/find_run.ts";
+import { invalidRequest } from "../http/problems.ts";
+import { integerParameter, listParameter } from "../http/query.ts";
+import { jsonPieces, raw, type Route, route, textStream } from "../routing/route.ts";
+import { followRun } from "../resources/run_logs.ts";
 import type { Database } from "../store/database.ts";
 import { type MetricSelection, rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
 

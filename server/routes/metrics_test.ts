@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ResolvedConfig } from "../../config/derive.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { EventData } from "../../runs/record/event.ts";
 import { failAt, startTestRun, type TestRunOptions } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";

@@ -5,11 +5,11 @@ import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { JobTypes } from "../../runs/jobs/job_table.ts";
 import type { FoundModel } from "../../runs/models/find_models.ts";
-import { jobOn, modelProblem } from "../job_problems.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { clientFile } from "../paths.ts";
-import { json, type Route, route } from "../route.ts";
-import { templateProbeSchema } from "../template_probe.ts";
+import { jobOn, modelProblem } from "../resources/job_problems.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { clientFile } from "../access/paths.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { templateProbeSchema } from "../resources/template_probe.ts";
 
 const JSON_TYPE = "application/json";
 

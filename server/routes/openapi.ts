@@ -1,7 +1,7 @@
 /** The OpenAPI description. */
 
-import { openApiSchema } from "../openapi_schema.ts";
-import { json, type Route, route } from "../route.ts";
+import { openApiSchema } from "../routing/openapi_schema.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 const openApi = route({
   method: "GET",

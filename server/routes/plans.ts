@@ -1,10 +1,10 @@
 /** Plans of runs. */
 
 import { z } from "zod";
-import { type PlanCard, planSchema } from "../plan_schema.ts";
+import { type PlanCard, planSchema } from "../resources/plan_schema.ts";
 import { planRun } from "../requests/plan_run.ts";
 import { RUN_BODY, RUN_PROBLEMS } from "../requests/run_request.ts";
-import { json, type Route, route } from "../route.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 const createPlan = route({
   method: "POST",

@@ -1,6 +1,6 @@
 /** Metrics of the server. */
 
-import { notBuilt, type Route } from "../route.ts";
+import { notBuilt, type Route } from "../routing/route.ts";
 
 export const PROMETHEUS_ROUTES: readonly Route[] = [
   notBuilt({

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import type { FleetCommand } from "../../runs/fleet/fleet.ts";
-import { askFleet, findKeptRun, fleetOf } from "../fleet_problems.ts";
-import { json, notBuilt, type Route, route } from "../route.ts";
+import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
+import { json, notBuilt, type Route, route } from "../routing/route.ts";
 
 const ACCEPTED = {
   202: {

@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { HEALTH_METRICS, HealthSeries, judge } from "../../runs/results/health.ts";
-import { findRun } from "../find_run.ts";
-import { json, type Route, route } from "../route.ts";
-import { followRun } from "../run_logs.ts";
+import { findRun } from "../resources/find_run.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { followRun } from "../resources/run_logs.ts";
 import type { Database } from "../store/database.ts";
 import { rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
 

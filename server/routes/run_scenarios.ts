@@ -3,11 +3,11 @@
 import { z } from "zod";
 import { scenarioGroups, scenariosOf, scenarioView } from "../../runs/views/scenarios.ts";
 import { scenarioGroupSchema, scenarioSchema } from "../../runs/views/shapes.ts";
-import { findTrajectories } from "../find_trajectories.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
-import { notFound } from "../problems.ts";
-import { json, type Route, route } from "../route.ts";
-import { skippedLines } from "../trajectory_fields.ts";
+import { findTrajectories } from "../resources/find_trajectories.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { notFound } from "../http/problems.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { skippedLines } from "../resources/trajectory_fields.ts";
 
 const JSON_TYPE = "application/json";
 

@@ -1,14 +1,14 @@
 /** Records of runs. */
 
 import { z } from "zod";
-import { number } from "../../config/fields.ts";
-import { askFleet, findKeptRun, fleetOf } from "../fleet_problems.ts";
-import { nextCursor, page, pageQuery } from "../page.ts";
+import { number } from "../../config/sections/fields.ts";
+import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
+import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { createRun } from "../requests/create_run.ts";
 import { RUN_BODY, RUN_PROBLEMS, runName } from "../requests/run_request.ts";
-import { empty, json, type Route, route } from "../route.ts";
-import { runDocument } from "../run_document.ts";
-import { runFilters, runSchema } from "../run_schema.ts";
+import { empty, json, type Route, route } from "../routing/route.ts";
+import { runDocument } from "../resources/run_document.ts";
+import { runFilters, runSchema } from "../resources/run_schema.ts";
 
 const listRuns = route({
   method: "GET",

@@ -1,6 +1,6 @@
 /** OpenAI-compatible serving of runs. */
 
-import { notBuilt, type Route } from "../route.ts";
+import { notBuilt, type Route } from "../routing/route.ts";
 
 export const SERVING_ROUTES: readonly Route[] = [
   notBuilt({

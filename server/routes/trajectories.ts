@@ -9,11 +9,17 @@ import {
   tokenSchema,
   updateSummarySchema,
 } from "../../runs/views/shapes.ts";
-import { findGroup, findMember, findTrajectories, findUpdate, noTokens } from "../find_trajectories.ts";
-import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../page.ts";
-import { notFound } from "../problems.ts";
-import { json, type Route, route } from "../route.ts";
-import { skippedLines, wholeNumber } from "../trajectory_fields.ts";
+import {
+  findGroup,
+  findMember,
+  findTrajectories,
+  findUpdate,
+  noTokens,
+} from "../resources/find_trajectories.ts";
+import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../http/page.ts";
+import { notFound } from "../http/problems.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { skippedLines, wholeNumber } from "../resources/trajectory_fields.ts";
 import { TRAJECTORY_SEARCH_ROUTES } from "./trajectory_search.ts";
 
 const JSON_TYPE = "application/json";

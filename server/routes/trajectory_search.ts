@@ -4,11 +4,11 @@ import { z } from "zod";
 import type { MemberPlace } from "../../runs/views/observed_run.ts";
 import { searchMembers } from "../../runs/views/search.ts";
 import { diffSchema, failureBoundary, foundMemberSchema } from "../../runs/views/shapes.ts";
-import { findGroup, findTrajectories, noTokens } from "../find_trajectories.ts";
-import { badCursor, decodeCursor, encodeCursor, nextCursor, pageQuery } from "../page.ts";
-import { notFound } from "../problems.ts";
-import { json, type Route, route } from "../route.ts";
-import { decimalNumber, skippedLines, wholeNumber } from "../trajectory_fields.ts";
+import { findGroup, findTrajectories, noTokens } from "../resources/find_trajectories.ts";
+import { badCursor, decodeCursor, encodeCursor, nextCursor, pageQuery } from "../http/page.ts";
+import { notFound } from "../http/problems.ts";
+import { json, type Route, route } from "../routing/route.ts";
+import { decimalNumber, skippedLines, wholeNumber } from "../resources/trajectory_fields.ts";
 
 const JSON_TYPE = "application/json";
 

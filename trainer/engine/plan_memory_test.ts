@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";

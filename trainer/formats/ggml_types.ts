@@ -1,6 +1,6 @@
 /** The tensor types of GGUF files: values and bytes of a block. */
 
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import type { WeightTypeName } from "../../kernels/weights/table.ts";
 
 /** The types that `decodeTensor` can decode. */

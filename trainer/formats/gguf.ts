@@ -4,7 +4,7 @@ import { type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { type CheckedFile, openRegularFile } from "../../core/files.ts";
 import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { openGguf } from "./gguf.ts";

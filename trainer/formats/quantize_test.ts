@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import {
   bfloat16FromFloat32,

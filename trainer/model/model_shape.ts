@@ -1,6 +1,6 @@
 /** A transformer as plain data: all that the forward and backward passes know of its architecture. */
 
-import type { BUILT_ARCHITECTURES } from "../../config/built.ts";
+import type { BUILT_ARCHITECTURES } from "../../config/check/built.ts";
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Activation } from "../../kernels/gated_activation/gated_activation.ts";
 import type { RopePairing } from "../../kernels/rope/rope.ts";

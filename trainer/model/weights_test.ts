@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/built.ts";
+import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../core/lora_targets.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gpuTest, randomNormal } from "../../kernels/gpu_testing.ts";

@@ -16,7 +16,7 @@ import {
 } from "../../../agent/rollout/training_samples.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
-import type { ResolvedAgent, ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedAgent, ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import { Rng, rngKey } from "../../../core/random.ts";

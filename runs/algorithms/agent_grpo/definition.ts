@@ -3,7 +3,7 @@
 import { ObserveWriter } from "../../../agent/results/observe.ts";
 import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
 import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
-import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
 import { readScenarios } from "../../../data/scenario.ts";
 import { POLICY } from "../algorithm.ts";

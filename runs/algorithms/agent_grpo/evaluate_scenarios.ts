@@ -4,7 +4,7 @@ import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/result
 import { chooseTranscripts } from "../../../agent/results/transcript.ts";
 import { reasonsText } from "../../../agent/rollout/lost.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
-import type { ResolvedEvaluation } from "../../../config/derive.ts";
+import type { ResolvedEvaluation } from "../../../config/check/derive.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import type { Scenario } from "../../../data/scenario.ts";
 import { followRollouts } from "../../record/activity.ts";

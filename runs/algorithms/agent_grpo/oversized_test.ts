@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Group } from "../../../agent/trajectory/group.ts";
-import type { ResolvedAgent } from "../../../config/derive.ts";
+import type { ResolvedAgent } from "../../../config/check/derive.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { testGrpo } from "./agent_grpo_testing.ts";
 

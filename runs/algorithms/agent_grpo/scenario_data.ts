@@ -2,7 +2,7 @@
 
 import { type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
-import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";

@@ -2,7 +2,7 @@
 
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import { promptMessages } from "../../../agent/rollout/scheduler.ts";
-import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Message, ToolFunction } from "../../../core/chat.ts";
 import type { Scenario } from "../../../data/scenario.ts";
 import { chatOf, type ModelParts, templateFile, withTemplateNamed } from "../../session/model_parts.ts";

@@ -1,6 +1,6 @@
 /** `algorithm = "preference"`: every update is one optimiser step on preference pairs. */
 
-import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import {

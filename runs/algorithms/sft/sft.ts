@@ -1,6 +1,6 @@
 /** `algorithm = "sft"`: every update is one optimiser step on rows of training examples. */
 
-import type { ResolvedConfig } from "../../../config/derive.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import type { EngineClient } from "../../../trainer/engine/client.ts";

@@ -1,6 +1,6 @@
 /** Reads the metadata that all Llama-like architectures have in common. */
 
-import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
+import { BUILT_ARCHITECTURES } from "../../../config/check/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../../core/lora_targets.ts";
 import type { RopePairing } from "../../../kernels/rope/rope.ts";

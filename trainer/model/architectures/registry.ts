@@ -1,6 +1,6 @@
 /** All architectures of this build. Reads the shape of a model from its file and checks it. */
 
-import { BUILT_ARCHITECTURES } from "../../../config/built.ts";
+import { BUILT_ARCHITECTURES } from "../../../config/check/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { headWidthStep, MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
 import type { GgufFile } from "../../formats/gguf.ts";

@@ -1,0 +1,123 @@
+/** Keys and values of the specification that this build does not have. */
+
+import { valueAt } from "../text/toml_tree.ts";
+
+export interface NotBuilt {
+  /** Dotted; `*` matches any name or number. */
+  key: string;
+  /** Completes "<part> is not in this build". */
+  part: string;
+  /** Only this value is not built. Absent: the entire key. */
+  value?: string | boolean;
+  /** Only values for which this is true are not built. */
+  when?: (value: unknown, algorithm: unknown) => boolean;
+}
+
+const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
+const isFilled = (value: unknown) =>
+  value === null || typeof value !== "object" || Object.keys(value).length > 0;
+const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
+
+const CONTAINER = "the container sandbox";
+const CATALOGUE = "the operator's catalogue";
+
+/** All keys and values of the specification without an implementation in this build. */
+export const NOT_BUILT: readonly NotBuilt[] = [
+  { key: "model.webgpu", value: "dawn", part: "the Dawn provider" },
+  {
+    key: "lora.dropout",
+    part: "dropout",
+    when: (value, algorithm) => algorithm !== "agent_grpo" && isAboveZero(value),
+  },
+  { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
+  { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
+  { key: "agent.reward", part: CATALOGUE },
+  { key: "agent.judge", part: "the judge" },
+  { key: "agent.judge_failure", value: "fail", part: "the judge" },
+  { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
+  { key: "agent.mcp_config", part: "the MCP client" },
+  { key: "agent.scenario_generation", part: "the generation of scenarios" },
+  { key: "agent.collect_api", part: "the collection of traces" },
+  { key: "agent.overlong_penalty", part: "the penalty for long trajectories", when: isAboveZero },
+  { key: "agent.dynamic_sampling", part: "dynamic sampling" },
+  { key: "agent.sampler_correction", value: "truncated", part: "truncated importance sampling" },
+  { key: "agent.environment.type", value: "container", part: CONTAINER },
+  { key: "agent.environment.type", value: "http", part: "the client of environment servers" },
+  { key: "agent.environment.base_url", part: "the client of environment servers" },
+  { key: "agent.environment.id", part: CATALOGUE },
+  { key: "agent.environment.profile", part: CONTAINER },
+  { key: "agent.environment.image", part: CONTAINER },
+  { key: "agent.environment.runtime", part: CONTAINER },
+  { key: "agent.environment.allow_network", part: CONTAINER },
+  { key: "agent.environment.pool", part: CONTAINER, when: isFilled },
+  { key: "agent.environment.limits.cpus", part: CONTAINER },
+  { key: "agent.environment.limits.memory_mb", part: CONTAINER },
+  { key: "agent.environment.toolsets", part: "the reader of own toolsets", when: isFilled },
+  { key: "agent.environment.tools.default", value: "python", part: "the toolset python" },
+  { key: "agent.environment.tools.default", value: "typescript", part: "the toolset typescript" },
+  { key: "agent.environment.scenario_toolsets.*", value: "python", part: "the toolset python" },
+  { key: "agent.environment.scenario_toolsets.*", value: "typescript", part: "the toolset typescript" },
+  { key: "metrics.tensorboard_dir", part: "the TensorBoard writer" },
+];
+
+/** The entries about a key of `describeKeys`: about the key itself or a table that contains it. */
+export function notBuiltEntries(key: string): NotBuilt[] {
+  const name = key.replaceAll("[]", "");
+  return NOT_BUILT.filter((entry) => {
+    const prefix = entry.key.replace(/\.\*$/, "");
+    return name === prefix || name.startsWith(`${prefix}.`);
+  });
+}
+
+/** Whether this build lacks a key, not only some of its values. */
+export function isNotBuilt(key: string): boolean {
+  return notBuiltEntries(key).some(({ value, when }) => value === undefined && (!when || when === isFilled));
+}
+
+/** The part that a value of a key needs and this build lacks; null when it lacks nothing. */
+export function notBuiltPart(key: string, value: string): string | null {
+  return NOT_BUILT.find((entry) => entry.key === key && entry.value === value)?.part ?? null;
+}
+
+export interface NotBuiltProblem {
+  path: (string | number)[];
+  message: string;
+}
+
+/** Every use of {@link NOT_BUILT} in a parsed configuration. */
+export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
+  const algorithm = valueAt(tree, ["run", "algorithm"]);
+  return NOT_BUILT.flatMap((entry) =>
+    pathsOf(tree, entry.key.split(".")).flatMap((path) => {
+      const value = valueAt(tree, path);
+      if (entry.value !== undefined && value !== entry.value) return [];
+      if (entry.when && !entry.when(value, algorithm)) return [];
+      return [{
+        path,
+        message: `Cannot use ${useText(path, entry, value)}: ${entry.part} is not in this build`,
+      }];
+    })
+  );
+}
+
+function useText(path: readonly (string | number)[], entry: NotBuilt, value: unknown): string {
+  const key = path.join(".");
+  const is_whole = (entry.value === undefined && !entry.when) || typeof value === "object";
+  return is_whole ? key : `${key} = ${JSON.stringify(value)}`;
+}
+
+/** The paths that exist in the tree and match the pattern. */
+function pathsOf(tree: unknown, pattern: readonly string[]): (string | number)[][] {
+  let found: (string | number)[][] = [[]];
+  for (const part of pattern) {
+    found = found.flatMap((path) => {
+      const value = valueAt(tree, path);
+      if (value === null || typeof value !== "object") return [];
+      if (part === "*") {
+        return Object.keys(value).map((name) => [...path, Array.isArray(value) ? Number(name) : name]);
+      }
+      return Object.hasOwn(value, part) ? [[...path, part]] : [];
+    });
+  }
+  return found;
+}

@@ -1,0 +1,225 @@
+/** Rules about several keys together. */
+
+import { ALGORITHM_KEYS, type AlgorithmKeys } from "../algorithms.ts";
+import { leastMicroBatchTokens } from "./derive.ts";
+import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
+import type { Finding } from "./issues.ts";
+import { nearestName } from "../text/nearest.ts";
+import type { EnvironmentConfig, RunConfig } from "../schema.ts";
+import { valueAt } from "../text/toml_tree.ts";
+
+interface Broken {
+  key: string;
+  message: string;
+  missing?: true;
+  hint?: string;
+}
+
+interface Rule {
+  /** The keys that the rule reads. The rule is skipped when one of them is invalid. */
+  keys: string[];
+  check(config: RunConfig): Broken[] | Broken | null | false | undefined;
+}
+
+const RULES: readonly Rule[] = [
+  {
+    keys: ["run.algorithm"],
+    check({ run, ...sections }) {
+      const section = ALGORITHM_KEYS[run.algorithm].section;
+      return sections[section] === undefined &&
+        { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
+    },
+  },
+  {
+    keys: ["run.algorithm", "lora.dropout"],
+    check: ({ run, lora }) =>
+      run.algorithm === "agent_grpo" && lora.dropout > 0 &&
+      {
+        key: "lora.dropout",
+        message: "must be 0 for agent_grpo: rescored log-probabilities would lack the mask",
+      },
+  },
+  {
+    keys: ["run.algorithm"],
+    check: (config) => {
+      const { algorithm } = config.run, unused: AlgorithmKeys["unused"] = ALGORITHM_KEYS[algorithm].unused;
+      return Object.entries(unused).filter(([key, { value }]) => {
+        const given = valueAt(config, key.split("."));
+        return given !== undefined && given !== value;
+      }).map(([key, { hint }]) => ({ key, hint, message: `has no meaning for ${algorithm}` }));
+    },
+  },
+  {
+    keys: ["lora.targets"],
+    check: ({ lora: { targets } }) =>
+      targets === "all"
+        ? null
+        : targets.flatMap((target, i) =>
+          targets.indexOf(target) < i
+            ? [{ key: `lora.targets.${i}`, message: `names "${target}" again`, hint: "name each layer once" }]
+            : []
+        ),
+  },
+  {
+    keys: ["run.algorithm", "training.ctx", "training.micro_batch_tokens"],
+    check: ({ run, training: { ctx, micro_batch_tokens } }) => {
+      if (ctx === undefined || micro_batch_tokens === undefined) return null;
+      const least = leastMicroBatchTokens(run.algorithm, ctx);
+      const what = least === ctx ? "training.ctx" : "what both sequences of a pair take, twice training.ctx";
+      return micro_batch_tokens < least &&
+        { key: "training.micro_batch_tokens", message: `must be at least ${what} (${least})` };
+    },
+  },
+  {
+    keys: ["training.ctx", "agent.max_trajectory_tokens"],
+    check: ({ training: { ctx }, agent }) =>
+      ctx !== undefined && (agent?.max_trajectory_tokens ?? 0) > ctx &&
+      { key: "agent.max_trajectory_tokens", message: `must be at most training.ctx (${ctx})` },
+  },
+  {
+    keys: ["run.algorithm", "agent.temperature"],
+    check: ({ run, agent }) =>
+      run.algorithm === "agent_grpo" && agent !== undefined && agent.temperature !== 1 && {
+        key: "agent.temperature",
+        message: "must be 1 in training: ratios belong to the distribution that was sampled",
+        hint: 'did you mean "evaluation.temperature"?',
+      },
+  },
+  {
+    keys: ["agent.optimizer_steps_per_update", "agent.scenarios_per_update"],
+    check: ({ agent }) =>
+      agent !== undefined && agent.optimizer_steps_per_update > agent.scenarios_per_update && {
+        key: "agent.optimizer_steps_per_update",
+        message:
+          `must be at most scenarios_per_update (${agent.scenarios_per_update}): a group is never split`,
+      },
+  },
+  {
+    keys: ["agent.kl_reference", "lora.init_adapter"],
+    check: ({ agent, lora }) =>
+      agent?.kl_reference === "init_adapter" && lora.init_adapter === undefined &&
+      { key: "agent.kl_reference", message: 'must be "base" without lora.init_adapter' },
+  },
+  {
+    keys: ["run.algorithm", "agent.environment", "agent.judge", "agent.reward"],
+    check: ({ run, agent }) =>
+      run.algorithm === "agent_grpo" && agent !== undefined && !agent.environment && !agent.judge &&
+      !agent.reward && {
+        key: "agent",
+        message: "needs a source of reward: [agent.environment], [agent.judge] or agent.reward",
+      },
+  },
+  {
+    keys: ["run.algorithm", "agent", "evaluation"],
+    check: ({ run, agent, evaluation }) =>
+      run.algorithm === "agent_grpo" && agent !== undefined && evaluation !== undefined &&
+      !agent.environment &&
+      { key: "evaluation", message: "needs [agent.environment]: held-out scenarios must be verifiable" },
+  },
+  {
+    keys: ["evaluation.patience", "evaluation.every_updates"],
+    check: ({ evaluation }) =>
+      evaluation?.patience !== undefined && evaluation.every_updates === undefined &&
+      { key: "evaluation.patience", message: "needs evaluation.every_updates" },
+  },
+  {
+    keys: ["output.adapter", "evaluation"],
+    check: ({ output, evaluation }) =>
+      output.adapter === "best" && evaluation === undefined &&
+      {
+        key: "output.adapter",
+        message: 'must be "last" without [evaluation]: without evaluations no adapter is known to be best',
+      },
+  },
+  {
+    keys: ["agent.environment.type", "agent.environment.id"],
+    check({ agent }) {
+      const environment = agent?.environment;
+      return environment && !environment.type && !environment.id && {
+        key: "agent.environment.type",
+        message: 'is missing: "container", "local" or "http"',
+        missing: true,
+      };
+    },
+  },
+  {
+    keys: ["agent.environment.type", "agent.environment.allow_unsandboxed"],
+    check: ({ agent }) =>
+      agent?.environment?.type === "local" && !agent.environment.allow_unsandboxed && {
+        key: "agent.environment.type",
+        message: '"local" runs the tools that the model calls on this machine, without a sandbox',
+        hint: "allow it with allow_unsandboxed = true",
+      },
+  },
+  {
+    keys: ["agent.environment.type", "agent.environment.base_url"],
+    check: ({ agent }) =>
+      agent?.environment?.type === "http" && agent.environment.base_url === undefined &&
+      { key: "agent.environment.base_url", message: "is missing: where the server is", missing: true },
+  },
+  {
+    keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],
+    check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
+  },
+  { keys: ["agent.mcp_servers"], check: mcpProblems },
+];
+
+function toolsetProblems(
+  { id, type, profile, tools, scenario_toolsets, toolsets }: EnvironmentConfig,
+): Broken[] {
+  const default_key = "agent.environment.tools.default";
+  if (!id && type !== "http" && !profile && !tools.default && scenario_toolsets.length === 0) {
+    const message = "is missing: without it and without scenario_toolsets no scenario has a tool";
+    return [{ key: default_key, message, missing: true }];
+  }
+  const known = [...BUILTIN_TOOLSETS, ...Object.keys(toolsets)];
+  const named = scenario_toolsets.map((name, i) => ({
+    key: `agent.environment.scenario_toolsets.${i}`,
+    name,
+  }));
+  if (tools.default !== undefined) named.push({ key: default_key, name: tools.default });
+  return named.filter(({ name }) => !known.includes(name)).map(({ key, name }) => {
+    const near = nearestName(name, known);
+    const message = `names the unknown toolset "${name}": there are ${known.join(", ")}`;
+    return { key, message, ...(near === null ? {} : { hint: `did you mean "${near}"?` }) };
+  });
+}
+
+function mcpProblems({ agent }: RunConfig): Broken[] {
+  const seen = new Set<string>();
+  return (agent?.mcp_servers ?? []).flatMap((server, i) => {
+    const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
+    const broken: Broken[] = [];
+    const name = server.name ?? server.id;
+    const ways = [server.id, server.command, server.url].filter((way) => way !== undefined).length;
+    if (ways !== 1) broken.push({ key: key("command"), message: "give one of command, url and id" });
+    if (name === undefined) broken.push({ key: key("name"), message: "is missing", missing: true });
+    else if (seen.has(name)) {
+      broken.push({ key: key("name"), message: `"${name}" is the name of two servers` });
+    } else seen.add(name);
+    if (agent?.environment && !server.stateless) {
+      broken.push({
+        key: key("stateless"),
+        message: "must be true beside an environment: a server's state would outlive the trajectory",
+      });
+    }
+    return broken;
+  });
+}
+
+/**
+ * All violated rules.
+ *
+ * @param isWrong Whether a key, a key inside it or a table around it is already known to be invalid.
+ */
+export function checkRules(config: RunConfig, isWrong: (key: string) => boolean = () => false): Finding[] {
+  return RULES.flatMap((rule) => {
+    if (rule.keys.some(isWrong)) return [];
+    return [rule.check(config) || []].flat().map(({ key, message, missing, hint }): Finding => ({
+      path: key.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part),
+      code: missing ? "missing_field" : "invalid_value",
+      message,
+      ...(hint === undefined ? {} : { hint }),
+    }));
+  });
+}

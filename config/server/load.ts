@@ -1,0 +1,142 @@
+/** Parses and checks the server's TOML file, and reports all of its problems. */
+
+import { dirname, resolve } from "node:path";
+import { z } from "zod";
+import { ServiceError } from "../../core/errors.ts";
+import { reasonOf } from "../../core/system_errors.ts";
+import { unwrap } from "../describe.ts";
+import { showValue } from "../check/issues.ts";
+import { locateKeys } from "../text/locate.ts";
+import { nearestName } from "../text/nearest.ts";
+import { configError, type ConfigProblem } from "../text/problems.ts";
+import {
+  isLoopback,
+  parseBind,
+  type ServerConfig,
+  serverConfigSchema,
+  serverPartsNotBuilt,
+} from "./schema.ts";
+import { parseToml, valueAt } from "../text/toml_tree.ts";
+
+type Path = (string | number)[];
+type Problem = Omit<ConfigProblem, "file" | "line" | "key"> & { path: Path };
+
+/** The names of every table of the server's file, for "did you mean". */
+function namesAt(path: Path): string[] {
+  let schema = serverConfigSchema as z.ZodType;
+  for (const part of path) {
+    const { schema: inner } = unwrap(schema);
+    if (inner instanceof z.ZodArray) schema = inner.element as z.ZodType;
+    else if (inner instanceof z.ZodObject && Object.hasOwn(inner.shape, part)) {
+      schema = inner.shape[part as string] as z.ZodType;
+    } else return [];
+  }
+  const { schema: table } = unwrap(schema);
+  return table instanceof z.ZodObject ? Object.keys(table.shape) : [];
+}
+
+function problemsOf(issue: z.core.$ZodIssue, tree: unknown): Problem[] {
+  const path = issue.path as Path;
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => {
+      const near = nearestName(key, namesAt(path));
+      const hint = near === null ? {} : { hint: `did you mean "${[...path, near].join(".")}"?` };
+      return { path: [...path, key], code: "unknown_field", message: "is no known key", ...hint };
+    });
+  }
+  const value = valueAt(tree, path);
+  if (value === undefined) return [{ path, code: "missing_field", message: "is missing" }];
+  if (issue.code === "too_small" || issue.code === "too_big") {
+    const bound = issue.code === "too_small" ? `at least ${issue.minimum}` : `at most ${issue.maximum}`;
+    const what = typeof value === "number" ? bound : "longer";
+    return [{ path, code: "out_of_range", message: `must be ${what}, not ${showValue(value)}` }];
+  }
+  const reason = issue.code === "invalid_type" ? `must be of type ${issue.expected}` : issue.message;
+  return [{ path, code: "invalid_value", message: `${reason}, not ${showValue(value)}` }];
+}
+
+function ruleProblems(config: ServerConfig): Problem[] {
+  const problems: Problem[] = serverPartsNotBuilt(config).map(({ key, part }) => ({
+    path: key.split("."),
+    code: "not_built",
+    message: `Cannot use ${key}: ${part} is not in this build`,
+  }));
+  problems.push(...catalogueProblems(config));
+  if (!isLoopback(parseBind(config.bind)!.host) && config.auth_token === undefined) {
+    const message = `must be a loopback address without auth_token, not ${showValue(config.bind)}`;
+    problems.push({ path: ["bind"], code: "invalid_value", message });
+  }
+  return problems;
+}
+
+const CATALOGUE = ["rewards", "judges", "mcp_servers", "environments"] as const;
+
+/** Ids are unique in a list, and an entry has what it needs to be used. */
+function catalogueProblems(config: ServerConfig): Problem[] {
+  const twice = CATALOGUE.flatMap((list) =>
+    config[list].flatMap(({ id }, i): Problem[] => {
+      const first = config[list].findIndex((entry) => entry.id === id);
+      const message = `is the id of entry ${first + 1} of [[${list}]] too`;
+      return first === i ? [] : [{ path: [list, i, "id"], code: "invalid_value", message }];
+    })
+  );
+  const missing = (path: Path, message: string): Problem[] => [{ path, code: "missing_field", message }];
+  const environments = config.environments.flatMap(({ type, allow_unsandboxed, base_url }, i): Problem[] => {
+    const path = ["environments", i];
+    if (type === undefined) return missing([...path, "type"], "is missing");
+    if (type === "http" && base_url === undefined) {
+      return missing([...path, "base_url"], "is missing: type http needs it");
+    }
+    if (type !== "local" || allow_unsandboxed) return [];
+    const message = "must be true for type local: the model's tool calls act on this machine";
+    return [{ path: [...path, "allow_unsandboxed"], code: "invalid_value", message }];
+  });
+  const servers = config.mcp_servers.flatMap(({ command, url }, i): Problem[] =>
+    (command === undefined) === (url === undefined)
+      ? [{ path: ["mcp_servers", i], code: "invalid_value", message: "must have either command or url" }]
+      : []
+  );
+  return [...twice, ...environments, ...servers];
+}
+
+/**
+ * Checks a server configuration text. Relative paths in it resolve against the folder of `path`.
+ *
+ * @throws {ServiceError} `config_invalid` with all problems as `details.problems`.
+ */
+export function parseServerConfig(content: string, { path }: { path: string }): ServerConfig {
+  const toml = parseToml(content);
+  if ("message" in toml) throw configError(path, [{ file: path, key: "", code: "syntax", ...toml }]);
+  const parsed = serverConfigSchema.safeParse(toml.tree);
+  const problems = parsed.success
+    ? ruleProblems(parsed.data)
+    : parsed.error.issues.flatMap((issue) => problemsOf(issue, toml.tree));
+  if (problems.length > 0) {
+    const lines = locateKeys(content);
+    throw configError(
+      path,
+      problems.map(({ path: at, ...problem }) => ({
+        file: path,
+        line: lines.lineOf(at),
+        key: at.join("."),
+        ...problem,
+      })),
+    );
+  }
+  const config = parsed.data!;
+  const absolute = (relative: string) => resolve(dirname(path), relative);
+  return { ...config, data_dir: absolute(config.data_dir), path_roots: config.path_roots.map(absolute) };
+}
+
+/** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */
+export async function loadServerConfig(path: string): Promise<ServerConfig> {
+  let content: string;
+  try {
+    content = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (error) {
+    const code = error instanceof Deno.errors.NotFound ? "path_not_found" : "config_invalid";
+    const reason = error instanceof Deno.errors.NotFound ? "there is no such file" : reasonOf(error);
+    throw new ServiceError(code, `Cannot load ${path}: ${reason}`, { path });
+  }
+  return parseServerConfig(content, { path });
+}

@@ -1,0 +1,184 @@
+/** Problem documents (RFC 9457): all failed answers of the API. Only this file maps failures to HTTP. */
+
+import { z } from "zod";
+import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
+import type { ErrorCode, ServiceError } from "../../core/errors.ts";
+
+/** All types of problems with status and title. */
+export const PROBLEM_TYPES = {
+  "invalid-request": { status: 422, title: "The request is not valid" },
+  "server-declared": { status: 422, title: "Only the operator may declare this" },
+  "unknown-catalog-id": { status: 422, title: "The server's catalogue has no such entry" },
+  "insufficient-memory": { status: 422, title: "The memory does not suffice" },
+  "unauthorized": { status: 401, title: "The request is not authorized" },
+  "forbidden-path": { status: 403, title: "The path lies outside of what the server shows" },
+  "not-found": { status: 404, title: "There is no such thing" },
+  "conflict": { status: 409, title: "The state does not allow this" },
+  "payload-too-large": { status: 413, title: "The body is too large" },
+  "unsupported-media-type": { status: 415, title: "The body is of another type" },
+  "method-not-allowed": { status: 405, title: "The path exists, but not for this method" },
+  "device-busy": { status: 503, title: "The device is taken" },
+  "timeout": { status: 504, title: "The run did not answer in time" },
+  "not-implemented": { status: 501, title: "This build does not have that part" },
+  "internal": { status: 500, title: "The server failed" },
+} as const;
+
+export type ProblemType = keyof typeof PROBLEM_TYPES;
+
+/** All codes of `errors[]` in the specification. */
+export const PROBLEM_CODES = [
+  "missing_field",
+  "unknown_field",
+  "invalid_value",
+  "out_of_range",
+  "unsupported_format",
+  "path_not_found",
+  "forbidden_path",
+  "unknown_catalog_id",
+  "needs_opt_in",
+  "override_conflict",
+  "conflict",
+  "unauthorized",
+  "not_found",
+  "server_declared",
+] as const;
+
+export type ProblemCode = typeof PROBLEM_CODES[number];
+
+/** The problems that a route may answer with: types, each with the codes of its entries. */
+export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly ProblemCode[]>>>;
+
+/** An entry of `errors[]`. */
+const problemErrorSchema = z.strictObject({
+  pointer: z.string().meta({
+    description:
+      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole.",
+  }),
+  code: z.enum(PROBLEM_CODES),
+  message: z.string(),
+  hint: z.string().optional().meta({ description: "Only where there is a short answer." }),
+}).meta({ id: "ProblemError" });
+
+export type ProblemError = z.output<typeof problemErrorSchema>;
+
+/** The problem document of every failed answer. */
+export const problemSchema = z.strictObject({
+  type: z.string().meta({
+    description: "problem_type_base of the server, a slash, and the kind.",
+    format: "uri",
+  }),
+  title: z.string(),
+  status: z.int().gte(400).lte(599),
+  detail: z.string(),
+  trace_id: z.string().meta({ description: "Equal to the header X-Trace-Id, and in every line of the log." }),
+  errors: z.array(problemErrorSchema),
+  meta: z.record(z.string(), z.json()).meta({ description: "Belongs to the type; empty where it has none." }),
+}).meta({ id: "Problem" });
+
+export type ProblemDocument = z.output<typeof problemSchema>;
+
+/** An error that becomes a problem document. */
+export class Problem extends Error {
+  readonly errors: readonly ProblemError[];
+  readonly headers: Readonly<Record<string, string>>;
+  readonly meta: ProblemDocument["meta"];
+
+  constructor(
+    readonly type: ProblemType,
+    detail: string,
+    { errors = [], headers = {}, meta = {} }: {
+      errors?: readonly ProblemError[];
+      headers?: Record<string, string>;
+      meta?: ProblemDocument["meta"];
+    } = {},
+  ) {
+    super(detail);
+    this.errors = errors.slice(0, MAX_LISTED_PROBLEMS);
+    this.headers = headers;
+    this.meta = meta;
+  }
+}
+
+export function unauthorized(detail: string): Problem {
+  const errors: ProblemError[] = [{ pointer: "", code: "unauthorized", message: detail }];
+  return new Problem("unauthorized", detail, { errors, headers: { "www-authenticate": "Bearer" } });
+}
+
+/** @param pointer `/path/<name>` of the parameter, or the field of the body that names what does not exist. */
+export function notFound(detail: string, pointer = ""): Problem {
+  return new Problem("not-found", detail, { errors: [{ pointer, code: "not_found", message: detail }] });
+}
+
+/** A conflict with the state of a resource, at a field of the request or, with `""`, at the entire request. */
+export function conflict(detail: string, pointer = ""): Problem {
+  return new Problem("conflict", detail, { errors: [{ pointer, code: "conflict", message: detail }] });
+}
+
+/** A refusal of the request's contents, with all problems up to {@link MAX_LISTED_PROBLEMS}. */
+export function invalidRequest(errors: readonly ProblemError[]): Problem {
+  const [first] = errors;
+  const place = first?.pointer ? `${first.pointer} ` : "";
+  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  const detail = `The request is not valid: ${place}${first?.message ?? "it cannot be read"}${more}`;
+  return new Problem("invalid-request", detail, { errors });
+}
+
+/** A refusal with all problems of one class; its detail is the first of them. */
+export function refusal(type: ProblemType, errors: readonly ProblemError[]): Problem {
+  const [first] = errors, more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
+}
+
+/** How an operating failure looks to a client whose request caused it. */
+const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: ProblemCode | null }>> = {
+  config_invalid: { type: "invalid-request", code: "invalid_value" },
+  data_invalid: { type: "invalid-request", code: "invalid_value" },
+  format_invalid: { type: "invalid-request", code: "unsupported_format" },
+  path_not_found: { type: "invalid-request", code: "path_not_found" },
+  not_built: { type: "invalid-request", code: "invalid_value" },
+  template_failed: { type: "invalid-request", code: "invalid_value" },
+  already_exists: { type: "conflict", code: "conflict" },
+  conflict: { type: "conflict", code: "conflict" },
+  device_unavailable: { type: "device-busy", code: null },
+  device_lost: { type: "internal", code: null },
+  out_of_memory: { type: "internal", code: null },
+  loss_not_finite: { type: "internal", code: null },
+  environment_failed: { type: "internal", code: null },
+  tool_failed: { type: "internal", code: null },
+  judge_failed: { type: "internal", code: null },
+  max_dropped_fraction: { type: "internal", code: null },
+  cancelled: { type: "internal", code: null },
+  internal: { type: "internal", code: null },
+};
+
+/**
+ * Converts an operating failure to a refusal of the field that caused it. Only the handler knows this field. A failure
+ * that is not converted is the server's own, 500.
+ *
+ * @param pointer JSON pointer of the field.
+ */
+export function problemAt(pointer: string, error: ServiceError): Problem | ServiceError {
+  const { type, code } = ERROR_PROBLEMS[error.code];
+  if (type === "internal") return error;
+  const { message } = error;
+  return new Problem(type, message, { errors: code === null ? [] : [{ pointer, code, message }] });
+}
+
+/** The body of a problem document. */
+export function problemDocument(
+  problem: Problem,
+  { type_base, trace_id }: { type_base: string; trace_id: string },
+): ProblemDocument {
+  const { status, title } = PROBLEM_TYPES[problem.type];
+  // "<base>/<kind>", also when the operator's base ends in a slash.
+  const type = `${type_base.replace(/\/$/, "")}/${problem.type}`;
+  return {
+    type,
+    title,
+    status,
+    detail: problem.message,
+    trace_id,
+    errors: [...problem.errors],
+    meta: problem.meta,
+  };
+}

@@ -1,0 +1,79 @@
+/** Server-sent events: numbered events of a source that may go on, with comments that keep proxies awake. */
+
+import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
+import { invalidRequest, type ProblemError } from "./problems.ts";
+
+/** The longest silence of a stream. */
+export const KEEP_ALIVE_MS = 15_000;
+
+/** The query parameter of every stream. */
+export const sinceQuery = {
+  since: z.string().optional().meta({
+    description: "The id of the last event that the client has; the header Last-Event-ID says the same.",
+  }),
+};
+
+/** An event as it is sent. */
+export interface SentEvent {
+  id: number;
+  event: string;
+  /** JSON on one line. */
+  data: string;
+}
+
+/**
+ * The id after which a client wants to go on: its header, else its `since`, else 0.
+ *
+ * @param last The newest id.
+ * @throws {Problem} `invalid-request` for an id that is no number, or from the future.
+ */
+export function resumeId(
+  { since, headers }: { since: string | undefined; headers: Headers },
+  last: number,
+): number {
+  // A client that reconnects by itself repeats its query, and has the newer id in the header.
+  const header = headers.get("last-event-id"), given = header ?? since ?? null;
+  if (given === null) return 0;
+  const pointer = header === null ? "/query/since" : "";
+  const refuse = (code: ProblemError["code"], message: string) =>
+    invalidRequest([{ pointer, code, message }]);
+  if (!/^(0|[1-9]\d{0,15})$/.test(given)) throw refuse("invalid_value", "must be the id of an event");
+  const id = Number(given);
+  if (id > last) throw refuse("out_of_range", `must be at most ${last}, the newest event's id`);
+  return id;
+}
+
+/**
+ * The text of a stream. It ends with its source; a client that leaves ends the source.
+ *
+ * @param events Pieces of events; nothing is read that the client has not asked for, so a slow one costs no memory.
+ */
+export function eventStream(
+  events: AsyncGenerator<readonly SentEvent[]>,
+  { clock, stop }: { clock: Clock; stop: AbortController },
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const encoder = new TextEncoder();
+  let next: Promise<IteratorResult<readonly SentEvent[]>> | null = null;
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      next ??= events.next();
+      const timer = new AbortController();
+      const silence = clock.sleep(KEEP_ALIVE_MS, timer.signal).then(() => null, () => null);
+      const result = await Promise.race([next, silence]);
+      timer.abort();
+      if (result === null) return controller.enqueue(encoder.encode(":\n\n"));
+      next = null;
+      if (result.done) return controller.close();
+      controller.enqueue(encoder.encode(result.value.map(eventText).join("")));
+    },
+    async cancel() {
+      stop.abort();
+      await events.return(undefined);
+    },
+  }, { highWaterMark: 0 });
+}
+
+function eventText({ id, event, data }: SentEvent): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`;
+}

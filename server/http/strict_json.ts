@@ -1,0 +1,137 @@
+/** Strict JSON for requests: what `JSON.parse` would silently change becomes an entry of the problem document. */
+
+import { MAX_JSON_DEPTH } from "../../core/json.ts";
+import { pointerOf } from "./issues.ts";
+import type { ProblemError } from "./problems.ts";
+
+/** The most entries for one body. */
+const MAX_ERRORS = 200;
+
+export interface StrictJson {
+  value: unknown;
+  errors: ProblemError[];
+}
+
+/** The text is not JSON. */
+class NotJson extends Error {}
+
+class Reader {
+  readonly errors: ProblemError[] = [];
+  #at = 0;
+  readonly #path: (string | number)[] = [];
+
+  constructor(readonly text: string) {}
+
+  read(): unknown {
+    const value = this.#value();
+    this.#skipSpace();
+    if (this.#at < this.text.length) throw this.#failure();
+    return value;
+  }
+
+  #failure(): NotJson {
+    const where = this.#at < this.text.length ? `at character ${this.#at + 1}` : "at its end";
+    return new NotJson(`is not JSON: it breaks off ${where}`);
+  }
+
+  #report(message: string): void {
+    if (this.errors.length >= MAX_ERRORS) return;
+    this.errors.push({ pointer: pointerOf(this.#path), code: "invalid_value", message });
+  }
+
+  #skipSpace(): void {
+    while (" \t\n\r".includes(this.text[this.#at] ?? "x")) this.#at++;
+  }
+
+  #take(character: string): boolean {
+    this.#skipSpace();
+    if (this.text[this.#at] !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  /** The token at this position that matches a sticky pattern. */
+  #token(pattern: RegExp): string | null {
+    pattern.lastIndex = this.#at;
+    const token = pattern.exec(this.text)?.[0] ?? null;
+    if (token !== null) this.#at += token.length;
+    return token;
+  }
+
+  #value(): unknown {
+    this.#skipSpace();
+    const next = this.text[this.#at];
+    const is_nested = next === "{" || next === "[";
+    if (is_nested && this.#path.length >= MAX_JSON_DEPTH) {
+      throw new NotJson(`nests more than ${MAX_JSON_DEPTH} levels deep`);
+    }
+    if (next === "{") return this.#object();
+    if (next === "[") return this.#array();
+    if (next === '"') return this.#string();
+    const word = this.#token(/true|false|null/y);
+    return word !== null ? JSON.parse(word) : this.#number();
+  }
+
+  #string(): string {
+    // deno-lint-ignore no-control-regex -- JSON forbids them in strings
+    const token = this.#token(/"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y);
+    if (token === null) throw this.#failure();
+    const value: string = JSON.parse(token);
+    if (!value.isWellFormed()) this.#report("holds half of a surrogate pair");
+    return value;
+  }
+
+  #number(): number {
+    const token = this.#token(/-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y);
+    if (token === null) throw this.#failure();
+    const value = Number(token);
+    const is_changed = /^-?\d+$/.test(token) && !(Number.isFinite(value) && BigInt(token) === BigInt(value));
+    if (is_changed || !Number.isFinite(value)) this.#report("is a number that would lose digits");
+    return value;
+  }
+
+  #array(): unknown[] {
+    const items: unknown[] = [];
+    this.#at++;
+    if (this.#take("]")) return items;
+    do {
+      this.#path.push(items.length);
+      items.push(this.#value());
+      this.#path.pop();
+    } while (this.#take(","));
+    if (!this.#take("]")) throw this.#failure();
+    return items;
+  }
+
+  #object(): Record<string, unknown> {
+    const fields = new Map<string, unknown>();
+    this.#at++;
+    if (this.#take("}")) return {};
+    do {
+      this.#skipSpace();
+      const name = this.#string();
+      if (!this.#take(":")) throw this.#failure();
+      this.#path.push(name);
+      if (fields.has(name)) this.#report("stands twice in its object");
+      fields.set(name, this.#value());
+      this.#path.pop();
+    } while (this.#take(","));
+    if (!this.#take("}")) throw this.#failure();
+    // Keep a field `__proto__` as a field.
+    return Object.fromEntries(fields);
+  }
+}
+
+/**
+ * Parses JSON. Duplicate keys, lone surrogates, integers that lose precision, and text that is not JSON are
+ * `invalid_value`.
+ */
+export function parseStrictJson(text: string): StrictJson {
+  const reader = new Reader(text);
+  try {
+    return { value: reader.read(), errors: reader.errors };
+  } catch (error) {
+    if (!(error instanceof NotJson)) throw error;
+    return { value: null, errors: [{ pointer: "", code: "invalid_value", message: error.message }] };
+  }
+}

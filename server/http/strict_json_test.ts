@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { MAX_JSON_DEPTH } from "../../core/json.ts";
+import { parseStrictJson } from "./strict_json.ts";
+
+/** The pointers of all errors. */
+function wrong(text: string): string[] {
+  const { errors } = parseStrictJson(text);
+  assert.ok(errors.every(({ code }) => code === "invalid_value"));
+  return errors.map(({ pointer }) => pointer);
+}
+
+Deno.test("output of JSON.stringify is parsed as JSON.parse does", () => {
+  fc.assert(fc.property(fc.jsonValue(), (value) => {
+    const text = JSON.stringify(value, null, 1);
+    const { value: read, errors } = parseStrictJson(text);
+    if (errors.length === 0) assert.deepEqual(read, JSON.parse(text));
+    else assert.ok(!text.isWellFormed() || /\\ud[89a-f]|\d{16}/i.test(text), text);
+  }));
+});
+
+Deno.test("text that JSON.parse refuses is invalid_value, and no other text is refused as not JSON", () => {
+  const texts = [
+    "",
+    " ",
+    "{",
+    "[1,]",
+    "{a:1}",
+    "01",
+    "1.",
+    "+1",
+    "nul",
+    "'a'",
+    '"\t"',
+    '"\\x"',
+    "[1 2]",
+    "1 1",
+    "NaN",
+  ];
+  const fine = ["0", "-0.5e-3", '"\\u00e9\\n"', "[]", " { } ", "true", '{"a":[{"b":null}]}'];
+  for (const text of [...texts, ...fine]) {
+    let is_json = true;
+    try {
+      JSON.parse(text);
+    } catch {
+      is_json = false;
+    }
+    assert.deepEqual(wrong(text), is_json ? [] : [""], text);
+  }
+});
+
+Deno.test("duplicate keys, lone surrogates and integers that lose precision are named by their place", () => {
+  assert.deepEqual(wrong('{"a":{"b":1,"b":2}}'), ["/a/b"]);
+  assert.deepEqual(wrong('{"a":1,"\\u0061":2}'), ["/a"]);
+  assert.deepEqual(wrong('{"x/y":["ok","\\ud800"]}'), ["/x~1y/1"]);
+  assert.deepEqual(wrong('["\\ud83d\\ude00", 9007199254740992, 9007199254740993, 1e400]'), ["/2", "/3"]);
+  assert.deepEqual(wrong("[0.1, 1e2, -9007199254740991]"), []);
+});
+
+Deno.test("a field named __proto__ is a field", () => {
+  const { value } = parseStrictJson('{"__proto__":{"a":1}}');
+  assert.deepEqual(Object.keys(value as object), ["__proto__"]);
+});
+
+Deno.test("JSON nests up to the limit", () => {
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  assert.deepEqual(wrong(nested(MAX_JSON_DEPTH)), []);
+  assert.deepEqual(wrong(nested(MAX_JSON_DEPTH + 1)), [""]);
+  assert.deepEqual(wrong("[".repeat(100_000)), [""]);
+});

@@ -1,0 +1,290 @@
+/** Bodies on real sockets: both directions at the reader's pace, and the end of the work when a client leaves. */
+
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { parseServerConfig } from "../../config/server/load.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
+import { listen } from "./listen.ts";
+import { raw, type Route, route } from "../routing/route.ts";
+
+const BYTES = "application/octet-stream";
+const CHUNK = new Uint8Array(65_536);
+/** More than the buffers of two sockets hold. */
+const MANY = 2000;
+
+type Handler = (
+  request: Request,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+) => BodyInit | Promise<BodyInit>;
+
+function bytesRoute(path: string, handler: Handler): Route {
+  return route({
+    method: "POST",
+    path,
+    operation: path.slice(1),
+    summary: "Bytes in, bytes out.",
+    body: { limit: "max_dataset_bytes", content: { [BYTES]: z.string() } },
+    answers: { 200: { description: "Bytes.", content: { [BYTES]: z.string() } } },
+    async handler({ request, body }) {
+      return raw(200, BYTES, await handler(request, body.stream));
+    },
+  });
+}
+
+async function withRoutes(
+  routes: readonly Route[],
+  body: (address: string, logged: Record<string, unknown>[]) => Promise<void>,
+  clock: Clock = systemClock,
+): Promise<void> {
+  const config = parseServerConfig(`bind = "127.0.0.1:0"\n`, { path: "server.toml" });
+  const logged: Record<string, unknown>[] = [];
+  const probeDevices = () => Promise.resolve([]);
+  const server = await listen(config, { probeDevices, log: (line) => logged.push(line), routes, clock });
+  try {
+    await body(server.address, logged);
+  } finally {
+    await server.close();
+  }
+}
+
+function connect(address: string): Promise<Deno.TcpConn> {
+  const [hostname, port] = address.split(":");
+  return Deno.connect({ hostname: hostname!, port: Number(port) });
+}
+
+function head(address: string, lines: string): Uint8Array {
+  return new TextEncoder().encode(
+    `POST /x HTTP/1.1\r\nHost: ${address}\r\nContent-Type: ${BYTES}\r\n${lines}\r\n`,
+  );
+}
+
+/** A stream with this many chunks that counts the reads. */
+function chunks(count: number) {
+  const state = { pulled: 0, cancelled: Promise.withResolvers<void>() };
+  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      if (++state.pulled > count) controller.close();
+      else controller.enqueue(CHUNK);
+    },
+    cancel: () => state.cancelled.resolve(),
+  }, { highWaterMark: 0 });
+  return { state, stream };
+}
+
+/** Reads from a connection until all of it contains the text. */
+function reader(connection: Deno.TcpConn) {
+  const decoder = new TextDecoder(), buffer = new Uint8Array(4096);
+  let seen = "";
+  return async (text: string) => {
+    while (!seen.includes(text)) {
+      const count = await connection.read(buffer);
+      assert.ok(count !== null, `the connection ends before ${text}: ${seen}`);
+      seen += decoder.decode(buffer.subarray(0, count));
+    }
+    return seen;
+  };
+}
+
+/** Moves the clock once the server waits for its client. */
+async function whileWaiting(clock: ManualClock, delta_ms: number): Promise<void> {
+  while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await clock.advance(delta_ms);
+}
+
+const sanitize = { sanitizeOps: true, sanitizeResources: true };
+
+Deno.test({
+  name: "request and answer bodies are streamed at the same time",
+  ...sanitize,
+  async fn() {
+    // The answer starts before the body has ended: neither is buffered completely.
+    const echo = bytesRoute("/x", (_, body) => body);
+    await withRoutes([echo], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
+      const readUntil = reader(connection);
+      for (const word of ["first", "second"]) {
+        await connection.write(new TextEncoder().encode(`${word.length}\r\n${word}\r\n`));
+        await readUntil(word);
+      }
+      await connection.write(new TextEncoder().encode("0\r\n\r\n"));
+      assert.match(await readUntil("\r\n0\r\n\r\n"), /^HTTP\/1\.1 200 /);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "an answer is produced at its client's pace, and ends when the client leaves",
+  ...sanitize,
+  async fn() {
+    const { state, stream } = chunks(MANY);
+    const left = Promise.withResolvers<void>();
+    const big = bytesRoute("/x", (request) => {
+      request.signal.addEventListener("abort", () => left.resolve());
+      return stream;
+    });
+    await withRoutes([big], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      // The reads are limited by what the client has read plus the buffers of the sockets.
+      await connection.read(new Uint8Array(65_536));
+      connection.close();
+      await Promise.all([state.cancelled.promise, left.promise]);
+      assert.ok(state.pulled < MANY, `${state.pulled} chunks were made for a client that read one`);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "a client that leaves during its body ends the reading, and nothing is logged",
+  ...sanitize,
+  async fn() {
+    const started = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<{ bytes: number; aborted: boolean }>();
+    const reads = bytesRoute("/x", async (request, body) => {
+      let bytes = 0;
+      try {
+        for await (const chunk of body) {
+          bytes += chunk.length;
+          started.resolve();
+        }
+      } finally {
+        ended.resolve({ bytes, aborted: request.signal.aborted });
+      }
+      return "";
+    });
+    await withRoutes([reads], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, `Content-Length: ${2 * CHUNK.length}\r\n`));
+      await connection.write(CHUNK);
+      await started.promise;
+      connection.close();
+      const { bytes, aborted } = await ended.promise;
+      assert.ok(bytes <= CHUNK.length && aborted);
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "an answer that fails during sending is cut off and logged with its trace",
+  ...sanitize,
+  async fn() {
+    const fails = bytesRoute("/x", () =>
+      new ReadableStream({
+        pull(controller) {
+          controller.enqueue(CHUNK);
+          controller.error(new Error("the file is gone"));
+        },
+      }));
+    await withRoutes([fails], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      const text = await new Response(connection.readable).text().catch(String);
+      assert.ok(!text.endsWith("0\r\n\r\n"), "the answer looks whole");
+      assert.equal(logged.length, 1);
+      assert.match(String(logged[0]!.message), /the file is gone/);
+      assert.match(String(logged[0]!.trace_id), /^[0-9a-f-]{36}$/);
+    });
+  },
+});
+
+Deno.test({
+  name: "a client that leaves before its answer starts ends the work",
+  ...sanitize,
+  async fn() {
+    const started = Promise.withResolvers<void>();
+    const left = Promise.withResolvers<void>();
+    const waits = bytesRoute("/x", async (request, body) => {
+      await new Response(body).text();
+      request.signal.addEventListener("abort", () => left.resolve());
+      started.resolve();
+      await left.promise;
+      return "";
+    });
+    await withRoutes([waits], async (address, logged) => {
+      const connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 4\r\n"));
+      await connection.write(CHUNK.subarray(0, 4));
+      await started.promise;
+      connection.close();
+      await left.promise;
+      assert.deepEqual(logged, []);
+    });
+  },
+});
+
+Deno.test({
+  name: "a client that sends nothing of its body is answered 408 without a body, and its work ends",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), aborted = Promise.withResolvers<boolean>();
+    const reads = bytesRoute("/x", async (request, body) => {
+      try {
+        return await new Response(body).text();
+      } finally {
+        aborted.resolve(request.signal.aborted);
+      }
+    });
+    await withRoutes([reads], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 4\r\n"));
+      await connection.write(CHUNK.subarray(0, 1));
+      await whileWaiting(clock, 29_000);
+      await whileWaiting(clock, 1000);
+      // It ends because the server closes the connection.
+      const text = await new Response(connection.readable).text();
+      assert.match(text, /^HTTP\/1\.1 408 /);
+      assert.ok(text.endsWith("\r\n\r\n") || text.endsWith("\r\n0\r\n\r\n"), text);
+      assert.ok(await aborted.promise);
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
+  },
+});
+
+Deno.test({
+  name: "a body that keeps its pace takes any time, and one that then stops is cut off",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), echo = bytesRoute("/x", (_, body) => body);
+    await withRoutes([echo], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
+      const readUntil = reader(connection), word = "x".repeat(20 * 1024);
+      for (let i = 0; i < 5; i++) {
+        await whileWaiting(clock, 20_000);
+        const end = `end ${i}`, length = (word.length + end.length).toString(16);
+        await connection.write(new TextEncoder().encode(`${length}\r\n${word}${end}\r\n`));
+        await readUntil(end);
+      }
+      await whileWaiting(clock, 30_000);
+      const rest = await new Response(connection.readable).text().catch(String);
+      assert.ok(!rest.endsWith("0\r\n\r\n"), "the answer looks whole");
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
+  },
+});
+
+Deno.test({
+  name: "a client that stops reading is cut off, and its answer's stream ends",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), endless = chunks(Infinity);
+    const big = bytesRoute("/x", () => endless.stream);
+    await withRoutes([big], async (address, logged) => {
+      using connection = await connect(address);
+      await connection.write(head(address, "Content-Length: 0\r\n"));
+      let is_cut = false;
+      endless.state.cancelled.promise.then(() => is_cut = true);
+      // The buffers of the sockets fill up first, with short waits.
+      while (!is_cut) {
+        await clock.advance(1000);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      assert.deepEqual([logged, clock.sleeping], [[], 0]);
+    }, clock);
+  },
+});

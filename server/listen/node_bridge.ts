@@ -1,0 +1,130 @@
+/** Converts messages of `node:http` to a web Request and Response, with streaming bodies in both directions. */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../../core/clock.ts";
+import type { RequestContext } from "../app.ts";
+import type { Bytes } from "../routing/body.ts";
+import type { PaceWatch } from "./body_pace.ts";
+import { requestUrl } from "../routing/router.ts";
+
+/** Headers as sent; a repeated name has all of its values. */
+function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
+  return Array.from(
+    { length: rawHeaders.length / 2 },
+    (_, i) => [rawHeaders[2 * i]!.toLowerCase(), rawHeaders[2 * i + 1]!],
+  );
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** The body of a message, read from the socket only on demand. */
+function bodyOf(message: IncomingMessage, pace: PaceWatch): Bytes {
+  // Cancelling the body must not close the socket, which the answer still needs.
+  const chunks = message.iterator({ destroyOnReturn: false });
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      const { done, value } = await pace.next(chunks.next());
+      if (done) controller.close();
+      else controller.enqueue(new Uint8Array(value));
+    },
+    async cancel() {
+      await chunks.return?.();
+    },
+  }, { highWaterMark: 0 });
+}
+
+/** Converts a message to a request, and keeps what a request would lose. */
+export function requestOf(
+  message: IncomingMessage,
+  { signal, pace }: { signal: AbortSignal; pace: PaceWatch },
+): { request: Request; context: RequestContext } {
+  const { method = "GET", url: target = "/", socket } = message;
+  const headers = headerPairs(message);
+  // A Request does not support TRACE and CONNECT, nor a body of GET and HEAD.
+  const is_known = method !== "TRACE" && method !== "CONNECT";
+  const takes_body = is_known && method !== "GET" && method !== "HEAD" && hasBody(message);
+  const body = takes_body ? bodyOf(message, pace) : null;
+  const request = new Request(requestUrl(target), {
+    method: is_known ? method : "GET",
+    headers,
+    signal,
+    body,
+  });
+  const hosts = headers.filter(([name]) => name === "host").map(([, value]) => value);
+  return {
+    request,
+    context: { method, target, hosts, peer: `${socket.remoteAddress}:${socket.remotePort}` },
+  };
+}
+
+/** A signal that aborts when the client leaves before it has the entire answer. */
+export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  const leave = () => controller.abort(clientLeft());
+  // A broken body fails before the answer closes: its reader must then find the signal aborted.
+  message.once("error", leave);
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) leave();
+  });
+  return controller.signal;
+}
+
+function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
+}
+
+/** Closes the connection of a client whose body is too slow, with 408 and no body where no answer has begun. */
+export function refuseSlowBody(message: IncomingMessage, outgoing: ServerResponse): void {
+  const slow = new Error("The client sends its body too slowly");
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return void message.destroy(slow);
+  }
+  outgoing.writeHead(408, { connection: "close" });
+  outgoing.end(() => message.destroy(slow));
+}
+
+/** How long a client may leave a full connection unread. */
+export interface WritePace {
+  clock: Clock;
+  stall_ms: number;
+}
+
+/**
+ * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body.
+ *
+ * @throws The body's error, possibly after its first bytes have been sent.
+ */
+export async function sendResponse(
+  response: Response,
+  [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],
+  { clock, stall_ms }: WritePace,
+): Promise<void> {
+  const headers = Object.fromEntries(response.headers);
+  // The unread rest of a body would be taken for the next request.
+  if (hasBody(message) && !message.readableEnded) headers.connection = "close";
+  outgoing.writeHead(response.status, headers);
+  if (!response.body) return void outgoing.end();
+  // The first event of a stream may come late, so send the headers now.
+  if (headers["content-length"] === undefined) outgoing.flushHeaders();
+  const reader = response.body.getReader();
+  let wake = () => {};
+  outgoing.on("drain", () => wake());
+  outgoing.once("close", () => {
+    reader.cancel(clientLeft()).catch(() => {});
+    wake();
+  });
+  while (!outgoing.destroyed) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const drained = new Promise<void>((resolve) => wake = resolve);
+    if (outgoing.write(value)) continue;
+    const stalled = new AbortController();
+    clock.sleep(stall_ms, stalled.signal).then(() => outgoing.destroy(), () => {});
+    await drained;
+    stalled.abort();
+  }
+  if (!outgoing.destroyed) outgoing.end();
+}

@@ -1,0 +1,122 @@
+/** Builds the answer of `GET /v1/capabilities`. */
+
+import { z } from "zod";
+import {
+  BUILT_ALGORITHMS,
+  BUILT_ARCHITECTURES,
+  BUILT_TENSOR_TYPES,
+  ENVIRONMENT_PARTS,
+  HAS_INTERFACE,
+  HAS_MCP,
+} from "../../config/check/built.ts";
+import { ALGORITHMS } from "../../config/sections/run.ts";
+import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
+import { VERSION } from "../../core/version.ts";
+
+const deviceSchema = z.strictObject({
+  name: z.string(),
+  backend: z.string(),
+  driver: z.string(),
+  features: z.array(z.string()),
+  limits: z.record(z.string(), z.number()),
+  vram_bytes: z.number().nullable().meta({ description: "Null where the driver does not tell." }),
+  software: z.boolean(),
+}).meta({ id: "Device" });
+
+/** A device as the API shows it. */
+export type DeviceCard = z.output<typeof deviceSchema>;
+
+const budgetSchema = z.strictObject({
+  requested: z.union([z.string(), z.number()]).meta({ description: "As the configuration has it." }),
+  total_bytes: z.number().nullable(),
+  effective_bytes: z.number().nullable(),
+}).meta({ id: "Budget" });
+
+export const capabilitiesSchema = z.strictObject({
+  version: z.string(),
+  features: z.strictObject({
+    ui: z.boolean(),
+    auth: z.boolean(),
+    serving_enabled: z.boolean(),
+    mcp: z.boolean(),
+    containers: z.boolean(),
+  }),
+  devices: z.array(deviceSchema).meta({ description: "The one that a run would take stands first." }),
+  budgets: z.strictObject({ vram: budgetSchema, ram: budgetSchema }),
+  algorithms: z.array(z.enum(ALGORITHMS)),
+  tensor_types: z.array(z.string()),
+  architectures: z.array(z.string()),
+  environments: z.strictObject({
+    container: z.strictObject({ available: z.boolean(), reason: z.string().nullable() }),
+    local: z.boolean(),
+    http: z.boolean(),
+  }),
+  limits: z.strictObject({
+    max_body_bytes: z.int(),
+    max_dataset_bytes: z.int(),
+    max_concurrent_runs: z.int(),
+  }),
+}).meta({ id: "Capabilities" });
+
+type Capabilities = z.output<typeof capabilitiesSchema>;
+
+export interface CapabilityFacts {
+  devices: readonly DeviceCard[];
+  ram_bytes: number;
+}
+
+/** A memory budget of the configuration, compared with the available memory. */
+export function budgetCard(requested: string | number, total_bytes: number | null) {
+  const budget = parseBudget(requested)!;
+  let effective_bytes = total_bytes;
+  if (budget !== "all") {
+    if ("share" in budget) {
+      effective_bytes = total_bytes === null ? null : Math.floor(total_bytes * budget.share);
+    } else effective_bytes = Math.min(budget.bytes, total_bytes ?? Infinity);
+  }
+  return { requested, total_bytes, effective_bytes };
+}
+
+/** Only fields of the contract, because a probe may return more. */
+function deviceCard(
+  { name, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
+): DeviceCard {
+  return { name, backend, driver, features, limits, vram_bytes, software };
+}
+
+/** "The container sandbox is not in this build", in the words of the configuration's refusals. */
+function lackText(part: string): string {
+  return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
+}
+
+export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {
+  const { container, local, http } = ENVIRONMENT_PARTS;
+  return {
+    version: VERSION,
+    features: {
+      ui: HAS_INTERFACE && config.ui,
+      auth: config.auth_token !== undefined,
+      serving_enabled: config.serving.enabled,
+      mcp: HAS_MCP,
+      containers: container === null,
+    },
+    devices: devices.map(deviceCard),
+    budgets: {
+      vram: budgetCard(config.limits.vram, devices[0]?.vram_bytes ?? null),
+      ram: budgetCard(config.limits.ram, ram_bytes),
+    },
+    algorithms: [...BUILT_ALGORITHMS],
+    tensor_types: [...BUILT_TENSOR_TYPES],
+    architectures: [...BUILT_ARCHITECTURES],
+    environments: {
+      container: { available: container === null, reason: container === null ? null : lackText(container) },
+      local: local === null,
+      http: http === null,
+    },
+    limits: {
+      max_body_bytes: config.max_body_bytes,
+      max_dataset_bytes: config.max_dataset_bytes,
+      max_concurrent_runs: config.max_concurrent_runs,
+    },
+  };
+}

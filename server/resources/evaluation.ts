@@ -1,0 +1,78 @@
+/** An evaluation as the API shows it. */
+
+import { z } from "zod";
+import type { RunEvent } from "../../runs/record/event.ts";
+
+const rate = z.strictObject({
+  rate: z.number(),
+  low: z.number(),
+  high: z.number(),
+  n: z.int().meta({ description: "Scenarios." }),
+  attempts: z.int(),
+}).meta({ id: "Rate", description: "A mean over scenarios, with its 95 % interval." });
+
+export const evaluationSchema = z.strictObject({
+  n: z.int().meta({ description: "Counts the evaluations of the run." }),
+  update: z.int().meta({ description: "The update before it." }),
+  time: z.string().meta({ format: "date-time" }),
+  pass_rate: rate.nullable().meta({ description: "Null for a loss on held-out rows." }),
+  reward_mean: z.number().nullable(),
+  loss: z.number().nullable().meta({ description: "Null for scenarios." }),
+  perplexity: z.number().nullable(),
+  values: z.record(z.string(), z.number()).meta({ description: "Other measured values, by metric name." }),
+  rows: z.strictObject({
+    n: z.int(),
+    truncated: z.int().meta({ description: "Rows that were cut at training.ctx." }),
+  }).nullable().meta({ description: "Null for scenarios." }),
+  failed: z.record(z.string(), z.int()).meta({
+    description: "Attempts that failed for reasons other than the model's, by reason. They have not passed.",
+  }),
+  failure: z.strictObject({ scenario: z.string(), boundary: z.string(), message: z.string() }).nullable()
+    .meta({
+      description: "The first of these.",
+    }),
+  scenarios: z.array(
+    z.strictObject({
+      scenario: z.string(),
+      attempts: z.int(),
+      passes: z.int(),
+      rewards: z.array(z.number().nullable()).meta({ description: "Null: failed, and not graded." }),
+      stop_reasons: z.array(z.string()),
+    }).meta({ id: "ScenarioOutcome" }),
+  ).meta({ description: "The outcome of each held-out scenario." }),
+  row_losses: z.array(
+    z.strictObject({
+      row: z.string().meta({ description: "Its line in the file." }),
+      loss: z.number(),
+      weight: z.number().meta({ description: "Its trained tokens, or 1 for a pair." }),
+    }).meta({ id: "RowLoss" }),
+  ).meta({ description: "The loss of each held-out row." }),
+}).meta({ id: "Evaluation" });
+
+type Evaluation = z.output<typeof evaluationSchema>;
+
+type EvaluationEvent = Extract<RunEvent, { kind: "evaluation" }>;
+
+/** Only fields of the API, because an event has more. */
+export function evaluationOf(event: EvaluationEvent): Evaluation {
+  const { n, update, time, pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure } = event;
+  return {
+    n,
+    update,
+    time,
+    pass_rate,
+    reward_mean,
+    loss,
+    perplexity,
+    values: values ?? {},
+    rows,
+    failed: failed as Record<string, number>,
+    failure,
+    scenarios: event.scenarios,
+    row_losses: Object.entries(event.by_row ?? {}).map(([row, { sum, weight }]) => ({
+      row,
+      loss: sum / weight,
+      weight,
+    })),
+  };
+}

@@ -1,0 +1,37 @@
+/** What a failed job means for the request that asked for it. */
+
+import { ServiceError } from "../../core/errors.ts";
+import type { CheckedFile } from "../../core/files.ts";
+import { problemAt } from "../http/problems.ts";
+
+/** A file of a job: where the request names it, and how. */
+export interface NamedFile {
+  pointer: string;
+  /** The path as the client wrote it. */
+  named: string;
+  file: CheckedFile;
+}
+
+/** A failure of a job as a refusal of the field that names its file. Other errors are returned unchanged. */
+export function modelProblem(error: unknown, { pointer, named, file }: NamedFile): unknown {
+  if (!(error instanceof ServiceError)) return error;
+  // The real path may be another than the one that the client named.
+  const message = error.message.replaceAll(file.path, named);
+  return problemAt(pointer, new ServiceError(error.code, message, error.details, { cause: error }));
+}
+
+/**
+ * Waits for a job on a model file. Its failures are refusals of the field that names the model; those that name a line
+ * are of the row.
+ *
+ * @param row_pointer The field that names the row; absent: no failure names a line.
+ * @throws {Problem}
+ */
+export async function jobOn<T>(work: Promise<T>, model: NamedFile, row_pointer?: string): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const is_row = error instanceof ServiceError && error.details.line !== undefined;
+    throw modelProblem(error, is_row && row_pointer ? { ...model, pointer: row_pointer } : model);
+  }
+}

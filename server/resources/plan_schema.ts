@@ -1,0 +1,43 @@
+/** A plan as the API shows it. */
+
+import { z } from "zod";
+import { WARNING_CODES } from "../../runs/record/warning.ts";
+
+const bytes = z.int().gte(0);
+
+export const warningSchema = z.strictObject({
+  code: z.enum(WARNING_CODES),
+  field: z.string().optional().meta({
+    description: "Dotted key; absent when it concerns the whole request.",
+  }),
+  message: z.string(),
+}).meta({ id: "Warning" });
+
+export const planSchema = z.strictObject({
+  config: z.record(z.string(), z.unknown()).meta({
+    description: "The resolved configuration by catalogue ids.",
+  }),
+  sources: z.record(z.string(), z.enum(["default", "derived", "measured", "override"])).meta({
+    description: "Where each value of the configuration comes from, by dotted key.",
+  }),
+  memory: z.strictObject({
+    posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({ description: "The largest first." }),
+    peak_bytes: bytes,
+    vram_budget_bytes: bytes.nullable(),
+    ram_budget_bytes: bytes,
+  }),
+  levers_applied: z.array(z.string()),
+  levers: z.array(z.strictObject({ lever: z.string(), saved_bytes: bytes, time_factor: z.number() })),
+  schedule: z.strictObject({
+    tokens_per_update: z.number(),
+    updates: z.int().gte(1).nullable().meta({ description: "Null when time limits them." }),
+    seconds_per_update: z.number().nullable(),
+    eta_seconds: z.number().nullable(),
+    calibrated: z.boolean(),
+  }),
+  template_probe: z.record(z.string(), z.unknown()).meta({ description: "What the chat template does." }),
+  warnings: z.array(warningSchema),
+}).meta({ id: "Plan" });
+
+/** The document of a plan. */
+export type PlanCard = z.input<typeof planSchema>;

@@ -1,0 +1,57 @@
+/** A run as the API shows it. */
+
+import { z } from "zod";
+import { ALGORITHMS } from "../../config/sections/run.ts";
+import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
+
+const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });
+
+export const runSchema = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  notes: z.string(),
+  tags: z.array(z.string()),
+  algorithm: z.enum(ALGORITHMS),
+  state: z.enum(RUN_STATES),
+  state_reason: z.string().nullable().meta({
+    description: "Why it is in this state; a failed run has error.reason here.",
+  }),
+  created_at: time,
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  progress: z.strictObject({
+    update: z.int().gte(0).meta({ description: "Finished updates." }),
+    updates: z.int().gte(1).nullable().meta({ description: "Planned updates; null when time limits them." }),
+    step: z.int().gte(0).meta({ description: "Finished optimiser steps." }),
+    eta_seconds: z.number().nullable(),
+  }),
+  config: z.record(z.string(), z.unknown()).meta({
+    description: "The resolved configuration without secrets; empty in view mode.",
+  }),
+  plan: z.record(z.string(), z.unknown()).nullable().meta({
+    description: "The plan, as POST /v1/plan answers it; null in view mode.",
+  }),
+  parent: z.strictObject({ run: z.string(), checkpoint: z.string() }).nullable().meta({
+    description: "The run and checkpoint of which it is a fork.",
+  }),
+  error: z.strictObject({
+    reason: z.enum(FAILURE_REASONS),
+    detail: z.string(),
+    update: z.int().gte(0),
+    trace_id: z.string().nullable(),
+  }).nullable().meta({ description: "Why it failed; null for a run that has not." }),
+  deterministic: z.boolean().meta({
+    description: "False once a wall-clock limit had an effect or a hosted service answered.",
+  }),
+  last_metrics: z.record(z.string(), z.number()).meta({ description: "The newest value of each metric." }),
+}).meta({ id: "Run" });
+
+/** A run as the API shows it. */
+export type RunCard = z.input<typeof runSchema>;
+
+/** Filters of the list of runs. */
+export const runFilters = {
+  state: z.enum(RUN_STATES).optional().meta({ description: "Only runs in this state." }),
+  algorithm: z.enum(ALGORITHMS).optional().meta({ description: "Only runs with this algorithm." }),
+  name: z.string().optional().meta({ description: "Only runs with this name." }),
+};

@@ -1,0 +1,312 @@
+/** `POST /v1/plan`, with real files and real jobs. */
+
+import assert from "node:assert/strict";
+import { fixturePath } from "../../tests/fixture.ts";
+import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
+import type { Given, Sent } from "../app_testing.ts";
+import { type JobApp, withJobApp } from "../jobs_testing.ts";
+
+const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
+const SCENARIOS = await fixturePath("models/tiny-agent/scenarios.train.jsonl");
+const TRACES = await fixturePath("models/tiny-agent/sft-traces.jsonl");
+
+const CATALOGUE = `
+[[environments]]
+id = "box"
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+[environments.limits]
+exec_timeout_secs = 20
+[[environments]]
+id = "sealed"
+type = "container"
+image = "localhost/x:1"
+[[judges]]
+id = "critic"
+model = "m"
+base_url = "http://127.0.0.1:1"
+`;
+
+const GIB = 2 ** 30;
+
+const GPU = { ...ASSUMED_DEVICE, name: "Test GPU", vram_bytes: 8 * GIB };
+
+const withPlans = (
+  body: (app: JobApp & { files: Record<"model" | "scenarios" | "traces", string> }) => Promise<void>,
+) =>
+  withJobApp(async (app) => {
+    const files = {
+      model: `${app.root}/m.gguf`,
+      scenarios: `${app.root}/s.jsonl`,
+      traces: `${app.root}/t.jsonl`,
+    };
+    await Deno.copyFile(MODEL, files.model);
+    await Deno.copyFile(SCENARIOS, files.scenarios);
+    await Deno.copyFile(TRACES, files.traces);
+    await body({ ...app, files });
+  }, { toml: CATALOGUE, probeDevices: () => Promise.resolve([GPU]) });
+
+const post = (body: unknown): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(body),
+});
+const toml = (body: string): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/toml" },
+  body,
+});
+
+/** Status, type and entries of a refusal. */
+function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
+}
+
+Deno.test("a recipe is planned: its configuration, sources, memory, length and warnings", () =>
+  withPlans(async ({ send, files }) => {
+    const recipe = {
+      recipe: "agent_grpo",
+      model: files.model,
+      scenarios: files.scenarios,
+      objective: { environment: "box" },
+      budget: { updates: 3 },
+      params: { "agent.environment.limits.exec_timeout_secs": 5, "training.ctx": 1024 },
+    };
+    const { status, json } = await send("/v1/plan", post(recipe));
+    assert.equal(status, 200, JSON.stringify(json));
+    const { config, sources, memory, schedule, warnings } = json;
+    assert.deepEqual(config.agent.environment, { id: "box", limits: { exec_timeout_secs: 5 } });
+    assert.deepEqual([config.model.path, config.agent.scenarios], [files.model, files.scenarios]);
+    assert.deepEqual(
+      [config.run.directory, config.output.path, config.checkpoint.directory, config.run.name],
+      [
+        undefined,
+        undefined,
+        undefined,
+        undefined,
+      ],
+    );
+    assert.deepEqual([sources["training.lr"], sources["lora.rank"], sources["agent.updates"]], [
+      "derived",
+      "default",
+      "override",
+    ]);
+    assert.equal(
+      memory.peak_bytes,
+      memory.posts.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0),
+    );
+    assert.equal(memory.vram_budget_bytes, 8 * GIB);
+    assert.equal(schedule.updates, 3);
+    assert.deepEqual(warnings.map(({ code }: { code: string }) => code), ["no_heldout"]);
+    // What a plan shows can be posted back, and gives the same.
+    const again = await send("/v1/plan", post({ config }));
+    assert.equal(again.status, 200, JSON.stringify(again.json));
+    assert.deepEqual(again.json.config, config);
+  }));
+
+Deno.test("TOML, JSON and a recipe mean the same, and problems stand at their own places", () =>
+  withPlans(async ({ send, files }) => {
+    const config = {
+      run: { algorithm: "sft" },
+      model: { path: files.model },
+      sft: { data: files.traces },
+      training: { ctx: 1024, updates: 2 },
+      checkpoint: {},
+    };
+    const text = `name = "x"
+[run]
+algorithm = "sft"
+[model]
+path = ${JSON.stringify(files.model)}
+[sft]
+data = ${JSON.stringify(files.traces)}
+[training]
+ctx = 1024
+updates = 2
+[checkpoint]
+`;
+    const recipe = {
+      recipe: "sft",
+      model: files.model,
+      data: files.traces,
+      budget: { updates: 2 },
+      params: { "training.ctx": 1024 },
+    };
+    const plans = [await send("/v1/plan", post({ config })), await send("/v1/plan", toml(text))];
+    plans.push(await send("/v1/plan", post(recipe)));
+    for (const { status, json } of plans) {
+      assert.equal(status, 200, JSON.stringify(json));
+      assert.deepEqual(json.config, plans[0]!.json.config);
+    }
+    const wrong = { ...config, training: { ctx: 1024, lrr: 1 } };
+    assert.deepEqual(refusal(await send("/v1/plan", post({ config: wrong }))), [422, "invalid-request", [
+      "/config/training/lrr unknown_field",
+    ]]);
+    assert.deepEqual(refusal(await send("/v1/plan", toml(text.replace("ctx", "ctxx")))), [
+      422,
+      "invalid-request",
+      ["/training/ctxx unknown_field"],
+    ]);
+    const params = { ...recipe, params: { "training.lrr": 1 } };
+    const { json } = await send("/v1/plan", post(params));
+    assert.deepEqual(json.errors[0], {
+      pointer: "/params/training.lrr",
+      code: "unknown_field",
+      message: "is no known key",
+      hint: 'did you mean "training.lr"?',
+    });
+  }));
+
+Deno.test("classes of problems come in the contract's order, each with all of its own and nothing else", () =>
+  withPlans(async ({ send, files, root }) => {
+    await Deno.writeTextFile(`${root}/no_model`, "no model");
+    // deno-lint-ignore no-explicit-any -- the request is made wrong in every way, then mended step by step
+    const recipe: any = {
+      recipe: "agent_grpo",
+      model: "/etc/passwd",
+      scenarios: "ds_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+      objective: { environment: "nowhere", judge: { base_url: "http://x" }, mcp_servers: [["cmd"]] },
+      params: {
+        "training.lr": "fast",
+        "agent.group_sze": 2,
+        "agent.updates": 5,
+        "evaluation.data": `${root}/none`,
+        "agent.environment.image": "x",
+      },
+      budget: { updates: 3 },
+      limits: { vram: "40MiB" },
+    };
+    const expect = async (status: number, type: string, ...entries: string[]) =>
+      assert.deepEqual(refusal(await send("/v1/plan", post(recipe))), [status, type, entries]);
+    await expect(
+      422,
+      "invalid-request",
+      "/params/training.lr invalid_value",
+      "/params/agent.group_sze unknown_field",
+    );
+    recipe.params["training.lr"] = 1e-4;
+    delete recipe.params["agent.group_sze"];
+    await expect(404, "not-found", "/scenarios not_found");
+    recipe.scenarios = files.scenarios;
+    recipe.params["output.path"] = `${root}/out`;
+    await expect(403, "forbidden-path", "/params/output.path forbidden_path", "/model forbidden_path");
+    delete recipe.params["output.path"];
+    recipe.model = `${root}/no_model`;
+    await expect(422, "invalid-request", "/params/evaluation.data path_not_found");
+    recipe.params["evaluation.data"] = files.scenarios;
+    await expect(422, "invalid-request", "/model invalid_value");
+    recipe.model = files.model;
+    await expect(
+      422,
+      "server-declared",
+      "/params/agent.environment.image server_declared",
+      "/objective/judge server_declared",
+      "/objective/mcp_servers/0 server_declared",
+    );
+    delete recipe.params["agent.environment.image"];
+    recipe.objective = { environment: "nowhere" };
+    await expect(422, "unknown-catalog-id", "/objective/environment unknown_catalog_id");
+    recipe.objective = { environment: "box" };
+    recipe.params["agent.environment.limits.exec_timeout_secs"] = 21;
+    await expect(422, "invalid-request", "/params/agent.environment.limits.exec_timeout_secs out_of_range");
+    delete recipe.params["agent.environment.limits.exec_timeout_secs"];
+    await expect(409, "conflict", "/params/agent.updates override_conflict");
+    delete recipe.params["agent.updates"];
+    recipe.params["training.ctx"] = 4096;
+    await expect(422, "invalid-request", "/allow needs_opt_in");
+    recipe.allow = ["exceed_train_context"];
+    await expect(422, "insufficient-memory", "/params/training.ctx out_of_range");
+    recipe.limits = { vram: "4GiB" };
+    assert.equal((await send("/v1/plan", post(recipe))).status, 200);
+  }));
+
+Deno.test("memory that does not suffice is told with what was tried and what would help", () =>
+  withPlans(async ({ send, files }) => {
+    const recipe = {
+      recipe: "sft",
+      model: files.model,
+      data: files.traces,
+      params: { "training.ctx": 1024 },
+      limits: { vram: 60 * 2 ** 20 },
+    };
+    const { json } = await send("/v1/plan", post(recipe));
+    assert.equal(json.type, "urn:svc:problems/insufficient-memory");
+    const { overflow_bytes, vram_budget_bytes, dominant_posts, levers_applied, unlocks } = json.meta;
+    assert.ok(overflow_bytes > 0 && dominant_posts.length === 3, JSON.stringify(json.meta));
+    assert.equal(vram_budget_bytes, 60 * 2 ** 20);
+    assert.ok(levers_applied.includes("gradient_checkpointing"), JSON.stringify(levers_applied));
+    assert.deepEqual(unlocks, ["truncate_context"]);
+    const cut = await send("/v1/plan", post({ ...recipe, allow: ["truncate_context"] }));
+    assert.equal(cut.status, 200, JSON.stringify(cut.json));
+    const codes = cut.json.warnings.map(({ code }: { code: string }) => code);
+    assert.ok(codes.includes("context_truncated") && codes.includes("lever_applied"), codes.join());
+    assert.ok(cut.json.memory.peak_bytes <= 60 * 2 ** 20);
+    assert.ok(cut.json.config.training.ctx < 1024);
+    // A whole configuration is planned as written.
+    const config = { ...cut.json.config, training: { ...cut.json.config.training, ctx: 1024 } };
+    delete config.training.micro_batch_tokens;
+    const whole = await send("/v1/plan", post({ config: { ...config, training: { ctx: 1024 } } }));
+    assert.equal(whole.status, 200);
+    assert.deepEqual([whole.json.levers_applied, whole.json.levers], [[], []]);
+  }));
+
+Deno.test("what is not built is refused by name", () =>
+  withPlans(async ({ send, files }) => {
+    const recipe = (objective: unknown) => ({
+      ...{ recipe: "agent_grpo", model: files.model, scenarios: files.scenarios, objective },
+    });
+    const sealed = await send("/v1/plan", post(recipe({ environment: "sealed" })));
+    assert.deepEqual(refusal(sealed)[0], 422);
+    assert.match(sealed.json.detail, /the container sandbox is not in this build/);
+    assert.ok(sealed.json.errors.every(({ pointer }: { pointer: string }) =>
+      pointer.startsWith("/objective/environment")
+    ));
+    const judged = await send("/v1/plan", post(recipe({ judge: "critic" })));
+    assert.match(judged.json.detail, /the judge is not in this build/);
+  }));
+
+Deno.test("what only the operator declares is refused as that in whole configurations too", () =>
+  withPlans(async ({ send, files }) => {
+    const agent = {
+      scenarios: files.scenarios,
+      updates: 1,
+      environment: { id: "box" },
+      judge: { base_url: "http://x", model: "m" },
+      mcp_servers: [{ command: ["x"] }],
+      reward: { command: ["x"] },
+    };
+    const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };
+    assert.deepEqual(refusal(await send("/v1/plan", post({ config }))), [422, "server-declared", [
+      "/config/agent/judge/base_url server_declared",
+      "/config/agent/judge/model server_declared",
+      "/config/agent/mcp_servers/0/command server_declared",
+      "/config/agent/reward server_declared",
+    ]]);
+  }));
+
+Deno.test("bodies of no known form, and forms that exclude each other, are refused", () =>
+  withPlans(async ({ send }) => {
+    assert.deepEqual(refusal(await send("/v1/plan", post({}))), [422, "invalid-request", [
+      "/recipe missing_field",
+      "/model missing_field",
+    ]]);
+    const both = await send("/v1/plan", post({ fork_from: { run: "r" }, config: {}, params: {} }));
+    assert.deepEqual(refusal(both), [422, "invalid-request", ["/params invalid_value"]]);
+    assert.deepEqual(refusal(await send("/v1/plan", toml("a = [")))[1], "invalid-request");
+    const none = await send("/v1/plan", post({ fork_from: { run: "run_x" } }));
+    assert.deepEqual(refusal(none), [404, "not-found", ["/fork_from/run not_found"]]);
+    for (const key of ["__proto__", "constructor", "toString"]) {
+      const inside = `{"recipe":"sft","model":"/m","data":"/d","params":{"${key}":1}}`;
+      const found = refusal(await send("/v1/plan", { ...post(null), body: inside }));
+      assert.deepEqual(found, [422, "invalid-request", [`/params/${key} unknown_field`]]);
+      const beside = `{"recipe":"sft","model":"/m","data":"/d","${key}":1}`;
+      const other = refusal(await send("/v1/plan", { ...post(null), body: beside }));
+      assert.deepEqual(other, [422, "invalid-request", [`/${key} unknown_field`]]);
+      const whole = `{"config":{"run":{"algorithm":"sft"},"${key}":1}}`;
+      const { json } = await send("/v1/plan", { ...post(null), body: whole });
+      const pointers = json.errors.map(({ pointer }: { pointer: string }) => pointer);
+      assert.ok(pointers.includes(`/config/${key}`), pointers.join());
+    }
+  }));

@@ -1,0 +1,100 @@
+/** The body of a request: checks its type (415), its size (413), then its content (422). */
+
+import type { ServerConfig } from "../../config/server/schema.ts";
+import { check } from "../http/issues.ts";
+import { invalidRequest, Problem, type ProblemError } from "../http/problems.ts";
+import type { BodySpec } from "./route.ts";
+import { parseStrictJson } from "../http/strict_json.ts";
+
+export type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
+
+/** A body with a valid type and announced size, not yet read. */
+export interface OpenBody {
+  content_type: string;
+  /** Fails with `payload-too-large` above the limit. */
+  stream: Bytes;
+}
+
+function refuseType(detail: string): Problem {
+  const errors: ProblemError[] = [{ pointer: "", code: "unsupported_format", message: detail }];
+  return new Problem("unsupported-media-type", detail, { errors });
+}
+
+function tooLarge(limit: number): Problem {
+  const detail = `The body has more than ${limit} bytes`;
+  return new Problem("payload-too-large", detail, {
+    errors: [{ pointer: "", code: "out_of_range", message: detail }],
+  });
+}
+
+/** The declared media type that a header names. Any `+json` is JSON; the only charset is UTF-8. */
+export function declaredType(header: string | null, declared: readonly string[]): string | null {
+  const [name, ...parameters] = (header ?? "").toLowerCase().split(";").map((part) => part.trim());
+  const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
+  if (charset !== undefined && charset.replaceAll('"', "") !== "utf-8") return null;
+  const type = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json$/.test(name!) ? "application/json" : name!;
+  return declared.includes(type) ? type : null;
+}
+
+/** Limits a stream: above the limit it fails. */
+function bounded(stream: Bytes, limit: number): Bytes {
+  let bytes = 0;
+  return stream.pipeThrough(
+    new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(chunk, controller) {
+        bytes += chunk.length;
+        if (bytes > limit) throw tooLarge(limit);
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+}
+
+/**
+ * Opens the body for a route without reading it.
+ *
+ * @param spec Null when the route takes no body. A body must then be labelled as JSON, so that a form on another site
+ * cannot reach the route; it is not read.
+ * @throws {Problem} `unsupported-media-type` or `payload-too-large`.
+ */
+export function openBody(
+  request: Request,
+  spec: BodySpec | null,
+  config: ServerConfig,
+): OpenBody | null {
+  if ((!spec || spec.is_optional) && request.body === null) return null;
+  const declared = spec ? Object.keys(spec.content) : ["application/json"];
+  const content_type = declaredType(request.headers.get("content-type"), declared);
+  if (content_type === null) throw refuseType(`The body must be labelled as ${declared.join(" or ")}`);
+  const encoding = request.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
+  if (encoding !== "identity") throw refuseType("The body must have no content encoding");
+  if (!spec) return null;
+  const limit = config[spec.limit];
+  if (Number(request.headers.get("content-length") ?? 0) > limit) throw tooLarge(limit);
+  return { content_type, stream: bounded(request.body ?? new Blob([]).stream(), limit) };
+}
+
+/** Reads a body as text. @throws {Problem} `invalid-request` when it is not UTF-8, or the stream's error. */
+export async function readText(stream: Bytes): Promise<string> {
+  const bytes = await new Response(stream).bytes();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw invalidRequest([{ pointer: "", code: "invalid_value", message: "is not UTF-8" }]);
+  }
+}
+
+/** Reads the body for the handler, with all problems in it. */
+export async function readBody(
+  open: OpenBody | null,
+  spec: BodySpec | null,
+): Promise<{ body: unknown; errors: ProblemError[] }> {
+  if (!open || !spec) return { body: null, errors: [] };
+  const { content_type, stream } = open;
+  if (content_type !== "application/json") return { body: { content_type, stream }, errors: [] };
+  const parsed = parseStrictJson(await readText(stream));
+  if (parsed.errors.length > 0) return { body: null, errors: parsed.errors };
+  const schema = spec.choose?.(parsed.value) ?? spec.content[content_type]!;
+  const { value, errors } = check({ schema, value: parsed.value, prefix: "" });
+  return { body: { content_type, value }, errors };
+}

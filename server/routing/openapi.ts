@@ -1,0 +1,176 @@
+/** Builds OpenAPI 3.1 from the table of routes. */
+
+import { z } from "zod";
+import { assert } from "../../core/errors.ts";
+import { VERSION } from "../../core/version.ts";
+import type { OpenApiDocument } from "./openapi_schema.ts";
+import { type DeclaredProblems, PROBLEM_TYPES, problemSchema, type ProblemType } from "../http/problems.ts";
+import { type Content, isApi, pathNames, type Route } from "./route.ts";
+import { problemsOf } from "./route_problems.ts";
+
+type Json = z.core.util.JSONType;
+type JsonObject = Record<string, Json>;
+
+const DESCRIPTION = `Fine-tuning of language models with low-rank adapters.
+
+HEAD works wherever GET does. OPTIONS answers 204 with Allow, another method 405 (method-not-allowed) with Allow, and an unknown path 404 (not-found). A bearer token is needed where the server is configured with one. Every answer has the header X-Trace-Id.
+
+An operation whose only answers are problems is in the contract and not in this build: it answers 501 (not-implemented).`;
+
+const TRACE_HEADER = { $ref: "#/components/headers/X-Trace-Id" };
+
+/** Schemas by name, for references in the document. */
+class Components {
+  readonly schemas: JsonObject = {};
+
+  /** The schema for a place in the document. Schemas with an id become components and are referenced. */
+  place(schema: z.ZodType, io: "input" | "output"): JsonObject {
+    const { $schema: _, $defs, ...place } = z.toJSONSchema(schema, { target: "draft-2020-12", io });
+    for (const [id, part] of Object.entries($defs ?? {})) {
+      const { $id: _, id: __, ...kept } = part as JsonObject;
+      const text = JSON.stringify(moved(kept));
+      const known = this.schemas[id];
+      assert(known === undefined || JSON.stringify(known) === text, `two schemas have the id ${id}`);
+      this.schemas[id] = JSON.parse(text);
+    }
+    return moved(place as JsonObject) as JsonObject;
+  }
+
+  content(content: Content, io: "input" | "output"): JsonObject {
+    return Object.fromEntries(
+      Object.entries(content).map(([type, schema]) => [type, { schema: this.place(schema, io) }]),
+    );
+  }
+}
+
+/** Redirects references from a schema's own definitions to the document's. */
+function moved(value: Json): Json {
+  if (Array.isArray(value)) return value.map(moved);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      key === "$ref" && typeof inner === "string"
+        ? inner.replace(/^#\/\$defs\//, "#/components/schemas/")
+        : moved(inner),
+    ]),
+  );
+}
+
+function parametersOf(route: Route, components: Components): Json[] {
+  const path = pathNames(route.path).map((name) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+  }));
+  const query = Object.entries(route.query?.shape ?? {}).map(([name, field]) => {
+    const schema = field as z.ZodType;
+    // A parameter's schema describes its parsed value.
+    const { description, ...place } = components.place(schema, "output");
+    return {
+      name,
+      in: "query",
+      required: !schema.safeParse(undefined).success,
+      ...(description === undefined ? {} : { description }),
+      // Lists stand in one parameter, with commas between their items.
+      ...(place.type === "array" ? { style: "form", explode: false } : {}),
+      schema: place,
+    };
+  });
+  return [...path, ...query];
+}
+
+/** The headers of an answer besides the trace. */
+function headersOf(headers: Readonly<Record<string, string>>): JsonObject {
+  const own = Object.entries(headers).map(([name, description]) => [
+    name,
+    { description, schema: { type: "string" } },
+  ]);
+  return { "X-Trace-Id": TRACE_HEADER, ...Object.fromEntries(own) };
+}
+
+const PROBLEM_HEADERS: Readonly<Partial<Record<ProblemType, Record<string, string>>>> = {
+  "unauthorized": { "WWW-Authenticate": "Bearer" },
+};
+
+function problemAnswers(problems: DeclaredProblems): JsonObject {
+  const by_status = new Map<number, ProblemType[]>();
+  for (const type of Object.keys(PROBLEM_TYPES) as ProblemType[]) {
+    if (!problems[type]) continue;
+    const { status } = PROBLEM_TYPES[type];
+    by_status.set(status, [...(by_status.get(status) ?? []), type]);
+  }
+  return Object.fromEntries(
+    [...by_status].map(([status, types]) => [String(status), {
+      description: types.map((type) => `${type}: ${PROBLEM_TYPES[type].title}.`).join(" "),
+      headers: headersOf(Object.assign({}, ...types.map((type) => PROBLEM_HEADERS[type] ?? {}))),
+      content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
+      "x-problems": Object.fromEntries(types.map((type) => [type, [...problems[type]!]])),
+    }]),
+  );
+}
+
+function operationOf(route: Route, components: Components): JsonObject {
+  const parameters = parametersOf(route, components);
+  const { body } = route;
+  const answers = Object.entries(route.answers).map(([status, { description, content, headers = {} }]) => [
+    status,
+    {
+      description,
+      headers: headersOf(headers),
+      ...(content ? { content: components.content(content, "output") } : {}),
+    },
+  ]);
+  return {
+    operationId: route.operation,
+    summary: route.summary,
+    ...(isApi(route.path) ? {} : { security: [] }),
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body
+      ? { requestBody: { required: !body.is_optional, content: components.content(body.content, "input") } }
+      : {}),
+    responses: { ...Object.fromEntries(answers), ...problemAnswers(problemsOf(route)) },
+  };
+}
+
+/** The problem document's schema, with only the codes that some route answers with. */
+function withEmittedCodes(schemas: JsonObject, routes: readonly Route[]): void {
+  const emitted = new Set(routes.flatMap((route) => Object.values(problemsOf(route)).flat()));
+  emitted.add("not_found");
+  const error = schemas.ProblemError as { properties: { code: { enum: string[] } } };
+  error.properties.code.enum = error.properties.code.enum.filter((code) => emitted.has(code as never));
+}
+
+/** The document of a table; paths are in its order. */
+export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
+  const components = new Components();
+  components.place(problemSchema, "output");
+  withEmittedCodes(components.schemas, routes);
+  const paths: Record<string, JsonObject> = {};
+  for (const route of routes) {
+    const item = paths[route.path] ??= {};
+    item[route.method.toLowerCase()] = operationOf(route, components);
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "svc", version: VERSION, description: DESCRIPTION },
+    security: [{ bearer: [] }, {}],
+    paths,
+    components: {
+      schemas: components.schemas,
+      headers: {
+        "X-Trace-Id": {
+          description: "Random id of the request, which the server's log has too.",
+          schema: { type: "string", format: "uuid" },
+        },
+      },
+      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+    },
+  };
+}
+
+/** The document's text, as in the stored copy and from `svc-server openapi`. */
+export function openApiText(routes: readonly Route[]): string {
+  return `${JSON.stringify(openApiDocument(routes), null, 2)}\n`;
+}

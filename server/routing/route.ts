@@ -1,0 +1,190 @@
+/** The declaration of a route. Routing, OpenAPI, input checks and tests read only this. */
+
+import type { z } from "zod";
+import type { DeclaredProblems } from "../http/problems.ts";
+import type { Services } from "./services.ts";
+
+export type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** The names in a path template: `id` of `/v1/runs/{id}`. */
+export type PathNames<P extends string> = P extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | PathNames<Rest>
+  : never;
+
+/** Bodies by media type. JSON is checked against its schema; any other schema describes the text. */
+export type Content = Readonly<Record<string, z.ZodType>>;
+
+/** The request body of a route. */
+export interface BodySpec {
+  content: Content;
+  /** The schema for a JSON body that may have several forms, so that its problems are those of the form meant. */
+  choose?: (value: unknown) => z.ZodType;
+  /** The configuration key of its size limit. */
+  limit: "max_body_bytes" | "max_dataset_bytes";
+  /** Whether a request may have no body. */
+  is_optional?: boolean;
+}
+
+/** An answer with one status; without content it has no body. */
+export interface AnswerSpec {
+  description: string;
+  content?: Content;
+  /** Headers of this answer only, with descriptions. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+export type AnswerSpecs = Readonly<Record<number, AnswerSpec>>;
+
+const JSON_TYPE = "application/json";
+
+/** The argument of a handler. */
+export interface Call<P extends string = string, Q = unknown, B = unknown, F = unknown> {
+  /**
+   * The client's request, for headers and for `signal`, which aborts when the client leaves. Its URL is normalised:
+   * take path and query values from `params` and `query`.
+   */
+  request: Request;
+  params: Readonly<Record<PathNames<P>, string>>;
+  query: Q;
+  body: B;
+  /** The return value of `find`. */
+  found: F;
+  trace_id: string;
+  services: Services;
+}
+
+/** A handler's body: the checked value of JSON, else the bytes, limited in size. */
+export type BodyOf<B> = B extends { content: infer C } ?
+    | {
+      [T in keyof C & string]: T extends typeof JSON_TYPE
+        ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
+        : { content_type: T; stream: ReadableStream<Uint8Array<ArrayBuffer>> };
+    }[keyof C & string]
+    | (B extends { is_optional: true } ? null : never)
+  : null;
+
+type ContentAnswer<S, C> = {
+  [T in keyof C & string]: {
+    status: S;
+    content_type: T;
+    body: T extends typeof JSON_TYPE ? (C[T] extends z.ZodType ? z.input<C[T]> : never) | JsonPieces
+      : BodyInit;
+    headers?: Record<string, string>;
+  };
+}[keyof C & string];
+
+/**
+ * A handler's return value: one of the declared answers. JSON is a value or {@link JsonPieces}, any other body is what
+ * `Response` accepts.
+ */
+export type AnswerOf<A> = {
+  [S in keyof A & number]: A[S] extends { content: infer C } ? ContentAnswer<S, C>
+    : { status: S; headers?: Record<string, string> };
+}[keyof A & number];
+
+/** An answer of any route. */
+export interface Answer {
+  status: number;
+  content_type?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** The declared part of a table entry. */
+export interface Entry<P extends string = string> {
+  method: Method;
+  /** The full path; `{name}` matches one segment. */
+  path: P;
+  /** The operation's name, such as `list_runs`: unique, and never renamed. */
+  operation: string;
+  summary: string;
+}
+
+interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec, A extends AnswerSpecs, F>
+  extends Entry<P> {
+  /** Query parameters, as the strings that clients send. */
+  query?: Q;
+  body?: B;
+  answers: A;
+  /** Problems besides those of every route of its form; see `route_problems.ts`. */
+  problems?: DeclaredProblems;
+  /** Finds the resource of the path before the body is checked. @throws {Problem} `not-found`. */
+  find?: (params: Readonly<Record<PathNames<P>, string>>, services: Services) => Promise<F>;
+  handler: (
+    call: Call<P, z.output<Q>, BodyOf<B>, F>,
+  ) => AnswerOf<A> | Promise<AnswerOf<A>>;
+}
+
+/** An entry of the table. Without a handler it is in the contract but not in this build. */
+export interface Route extends Entry {
+  query?: z.ZodObject;
+  body?: BodySpec;
+  answers: AnswerSpecs;
+  problems?: DeclaredProblems;
+  find?: (params: Readonly<Record<string, string>>, services: Services) => Promise<unknown>;
+  handler?: (call: Call) => Answer | Promise<Answer>;
+}
+
+/** Declares a route; the handler's types follow from the declaration. */
+export function route<
+  const P extends string,
+  const A extends AnswerSpecs,
+  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
+  const B extends BodySpec = never,
+  F = undefined,
+>(spec: RouteSpec<P, Q, B, A, F>): Route {
+  return spec as unknown as Route;
+}
+
+/** Declares a route of the contract that this build does not have. */
+export function notBuilt(entry: Entry): Route {
+  return { ...entry, answers: {} };
+}
+
+/** A JSON answer. */
+export function json<const S extends number, const T>(status: S, body: T) {
+  return { status, content_type: JSON_TYPE, body } as const;
+}
+
+/** JSON text that is made in pieces, because making all of it at once would hold up other requests. */
+export class JsonPieces {
+  constructor(readonly pieces: AsyncIterable<string>) {}
+
+  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    return textStream(this.pieces);
+  }
+}
+
+/** A JSON answer in pieces, whose text together is that of a declared value. */
+export function jsonPieces<const S extends number>(status: S, pieces: AsyncIterable<string>) {
+  return { status, content_type: JSON_TYPE, body: new JsonPieces(pieces) } as const;
+}
+
+/** Text as UTF-8, made as fast as it is read. */
+export function textStream(pieces: AsyncIterable<string>): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return ReadableStream.from(pieces).pipeThrough(new TextEncoderStream());
+}
+
+/** An answer of another media type: text, bytes, or a stream of them. */
+export function raw<const S extends number, const T extends string>(
+  status: S,
+  content_type: T,
+  body: BodyInit,
+) {
+  return { status, content_type, body } as const;
+}
+
+/** An answer without a body. */
+export function empty<const S extends number>(status: S) {
+  return { status } as const;
+}
+
+/** Whether a path belongs to the API; other paths need no token and answer in plain text. */
+export function isApi(path: string): boolean {
+  return path === "/v1" || path.startsWith("/v1/");
+}
+
+/** The names in a path template, in order. */
+export function pathNames(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+}

@@ -1,0 +1,54 @@
+/** The services for route handlers. */
+
+import type { ServerConfig } from "../../config/server/schema.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { ObservedRuns } from "../../runs/views/observed_runs.ts";
+import type { DatasetStore } from "../../runs/datasets/dataset_store.ts";
+import type { JobRunner } from "../../runs/jobs/job_table.ts";
+import type { Fleet } from "../../runs/fleet/fleet.ts";
+import type { PlanTarget } from "../../runs/plan/plan.ts";
+import type { ModelFiles } from "../sources/model_files.ts";
+import type { Checksums } from "../../runs/results/content.ts";
+import type { Links } from "../access/links.ts";
+import type { OpenApiDocument } from "./openapi_schema.ts";
+import type { RunSource } from "../sources/run_source.ts";
+import type { Database } from "../store/database.ts";
+import type { FleetEvents } from "../store/fleet_events.ts";
+import type { RunIndex } from "../store/run_index.ts";
+
+/** A device, with what plans need to know of it. */
+export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
+
+export interface Services {
+  config: ServerConfig;
+  clock: Clock;
+  /** Seconds since the server started, rounded down. */
+  uptimeSeconds(): number;
+  /** The machine's devices, the one that a run would take first. @throws The probe's error. */
+  devices(): Promise<ProbedDevice[]>;
+  /** The device that plans assume when there is none. */
+  assumedDevice: ProbedDevice | null;
+  /** The runs of this server. */
+  runs: RunSource;
+  /** The trajectories in observe directories. */
+  trajectories: ObservedRuns;
+  /** Creates and commands runs; null in view mode. */
+  fleet: Fleet | null;
+  database: Database;
+  /** The events of all runs. */
+  fleet_events: FleetEvents;
+  /** The logs of runs, in the database. */
+  index: RunIndex;
+  /** Signs links to artefacts. */
+  links: Links;
+  /** Of files that are packed for download. */
+  checksums: Checksums;
+  /** The OpenAPI document of this server's routes. */
+  openApi(): OpenApiDocument;
+  /** Runs long or hostile work outside of this thread. */
+  jobs: JobRunner;
+  datasets: DatasetStore;
+  /** Whether a live run uses a dataset. */
+  isDatasetInUse(id: string): Promise<boolean>;
+  modelFiles: ModelFiles;
+}

@@ -33,6 +33,7 @@ Deno.test("an empty file gives the contract's defaults", () => {
     problem_type_base: "urn:svc:problems",
     allowed_hosts: [],
     limits: { vram: "all", ram: "all" },
+    log: { level: "info" },
     serving: { enabled: false, idle_seconds: 300 },
     rewards: [],
     judges: [],

@@ -60,6 +60,7 @@ type Services =
       | "jobs"
       | "isDatasetInUse"
       | "database"
+      | "logRequest"
     >
   >;
 

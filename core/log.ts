@@ -5,8 +5,10 @@ import { Buffer } from "node:buffer";
 import { type Clock, timestamp } from "./clock.ts";
 import { jsonText } from "./text.ts";
 
+/** The levels of lines, rising. */
 export const LOG_LEVELS = ["info", "warning", "error"] as const;
 
+/** How much a line matters. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
 /** A line before it has its time: its level, usually `message`, and whatever else it tells. */

@@ -38,7 +38,7 @@ async function configOf(path: string | null): Promise<ServerConfig> {
 const LEAVE_MS = 8000;
 
 /** The time for everything to stop. */
-const STOP_MS = 9000;
+const STOP_MS = 9500;
 
 /** The time for the log's reader to take its last lines. */
 const FLUSH_MS = 500;

@@ -23,7 +23,8 @@ export interface ConnectionLimits {
 export const CONNECTION_LIMITS: ConnectionLimits = {
   max_connections: 10_000,
   headers_ms: 10_000,
-  close_grace_ms: 5000,
+  // Runs have 8 seconds to leave, and readers get their last events then.
+  close_grace_ms: 9000,
   body_pace: { idle_ms: 30_000, bytes_per_second: 1024 },
   stall_ms: 30_000,
 };

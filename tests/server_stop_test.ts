@@ -57,7 +57,7 @@ for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) {
         assert.equal(await first.stop(signal), 0);
         assert.deepEqual(first.lines.filter(({ level }) => level === "error"), []);
         const of_server = first.lines.filter(({ message }) => message !== "request");
-      assert.deepEqual(of_server.slice(1).map(({ message }) => message), [
+        assert.deepEqual(of_server.slice(1).map(({ message }) => message), [
           `svc-server stops: ${signal}`,
           "svc-server has stopped",
         ]);

@@ -25,8 +25,8 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   headers_ms: 10_000,
   // Runs have 8 seconds to leave, and readers get their last events then.
   close_grace_ms: 9000,
-  body_pace: { idle_ms: 30_000, bytes_per_second: 1024 },
-  stall_ms: 30_000,
+  body_pace: { idle_ms: 25_000, bytes_per_second: 1024 },
+  stall_ms: 25_000,
 };
 
 export interface ListenerOptions {

@@ -175,7 +175,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       using connection = await connect(address);
       await connection.write(head(address, "Content-Length: 4\r\n"));
       await connection.write(CHUNK.subarray(0, 1));
-      await whileWaiting(clock, 29_000);
+      await whileWaiting(clock, 24_000);
       await whileWaiting(clock, 1000);
       const text = await reader(connection)("\r\n\r\n");
       assert.match(text, /^HTTP\/1\.1 408 /);
@@ -201,7 +201,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
         await connection.write(new TextEncoder().encode(`${length}\r\n${word}${end}\r\n`));
         await readUntil(end);
       }
-      await whileWaiting(clock, 30_000);
+      await whileWaiting(clock, 25_000);
       await left.promise;
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);

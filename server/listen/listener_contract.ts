@@ -149,6 +149,15 @@ const TESTS: Readonly<Record<string, Test>> = {
     });
   },
 
+  "the head of a stream is sent before its first bytes": async (listen) => {
+    const handle = () => Promise.resolve(new Response(new ReadableStream(), { headers: { "x-a": "b" } }));
+    await withHandler({ listen, handle }, async (address) => {
+      using connection = await connect(address);
+      await connection.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+      assert.match(await reader(connection)("\r\n\r\n"), /\r\nx-a: b\r\n/i);
+    });
+  },
+
   "the end waits for an answer that has begun": async (listen) => {
     const started = Promise.withResolvers<void>(), go = Promise.withResolvers<void>();
     const handle = async () => {

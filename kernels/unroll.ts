@@ -64,8 +64,3 @@ function productOf(product: string, names: UnrollConstants): number {
   }
   return result;
 }
-
-/** The text for a subgroup of one: a value from another lane, or from all lanes, is the lane's own. */
-export function withoutSubgroups(text: string): string {
-  return text.replace(/subgroupBroadcast\((\w+), 0u\)/g, "$1").replace(/subgroup(?:Max|Min)\(/g, "(");
-}

@@ -14,6 +14,7 @@ import {
   checkSftLoss,
   checkSharedPrefix,
 } from "./engine_training_contract.ts";
+import { checkMalformedSamples, checkWeights } from "./engine_samples_contract.ts";
 import { SCHEMA_CHECKS } from "./engine_schema_contract.ts";
 import { close, type ContractEngine, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
 import type { EngineCounters } from "./protocol.ts";
@@ -24,7 +25,7 @@ export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<v
   "a stop token ends a generation and is its last token": checkStopToken,
   "a generation in two parts equals one": checkTwoParts,
   "the same key draws the same tokens whatever runs beside it": checkBesides,
-  "another key draws other tokens": checkStreams,
+  "another key draws other tokens": checkRngKeys,
   "tokens given in two parts count as one": checkExtend,
   "a child shares its parent's tokens, which run once": checkParent,
   "a truncated sequence forgets what was drawn": checkTruncate,
@@ -38,6 +39,8 @@ export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<v
   "a divergence is over the whole vocabulary": checkDivergence,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
   "the SFT loss is the mean of -logp, and falls": checkSftLoss,
+  "a weight is a factor of its token's loss": checkWeights,
+  "malformed samples are refused in the words of the request": checkMalformedSamples,
   "every key of the optimiser is felt": checkOptimizer,
   "the policy loss is the clipped objective": checkPolicyLoss,
   "a preference loss parts the completions of pairs": checkPreferenceLoss,
@@ -116,7 +119,7 @@ async function checkBesides(engine: TestedEngine): Promise<void> {
   await close(engine, ...sequences);
 }
 
-async function checkStreams(engine: TestedEngine): Promise<void> {
+async function checkRngKeys(engine: TestedEngine): Promise<void> {
   const outcomes = new Set<string>();
   for (let i = 0; i < 4; i++) {
     const sequence = await open(engine, [11]);

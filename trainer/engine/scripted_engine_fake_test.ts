@@ -2,7 +2,8 @@ import { deepEqual, equal, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { testEngine } from "./engine_contract.ts";
 import { type ContractEngine, draw, open } from "./engine_testing.ts";
-import { SCRIPTED_END, ScriptedEngine, scriptedTokens } from "./scripted_engine_fake.ts";
+import { ScriptedEngine } from "./scripted_engine_fake.ts";
+import { SCRIPTED_END, scriptedTokens } from "./scripted_tokens_fake.ts";
 
 const under = (engine: ScriptedEngine): ContractEngine => ({
   client: engine.client,

@@ -185,7 +185,7 @@ function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: Pa
       const what = fragments > 1 ? `trajectory or pair of ${fragments} samples in` : "sample of";
       throw new ServiceError(
         "config_invalid",
-        `Cannot train on a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +
+        `Cannot pack a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +
           `Raise training.micro_batch_tokens, or lower training.ctx`,
         { capacity },
       );

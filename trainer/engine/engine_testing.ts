@@ -30,13 +30,13 @@ export interface ContractEngine extends TestedEngine {
 }
 
 /** All tokens of a generation, with their log-probabilities. */
-export interface Drawn {
+export interface Generated {
   tokens: number[];
   logprobs: number[];
   stop: GenerationStop | null;
 }
 
-export interface DrawOptions {
+export interface GenerateOptions {
   sequence: number;
   max_tokens: number;
   stop_tokens?: number[];
@@ -44,8 +44,8 @@ export interface DrawOptions {
 }
 
 /** Runs a generation to its end. The temperature is 0 by default. */
-export async function draw({ client }: TestedEngine, options: DrawOptions): Promise<Drawn> {
-  const drawn: Drawn = { tokens: [], logprobs: [], stop: null };
+export async function generate({ client }: TestedEngine, options: GenerateOptions): Promise<Generated> {
+  const generated: Generated = { tokens: [], logprobs: [], stop: null };
   const sampling: SamplingRequest = {
     temperature: 0,
     top_p: 1,
@@ -56,11 +56,11 @@ export async function draw({ client }: TestedEngine, options: DrawOptions): Prom
   };
   const { sequence, max_tokens, stop_tokens = [] } = options;
   for await (const block of client.generate({ sequence, max_tokens, stop_tokens, sampling })) {
-    drawn.tokens.push(...block.tokens);
-    drawn.logprobs.push(...block.logprobs);
-    drawn.stop = block.stop;
+    generated.tokens.push(...block.tokens);
+    generated.logprobs.push(...block.logprobs);
+    generated.stop = block.stop;
   }
-  return drawn;
+  return generated;
 }
 
 /** Opens a sequence of the base model. */

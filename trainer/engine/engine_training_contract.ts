@@ -4,7 +4,7 @@ import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict"
 import { ServiceError } from "../../core/errors.ts";
 import {
   close,
-  draw,
+  generate,
   near,
   open,
   OPTIMIZER,
@@ -20,10 +20,10 @@ import type { LossRequest, OptimizerRequest, TrainStepResult } from "./protocol.
 export async function checkScore(engine: TestedEngine): Promise<void> {
   const prompt = someTokens(4, 37);
   const sequence = await open(engine, prompt);
-  const drawn = await draw(engine, { sequence, max_tokens: 30, sampling: { temperature: 1 } });
-  const scored = await score(engine, null, [sample([...prompt, ...drawn.tokens], 37)]);
+  const generated = await generate(engine, { sequence, max_tokens: 30, sampling: { temperature: 1 } });
+  const scored = await score(engine, null, [sample([...prompt, ...generated.tokens], 37)]);
   equal(scored[0]!.length, 30);
-  scored[0]!.forEach((lp, i) => near(lp, drawn.logprobs[i]!, engine.logprob_tolerance));
+  scored[0]!.forEach((lp, i) => near(lp, generated.logprobs[i]!, engine.logprob_tolerance));
   await close(engine, sequence);
 }
 
@@ -319,7 +319,7 @@ export async function checkCheckpoint(engine: TestedEngine): Promise<void> {
       const sequence = await open(engine, [1, 2], { adapter });
       const loading = client.call("checkpoint_load", { adapter, directory });
       await rejects(loading, (e: unknown) => e instanceof ServiceError && e.code === "conflict");
-      equal((await draw(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "and it goes on");
+      equal((await generate(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "and it goes on");
       await close(engine, sequence);
     });
   } finally {

@@ -132,7 +132,7 @@ async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Reco
       await adapters.open(`other ${i}`, { type: "copy", adapter: "policy" });
     }
     const policy = adapters.get("policy"), samples = given.samples.map(sample);
-    const batcher = new Batcher(sampler, sizes, { drawn: () => {}, failed: () => {} });
+    const batcher = new Batcher(sampler, sizes, { sampled: () => {}, failed: () => {} });
     const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, 2] as const, mask: null };
     const sequence = batcher.open({ id: 1, adapter: policy, parent: null, tokens: [1, 2, 3] });
     batcher.generate(sequence, { sequence: 1, max_tokens: 9, stop_tokens: [], sampling });

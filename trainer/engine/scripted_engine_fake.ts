@@ -274,7 +274,7 @@ export class ScriptedEngine {
       left: Array.isArray(answer) ? [...answer] : null,
       hangs: answer === "hang",
       error: answer instanceof ServiceError ? answer : null,
-      drawn: 0,
+      sampled: 0,
       mask,
     };
     return null;
@@ -312,15 +312,15 @@ export class ScriptedEngine {
       const allowed = generation.mask?.bits() ?? null;
       const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, { ...sampling, allowed });
       assert(generation.left?.length !== 0, `the script of sequence ${number} ends before its stop token`);
-      const token = generation.left?.shift() ?? this.#model.draw(row, sequence.tokens.length, sampling);
+      const token = generation.left?.shift() ?? this.#model.sample(row, sequence.tokens.length, sampling);
       this.#sequences.append(sequence, [token]);
       generation.mask?.advance(token);
       this.#counters.decode_tokens++;
       tokens.push(token);
       logprobs.push(Math.fround(row[token]!));
-      generation.drawn++;
+      generation.sampled++;
       if (stop_tokens.includes(token)) stop = "stop_token";
-      else if (generation.drawn >= max_tokens) stop = "max_tokens";
+      else if (generation.sampled >= max_tokens) stop = "max_tokens";
     }
     if (stop !== null) return this.#finish(number, sequence, { tokens, logprobs, stop });
     this.#deliver({ block: { sequence: number, tokens, logprobs, stop } });

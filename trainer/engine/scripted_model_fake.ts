@@ -73,7 +73,7 @@ export class BigramModel {
   }
 
   /** The token at `position`: the argmax at temperature 0, else inverse transform sampling with (rng_key, position). */
-  draw(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
+  sample(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
     if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
     const [k0, k1] = sampling.rng_key;
     let left = (pcg4d(k0, k1, position, 0)[0] + 0.5) / 2 ** 32;

@@ -6,7 +6,7 @@
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
-import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
+import type { EngineCounters, EngineMethods, GenerationStop } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
@@ -25,12 +25,11 @@ export interface SequenceListener {
   failed(sequence: Sequence, error: ErrorRecord): void;
 }
 
-export interface BatcherCounters {
-  prefill_tokens: number;
-  decode_tokens: number;
-  decode_steps: number;
-  decode_rows: number;
-}
+/** The counters of the engine that the batcher counts. */
+export type BatcherCounters = Pick<
+  EngineCounters,
+  "prefill_tokens" | "decode_tokens" | "decode_steps" | "decode_rows"
+>;
 
 type GenerateRequest = EngineMethods["sequence_generate"]["request"];
 

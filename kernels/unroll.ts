@@ -11,6 +11,14 @@ export type UnrollConstants = Readonly<Record<string, number>>;
  * to right except for +, which comes last. Other text in braces stays.
  *
  * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const template = "#for i N\nlet x{i} = load({2*i}u);\n#end";
+ * assert.equal(unroll(template, { N: 2 }), "let x0 = load(0u);\nlet x1 = load(2u);");
+ * ```
  */
 export function unroll(template: string, constants: UnrollConstants): string {
   const lines = template.split("\n");

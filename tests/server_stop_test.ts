@@ -1,6 +1,7 @@
 /** The end of a server process with a live run, on signals. */
 
 import assert from "node:assert/strict";
+import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { serverConfig, ServerProcess } from "./server_process.ts";
@@ -9,17 +10,17 @@ const PROGRAM = "tests/scripted_server/main.ts";
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** A server whose runs are scripted, and a folder with a model and data. */
-async function withScripted(
-  test: (start: () => Promise<ServerProcess>, root: string) => Promise<void>,
-): Promise<void> {
+type Test = (start: () => Promise<ServerProcess>, root: string) => Promise<void>;
+
+/** A server, whose runs are scripted if nothing else is said, and a folder with a model and data. */
+async function withServer(test: Test, program = PROGRAM): Promise<void> {
   await withFolder(async (folder) => {
     const root = `${folder}/root`;
     await Deno.mkdir(root);
     await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), `${root}/model.gguf`);
     await Deno.writeTextFile(`${root}/rows.jsonl`, JSON.stringify({ text: "Once there was a cat." }));
     const config = await serverConfig(folder, `path_roots = [${JSON.stringify(root)}]`);
-    await test(() => ServerProcess.start({ config, program: PROGRAM }), root);
+    await test(() => ServerProcess.start({ config, program }), root);
   });
 }
 
@@ -50,7 +51,7 @@ for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) {
     `${signal} ends the server with status 0 and leaves a run interrupted with a checkpoint`,
     sanitize,
     () =>
-      withScripted(async (start, root) => {
+      withServer(async (start, root) => {
         const first = await start(), run = await startRun(first, root);
         const created = await first.line(({ route, method }) => route === "/v1/runs" && method === "POST");
         assert.match(String(created.trace_id), /^[0-9a-f]{32}$/);
@@ -78,7 +79,7 @@ Deno.test(
   "a second signal ends the server at once, with status 130",
   sanitize,
   () =>
-    withScripted(async (start) => {
+    withServer(async (start) => {
       const server = await start(), sending = Promise.withResolvers<void>();
       // An upload that never ends is waited for.
       const body = new ReadableStream({
@@ -102,4 +103,20 @@ Deno.test(
       await refused;
       assert.match(String(server.lines.at(-1)!.message), /^Cannot stop in good order: a second signal came/);
     }),
+);
+
+gpuTest(
+  "SIGTERM leaves a run that really trains interrupted, with a checkpoint of its last update",
+  async () => {
+    await withServer(async (start, root) => {
+      const first = await start(), run = await startRun(first, root);
+      assert.equal(await first.stop("SIGTERM"), 0);
+      const second = await start(), url = `${second.url}/v1/runs/${run}`;
+      const found = await (await fetch(url)).json();
+      assert.deepEqual([found.state, found.error], ["interrupted", null]);
+      const { checkpoints } = await (await fetch(`${url}/checkpoints`)).json();
+      assert.equal(checkpoints[0].update, found.progress.update);
+      await second.stop();
+    }, "main.ts");
+  },
 );

@@ -163,13 +163,11 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
   "a client that sends nothing of its body is answered 408 without a body, and its work ends": async (
     withRoutes,
   ) => {
-    const clock = new ManualClock(), aborted = Promise.withResolvers<boolean>();
+    const clock = new ManualClock(), ended = Promise.withResolvers<[how: string, aborted: boolean]>();
     const reads = bytesRoute("/x", async (request, body) => {
-      try {
-        return await new Response(body).text();
-      } finally {
-        aborted.resolve(request.signal.aborted);
-      }
+      const how = await new Response(body).text().then(() => "whole", () => "broken");
+      ended.resolve([how, request.signal.aborted]);
+      return "";
     });
     await withRoutes([reads], async (address, logged) => {
       using connection = await connect(address);
@@ -180,7 +178,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       const text = await reader(connection)("\r\n\r\n");
       assert.match(text, /^HTTP\/1\.1 408 /);
       assert.match(text, /\r\n(content-length: 0|transfer-encoding: chunked)\r\n/i);
-      assert.ok(await aborted.promise);
+      assert.deepEqual(await ended.promise, ["broken", true]);
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);
   },

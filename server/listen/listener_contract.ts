@@ -169,6 +169,7 @@ const TESTS: Readonly<Record<string, Test>> = {
       const text = sendRaw(address, `GET / HTTP/1.1\r\nHost: a\r\n\r\n`);
       await started.promise;
       const closed = listener.close();
+      for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setTimeout(resolve));
       go.resolve();
       assert.match(await text, /^HTTP\/1\.1 200 [^]*whole\r\n0\r\n\r\n$/);
       await closed;

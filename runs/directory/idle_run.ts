@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
-import type { CommandEvent, EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
+import type { EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
 import { EventLog, readEvents } from "../record/event_log.ts";
 import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunRecord, type RunState, TRANSITIONS } from "../record/run.ts";
@@ -75,17 +75,20 @@ export class IdleRun {
   }
 
   /** Changes the state: in the log, then in the record. An ended run gets its last event. */
-  async transition(state: RunState, more: StateReason & { command?: CommandEvent } = {}): Promise<void> {
+  async transition(state: RunState, more: StateReason = {}): Promise<void> {
+    this.enter(state, more);
+    await this.#log.flush();
+    await this.#write({});
+  }
+
+  /** Appends a change of the state, and the last event of a run that ends by it. {@link transition} writes them. */
+  enter(state: RunState, { reason = null, detail = null, checkpoint = null }: StateReason = {}): void {
     const from = this.#record.state;
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
-    const { reason = null, detail = null, checkpoint = null, command } = more;
-    if (command) this.append(command);
     const event = { kind: "state", state, reason, detail, update: this.#update, checkpoint } as const;
     const { time } = this.append(event);
     this.#record = { ...this.#record, ...ofState({ ...event, time }) };
     if (hasEnded(state)) this.append(this.#end());
-    await this.#log.flush();
-    await this.#write({});
   }
 
   /** Releases the directory. */

@@ -8,6 +8,8 @@ import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
 import type { EvaluateCommand, GenerateCommand } from "../process/control.ts";
+import type { CommandEvent } from "../record/event.ts";
+import { acceptRate, commandEvent } from "./accepted_commands.ts";
 import { KeptRun } from "./kept_run.ts";
 import type { RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
@@ -129,7 +131,9 @@ export class Fleet {
   /** @throws {ServiceError} `conflict` when the run's state does not accept it. */
   async command(id: string, command: FleetCommand): Promise<Takes> {
     const run = await this.#settled(id);
-    if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) return kill(run);
+    if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) {
+      return await kill(run, command);
+    }
     try {
       return await this.#command(run, command);
     } catch (error) {
@@ -151,8 +155,10 @@ export class Fleet {
         case "set_lr":
           return await this.#setLearningRate(run, command.lr);
         case "checkpoint":
+          if (run.child) return await run.child.command("checkpoint");
           // The pause wrote a checkpoint of this state.
-          return run.child ? await run.child.command("checkpoint") : "now";
+          await this.#logIdle(run, commandEvent("checkpoint", "now"));
+          return "now";
         case "pause":
           return await this.#childOf(run).command("pause");
       }
@@ -291,12 +297,15 @@ export class Fleet {
 
   async #resume(run: KeptRun): Promise<Takes> {
     if (this.#reserve(run.id)) {
-      await this.#keeper.start(run);
+      await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
     }
     if (this.room === "none") throw noRoom();
     await run.change({ queued_at: timestamp(this.#options.clock) });
-    await this.#keeper.idly(run, (idle) => idle.transition("queued"));
+    await this.#keeper.idly(run, (idle) => {
+      idle.append(commandEvent("resume", "boundary"));
+      return idle.transition("queued");
+    });
     this.startQueued();
     return "boundary";
   }
@@ -307,22 +316,36 @@ export class Fleet {
   ): Promise<Takes> {
     const { state } = run.record, command = { at, checkpoint };
     if (!run.child) {
-      const event = { kind: "command", command: "cancel", arguments: command, takes_effect: "now" } as const;
-      await this.#keeper.idly(run, (idle) => idle.transition("cancelled", { command: event }));
+      await this.#keeper.idly(run, (idle) => {
+        idle.append(commandEvent("cancel", "now", command));
+        return idle.transition("cancelled");
+      });
       return "now";
     }
-    // A starting process does not read commands yet.
-    if (state === "starting") return kill(run);
+    // A starting process has no update to finish.
+    if (state === "starting") return await kill(run, command);
     run.is_cancelling = true;
     return await run.child.command("cancel", command);
   }
 
-  /** A run that is not running gets the rate when it is. */
+  /** Every process of the run gets the rate from now on, before its first update. */
   async #setLearningRate(run: KeptRun, lr: number): Promise<Takes> {
-    const { state } = run.record;
-    if (run.child && state !== "starting") return await run.child.command("set_lr", { lr });
-    await run.change({ learning_rate: lr });
+    const { child, record: { state } } = run;
+    if (child && state === "starting") await acceptRate(run, lr);
+    else {
+      if (child) await child.command("set_lr", { lr });
+      else await this.#logIdle(run, commandEvent("set_lr", "boundary", { lr }));
+      await run.change({ learning_rate: lr });
+    }
     return "boundary";
+  }
+
+  /** Writes a command into the log of a run without a process. */
+  #logIdle(run: KeptRun, command: CommandEvent): Promise<void> {
+    return this.#keeper.idly(run, (idle) => {
+      idle.append(command);
+      return Promise.resolve();
+    });
   }
 }
 

@@ -8,7 +8,12 @@ import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunFacts, type RunRecord } from "../record/run.ts";
 import { EventFeed } from "./event_feed.ts";
 import type { RunChild } from "./run_child.ts";
-import { readServiceRecord, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
+import {
+  type CancelArguments,
+  readServiceRecord,
+  type ServiceRecord,
+  writeServiceRecord,
+} from "./service_record.ts";
 
 /** How far a run is. */
 export interface RunProgress {
@@ -26,13 +31,14 @@ export class KeptRun {
   record: RunRecord;
   service: ServiceRecord;
   child: RunChild | null = null;
-  /** Why its process was killed. */
-  stop: "cancel" | null = null;
+  /** The cancel for which its process is killed. */
+  killed_for: CancelArguments | null;
   /** Whether its process was told to cancel. */
   is_cancelling = false;
   #tail: LogTail;
   #feed: Promise<EventFeed> | null = null;
   #working: Promise<unknown> = Promise.resolve();
+  #changing: Promise<unknown> = Promise.resolve();
 
   private constructor(
     directory: string,
@@ -41,6 +47,7 @@ export class KeptRun {
     this.directory = directory;
     this.record = record;
     this.service = service;
+    this.killed_for = service.killed_for;
     this.#tail = tail;
   }
 
@@ -134,11 +141,16 @@ export class KeptRun {
     };
   }
 
-  /** Changes the server's record, on disk first. */
-  async change(changes: Partial<ServiceRecord>): Promise<void> {
-    const service = { ...this.service, ...changes };
-    await writeServiceRecord(this.directory, service);
-    this.service = service;
+  /** Changes the server's record, on disk first; each change is of the record that the one before left. */
+  change(changes: Partial<ServiceRecord> | ((now: ServiceRecord) => Partial<ServiceRecord>)): Promise<void> {
+    const changed = this.#changing.then(async () => {
+      const more = typeof changes === "function" ? changes(this.service) : changes;
+      const service = { ...this.service, ...more };
+      await writeServiceRecord(this.directory, service);
+      this.service = service;
+    });
+    this.#changing = changed.catch(() => {});
+    return changed;
   }
 
   /** Runs one change of this run at a time, in order. */

@@ -130,6 +130,13 @@ export class LiveRun {
     });
   }
 
+  /** Changes the learning rate from the next update on; the next checkpoint keeps it. */
+  setLearningRate(learning_rate: number | null): void {
+    if (this.state.learning_rate === learning_rate) return;
+    this.state.learning_rate = learning_rate;
+    this.saved_update = null;
+  }
+
   /** Writes a checkpoint of the current state and removes old ones. */
   async saveCheckpoint(writeEngineFiles: (directory: string) => Promise<void>): Promise<Checkpoint> {
     const { identity } = this.#options;

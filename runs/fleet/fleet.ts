@@ -50,6 +50,8 @@ export class Fleet {
   readonly changes = new AsyncQueue<FleetChange>();
   readonly #options: FleetOptions;
   readonly #runs = new Map<string, KeptRun>();
+  /** Runs whose records are damaged. */
+  readonly #unreadable = new Set<string>();
   readonly #slots: Slots;
   /** The runs that are being made and will wait for a slot. */
   readonly #joining = new Set<string>();
@@ -77,6 +79,7 @@ export class Fleet {
         if (UNFINISHED.test(name)) await Deno.remove(`${folder}/${name}`, { recursive: true });
         if (RUN_FOLDER.test(name)) await fleet.#take(await KeptRun.read(`${folder}/${name}`));
       } catch (error) {
+        fleet.#unreadable.add(name);
         log({ level: "error", run: name, message: errorRecord(error).message });
       }
     }
@@ -90,6 +93,11 @@ export class Fleet {
 
   get(id: string): KeptRun | null {
     return this.#runs.get(id) ?? null;
+  }
+
+  /** Whether a run has a folder, also when it could not be read. */
+  hasFolder(id: string): boolean {
+    return this.#runs.has(id) || this.#unreadable.has(id);
   }
 
   /** Whether a new run would start now, wait, or find no place. */

@@ -99,6 +99,11 @@ export class KeptRun {
     return this.#tail.seq;
   }
 
+  /** The number of the durable event that told its state last; 0 before the first one. */
+  get last_state_seq(): number {
+    return this.#tail.state?.seq ?? 0;
+  }
+
   /** Whether its last durable event is an `end`. */
   get has_last_event(): boolean {
     return this.#tail.end !== null;

@@ -16,7 +16,8 @@ export const ORPHAN_POLL_MS = 500;
 
 /** A change that readers of all runs see. */
 export type FleetChange =
-  | { kind: "created" | "deleted"; run: string; state: RunState }
+  | { kind: "created"; run: string; state: RunState }
+  | { kind: "deleted"; run: string; state: RunState }
   | { kind: "events"; run: string; events: readonly RunEvent[] };
 
 interface RunKeeperOptions {

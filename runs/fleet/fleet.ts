@@ -211,7 +211,10 @@ export class Fleet {
     });
   }
 
-  /** Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. */
+  /**
+   * Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. Then all readers of
+   * events end with the last one.
+   */
   async close(grace_ms: number): Promise<void> {
     this.#closing.abort();
     const waiting = this.#slots.allFree();
@@ -223,6 +226,7 @@ export class Fleet {
     await waiting;
     timer.abort();
     await late;
+    await Promise.allSettled([...this.#runs.values()].map((run) => run.leave()));
     this.changes.close();
   }
 

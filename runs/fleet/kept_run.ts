@@ -37,6 +37,7 @@ export class KeptRun {
   is_cancelling = false;
   #tail: LogTail;
   #feed: Promise<EventFeed> | null = null;
+  #has_left = false;
   #working: Promise<unknown> = Promise.resolve();
   #changing: Promise<unknown> = Promise.resolve();
 
@@ -79,13 +80,20 @@ export class KeptRun {
     return this.#feed ??= (async () => {
       const feed = new EventFeed(this.eventsPath);
       await feed.advance(this.#tail.seq);
+      if (this.#has_left) feed.close("at_last_event");
       return feed;
     })();
   }
 
   /** Ends the readers of its events: the run is being deleted. */
   async close(): Promise<void> {
-    (await this.#feed)?.close();
+    (await this.#feed)?.close("now");
+  }
+
+  /** The server ends: readers get the events up to the last one, and end. */
+  async leave(): Promise<void> {
+    this.#has_left = true;
+    (await this.#feed)?.close("at_last_event");
   }
 
   /** Whether its process left something unfinished: its log, its record, or its last event. */

@@ -4,18 +4,19 @@ import { createHash } from "node:crypto";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { readText } from "../routing/body.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
+import { runDocument } from "../resources/run_document.ts";
+import type { RunCard } from "../resources/run_schema.ts";
+import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_answers.ts";
 import { conflict, invalidRequest } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { RunRequestBody } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
 
-/** How long an idempotency key stands for its run. */
-const KEPT_HOURS = 24;
-
 const KEY = /^[!-~]{1,255}$/;
 
 interface Created {
-  run: KeptRun;
+  /** For a repeated request the run as it is now, or as it was first when it is deleted. */
+  document: RunCard;
   is_new: boolean;
 }
 
@@ -33,7 +34,8 @@ export async function createRun(
 ): Promise<Created> {
   const fleet = fleetOf(services), key = request.headers.get("idempotency-key");
   if (key === null) {
-    return { run: await planned(body, { services, request, idempotency: null }), is_new: true };
+    const run = await planned(body, { services, request, idempotency: null });
+    return { document: runDocument(run), is_new: true };
   }
   if (!KEY.test(key)) {
     const message = "the header Idempotency-Key must have 1 to 255 printable characters";
@@ -44,15 +46,18 @@ export async function createRun(
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});
   const work = (async () => {
-    const found = fleet.list().find(({ service }) =>
-      service.idempotency?.key === key && isKept(service.idempotency, now_ms)
-    );
+    const found = earlierAnswer(key, services);
     if (!found) {
       const idempotency = { key, body_sha256: hash, created_ms: now_ms };
-      return { run: await planned(kept, { services, request, idempotency }), is_new: true };
+      const run = await planned(kept, { services, request, idempotency }), document = runDocument(run);
+      keepAnswerOf(run, services);
+      return { document, is_new: true };
     }
-    if (found.service.idempotency!.body_sha256 === hash) return { run: found, is_new: false };
-    throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    if (found.body_sha256 !== hash) {
+      throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    }
+    const run = fleet.get(found.run);
+    return { document: run ? runDocument(run) : JSON.parse(found.answer), is_new: false };
   })();
   keys.set(key, work);
   try {
@@ -62,8 +67,26 @@ export async function createRun(
   }
 }
 
-function isKept({ created_ms }: { created_ms: number }, now_ms: number): boolean {
-  return now_ms - created_ms < KEPT_HOURS * 3_600_000;
+type AnswerServices = Pick<Services, "database" | "clock">;
+
+/** The answer to an earlier request with a key; a server that was killed has stored it only with the run. */
+function earlierAnswer(key: string, services: Services): KeptAnswer | null {
+  const now_ms = services.clock.wall_ms(), kept = keptAnswer(services.database, key, now_ms);
+  const run = kept ? null : fleetOf(services).list().find(({ service }) => service.idempotency?.key === key);
+  return kept ?? (run ? answerOf(run, now_ms) : null);
+}
+
+/** The answer that a run's key stands for; null for a run without a key, or with an old one. */
+function answerOf(run: KeptRun, now_ms: number): KeptAnswer | null {
+  const { idempotency } = run.service;
+  if (idempotency === null || !isKept(idempotency, now_ms)) return null;
+  return { ...idempotency, run: run.id, answer: JSON.stringify(runDocument(run)) };
+}
+
+/** Keeps the answer for a run's key, which outlives the run. */
+export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices): void {
+  const now_ms = clock.wall_ms(), answer = answerOf(run, now_ms);
+  if (answer) keepAnswer(database, answer, now_ms);
 }
 
 /** The body's hash, and the body to go on with: a stream can be read once only. */

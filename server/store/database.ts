@@ -67,6 +67,16 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   -- Without such rows all runs are told anew.
   DELETE FROM fleet_events;
+
+  -- Requests with an Idempotency-Key, with the run that each created and its first answer, as JSON.
+  CREATE TABLE kept_answers (
+    key TEXT PRIMARY KEY,
+    body_sha256 TEXT NOT NULL,
+    run TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kept_answers_by_time ON kept_answers (created_ms);
   `,
 ];
 

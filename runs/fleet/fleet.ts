@@ -110,7 +110,8 @@ export class Fleet {
   /**
    * Creates a run; its folder is complete and on disk when this returns. A run that then cannot start is `failed`.
    *
-   * @throws {ServiceError} `device_unavailable` without a slot or a place in the queue.
+   * @throws {ServiceError} `device_unavailable` without a slot or a place in the queue; `path_not_found` when the parent
+   * of a fork has lost its checkpoint.
    */
   async create(run: NewRun): Promise<KeptRun> {
     const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;

@@ -1,6 +1,7 @@
 /** Creates a run from a request, once for an idempotency key. */
 
 import { createHash } from "node:crypto";
+import { ServiceError } from "../../core/errors.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { readText } from "../routing/body.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
@@ -11,6 +12,9 @@ import { conflict, invalidRequest } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { RunRequestBody } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
+
+/** How often a fork is planned whose parent loses its checkpoint meanwhile. */
+const MAX_PLANS = 3;
 
 const KEY = /^[!-~]{1,255}$/;
 
@@ -34,14 +38,14 @@ export async function createRun(
 ): Promise<Created> {
   const fleet = fleetOf(services), key = request.headers.get("idempotency-key");
   if (key === null) {
-    const run = await planned(body, { services, request, idempotency: null });
+    const run = await planned(await keptBody(body), { services, request, idempotency: null });
     return { document: runDocument(run), is_new: true };
   }
   if (!KEY.test(key)) {
     const message = "the header Idempotency-Key must have 1 to 255 printable characters";
     throw invalidRequest([{ pointer: "", code: "invalid_value", message }]);
   }
-  const { body: kept, hash } = await hashed(body), now_ms = services.clock.wall_ms();
+  const kept = await keptBody(body), hash = hashOf(kept), now_ms = services.clock.wall_ms();
   let keys = pending.get(fleet);
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});
@@ -89,30 +93,53 @@ export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices):
   if (answer) keepAnswer(database, answer, now_ms);
 }
 
-/** The body's hash, and the body to go on with: a stream can be read once only. */
-async function hashed(body: RunRequestBody): Promise<{ body: RunRequestBody; hash: string }> {
-  const text = body.content_type === "application/toml"
-    ? await readText(body.stream)
-    : JSON.stringify(body.value);
-  const hash = createHash("sha256").update(`${body.content_type}\n${text}`).digest("hex");
-  if (body.content_type === "application/json") return { body, hash };
-  return { body: { ...body, stream: new Blob([text]).stream() }, hash };
+/** A body for any number of readings: a stream can be read once only. */
+interface KeptBody {
+  /** Its text; of JSON without its white space. */
+  text: string;
+  read(): RunRequestBody;
 }
 
-async function planned(
+async function keptBody(body: RunRequestBody): Promise<KeptBody> {
+  if (body.content_type === "application/json") return { text: JSON.stringify(body.value), read: () => body };
+  const text = await readText(body.stream);
+  return { text, read: () => ({ ...body, stream: new Blob([text]).stream() }) };
+}
+
+function hashOf({ text, read }: KeptBody): string {
+  return createHash("sha256").update(`${read().content_type}\n${text}`).digest("hex");
+}
+
+interface PlannedOptions {
+  services: Services;
+  request: Request;
+  idempotency: KeptRun["service"]["idempotency"];
+}
+
+/** Plans and creates. A fork whose parent changes meanwhile is planned again, from what the parent then has. */
+async function planned(body: KeptBody, options: PlannedOptions): Promise<KeptRun> {
+  for (let tries = 1; tries <= MAX_PLANS; tries++) {
+    try {
+      return await planOnce(body.read(), options);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.details.lost_parent === undefined) throw error;
+    }
+  }
+  throw conflict(
+    "The parent's checkpoints are removed before they can be copied; try again when it has ended",
+  );
+}
+
+async function planOnce(
   body: RunRequestBody,
-  { services, request, idempotency }: {
-    services: Services;
-    request: Request;
-    idempotency: KeptRun["service"]["idempotency"];
-  },
+  { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
   const fleet = fleetOf(services);
   const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(body, {
     services,
-    signal: request.signal,
+    signal,
   });
-  request.signal.throwIfAborted();
+  signal.throwIfAborted();
   return await askFleet(fleet.create({
     ...{ name, notes: "", tags: [], plan, algorithm, processConfig, idempotency },
     parent: fork && fork.parent,

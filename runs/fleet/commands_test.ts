@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { systemClock } from "../../core/clock.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { testConfig } from "../config_testing.ts";
+import { DirectoryLock } from "../directory/directory_lock.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { RunEvent } from "../record/event.ts";
 import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
@@ -108,6 +109,22 @@ Deno.test("a learning rate outlives the process that started when it was set", s
       "resume",
       "starting",
     ]);
+  });
+});
+
+Deno.test("a resume that cannot be written is refused, and its slot is free", strict, async () => {
+  await withFleet(async (fleet) => {
+    const run = await fleet.create({ updates: 1 });
+    run.child!.kill();
+    await fleet.until(run, "interrupted");
+    await fleet.fleet.idle(run.id);
+    const before = await eventsOf(run), lock = await DirectoryLock.take(run.directory);
+    await assert.rejects(fleet.fleet.command(run.id, { command: "resume" }), /another process/);
+    lock.close();
+    assert.deepEqual([run.record.state, fleet.fleet.room], ["interrupted", "slot"]);
+    assert.deepEqual(await eventsOf(run), before);
+    assert.equal(await fleet.fleet.command(run.id, { command: "resume" }), "now");
+    await fleet.until(run, "completed");
   });
 });
 

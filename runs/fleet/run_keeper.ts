@@ -64,20 +64,21 @@ export class RunKeeper {
    */
   async start(run: KeptRun, command: CommandEvent | null = null): Promise<void> {
     if (this.#options.closing.aborted) return this.#options.release(run.id);
+    let is_accepted = command === null;
     try {
       await this.idly(run, (idle) => {
         if (command) idle.append(command);
         return idle.transition("starting");
       });
+      is_accepted = true;
       run.killed_for = null;
       await run.change({ queued_at: null, killed_for: null });
       run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
     } catch (error) {
       this.#log(run.id, error);
-      const is_accepted = isLive(run.record.state);
       await this.#fail(run, error).catch((unwritten) => this.#log(run.id, unwritten));
       this.#options.release(run.id);
-      if (command && !is_accepted) throw error;
+      if (!is_accepted) throw error;
       return;
     }
     run.is_cancelling = false;

@@ -12,7 +12,10 @@ import { listenNode } from "./node_listener.ts";
 export interface ListeningServer {
   /** The bound address, such as `127.0.0.1:8471`. */
   address: string;
-  /** Waits for open requests, at most their time of grace, and resolves when everything is closed. */
+  /**
+   * Waits for open requests, at most their time of grace. Resolves when all are closed, and what happened to the runs
+   * of the fleet, which the caller closes at the same time, is stored.
+   */
   close(): Promise<void>;
 }
 
@@ -50,7 +53,11 @@ export async function listen(
     assert(port === 0 || listener.port === port, `bound port ${listener.port} instead of ${port}`);
     bound_port = listener.port;
     const name = listener.host.includes(":") ? `[${listener.host}]` : listener.host;
-    return { address: `${name}:${listener.port}`, close: () => listener.close() };
+    const close = async () => {
+      await listener.close();
+      await app.ended;
+    };
+    return { address: `${name}:${listener.port}`, close };
   } catch (error) {
     throw bindError(config.bind, error);
   }

@@ -115,6 +115,7 @@ async function generate(
     throw new ServiceError(
       "config_invalid",
       `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
+      { field: "messages" },
     );
   }
   const sequence = engine.newSequence();

@@ -26,6 +26,7 @@ const OF_THE_FILES: readonly ErrorCode[] = [
   "format_invalid",
   "not_built",
   "path_not_found",
+  "template_failed",
 ];
 
 export class Probes {

@@ -184,6 +184,8 @@ export class Fleet {
     return await inTime(doing, { ...patience, clock: this.#options.clock }, async (signal) => {
       while (true) {
         const run = await untilAborted(this.#settled(id), signal);
+        // Its process may be leaving, or one may be starting.
+        if (!run.child) await untilAborted(run.exclusively(() => Promise.resolve()), signal);
         await this.#check(run, question.command);
         try {
           return await (run.child

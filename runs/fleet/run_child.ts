@@ -98,11 +98,11 @@ export class RunChild {
   }
 
   /**
-   * Asks the run to evaluate or to generate. When the signal aborts, the run is told that nobody waits any more.
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the run is told that nobody waits any more.
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
-  async ask(question: Asked, signal: AbortSignal): Promise<unknown> {
+  async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
     signal.throwIfAborted();
     const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
     const request = this.#send({ ...question }, { accept: () => {}, answer, fail });

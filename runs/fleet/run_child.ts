@@ -4,6 +4,7 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import {
+  BEGIN,
   type ControlMessage,
   type EvaluateCommand,
   type GenerateCommand,
@@ -131,11 +132,17 @@ export class RunChild {
   #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    const line = new TextEncoder().encode(JSON.stringify({ id, ...message }) + "\n");
-    // A longer line would end the run.
-    if (line.length > MAX_COMMAND_BYTES) this.#fail(id, tooLong(line.length));
-    else this.#input.write(line).catch(() => this.#fail(id, gone()));
+    this.#write({ id, ...message }).catch((error) =>
+      this.#fail(id, error instanceof ServiceError ? error : gone())
+    );
     return id;
+  }
+
+  async #write(message: Record<string, unknown>): Promise<void> {
+    const line = new TextEncoder().encode(JSON.stringify(message) + "\n");
+    // A longer line would end the run.
+    if (line.length > MAX_COMMAND_BYTES) throw tooLong(line.length);
+    await this.#input.write(line);
   }
 
   #fail(id: number, error: unknown): void {
@@ -168,11 +175,16 @@ export class RunChild {
     // Something else may have written to standard output.
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
+    // Every command that was accepted before is in the pipe already. A process that is gone needs no answer.
+    else if ("ready" in message) this.#write(BEGIN).catch(() => {});
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
   }
 
-  #answer(id: Id, message: Exclude<ControlMessage, { durable_seq: number } | { fatal: ErrorRecord }>): void {
+  #answer(
+    id: Id,
+    message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
+  ): void {
     const waiting = this.#waiting.get(id as number);
     if (!waiting) return;
     const is_accepted = "accepted" in message && message.accepted;

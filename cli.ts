@@ -36,6 +36,13 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
+    async answer(what, loaded) {
+      const { streamPort } = await import("./runs/process/control.ts");
+      const control = streamPort(Deno.stdin.readable, Deno.stdout);
+      const { startCalibration } = await import("./runs/process/calibrate.ts");
+      const { startProbe } = await import("./runs/process/probe.ts");
+      await (what === "probe" ? startProbe : startCalibration)(loaded, { control, entry_url });
+    },
     async startServer(path) {
       const { serve } = await import("./cli/serve.ts");
       return await serve(path, { entry_url, terminal });

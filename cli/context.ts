@@ -58,6 +58,8 @@ export interface CliContext {
   startRun(options: StartRunOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
+  /** Answers requests about a run without a process, or measures one, on standard input and output. */
+  answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
   /** Starts `svc-server`, with its defaults when there is no path; resolves to its exit status when it has ended. */
   startServer(path: string | null): Promise<number>;
   /** Calls back at every Ctrl-C until the returned function is called. */

@@ -8,6 +8,7 @@ import {
   type ControlMessage,
   type EvaluateCommand,
   type GenerateCommand,
+  MAX_COMMAND_BYTES,
 } from "../process/control.ts";
 
 /** The last bytes of standard error that are kept: what a crash says of itself. */
@@ -28,7 +29,9 @@ export interface ChildEnd {
 
 type Takes = "boundary" | "now";
 type Id = string | number | null;
-type Question = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+
+/** A request to evaluate or to generate. */
+export type Asked = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;
@@ -95,11 +98,21 @@ export class RunChild {
     }
   }
 
-  /** Asks the run to evaluate or to generate. @throws {ServiceError} Its refusal, or why it has no answer. */
-  async ask(question: Question): Promise<unknown> {
-    return await new Promise<unknown>((answer, fail) => {
-      this.#send({ ...question }, { accept: () => {}, answer, fail });
-    });
+  /**
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the run is told that nobody waits any more.
+   *
+   * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
+   */
+  async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
+    signal.throwIfAborted();
+    const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
+    const request = this.#send({ ...question }, { accept: () => {}, answer, fail });
+    const drop = () => {
+      this.#fail(request, signal.reason);
+      this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
+    };
+    signal.addEventListener("abort", drop, { once: true });
+    return await promise.finally(() => signal.removeEventListener("abort", drop));
   }
 
   /** Ends the process and the processes of its group at once. */
@@ -116,14 +129,20 @@ export class RunChild {
     this.#input.close().catch(() => {});
   }
 
-  #send(message: Record<string, unknown>, waiting: Waiting): void {
+  #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    this.#write({ id, ...message }).catch(() => this.#fail(id, gone()));
+    this.#write({ id, ...message }).catch((error) =>
+      this.#fail(id, error instanceof ServiceError ? error : gone())
+    );
+    return id;
   }
 
   async #write(message: Record<string, unknown>): Promise<void> {
-    await this.#input.write(new TextEncoder().encode(JSON.stringify(message) + "\n"));
+    const line = new TextEncoder().encode(JSON.stringify(message) + "\n");
+    // A longer line would end the run.
+    if (line.length > MAX_COMMAND_BYTES) throw tooLong(line.length);
+    await this.#input.write(line);
   }
 
   #fail(id: number, error: unknown): void {
@@ -180,6 +199,14 @@ function silent(command: string): ServiceError {
   return new ServiceError(
     "conflict",
     `Cannot ${command} the run: its process does not answer; cancel it "now"`,
+  );
+}
+
+function tooLong(bytes: number): ServiceError {
+  return new ServiceError(
+    "config_invalid",
+    `Cannot ask the run: the messages and tools take ${bytes} bytes, and at most ${MAX_COMMAND_BYTES} are sent`,
+    { field: "messages" },
   );
 }
 

@@ -8,16 +8,13 @@ import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
 import type { EvaluateCommand, GenerateCommand } from "../process/control.ts";
+import { busy, DeviceLease } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
 import type { RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
-import { Slots } from "./slots.ts";
 import type { ServiceRecord } from "./service_record.ts";
-
-/** Seconds after which a client that found no slot may ask again. */
-export const RETRY_AFTER_SECONDS = 30;
 
 const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
@@ -46,9 +43,10 @@ type Takes = "boundary" | "now";
 export class Fleet {
   /** All changes in order, for one reader; ends when the fleet is closed. */
   readonly changes = new AsyncQueue<FleetChange>();
+  /** Who has the device. */
+  readonly device: DeviceLease;
   readonly #options: FleetOptions;
   readonly #runs = new Map<string, KeptRun>();
-  readonly #slots: Slots;
   /** The runs that are being made and will wait for a slot. */
   readonly #joining = new Set<string>();
   readonly #closing = new AbortController();
@@ -56,10 +54,14 @@ export class Fleet {
 
   private constructor(options: FleetOptions) {
     this.#options = options;
-    this.#slots = new Slots(options.slots);
     const { clock, svc, log } = options, closing = this.#closing.signal;
+    const device = this.device = new DeviceLease({
+      ...{ runs: options.slots, clock },
+      returned: () => this.startQueued(),
+    });
     const release = (run: string) => this.#release(run);
-    this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, release });
+    const ready = () => device.ready();
+    this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
   }
 
   /**
@@ -93,7 +95,7 @@ export class Fleet {
   /** Whether a new run would start now, wait, or find no place. */
   get room(): "slot" | "queue" | "none" {
     if (this.#closing.signal.aborted) return "none";
-    if (this.#slots.has_free) return "slot";
+    if (this.device.has_slot) return "slot";
     return this.#queued().length + this.#joining.size < this.#options.max_queued ? "queue" : "none";
   }
 
@@ -106,7 +108,7 @@ export class Fleet {
     const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;
     if (room === "none") throw noRoom();
     // The place is taken before anything is awaited, so that two requests cannot have the same.
-    if (room === "slot") this.#slots.take(id);
+    if (room === "slot") this.device.take(id);
     else this.#joining.add(id);
     try {
       const directory = `${folder}/${id}`, made = `${folder}/.new_${id}`;
@@ -200,11 +202,13 @@ export class Fleet {
   /** Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. */
   async close(grace_ms: number): Promise<void> {
     this.#closing.abort();
-    const waiting = this.#slots.allFree();
+    this.device.close();
+    const waiting = this.device.allFree();
     for (const run of this.#runs.values()) run.child?.leave();
     const timer = new AbortController();
     const late = this.#options.clock.sleep(grace_ms, timer.signal).then(() => {
       for (const run of this.#runs.values()) run.child?.kill();
+      this.device.hurry();
     }, () => {});
     await waiting;
     timer.abort();
@@ -214,7 +218,7 @@ export class Fleet {
 
   /** Resolves when a run has no process and its slot is free. */
   async idle(id: string): Promise<void> {
-    await this.#slots.freed(id);
+    await this.device.freed(id);
   }
 
   /** A run whose process, if it has one, still works: one that is leaving is waited for. */
@@ -247,14 +251,14 @@ export class Fleet {
 
   /** Takes a slot for a run, now. @returns False when there is none. */
   #reserve(id: string): boolean {
-    if (this.#closing.signal.aborted || !this.#slots.has_free) return false;
-    this.#slots.take(id);
+    if (this.#closing.signal.aborted || !this.device.has_slot) return false;
+    this.device.take(id);
     return true;
   }
 
   /** Frees a run's slot for the next one in the queue. */
   #release(id: string): void {
-    if (this.#slots.free(id)) this.startQueued();
+    if (this.device.free(id)) this.startQueued();
   }
 
   #log(run: string, error: unknown): void {
@@ -265,7 +269,7 @@ export class Fleet {
   async #take(run: KeptRun): Promise<void> {
     if (run.needs_repair && !await this.#keeper.recover(run)) {
       // It has a slot as long as a process of an earlier server works in it.
-      this.#slots.take(run.id);
+      this.device.take(run.id);
       this.#keeper.repairLater(run);
     }
     this.#runs.set(run.id, run);
@@ -280,7 +284,7 @@ export class Fleet {
   /** Starts queued runs in free slots, in the order in which they began to wait. */
   startQueued(): void {
     for (const run of this.#queued()) {
-      if (this.#slots.has(run.id)) continue;
+      if (this.device.has(run.id)) continue;
       if (!this.#reserve(run.id)) return;
       run.exclusively(async () => {
         if (run.record.state === "queued") await this.#keeper.start(run);
@@ -327,11 +331,5 @@ export class Fleet {
 }
 
 function noRoom(): ServiceError {
-  return new ServiceError(
-    "device_unavailable",
-    "Cannot start the run: every slot is taken; try again later",
-    {
-      retry_after_seconds: RETRY_AFTER_SECONDS,
-    },
-  );
+  return busy("Cannot start the run: every slot is taken; try again later");
 }

@@ -26,6 +26,8 @@ interface RunKeeperOptions {
   changes: AsyncQueue<FleetChange>;
   /** Aborts when the server ends. */
   closing: AbortSignal;
+  /** Resolves when the process of a run with a slot may use the device. */
+  ready: () => Promise<void>;
   /** Frees the slot of a run that has no process any more. */
   release: (run: string) => void;
 }
@@ -66,6 +68,7 @@ export class RunKeeper {
 
   /** Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free. */
   async start(run: KeptRun): Promise<void> {
+    await this.#options.ready();
     if (this.#options.closing.aborted) return this.#options.release(run.id);
     try {
       await this.idly(run, (idle) => idle.transition("starting"));

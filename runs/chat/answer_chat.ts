@@ -19,12 +19,13 @@ export interface ChatModel {
   variables: Readonly<Record<string, unknown>>;
 }
 
-/** A choice that has ended by itself, as it was sampled. */
+/** A choice that has ended, as it was sampled. */
 export interface SampledChoice {
   prompt: readonly number[];
   tokens: readonly number[];
   logprobs: readonly number[];
-  stop: GenerationStop;
+  /** `call`: its first call ended it; `text`: a stop text. */
+  end: "stop_token" | "max_tokens" | "call" | "text";
   generate_ms: number;
   /** As the client has it. */
   reasoning: string;
@@ -243,7 +244,10 @@ class Choice {
   async #record(generate_ms: number): Promise<void> {
     const { request, prompt, context: { recorder } } = this.#options;
     const [tokens, logprobs] = [this.#tokens, this.#logprobs];
-    await recorder?.record(request, { ...this.#told, prompt, tokens, logprobs, stop: this.#stop, generate_ms });
+    const by_text = request.one_call && this.#text.calls > 0 ? "call" : "text";
+    const by_engine = this.#stop === "max_tokens" ? "max_tokens" : "stop_token";
+    const end = this.#is_stopped ? by_text : by_engine;
+    await recorder?.record(request, { ...this.#told, prompt, tokens, logprobs, end, generate_ms });
   }
 
   #finish(events: AsyncQueue<ChatEvent>): void {

@@ -5,6 +5,7 @@
  * to the engine is a line of `engine.log` there.
  */
 
+import { existsSync } from "node:fs";
 import { linePort, writeOutput } from "../runs/serving/line_port.ts";
 import { serveModel } from "../runs/serving/serve_model.ts";
 import type { LoadRequest } from "../trainer/engine/protocol.ts";
@@ -24,7 +25,8 @@ function scriptedEngine(folder: string) {
   let tokenizer: Tokenizer | null = null;
   const script = (tokens: readonly number[]) => {
     const prompt = tokenizer!.decode(tokens, { special: true });
-    const lines: Line[] = JSON.parse(Deno.readTextFileSync(`${folder}/script.json`));
+    const file = `${folder}/script.json`;
+    const lines: Line[] = existsSync(file) ? JSON.parse(Deno.readTextFileSync(file)) : [];
     const line = lines.find((line) => prompt.includes(line.prompt));
     if (!line) return undefined;
     if (line.hang) return "hang";

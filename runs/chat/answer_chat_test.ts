@@ -27,21 +27,28 @@ Deno.test("every block of tokens is an event at once", strict, async () => {
   assert.deepEqual(engine.openSequences, []);
 });
 
-Deno.test("the tokens have their texts, bytes and log-probabilities, without the end of the turn", strict, async () => {
-  let tokens: number[] = [];
-  const { context, turn, renderer: { tokenizer } } = await testChat({ script: () => tokens });
-  tokens = turn("a — b");
-  const events = [];
-  for await (const event of answerChat(chatRequest({ logprobs: true }), context, OPEN)) events.push(event);
-  const shown = events.flatMap((event) => "delta" in event ? event.delta.tokens : []);
-  assert.deepEqual(shown.map(({ text }) => text), tokens.slice(0, -1).map((id) => tokenizer.textOf(id)));
-  const bytes = new Uint8Array(shown.flatMap(({ bytes }) => bytes));
-  assert.equal(new TextDecoder().decode(bytes), "a — b");
-  assert.ok(shown.every(({ logprob }) => logprob <= 0 && Number.isFinite(logprob)));
-  assert.equal(answersOf(events)[0]!.tokens, tokens.length, "the end of the turn was sampled too");
-  const prompt = context.model.renderer.renderPrompt([{ role: "user", content: "Hi" }], { tools: [], variables: {} });
-  assert.deepEqual(events[0], { prompt_tokens: prompt.ids.length });
-});
+Deno.test(
+  "the tokens have their texts, bytes and log-probabilities, without the end of the turn",
+  strict,
+  async () => {
+    let tokens: number[] = [];
+    const { context, turn, renderer: { tokenizer } } = await testChat({ script: () => tokens });
+    tokens = turn("a — b");
+    const events = [];
+    for await (const event of answerChat(chatRequest({ logprobs: true }), context, OPEN)) events.push(event);
+    const shown = events.flatMap((event) => "delta" in event ? event.delta.tokens : []);
+    assert.deepEqual(shown.map(({ text }) => text), tokens.slice(0, -1).map((id) => tokenizer.textOf(id)));
+    const bytes = new Uint8Array(shown.flatMap(({ bytes }) => bytes));
+    assert.equal(new TextDecoder().decode(bytes), "a — b");
+    assert.ok(shown.every(({ logprob }) => logprob <= 0 && Number.isFinite(logprob)));
+    assert.equal(answersOf(events)[0]!.tokens, tokens.length, "the end of the turn was sampled too");
+    const prompt = context.model.renderer.renderPrompt([{ role: "user", content: "Hi" }], {
+      tools: [],
+      variables: {},
+    });
+    assert.deepEqual(events[0], { prompt_tokens: prompt.ids.length });
+  },
+);
 
 async function answer(text: string, changes: Parameters<typeof chatRequest>[0] = {}) {
   let tokens: number[] = [];
@@ -74,14 +81,18 @@ Deno.test("an answer ends by itself, at its limit, at a stop text, or with calls
 Deno.test("choices share the prompt, and each has random numbers of its own", strict, async () => {
   const { context, engine } = await testChat();
   const sample = async (seed: number, at_once: number) => {
-    const events = [], request = chatRequest({ choices: 4, temperature: 1, seed, max_tokens: 12, logprobs: true });
+    const events = [],
+      request = chatRequest({ choices: 4, temperature: 1, seed, max_tokens: 12, logprobs: true });
     for await (const event of answerChat(request, { ...context, at_once }, OPEN)) events.push(event);
     return answersOf(events).map(({ content }) => content);
   };
   const { prefill_tokens: before } = await engine.client.call("counters", null);
   const texts = await sample(1, 8);
   const { prefill_tokens } = await engine.client.call("counters", null);
-  const prompt = context.model.renderer.renderPrompt([{ role: "user", content: "Hi" }], { tools: [], variables: {} });
+  const prompt = context.model.renderer.renderPrompt([{ role: "user", content: "Hi" }], {
+    tools: [],
+    variables: {},
+  });
   assert.equal(prefill_tokens - before, prompt.ids.length);
   assert.equal(new Set(texts).size, 4);
   assert.deepEqual(await sample(1, 8), texts, "the same seed gives the same texts");
@@ -117,7 +128,9 @@ Deno.test("a schema goes to the engine as a mask, and its refusal names the plac
   const asked: unknown[] = [];
   const { context } = await testChat({
     refuse: (method, request) => {
-      if (method === "sequence_generate") asked.push((request as { sampling: { mask: unknown } }).sampling.mask);
+      if (method === "sequence_generate") {
+        asked.push((request as { sampling: { mask: unknown } }).sampling.mask);
+      }
     },
   });
   const schema = '{"type":"array","contains":{}}';

@@ -64,7 +64,8 @@ export function chatRequest(changes: Partial<ChatRequest> = {}): ChatRequest {
 
 /** The answers that events tell, by choice. */
 export function answersOf(events: readonly ChatEvent[]) {
-  const answers: { content: string; reasoning: string; calls: string[]; finish: string; tokens: number }[] = [];
+  const answers: { content: string; reasoning: string; calls: string[]; finish: string; tokens: number }[] =
+    [];
   for (const event of events) {
     if ("prompt_tokens" in event) continue;
     const answer = answers[event.choice] ??= { content: "", reasoning: "", calls: [], finish: "", tokens: 0 };

@@ -255,9 +255,11 @@ function turnRecords(
   conversation: Conversation,
   { messages, fragments }: Pick<Trajectory, "messages" | "fragments">,
 ): TurnRecord[] {
-  const results = new Map(messages.flatMap(({ role, tool_call_id, content }) =>
-    role === "tool" && tool_call_id !== undefined ? [[tool_call_id, content]] : []
-  ));
+  const results = new Map(
+    messages.flatMap(({ role, tool_call_id, content }) =>
+      role === "tool" && tool_call_id !== undefined ? [[tool_call_id, content]] : []
+    ),
+  );
   const places = fragments.flatMap(({ spans }, fragment) =>
     spans.filter(({ origin }) => origin === "model").map(({ start, end }) => ({ fragment, start, end }))
   );

@@ -65,11 +65,29 @@ Deno.test("a turn for one call ends with it", () => {
 });
 
 Deno.test("text is told as soon as no marker can begin in it", () => {
-  assert.deepEqual(split(["Hi ", "there <", "b> <tool", "_box"]).told, ["Hi", " there", " <b>", " <tool_box", ""]);
+  assert.deepEqual(split(["Hi ", "there <", "b> <tool", "_box"]).told, [
+    "Hi",
+    " there",
+    " <b>",
+    " <tool_box",
+    "",
+  ]);
 });
 
 Deno.test("the parts in which a text arrives change nothing", () => {
-  const word = fc.constantFrom("<think>", "</think>", "<tool_call>", "</tool_call>", CALL, " ", "\n", "ab", "<", "stop", "é");
+  const word = fc.constantFrom(
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    CALL,
+    " ",
+    "\n",
+    "ab",
+    "<",
+    "stop",
+    "é",
+  );
   fc.assert(fc.property(
     fc.array(word, { maxLength: 12 }),
     fc.array(fc.nat(200), { maxLength: 8 }),

@@ -66,7 +66,9 @@ export class ModelProcess {
   async #run(silent: Promise<void>): Promise<ModelProcessEnd> {
     const stderr = lastText(this.#process.stderr);
     await silent;
-    this.client.fail(new ServiceError("internal", "Cannot answer: the process that serves the model has ended"));
+    this.client.fail(
+      new ServiceError("internal", "Cannot answer: the process that serves the model has ended"),
+    );
     this.leave();
     const { code, signal } = await this.#process.status;
     this.kill();

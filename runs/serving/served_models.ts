@@ -25,7 +25,9 @@ export async function findServedModel(fleet: Fleet, name: string): Promise<Serve
   if (!run) return null;
   if (part === "base") return { name, run, part, adapter: null };
   const checkpoints = await run.checkpoints();
-  if (part === undefined) return { name, run, part: "policy", adapter: await policyAdapter(run, checkpoints) };
+  if (part === undefined) {
+    return { name, run, part: "policy", adapter: await policyAdapter(run, checkpoints) };
+  }
   if (!checkpoints.includes(part)) return null;
   return { name, run, part: { checkpoint: part }, adapter: checkpointAdapter(run, part) };
 }

@@ -15,8 +15,8 @@ import {
   configOf,
   findServedModel,
   namesOf,
-  type ServedModel,
   servedLoad,
+  type ServedModel,
 } from "./served_models.ts";
 import { SERVING_COMMAND } from "./serving_command.ts";
 
@@ -69,6 +69,16 @@ export class Serving {
     this.#options = options;
   }
 
+  /** Whether a process has a base. */
+  get is_loaded(): boolean {
+    return this.#base !== null;
+  }
+
+  /** Resolves when the process that there is now is gone. */
+  async unloaded(): Promise<void> {
+    await this.#base?.gone;
+  }
+
   /** The models of all runs, newest first. */
   async *models(): AsyncGenerator<ModelName[]> {
     for (const run of this.#options.fleet.list()) {
@@ -89,7 +99,11 @@ export class Serving {
    * probe has the device, or too many requests wait. `path_not_found`: the model has no adapter, or its file is gone.
    * The refusals of the request ({@link answerChat}).
    */
-  async *chat(model: ServedModel, request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+  async *chat(
+    model: ServedModel,
+    request: ChatRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatEvent, void> {
     if (this.#chats >= MAX_CHATS) {
       throw busy(`Cannot answer: ${MAX_CHATS} requests are answered or wait; try again later`);
     }
@@ -168,7 +182,9 @@ export class Serving {
     const load = servedLoad(run, fleet.list()), { max_context } = load;
     const gone = process.ended.then(({ code, stderr }) => {
       if (this.#base === base) this.#base = null;
-      if (code !== 0) log({ level: "warning", message: `The process that serves models ended: ${stderr.trim()}` });
+      if (code !== 0) {
+        log({ level: "warning", message: `The process that serves models ended: ${stderr.trim()}` });
+      }
       loan.release();
     });
     const idle = new AbortController();
@@ -200,9 +216,13 @@ export class Serving {
     if (base.is_leaving) return base.process.leave();
     base.idle = new AbortController();
     const { clock, idle_seconds } = this.#options;
-    clock.sleep(idle_seconds * 1000, base.idle.signal).then(() => this.#exclusively(() => this.#leaveIdle(base)))
+    clock.sleep(idle_seconds * 1000, base.idle.signal).then(() =>
+      this.#exclusively(() => this.#leaveIdle(base))
+    )
       .catch((error) => {
-        if (!base.idle.signal.aborted) this.#options.log({ level: "error", message: errorRecord(error).message });
+        if (!base.idle.signal.aborted) {
+          this.#options.log({ level: "error", message: errorRecord(error).message });
+        }
       });
   }
 
@@ -222,5 +242,7 @@ async function adapterOf({ name, part, adapter }: ServedModel) {
   if (part === "base") return null;
   const file = adapter === null ? null : await adapterFile(adapter);
   if (file) return file;
-  throw new ServiceError("path_not_found", `Cannot serve ${name}: it has no adapter yet`, { field: "/model" });
+  throw new ServiceError("path_not_found", `Cannot serve ${name}: it has no adapter yet`, {
+    field: "/model",
+  });
 }

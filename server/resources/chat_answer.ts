@@ -14,7 +14,10 @@ const usageSchema = z.strictObject({
 const callSchema = z.strictObject({
   id: z.string(),
   type: z.literal("function"),
-  function: z.strictObject({ name: z.string(), arguments: z.string().meta({ description: "A JSON object." }) }),
+  function: z.strictObject({
+    name: z.string(),
+    arguments: z.string().meta({ description: "A JSON object." }),
+  }),
 }).meta({ id: "ChatToolCall" });
 
 const logprobsSchema = z.strictObject({
@@ -59,7 +62,12 @@ export interface AnswerHead {
 }
 
 function logprobsOf(tokens: readonly ChatToken[]): z.output<typeof logprobsSchema> {
-  const content = tokens.map(({ text, bytes, logprob }) => ({ token: text, logprob, bytes, top_logprobs: [] }));
+  const content = tokens.map(({ text, bytes, logprob }) => ({
+    token: text,
+    logprob,
+    bytes,
+    top_logprobs: [],
+  }));
   return { content, refusal: null };
 }
 
@@ -83,8 +91,13 @@ export async function chatCompletion(
       prompt_tokens = event.prompt_tokens;
       continue;
     }
-    const choice = choices[event.choice] ??=
-      { reasoning: "", content: "", calls: [], tokens: [], finish: "stop" };
+    const choice = choices[event.choice] ??= {
+      reasoning: "",
+      content: "",
+      calls: [],
+      tokens: [],
+      finish: "stop",
+    };
     if ("finish" in event) {
       choice.finish = event.finish;
       completion_tokens += event.completion_tokens;

@@ -1,7 +1,13 @@
 /** The body of a chat completion, in OpenAI's form. */
 
 import { z } from "zod";
-import { type ChatMessage, type Message, normalizeMessages, type ToolDefinition } from "../../core/chat.ts";
+import {
+  type ChatMessage,
+  type JsonSchema,
+  type Message,
+  normalizeMessages,
+  type ToolDefinition,
+} from "../../core/chat.ts";
 import { parseJson } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
@@ -43,7 +49,9 @@ const nothing = z.null().optional().meta({ description: "Accepted as clients sen
 const assistantMessage = z.strictObject({
   role: z.literal("assistant"),
   content: content.nullable().optional(),
-  reasoning_content: z.string().nullable().optional().meta({ description: "The thinking before the content." }),
+  reasoning_content: z.string().nullable().optional().meta({
+    description: "The thinking before the content.",
+  }),
   tool_calls: z.array(toolCall).nullable().optional(),
   name,
   refusal: nothing,
@@ -54,13 +62,19 @@ const assistantMessage = z.strictObject({
 
 export const chatMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("system"), content, name }),
-  z.strictObject({ role: z.literal("developer"), content, name }).meta({ description: "The same as system." }),
+  z.strictObject({ role: z.literal("developer"), content, name }).meta({
+    description: "The same as system.",
+  }),
   z.strictObject({ role: z.literal("user"), content, name }),
   assistantMessage,
   z.strictObject({ role: z.literal("tool"), content, tool_call_id: z.string().min(1), name }),
 ]).meta({ id: "ChatMessage" });
 
-const jsonObject = z.record(z.string(), z.json());
+/** Passed on as it is: a record would lose keys such as `__proto__`. */
+const jsonObject = z.unknown().refine(
+  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  { error: "must be an object" },
+).meta({ type: "object" });
 
 const tool = z.strictObject({
   type: z.literal("function"),
@@ -147,7 +161,10 @@ export const chatCompletionSchema = z.strictObject({
   }
   const { type = "text" } = body.response_format ?? {};
   if (type !== "text" && body.tools?.length && body.tool_choice !== "none") {
-    refuse(["response_format"], 'cannot be enforced beside tools: leave tools out, or set tool_choice to "none"');
+    refuse(
+      ["response_format"],
+      'cannot be enforced beside tools: leave tools out, or set tool_choice to "none"',
+    );
   }
   if (body.stream_options && !body.stream) refuse(["stream_options"], "must be absent without stream");
 }).meta({ id: "ChatCompletionRequest" });
@@ -172,7 +189,9 @@ function messagesOf(given: ChatCompletionRequest["messages"]): Message[] {
   const messages = normalizeMessages(given.map(chatMessage));
   const names = new Map<string, string>();
   return messages.map((message) => {
-    for (const { id, function: called } of message.tool_calls ?? []) if (id !== undefined) names.set(id, called.name);
+    for (const { id, function: called } of message.tool_calls ?? []) {
+      if (id !== undefined) names.set(id, called.name);
+    }
     const called = names.get(message.tool_call_id ?? "");
     return message.role === "tool" && message.name === undefined && called !== undefined
       ? { ...message, name: called }
@@ -180,20 +199,24 @@ function messagesOf(given: ChatCompletionRequest["messages"]): Message[] {
   });
 }
 
-function toolDefinition({ function: { name, description, parameters } }: z.output<typeof tool>): ToolDefinition {
+function toolDefinition(
+  { function: { name, description, parameters } }: z.output<typeof tool>,
+): ToolDefinition {
   return {
     type: "function",
     function: {
       name,
       ...(description === undefined ? {} : { description }),
-      parameters: parameters ?? { type: "object", properties: {} },
+      parameters: (parameters as JsonSchema | undefined) ?? { type: "object", properties: {} },
     },
   };
 }
 
 function schemaOf({ response_format }: ChatCompletionRequest): string | null {
   if (!response_format || response_format.type === "text") return null;
-  return JSON.stringify(response_format.type === "json_object" ? { type: "object" } : response_format.json_schema.schema);
+  return JSON.stringify(
+    response_format.type === "json_object" ? { type: "object" } : response_format.json_schema.schema,
+  );
 }
 
 /** What the body asks for. Without a seed it takes this one. */

@@ -1,0 +1,124 @@
+/** A server that serves the models of scripted runs, and OpenAI's client of it. */
+
+import { fileURLToPath } from "node:url";
+import OpenAI from "openai";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
+import type { KeptRun } from "../runs/fleet/kept_run.ts";
+import { Serving } from "../runs/serving/serving.ts";
+import { fixturePath } from "../tests/fixture.ts";
+import { withFolder } from "../tests/folder.ts";
+import { assertDeclared, type Given, type Sent, testApp, testRequest } from "./app_testing.ts";
+import { ROUTES } from "./route_table.ts";
+
+const PROGRAM = fileURLToPath(new URL("../tests/scripted_serving.ts", import.meta.url));
+
+/** What the scripted engine answers to prompts that hold a text; see the program. */
+export type Script = { prompt: string; text?: string; hang?: boolean }[];
+
+/** Requests to an engine, as it logged them. */
+// deno-lint-ignore no-explicit-any -- requests of every form
+type EngineRequest = { method: string; request: any };
+
+export interface ServingTest {
+  send(target: string, given?: Given): Promise<Sent>;
+  /** OpenAI's client; each answer is checked against its route's declaration. */
+  openai: OpenAI;
+  fleet: TestFleet;
+  serving: Serving;
+  /** A completed run with a checkpoint after each update. */
+  completed(updates?: number): Promise<KeptRun>;
+  /** A run with this model file. */
+  run(model: string, ctx?: number): Promise<KeptRun>;
+  script(lines: Script): Promise<void>;
+  /** What the engines were asked, since the beginning. */
+  asked(): Promise<EngineRequest[]>;
+  folder: string;
+}
+
+interface ServingTestOptions {
+  idle_seconds?: number;
+  clock?: Clock;
+  record?: boolean;
+}
+
+/** The configuration of a run that can be served. */
+export function servedConfig(model: string, ctx = 1024) {
+  return {
+    run: { algorithm: "agent_grpo" },
+    model: { path: model, device: "auto", webgpu: "auto", compute: "auto", kv: "auto" },
+    training: { ctx, micro_batch_tokens: 512, loss_chunk_rows: 64 },
+    agent: { updates: 2, template_variables: {} },
+    checkpoint: {},
+    evaluation: {},
+  };
+}
+
+/** A test with a fleet and serving on; nothing is left running. */
+export const withServing = (
+  body: (test: ServingTest) => Promise<void>,
+  { idle_seconds = 600, clock = systemClock, record = false }: ServingTestOptions = {},
+) =>
+  withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder });
+    const runs_folder = `${folder}/runs`, model = await fixturePath("models/tiny-agent-f16.gguf");
+    const serving = new Serving({
+      ...{ fleet: fleet.fleet, runs_folder, idle_seconds, clock },
+      recordings: record ? `${folder}/conversations` : null,
+      svc: (args) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args],
+      log: (line) => void fleet.logged.push(line),
+    });
+    const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, serving });
+    const run = async (path: string, ctx?: number) => {
+      const { plan } = testRun({ updates: 2 });
+      const kept = await fleet.create({ updates: 2 }, {
+        plan: { ...plan, config: servedConfig(path, ctx) } as unknown as typeof plan,
+      });
+      await fleet.until(kept, "completed");
+      await fleet.fleet.idle(kept.id);
+      return kept;
+    };
+    try {
+      await body({
+        ...{ send: app.send, fleet, serving, folder, openai: clientOf(app.app), run },
+        completed: () => run(model),
+        script: (lines) => Deno.writeTextFile(`${runs_folder}/script.json`, JSON.stringify(lines)),
+        async asked() {
+          const text = await Deno.readTextFile(`${runs_folder}/engine.log`).catch(() => "");
+          return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+        },
+      });
+    } finally {
+      await fleet.close();
+    }
+  });
+
+/** OpenAI's client of an app, without a port. */
+function clientOf(app: ReturnType<typeof testApp>["app"]): OpenAI {
+  return new OpenAI({
+    apiKey: "none",
+    baseURL: "http://localhost:8471/v1",
+    maxRetries: 0,
+    async fetch(input, init = {}) {
+      const { pathname, search } = new URL(String(input)), target = pathname + search;
+      const { method = "GET", headers, body, signal } = init;
+      const given: Given = {
+        method,
+        headers: Object.fromEntries(new Headers(headers as HeadersInit)),
+        ...(typeof body === "string" ? { body } : {}),
+        ...(signal ? { signal } : {}),
+      };
+      const response = await app.handle(...testRequest(target, given));
+      if (response.headers.get("content-type")?.startsWith("text/event-stream")) return response;
+      const text = await response.clone().text();
+      const sent: Sent = {
+        status: response.status,
+        headers: Object.fromEntries(response.headers),
+        body: text,
+        json: JSON.parse(text),
+      };
+      assertDeclared(sent, { method, target, type_base: "urn:svc:problems", routes: ROUTES });
+      return response;
+    },
+  });
+}

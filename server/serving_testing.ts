@@ -3,7 +3,7 @@
 import { fileURLToPath } from "node:url";
 import OpenAI from "openai";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
+import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../runs/fleet/kept_run.ts";
 import { Serving } from "../runs/serving/serving.ts";
 import { fixturePath } from "../tests/fixture.ts";
@@ -27,9 +27,11 @@ export interface ServingTest {
   fleet: TestFleet;
   serving: Serving;
   /** A completed run with a checkpoint after each update. */
-  completed(updates?: number): Promise<KeptRun>;
-  /** A run with this model file. */
+  completed(): Promise<KeptRun>;
+  /** A completed run with this model file. */
   run(model: string, ctx?: number): Promise<KeptRun>;
+  /** A run that trains until its update's file is in the gate's folder. */
+  live(gate: string): Promise<KeptRun>;
   script(lines: Script): Promise<void>;
   /** What the engines were asked, since the beginning. */
   asked(): Promise<EngineRequest[]>;
@@ -69,11 +71,12 @@ export const withServing = (
       log: (line) => void fleet.logged.push(line),
     });
     const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, serving });
+    const create = (scripted: ScriptedRun, path: string, ctx?: number) => {
+      const { plan } = testRun(scripted), config = servedConfig(path, ctx);
+      return fleet.create(scripted, { plan: { ...plan, config } as unknown as typeof plan });
+    };
     const run = async (path: string, ctx?: number) => {
-      const { plan } = testRun({ updates: 2 });
-      const kept = await fleet.create({ updates: 2 }, {
-        plan: { ...plan, config: servedConfig(path, ctx) } as unknown as typeof plan,
-      });
+      const kept = await create({ updates: 2 }, path, ctx);
       await fleet.until(kept, "completed");
       await fleet.fleet.idle(kept.id);
       return kept;
@@ -82,6 +85,11 @@ export const withServing = (
       await body({
         ...{ send: app.send, fleet, serving, folder, openai: clientOf(app.app), run },
         completed: () => run(model),
+        async live(gate) {
+          const kept = await create({ updates: 1, gate }, model);
+          await fleet.until(kept, "running");
+          return kept;
+        },
         script: (lines) => Deno.writeTextFile(`${runs_folder}/script.json`, JSON.stringify(lines)),
         async asked() {
           const text = await Deno.readTextFile(`${runs_folder}/engine.log`).catch(() => "");
@@ -109,6 +117,8 @@ function clientOf(app: ReturnType<typeof testApp>["app"]): OpenAI {
         ...(signal ? { signal } : {}),
       };
       const response = await app.handle(...testRequest(target, given));
+      // Nobody gets an answer who has left.
+      signal?.throwIfAborted();
       if (response.headers.get("content-type")?.startsWith("text/event-stream")) return response;
       const text = await response.clone().text();
       const sent: Sent = {

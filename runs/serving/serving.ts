@@ -171,6 +171,7 @@ export class Serving {
 
   async #start(run: ServedModel["run"], key: string): Promise<Base> {
     const { fleet, runs_folder, svc, log } = this.#options;
+    const load = servedLoad(run, fleet.list()), { max_context } = load;
     const loan = fleet.device.lend("serving");
     let process: ModelProcess;
     try {
@@ -179,7 +180,6 @@ export class Serving {
       loan.release();
       throw error;
     }
-    const load = servedLoad(run, fleet.list()), { max_context } = load;
     const gone = process.ended.then(({ code, stderr }) => {
       if (this.#base === base) this.#base = null;
       if (code !== 0) {

@@ -320,8 +320,7 @@ Deno.test("a run takes the device from serving, and serving waits for the run", 
     const { openai, completed, script, fleet, folder } = test, { id: model } = await completed();
     await script([{ prompt: "Hi", text: "Hello" }]);
     await openai.chat.completions.create({ model, messages });
-    const gate = `${folder}/gate`, live = await fleet.create({ updates: 1, gate });
-    await fleet.until(live, "running");
+    const gate = `${folder}/gate`, live = await test.live(gate);
     await assert.rejects(
       openai.chat.completions.create({ model, messages }),
       (error: InstanceType<typeof OpenAI.APIError>) => error.status === 503 && error.code === "device-busy",

@@ -37,6 +37,12 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
+    async probe(loaded) {
+      const { startProbe } = await import("./runs/process/probe.ts");
+      const { streamPort } = await import("./runs/process/control.ts");
+      const control = streamPort(Deno.stdin.readable, Deno.stdout);
+      await startProbe(loaded, { control, entry_url });
+    },
     async startServer(path) {
       const { serve } = await import("./cli/serve.ts");
       await serve(path, { entry_url, terminal });

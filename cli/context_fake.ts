@@ -39,6 +39,7 @@ export function testContext(
     command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
+    probe: unexpected,
     startServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},

@@ -108,7 +108,7 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(
-    { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
+    { ...testPrepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
     {
       mode: "new",
       checkpoint: null,
@@ -185,7 +185,8 @@ function testAlgorithm(shared: SharedOptions, agent: AgentHost): Algorithm {
   }
 }
 
-function prepared(config: ResolvedConfig): PreparedRun {
+/** The run of {@link startTestRun} before its start. */
+export function testPrepared(config: ResolvedConfig): PreparedRun {
   return {
     config,
     definition: algorithmOf(config),

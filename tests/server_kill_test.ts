@@ -8,41 +8,9 @@ import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
+import { startServer } from "./started_server.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-
-interface Server {
-  url: string;
-  kill(signal: Deno.Signal): Promise<void>;
-}
-
-async function startServer(config: string): Promise<Server> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", `${ROOT}main.ts`, config],
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  const lines = child.stderr.pipeThrough(new TextDecoderStream());
-  let text = "", url = "";
-  const reader = lines.getReader();
-  while (url === "") {
-    const { value, done } = await reader.read();
-    assert.ok(!done, `the server ended: ${text}`);
-    text += value;
-    url = /listens at (http:\S+)/.exec(text)?.[1] ?? "";
-  }
-  const rest = (async () => {
-    while (!(await reader.read()).done);
-  })();
-  return {
-    url,
-    async kill(signal) {
-      child.kill(signal);
-      await child.status;
-      await rest;
-    },
-  };
-}
 
 interface Event {
   id: number;

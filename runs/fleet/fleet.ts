@@ -7,12 +7,13 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
-import type { EvaluateCommand, GenerateCommand } from "../process/control.ts";
 import { busy, DeviceLease } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
-import type { RunChild } from "./run_child.ts";
+import { Probes } from "./probes.ts";
+import type { Asked, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
+import { inTime, type Patience, untilAborted } from "./patience.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
 import type { ServiceRecord } from "./service_record.ts";
 
@@ -51,6 +52,7 @@ export class Fleet {
   readonly #joining = new Set<string>();
   readonly #closing = new AbortController();
   readonly #keeper: RunKeeper;
+  readonly #probes: Probes;
 
   private constructor(options: FleetOptions) {
     this.#options = options;
@@ -62,6 +64,7 @@ export class Fleet {
     const release = (run: string) => this.#release(run);
     const ready = () => device.ready();
     this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
+    this.#probes = new Probes({ device, clock, svc, log });
   }
 
   /**
@@ -171,17 +174,30 @@ export class Fleet {
   }
 
   /**
-   * Asks a live run to evaluate or to generate.
+   * Evaluates or generates: a live run answers itself, any other by a process that then ends.
    *
-   * @throws {ServiceError} `conflict` when its state does not accept it, or the run's refusal.
+   * @throws {ServiceError} `conflict` when its state does not accept it, `device_unavailable` when the device is taken,
+   * `cancelled` with `details.is_late` when the time is up, the run's refusal, or the signal's reason.
    */
-  async ask(
-    id: string,
-    question: Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">,
-  ): Promise<unknown> {
-    const run = await this.#settled(id);
-    await this.#check(run, question.command);
-    return await this.#childOf(run).ask(question);
+  async ask(id: string, question: Asked, patience: Patience): Promise<unknown> {
+    const doing = `${question.command} the run`;
+    return await inTime(doing, { ...patience, clock: this.#options.clock }, async (signal) => {
+      while (true) {
+        const run = await untilAborted(this.#settled(id), signal);
+        // Its process may be leaving, or one may be starting.
+        if (!run.child) await untilAborted(run.exclusively(() => Promise.resolve()), signal);
+        await this.#check(run, question.command);
+        try {
+          return await (run.child
+            ? run.child.ask(question, signal)
+            : this.#probes.ask(run, question, signal));
+        } catch (error) {
+          if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
+          // The process leaves: its run answers in the state that follows, or refuses it there.
+          await untilAborted(this.idle(id), signal);
+        }
+      }
+    });
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */
@@ -189,6 +205,7 @@ export class Fleet {
     const run = await this.#settled(id);
     await run.exclusively(async () => {
       await this.#check(run, "delete");
+      await this.#probes.stop(id);
       await run.close();
       const { folder } = this.#options, gone = `${folder}/.gone_${id}`;
       await Deno.rename(run.directory, gone);

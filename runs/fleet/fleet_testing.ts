@@ -17,6 +17,8 @@ export interface ScriptedRun {
   updates?: number;
   gate?: string;
   fatal?: string;
+  hang?: number;
+  probe?: "dies" | "changed";
 }
 
 interface TestFleetOptions {

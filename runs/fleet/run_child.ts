@@ -3,7 +3,12 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
-import type { ControlMessage, EvaluateCommand, GenerateCommand } from "../process/control.ts";
+import {
+  type ControlMessage,
+  type EvaluateCommand,
+  type GenerateCommand,
+  MAX_COMMAND_BYTES,
+} from "../process/control.ts";
 
 /** The last bytes of standard error that are kept: what a crash says of itself. */
 export const KEPT_ERROR_BYTES = 1 << 13;
@@ -23,7 +28,9 @@ export interface ChildEnd {
 
 type Takes = "boundary" | "now";
 type Id = string | number | null;
-type Question = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+
+/** A request to evaluate or to generate. */
+export type Asked = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;
@@ -90,11 +97,21 @@ export class RunChild {
     }
   }
 
-  /** Asks the run to evaluate or to generate. @throws {ServiceError} Its refusal, or why it has no answer. */
-  async ask(question: Question): Promise<unknown> {
-    return await new Promise<unknown>((answer, fail) => {
-      this.#send({ ...question }, { accept: () => {}, answer, fail });
-    });
+  /**
+   * Asks the run to evaluate or to generate. When the signal aborts, the run is told that nobody waits any more.
+   *
+   * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
+   */
+  async ask(question: Asked, signal: AbortSignal): Promise<unknown> {
+    signal.throwIfAborted();
+    const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
+    const request = this.#send({ ...question }, { accept: () => {}, answer, fail });
+    const drop = () => {
+      this.#fail(request, signal.reason);
+      this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
+    };
+    signal.addEventListener("abort", drop, { once: true });
+    return await promise.finally(() => signal.removeEventListener("abort", drop));
   }
 
   /** Ends the process and the processes of its group at once. */
@@ -111,11 +128,14 @@ export class RunChild {
     this.#input.close().catch(() => {});
   }
 
-  #send(message: Record<string, unknown>, waiting: Waiting): void {
+  #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
     const line = new TextEncoder().encode(JSON.stringify({ id, ...message }) + "\n");
-    this.#input.write(line).catch(() => this.#fail(id, gone()));
+    // A longer line would end the run.
+    if (line.length > MAX_COMMAND_BYTES) this.#fail(id, tooLong(line.length));
+    else this.#input.write(line).catch(() => this.#fail(id, gone()));
+    return id;
   }
 
   #fail(id: number, error: unknown): void {
@@ -167,6 +187,14 @@ function silent(command: string): ServiceError {
   return new ServiceError(
     "conflict",
     `Cannot ${command} the run: its process does not answer; cancel it "now"`,
+  );
+}
+
+function tooLong(bytes: number): ServiceError {
+  return new ServiceError(
+    "config_invalid",
+    `Cannot ask the run: the messages and tools take ${bytes} bytes, and at most ${MAX_COMMAND_BYTES} are sent`,
+    { field: "messages" },
   );
 }
 

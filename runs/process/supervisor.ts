@@ -4,7 +4,7 @@ import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import type { AdapterSource } from "../../trainer/engine/protocol.ts";
-import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
+import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
 import { refuseStrangeCsv } from "../directory/strangers.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
@@ -12,9 +12,9 @@ import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, hasEnded, type RunState } from "../record/run.ts";
 import { loadRequest, loraShape, requestLimit, type Session, softwareWarning } from "../session/session.ts";
-import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
+import { Controller, type ControlPort, type Question } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
-import { answerLiveRequest } from "./live_requests.ts";
+import { answerRequest } from "./requests.ts";
 import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
@@ -76,15 +76,17 @@ export class Supervisor {
       : null;
   }
 
-  #answer(command: EvaluateCommand | GenerateCommand, signal: AbortSignal): Promise<unknown> {
+  #answer(command: Question, signal: AbortSignal): Promise<unknown> {
+    const algorithm = this.#algorithm!;
     const context = {
       session: this.#session!,
-      algorithm: this.#algorithm!,
+      evaluate: (request: EvaluationRequest) => algorithm.evaluate(request),
+      policy: { type: "copy", adapter: POLICY } as const,
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
       concurrent_rollouts: this.#request_limit,
     };
-    return answerLiveRequest(command, context, signal);
+    return answerRequest(command, context, signal);
   }
 
   /** Finishes the update and ends the run. */

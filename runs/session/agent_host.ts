@@ -109,12 +109,13 @@ async function generate(
   signal: AbortSignal,
 ): Promise<GenerateAnswer> {
   const { messages, tools, adapter, max_new_tokens, temperature, top_p, rng_key } = request;
-  const prompt = chat.promptTokens(messages, tools);
+  const prompt = promptOf(chat, messages, tools);
   const room = max_context - prompt.length;
   if (room <= 0) {
     throw new ServiceError(
       "config_invalid",
       `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
+      { field: "messages" },
     );
   }
   const sequence = engine.newSequence();
@@ -137,6 +138,20 @@ async function generate(
     };
   } finally {
     await engine.call("sequence_close", { sequence });
+  }
+}
+
+/** @throws {ServiceError} `template_failed` at the messages, which a template may refuse. */
+function promptOf(chat: ChatFormat, messages: Message[], tools: ToolFunction[]): number[] {
+  try {
+    return chat.promptTokens(messages, tools);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "template_failed") throw error;
+    const reason = error.cause instanceof Error ? error.cause.message : error.message;
+    const message = `Cannot generate: the chat template refuses the messages: ${reason}`;
+    throw new ServiceError("template_failed", message, { ...error.details, field: "messages" }, {
+      cause: error,
+    });
   }
 }
 

@@ -11,7 +11,10 @@ import { withFolder } from "../tests/folder.ts";
 import { assertDeclared, type Given, type Sent, testApp, testRequest } from "./app_testing.ts";
 import { ROUTES } from "./route_table.ts";
 
-const PROGRAM = fileURLToPath(new URL("../tests/scripted_serving.ts", import.meta.url));
+const PROGRAMS = {
+  scripted: fileURLToPath(new URL("../tests/scripted_serving.ts", import.meta.url)),
+  real: fileURLToPath(new URL("../cli.ts", import.meta.url)),
+};
 
 /** What the scripted engine answers to prompts that hold a text; see the program. */
 export type Script = { prompt: string; text?: string; hang?: boolean }[];
@@ -42,6 +45,8 @@ interface ServingTestOptions {
   idle_seconds?: number;
   clock?: Clock;
   record?: boolean;
+  /** Whether models have a real engine. */
+  program?: keyof typeof PROGRAMS;
 }
 
 /** The configuration of a run that can be served. */
@@ -59,7 +64,7 @@ export function servedConfig(model: string, ctx = 1024) {
 /** A test with a fleet and serving on; nothing is left running. */
 export const withServing = (
   body: (test: ServingTest) => Promise<void>,
-  { idle_seconds = 600, clock = systemClock, record = false }: ServingTestOptions = {},
+  { idle_seconds = 600, clock = systemClock, record = false, program = "scripted" }: ServingTestOptions = {},
 ) =>
   withFolder(async (folder) => {
     const fleet = await TestFleet.open({ folder });
@@ -67,7 +72,7 @@ export const withServing = (
     const serving = new Serving({
       ...{ fleet: fleet.fleet, runs_folder, idle_seconds, clock },
       recordings: record ? `${folder}/conversations` : null,
-      svc: (args) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args],
+      svc: (args) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAMS[program], ...args],
       log: (line) => void fleet.logged.push(line),
     });
     const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, serving });

@@ -6,6 +6,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
+import type { RunChild } from "../fleet/run_child.ts";
 import { ModelProcess } from "./model_process.ts";
 import type { RecordingPlace } from "./protocol.ts";
 import {
@@ -120,6 +121,8 @@ export class Serving {
     request: ChatRequest,
     signal: AbortSignal,
   ): AsyncGenerator<ChatEvent, void> {
+    const { child } = model.run;
+    if (child) return yield* liveChat(model, request, { child, signal });
     const base = await this.#exclusively(() => this.#baseOf(model));
     try {
       signal.throwIfAborted();
@@ -236,6 +239,18 @@ export class Serving {
     base.process.leave();
     await base.gone;
   }
+}
+
+/** A live run answers about itself, without the device lease. */
+async function* liveChat(
+  { name, run, part }: ServedModel,
+  request: ChatRequest,
+  { child, signal }: { child: RunChild; signal: AbortSignal },
+): AsyncGenerator<ChatEvent, void> {
+  const { state } = run.record;
+  if (state !== "running") throw new ServiceError("conflict", `Cannot chat with ${name}: its run is ${state}`);
+  const checkpoint = typeof part === "object" ? part : {};
+  yield* child.chat({ request, adapter: part !== "base", ...checkpoint }, signal);
 }
 
 async function adapterOf({ name, part, adapter }: ServedModel) {

@@ -79,7 +79,8 @@ function chatProblem(error: unknown): unknown {
       errors: [{ pointer: field, code: "out_of_range", message }],
     });
   }
-  if (typeof field === "string") return problemAt(field, error);
+  // A run names its fields without a pointer.
+  if (typeof field === "string") return problemAt(field.startsWith("/") ? field : `/${field}`, error);
   // What is left concerns the state of the run, or its model file.
   return problemAt(code === "conflict" ? "" : "/model", error);
 }

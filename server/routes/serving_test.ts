@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { ObservedRuns } from "../../runs/views/observed_runs.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { type Given, type Sent, testApp } from "../app_testing.ts";
 import { type ServingTest, withServing } from "../serving_testing.ts";
 
@@ -331,4 +331,58 @@ Deno.test("a run takes the device from serving, and serving waits for the run", 
     await fleet.fleet.idle(live.id);
     const { choices } = await openai.chat.completions.create({ model, messages });
     assert.equal(choices[0]!.message.content, "Hello");
+  }));
+
+Deno.test("a live run answers from its own process, which trains the same bytes", strict, async () => {
+  const adapterOf = (run: KeptRun) => Deno.readFile(`${run.directory}/adapter.gguf`);
+  const train = async (chat: (test: ServingTest, run: KeptRun) => Promise<void>) => {
+    let bytes = new Uint8Array();
+    await withServing(async (test) => {
+      const { fleet, folder } = test, gate = `${folder}/gate`, run = await test.live(gate);
+      await chat(test, run);
+      await Deno.mkdir(gate);
+      await Deno.writeTextFile(`${gate}/1`, "");
+      await fleet.until(run, "completed");
+      await fleet.fleet.idle(run.id);
+      bytes = await adapterOf(run);
+      assert.deepEqual(await test.asked(), [], "no process was started for serving");
+    });
+    return bytes;
+  };
+  const undisturbed = await train(async () => {});
+  const asked = await train(async ({ openai, send }, { id }) => {
+    const said = [{ role: "user" as const, content: "abc" }];
+    for (const model of [id, `${id}@base`]) {
+      const stream = await openai.chat.completions.create({
+        ...{ model, messages: said, stream: true, n: 2, seed: 3, max_completion_tokens: 20, logprobs: true },
+      });
+      const counts = [0, 0];
+      for await (const { choices: [choice] } of stream) {
+        counts[choice!.index]! += choice!.logprobs?.content?.length ?? 0;
+      }
+      assert.ok(counts.every((count) => count > 0), String(counts));
+    }
+    // Its own words go through a pipe with a limit.
+    const long = { model: id, messages: [{ role: "user", content: "x".repeat(5 << 20) }] };
+    assert.deepEqual(refusal(await send("/v1/chat/completions", post(long))), [
+      422,
+      "invalid-request",
+      ["/messages invalid_value"],
+    ]);
+    const leave = new AbortController(), signal = leave.signal;
+    const stream = await openai.chat.completions.create({ model: id, messages: said, stream: true }, { signal });
+    for await (const _ of stream) leave.abort();
+  });
+  assert.deepEqual(asked, undisturbed);
+});
+
+Deno.test("a run that is starting or ending does not chat", strict, () =>
+  withServing(async ({ send, live, folder, fleet }) => {
+    const gate = `${folder}/gate`, run = await live(gate);
+    assert.equal((await send(`/v1/runs/${run.id}/pause`, { method: "POST" })).status, 202);
+    await fleet.until(run, "pausing");
+    const refused = await send("/v1/chat/completions", post({ model: run.id, messages }));
+    assert.deepEqual(refusal(refused), [409, "conflict", [" conflict"]]);
+    await Deno.mkdir(gate);
+    await Deno.writeTextFile(`${gate}/1`, "");
   }));

@@ -1,8 +1,8 @@
 /**
  * The process that serves a model, on a scripted engine: for tests of whoever starts it. Its answers are those of
- * `script.json` in the folder of the adapters: a list of `{"prompt": <part of the prompt's text>, "text": …}`, of which the first that fits
- * answers; `"hang": true` answers nothing until it is cancelled. Without one that fits, the engine samples. Each request
- * to the engine is a line of `engine.log` there.
+ * `script.json` in the folder of the adapters: a list of `{"prompt": <part of the prompt's text>, "text": …}`, of which
+ * the first that fits answers; `"hang": true` answers nothing until it is cancelled, and `"fails": true` fails after the
+ * text. Without one that fits, the engine samples. Each request to the engine is a line of `engine.log` there.
  */
 
 import { existsSync } from "node:fs";
@@ -18,6 +18,7 @@ interface Line {
   prompt: string;
   text?: string;
   hang?: boolean;
+  fails?: boolean;
 }
 
 /** An engine whose vocabulary is that of the model which it is told to load. */
@@ -30,7 +31,8 @@ function scriptedEngine(folder: string) {
     const line = lines.find((line) => prompt.includes(line.prompt));
     if (!line) return undefined;
     if (line.hang) return "hang";
-    return [...tokenizer!.encode(line.text!, { special: true }), tokenizer!.end_ids.at(-1)!];
+    const end = line.fails ? [] : [tokenizer!.end_ids.at(-1)!];
+    return [...tokenizer!.encode(line.text!, { special: true }), ...end];
   };
   const engine = new ScriptedEngine({
     vocabulary: 1024,

@@ -6,6 +6,8 @@ import { ManualClock } from "../../core/clock_fake.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { type Given, type Sent, testApp } from "../app_testing.ts";
+import { chatRequest } from "../../runs/chat/chat_testing.ts";
+import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { type ServingTest, withServing } from "../serving_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -385,4 +387,32 @@ Deno.test("a run that is starting or ending does not chat", strict, () =>
     assert.deepEqual(refusal(refused), [409, "conflict", [" conflict"]]);
     await Deno.mkdir(gate);
     await Deno.writeTextFile(`${gate}/1`, "");
+  }));
+
+Deno.test("a stream that must end early says why in its last event", strict, () =>
+  withServing(async ({ openai, completed, script }) => {
+    const { id: model } = await completed();
+    await script([{ prompt: "Hi", text: "one two three four five six", fails: true }]);
+    const stream = await openai.chat.completions.create({ model, messages, stream: true });
+    let text = "";
+    const reading = (async () => {
+      for await (const { choices } of stream) text += choices[0]!.delta.content ?? "";
+    })();
+    await assert.rejects(reading, (error: InstanceType<typeof OpenAI.APIError>) => {
+      assert.deepEqual([error.code, error.type, error.message], ["internal", "server_error", "The server failed"]);
+      return true;
+    });
+    assert.ok(text.startsWith("one two"));
+  }));
+
+Deno.test("only so many requests are answered or wait", strict, () =>
+  withServing(async ({ serving, completed, script }) => {
+    const run = await completed(), model = (await serving.find(run.id))!, leave = new AbortController();
+    await script([{ prompt: "Hi", hang: true }]);
+    const chat = () => serving.chat(model, chatRequest(), leave.signal).next();
+    const waiting = Array.from({ length: MAX_CHATS }, chat);
+    await assert.rejects(chat(), { code: "device_unavailable", details: { retry_after_seconds: 30 } });
+    leave.abort();
+    const ended = await Promise.allSettled(waiting);
+    assert.ok(ended.every(({ status }) => status === "rejected"));
   }));

@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import type OpenAI from "openai";
 import { LineTables } from "../runs/views/update_lines.ts";
 import { ObservedRun } from "../runs/views/observed_run.ts";
-import { withServing } from "../server/serving_testing.ts";
+import { withServing } from "./served_app.ts";
 import { fixturePath, readFixtureJson } from "./fixture.ts";
-import { GOLDEN_ADAPTER, type Golden, type GoldenLora } from "./golden/golden.ts";
+import { type Golden, GOLDEN_ADAPTER, type GoldenLora } from "./golden/golden.ts";
 import { validatorOf } from "./schema_validator.ts";
 
 type Prompt = Golden["prompts"][number] & { messages: OpenAI.ChatCompletionMessageParam[] | null };
@@ -52,7 +52,10 @@ Deno.test("a served model gives PyTorch's tokens, with an adapter and without, a
         // The goldens go on after the turn.
         const turn = ids.slice(0, ids.indexOf(golden.eos) + 1);
         asked.push({ model, ids: turn });
-        assert.deepEqual([usage!.prompt_tokens, usage!.completion_tokens], [prompts[i]!.ids.length, turn.length]);
+        assert.deepEqual([usage!.prompt_tokens, usage!.completion_tokens], [
+          prompts[i]!.ids.length,
+          turn.length,
+        ]);
         assert.equal(choice!.finish_reason, "tool_calls");
       }
     }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { answerChat } from "./answer_chat.ts";
-import { answersOf, chatRequest, testChat } from "./chat_testing.ts";
+import { answersOf, chatRequest, testChat } from "../../tests/scripted_chat.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 const OPEN = new AbortController().signal;

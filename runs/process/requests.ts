@@ -47,7 +47,9 @@ export async function answerRequest(
       return await context.evaluate({ adapter, limit, concurrent_rollouts, signal });
     }
     if (command.command === "chat") {
-      for await (const event of agent.chat({ request: command.request, adapter }, signal)) context.tell?.(event);
+      for await (const event of agent.chat({ request: command.request, adapter }, signal)) {
+        context.tell?.(event);
+      }
       return null;
     }
     const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;

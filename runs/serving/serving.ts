@@ -185,6 +185,8 @@ export class Serving {
     }
     const gone = process.ended.then(({ code, stderr }) => {
       if (this.#base === base) this.#base = null;
+      base.is_leaving = true;
+      base.idle.abort();
       if (code !== 0) {
         log({ level: "warning", message: `The process that serves models ended: ${stderr.trim()}` });
       }
@@ -193,8 +195,8 @@ export class Serving {
     const idle = new AbortController();
     const base: Base = { key, process, loan, max_context, chats: 1, idle, is_leaving: false, gone };
     this.#base = base;
-    loan.wanted.addEventListener("abort", () => this.#drain(base), { once: true });
-    loan.overdue.addEventListener("abort", () => process.kill(), { once: true });
+    whenAborted(loan.wanted, () => this.#drain(base));
+    whenAborted(loan.overdue, () => process.kill());
     try {
       await process.client.call("load", { load, adapters: runs_folder });
     } catch (error) {
@@ -241,6 +243,12 @@ export class Serving {
   }
 }
 
+/** Calls back when a signal aborts, or at once when it has. */
+function whenAborted(signal: AbortSignal, callback: () => void): void {
+  if (signal.aborted) callback();
+  else signal.addEventListener("abort", callback, { once: true });
+}
+
 /** A live run answers about itself, without the device lease. */
 async function* liveChat(
   { name, run, part }: ServedModel,
@@ -248,7 +256,9 @@ async function* liveChat(
   { child, signal }: { child: RunChild; signal: AbortSignal },
 ): AsyncGenerator<ChatEvent, void> {
   const { state } = run.record;
-  if (state !== "running") throw new ServiceError("conflict", `Cannot chat with ${name}: its run is ${state}`);
+  if (state !== "running") {
+    throw new ServiceError("conflict", `Cannot chat with ${name}: its run is ${state}`);
+  }
   const checkpoint = typeof part === "object" ? part : {};
   yield* child.chat({ request, adapter: part !== "base", ...checkpoint }, signal);
 }

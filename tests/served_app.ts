@@ -6,13 +6,13 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../runs/fleet/kept_run.ts";
 import { Serving } from "../runs/serving/serving.ts";
-import { fixturePath } from "../tests/fixture.ts";
-import { withFolder } from "../tests/folder.ts";
-import { assertDeclared, type Given, type Sent, testApp, testRequest } from "./app_testing.ts";
-import { ROUTES } from "./route_table.ts";
+import { fixturePath } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
+import { assertDeclared, type Given, type Sent, testApp, testRequest } from "../server/app_testing.ts";
+import { ROUTES } from "../server/route_table.ts";
 
 const PROGRAMS = {
-  scripted: fileURLToPath(new URL("../tests/scripted_serving.ts", import.meta.url)),
+  scripted: fileURLToPath(new URL("./scripted_serving.ts", import.meta.url)),
   real: fileURLToPath(new URL("../cli.ts", import.meta.url)),
 };
 

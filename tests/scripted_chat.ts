@@ -1,14 +1,14 @@
 /** A scripted engine with the tokenizer and template of a real model, for tests of chats. */
 
-import { fixturePath } from "../../tests/fixture.ts";
-import { ScriptedEngine, type ScriptedEngineOptions } from "../../trainer/engine/scripted_engine_fake.ts";
-import { openGguf } from "../../trainer/formats/gguf.ts";
-import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
-import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
-import { Renderer } from "../../trainer/tokenizer/renderer.ts";
-import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
-import type { ChatContext } from "./answer_chat.ts";
-import type { ChatEvent, ChatRequest } from "./chat_request.ts";
+import { fixturePath } from "./fixture.ts";
+import { ScriptedEngine, type ScriptedEngineOptions } from "../trainer/engine/scripted_engine_fake.ts";
+import { openGguf } from "../trainer/formats/gguf.ts";
+import { ChatTemplate } from "../trainer/tokenizer/chat_template.ts";
+import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
+import { Renderer } from "../trainer/tokenizer/renderer.ts";
+import { probeTemplate } from "../trainer/tokenizer/template_probe.ts";
+import type { ChatContext } from "../runs/chat/answer_chat.ts";
+import type { ChatEvent, ChatRequest } from "../runs/chat/chat_request.ts";
 
 /** The file of the model whose tokenizer and template are used. */
 export const CHAT_MODEL = "models/tiny-agent-f16.gguf";

@@ -37,11 +37,12 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
-    async probe(loaded) {
-      const { startProbe } = await import("./runs/process/probe.ts");
+    async answer(what, loaded) {
       const { streamPort } = await import("./runs/process/control.ts");
       const control = streamPort(Deno.stdin.readable, Deno.stdout);
-      await startProbe(loaded, { control, entry_url });
+      const { startCalibration } = await import("./runs/process/calibrate.ts");
+      const { startProbe } = await import("./runs/process/probe.ts");
+      await (what === "probe" ? startProbe : startCalibration)(loaded, { control, entry_url });
     },
     async startServer(path) {
       const { serve } = await import("./cli/serve.ts");

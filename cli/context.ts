@@ -56,8 +56,8 @@ export interface CliContext {
   startRun(options: StartRunOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
-  /** Answers requests about a run without a process, on standard input and output. */
-  probe(loaded: LoadedConfig): Promise<void>;
+  /** Answers requests about a run without a process, or measures one, on standard input and output. */
+  answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
   /** Starts `svc-server`, with its defaults when there is no path; resolves when it has ended. */
   startServer(path: string | null): Promise<void>;
   /** Calls back at every Ctrl-C until the returned function is called. */

@@ -39,7 +39,7 @@ export function testContext(
     command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
-    probe: unexpected,
+    answer: unexpected,
     startServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},

@@ -12,7 +12,7 @@ import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
 import { addPlanCommand } from "./plan.ts";
-import { addProbeCommand } from "./probe.ts";
+import { addProbeCommands } from "./probe.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
@@ -46,7 +46,7 @@ export function buildProgram(context: CliContext): Command {
   addDoctorCommand(program, context);
   addInitCommand(program, context);
   addConfigCommand(program, context);
-  addProbeCommand(program, context);
+  addProbeCommands(program, context);
   program.command("server").description("run the HTTP API (as svc-server does)")
     .argument("[config]", "server configuration (TOML); without it the defaults")
     .action((path: string | undefined) => context.startServer(path ?? null));

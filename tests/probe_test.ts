@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-import { startServer } from "./started_server.ts";
+import { startServer } from "./real_server.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 

@@ -4,8 +4,9 @@ import type { Clock } from "../../core/clock.ts";
 import { timestamp } from "../../core/clock.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { makeFolder, syncDirectory } from "../../core/files.ts";
+import { makeFolder, syncDirectory, writeFileAtomic } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
+import type { Calibration } from "../process/calibrate.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
 import { busy, DeviceLease } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
@@ -15,7 +16,7 @@ import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
 import { inTime, type Patience, untilAborted } from "./patience.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
-import type { ServiceRecord } from "./service_record.ts";
+import { PROCESS_CONFIG, type ServiceRecord } from "./service_record.ts";
 
 const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
@@ -198,6 +199,32 @@ export class Fleet {
         }
       }
     });
+  }
+
+  /**
+   * Measures what a run would need on the device. Nothing of it remains.
+   *
+   * @param processConfig The configuration for its process, given a folder.
+   * @throws {ServiceError} `device_unavailable`, `out_of_memory`, `cancelled` with `details.is_late` when the time is up,
+   * or the signal's reason.
+   */
+  async calibrate(
+    processConfig: (directory: string) => string,
+    patience: Patience,
+  ): Promise<Calibration> {
+    const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
+    try {
+      // It holds what only the operator may see.
+      await Deno.mkdir(directory, { mode: 0o700 });
+      await writeFileAtomic(`${directory}/${PROCESS_CONFIG}`, processConfig(directory));
+      return await inTime(
+        "calibrate the plan",
+        { ...patience, clock },
+        (signal) => this.#probes.calibrate(`${directory}/${PROCESS_CONFIG}`, signal),
+      );
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */

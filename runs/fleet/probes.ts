@@ -1,7 +1,8 @@
-/** Processes that answer a request about a run without a process, and end. Each has the device while it lives. */
+/** Processes that answer one request, about a run without a process or a plan. Each has the device while it lives. */
 
 import type { Clock } from "../../core/clock.ts";
 import { type ErrorCode, errorFromRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import type { Calibration } from "../process/calibrate.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { type Asked, RunChild } from "./run_child.ts";
@@ -29,10 +30,20 @@ const OF_THE_FILES: readonly ErrorCode[] = [
   "template_failed",
 ];
 
+/** A process to start: the arguments of `svc`, and what it is asked. */
+interface Probe {
+  args: readonly string[];
+  question: Asked | { command: "calibrate" };
+  /** The run that it is about; null for a plan. */
+  run: string | null;
+  /** What the process's failure means for whoever asked. */
+  told: (failure: unknown) => unknown;
+}
+
 export class Probes {
   readonly #options: ProbesOptions;
   /** The run that is asked: at most one, because a probe has the device for itself. */
-  #asked: { run: string; stop: AbortController; ended: Promise<void> } | null = null;
+  #asked: { run: string | null; stop: AbortController; ended: Promise<void> } | null = null;
 
   constructor(options: ProbesOptions) {
     this.#options = options;
@@ -48,34 +59,53 @@ export class Probes {
     const checkpoint = question.checkpoint ??
       (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
     const asked = checkpoint === undefined ? question : { ...question, checkpoint };
+    const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
+    const told = (failure: unknown) => this.#ofRun(failure, { run: run.id, doing: question.command });
+    return await this.#lent({ args, question: asked, run: run.id, told }, signal);
+  }
+
+  /**
+   * Measures a configuration on the device.
+   *
+   * @throws {ServiceError} `device_unavailable` when the device is taken, the process's own error, or the signal's reason.
+   */
+  async calibrate(config_path: string, signal: AbortSignal): Promise<Calibration> {
+    const args = ["calibrate", config_path], told = (failure: unknown) => failure;
+    const answer = await this.#lent({ args, question: { command: "calibrate" }, run: null, told }, signal);
+    return answer as Calibration;
+  }
+
+  /** Ends the process that is asked about a run, because the run is being deleted. */
+  async stop(run: string): Promise<void> {
+    if (this.#asked?.run !== run) return;
+    this.#asked.stop.abort(
+      new ServiceError("conflict", `Cannot ask ${run}: it is being deleted`),
+    );
+    await this.#asked.ended;
+  }
+
+  /** Starts a process that has the device until it is gone. */
+  async #lent(probe: Probe, signal: AbortSignal): Promise<unknown> {
     using loan = this.#options.device.lend("probe");
     const stop = new AbortController(), ended = Promise.withResolvers<void>();
     const either = AbortSignal.any([signal, loan.wanted, stop.signal]);
-    this.#asked = { run: run.id, stop, ended: ended.promise };
+    this.#asked = { run: probe.run, stop, ended: ended.promise };
     try {
-      return await this.#ask(run, asked, either);
+      return await this.#answer(probe, either);
     } finally {
       this.#asked = null;
       ended.resolve();
     }
   }
 
-  /** Ends the process that is asked about a run, because the run is being deleted. */
-  async stop(run: string): Promise<void> {
-    if (this.#asked?.run !== run) return;
-    this.#asked.stop.abort(new ServiceError("conflict", `Cannot ask ${run}: it is being deleted`));
-    await this.#asked.ended;
-  }
-
-  async #ask(run: KeptRun, question: Asked, signal: AbortSignal): Promise<unknown> {
-    const { svc } = this.#options;
-    const child = await RunChild.start(svc(["probe", `${run.directory}/${PROCESS_CONFIG}`]));
+  async #answer({ args, question, told }: Probe, signal: AbortSignal): Promise<unknown> {
+    const child = await RunChild.start(this.#options.svc(args));
     const kill = () => child.kill();
     signal.addEventListener("abort", kill, { once: true });
     try {
       return await child.ask(question, signal);
     } catch (error) {
-      throw signal.aborted ? signal.reason : await this.#told(error, { run, question, child });
+      throw signal.aborted ? signal.reason : told(await this.#failure(error, child));
     } finally {
       await this.#leave(child);
       signal.removeEventListener("abort", kill);
@@ -91,27 +121,25 @@ export class Probes {
     timer.abort();
   }
 
-  /** What a failure means for whoever asked. Paths and reasons of the machine are for the log. */
-  async #told(
-    failure: unknown,
-    { run, question, child }: { run: KeptRun; question: Asked; child: RunChild },
-  ): Promise<unknown> {
-    let error = errorRecord(failure), stderr = "";
-    if (error.details.is_ending) {
-      const end = await child.ended;
-      stderr = end.stderr.trim();
-      error = end.fatal ?? { code: "internal", message: error.message, details: {} };
-    }
-    const is_of_files = OF_THE_FILES.includes(error.code) && error.details.field === undefined;
-    if (is_of_files || error.code === "internal") {
-      this.#options.log({ level: "warning", run: run.id, message: `${error.message} ${stderr}`.trim() });
-    }
-    if (!is_of_files) return errorFromRecord(error);
-    const { changed } = error.details;
+  /** Why a process did not answer: what it said, or that it died. */
+  async #failure(failure: unknown, child: RunChild): Promise<unknown> {
+    if (!(failure instanceof ServiceError) || !failure.details.is_ending) return failure;
+    const { fatal, stderr } = await child.ended;
+    if (fatal) return errorFromRecord(fatal);
+    const message = `Cannot answer: the process has ended without an answer`;
+    this.#options.log({ level: "error", message: `${message}: ${stderr.trim()}` });
+    return new ServiceError("internal", message);
+  }
+
+  /** What a failure means for whoever asked about a run. Paths and reasons of the machine are for the log. */
+  #ofRun(failure: unknown, { run, doing }: { run: string; doing: string }): unknown {
+    const { code, message, details } = errorRecord(failure);
+    if (!OF_THE_FILES.includes(code) || details.field !== undefined) return failure;
+    this.#options.log({ level: "warning", run, message });
+    const { changed } = details;
     const what = Array.isArray(changed)
       ? `${changed.join(", ")} changed since it trained`
       : "it does not load any more";
-    const message = `Cannot ${question.command} the run: ${what}; the server's log has the reason`;
-    return new ServiceError("conflict", message);
+    return new ServiceError("conflict", `Cannot ${doing} the run: ${what}; the server's log has the reason`);
   }
 }

@@ -105,11 +105,11 @@ export class RunChild {
   }
 
   /**
-   * Asks the run to evaluate or to generate. When the signal aborts, the run is told that nobody waits any more.
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the run is told that nobody waits any more.
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
-  async ask(question: Asked, signal: AbortSignal): Promise<unknown> {
+  async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
     return await this.#ask({ ...question }, signal, () => {});
   }
 

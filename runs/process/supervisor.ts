@@ -3,7 +3,6 @@
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import type { AdapterSource } from "../../trainer/engine/protocol.ts";
 import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
 import { refuseStrangeCsv } from "../directory/strangers.ts";
@@ -11,7 +10,13 @@ import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, hasEnded, type RunState } from "../record/run.ts";
-import { loadRequest, loraShape, requestLimit, type Session, softwareWarning } from "../session/session.ts";
+import {
+  loadRequest,
+  policySource,
+  requestLimit,
+  type Session,
+  softwareWarning,
+} from "../session/session.ts";
 import { Controller, type ControlPort, type Question } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
 import { answerRequest } from "./requests.ts";
@@ -224,7 +229,7 @@ export class Supervisor {
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
-      else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
+      else await session.engine.call("adapter_open", { adapter: POLICY, source: policySource(config) });
       for (const adapter of definition.adapters(config, "updates")) {
         await session.engine.call("adapter_open", adapter);
       }
@@ -233,12 +238,6 @@ export class Supervisor {
       await session.close();
       throw error;
     }
-  }
-
-  #adapterSource(): AdapterSource {
-    const { config } = this.#options.prepared, { init_adapter, seed } = config.lora;
-    if (init_adapter !== undefined) return { type: "file", path: init_adapter };
-    return { type: "init", lora: loraShape(config), seed };
   }
 
   /** An accepted command appears in the log at once, and in the state if it changes it. */

@@ -137,3 +137,24 @@ function clientOf(app: ReturnType<typeof testApp>["app"]): OpenAI {
     },
   });
 }
+
+/** A conversation with one question. */
+export const messages = [{ role: "user" as const, content: "Hi" }];
+
+/** A POST of JSON. */
+export const post = (body: unknown): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+/** A refusal as status, type, and the place and code of each problem. */
+export function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
+}
+
+/** The number of requests of a kind to the engines. */
+export async function count({ asked }: ServingTest, method: string): Promise<number> {
+  return (await asked()).filter((request) => request.method === method).length;
+}

@@ -5,6 +5,7 @@ import type { Message, ToolDefinition } from "../../core/chat.ts";
 /** The most answers to one request. */
 export const MAX_CHOICES = 8;
 
+/** What a client asks for, checked. */
 export interface ChatRequest {
   messages: Message[];
   tools: ToolDefinition[];

@@ -59,6 +59,7 @@ interface Base {
   gone: Promise<void>;
 }
 
+/** Answers chats; at most one process serves a base at a time. */
 export class Serving {
   readonly #options: ServingOptions;
   #base: Base | null = null;

@@ -2,6 +2,7 @@
 
 import { fileURLToPath } from "node:url";
 import OpenAI from "openai";
+import { parseServerConfig } from "../config/server/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../runs/fleet/kept_run.ts";
@@ -9,6 +10,7 @@ import { Serving } from "../runs/serving/serving.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { assertDeclared, type Given, type Sent, testApp, testRequest } from "../server/app_testing.ts";
+import { listen } from "../server/listen/listen.ts";
 import { ROUTES } from "../server/route_table.ts";
 
 const PROGRAMS = {
@@ -47,6 +49,21 @@ interface ServingTestOptions {
   record?: boolean;
   /** Whether models have a real engine. */
   program?: keyof typeof PROGRAMS;
+}
+
+/** OpenAI's client of a server at a port of its own, which has the same models. */
+export async function withListener(
+  { fleet, serving }: ServingTest,
+  body: (openai: OpenAI) => Promise<void>,
+): Promise<void> {
+  const config = parseServerConfig('bind = "127.0.0.1:0"\nauth_token = "secret"\n', { path: "server.toml" });
+  const probeDevices = () => Promise.resolve([]), log = () => {};
+  const server = await listen(config, { probeDevices, log, fleet: fleet.fleet, serving });
+  try {
+    await body(new OpenAI({ apiKey: "secret", baseURL: `http://${server.address}/v1`, maxRetries: 0 }));
+  } finally {
+    await server.close();
+  }
 }
 
 /** The configuration of a run that can be served. */

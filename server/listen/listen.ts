@@ -55,7 +55,7 @@ type Services =
       | "routes"
       | "runs"
       | "trajectories"
-      | "fleet"
+      | "fleet" | "serving"
       | "changes"
       | "jobs"
       | "isDatasetInUse"

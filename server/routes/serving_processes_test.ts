@@ -7,7 +7,15 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { chatRequest } from "../../tests/scripted_chat.ts";
-import { count, messages, post, refusal, type ServingTest, withServing } from "../../tests/served_app.ts";
+import {
+  count,
+  messages,
+  post,
+  refusal,
+  type ServingTest,
+  withListener,
+  withServing,
+} from "../../tests/served_app.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -200,3 +208,36 @@ Deno.test(
       assert.ok(ended.every(({ status }) => status === "rejected"));
     }),
 );
+
+Deno.test("over a connection chunks come as they are sampled, and closing it cancels the answer", () =>
+  withServing((test) =>
+    withListener(test, async (openai) => {
+      const { id: model } = await test.completed();
+      await test.script([{ prompt: "Hi", text: "one two three four five six seven" }]);
+      const words: string[] = [];
+      for await (
+        const { choices } of await openai.chat.completions.create({ model, messages, stream: true })
+      ) {
+        words.push(choices[0]!.delta.content ?? "");
+      }
+      assert.equal(words.join(""), "one two three four five six seven");
+      assert.ok(words.filter((word) => word !== "").length > 2, "in several chunks");
+      await test.script([{ prompt: "Hi", hang: true }]);
+      const leave = new AbortController(), { signal } = leave;
+      const waiting = openai.chat.completions.create({ model, messages, n: 2 }, { signal });
+      while (await count(test, "sequence_generate") < 3);
+      leave.abort();
+      await assert.rejects(waiting, OpenAI.APIUserAbortError);
+      while (await count(test, "sequence_close") < 3);
+      await openai.chat.completions.create({ model: "none", messages }).then(
+        () => assert.fail("there is no such model"),
+        (error) => assert.equal(error.status, 404),
+      );
+      openai.apiKey = "wrong";
+      await assert.rejects(
+        openai.models.list().then(() => {}),
+        (error: InstanceType<typeof OpenAI.APIError>) =>
+          error.status === 401 && error.type === "authentication_error",
+      );
+    })
+  ));

@@ -5,6 +5,7 @@ import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import {
+  BEGIN,
   type ChatCommand,
   type ControlMessage,
   type EvaluateCommand,
@@ -163,7 +164,7 @@ export class RunChild {
   #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    const line = new TextEncoder().encode(JSON.stringify({ id, ...message }) + "\n");
+    const line = lineOf({ id, ...message });
     // A longer line would end the run.
     if (line.length > MAX_COMMAND_BYTES) this.#fail(id, tooLong(line.length));
     else this.#input.write(line).catch(() => this.#fail(id, gone()));
@@ -200,11 +201,16 @@ export class RunChild {
     // Something else may have written to standard output.
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
+    // Every command that was accepted before is in the pipe already. A process that is gone needs no answer.
+    else if ("ready" in message) this.#input.write(lineOf(BEGIN)).catch(() => {});
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
   }
 
-  #answer(id: Id, message: Exclude<ControlMessage, { durable_seq: number } | { fatal: ErrorRecord }>): void {
+  #answer(
+    id: Id,
+    message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
+  ): void {
     const waiting = this.#waiting.get(id as number);
     if (!waiting) return;
     if ("item" in message) return waiting.item?.(message.item);
@@ -214,6 +220,10 @@ export class RunChild {
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));
     else if ("result" in message) waiting.answer?.(message.result);
   }
+}
+
+function lineOf(message: object): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(message) + "\n");
 }
 
 function silent(command: string): ServiceError {

@@ -100,7 +100,7 @@ Deno.test(
         openai.chat.completions.create({ model, messages }),
         (error: InstanceType<typeof OpenAI.APIError>) => error.status === 503 && error.code === "device-busy",
       );
-      await Deno.mkdir(gate);
+      await Deno.mkdir(gate, { recursive: true });
       await Deno.writeTextFile(`${gate}/1`, "");
       await fleet.until(live, "completed");
       await fleet.fleet.idle(live.id);
@@ -116,7 +116,7 @@ Deno.test("a live run answers from its own process, which trains the same bytes"
     await withServing(async (test) => {
       const { fleet, folder } = test, gate = `${folder}/gate`, run = await test.live(gate);
       await chat(test, run);
-      await Deno.mkdir(gate);
+      await Deno.mkdir(gate, { recursive: true });
       await Deno.writeTextFile(`${gate}/1`, "");
       await fleet.until(run, "completed");
       await fleet.fleet.idle(run.id);
@@ -164,7 +164,7 @@ Deno.test(
       await fleet.until(run, "pausing");
       const refused = await send("/v1/chat/completions", post({ model: run.id, messages }));
       assert.deepEqual(refusal(refused), [409, "conflict", [" conflict"]]);
-      await Deno.mkdir(gate);
+      await Deno.mkdir(gate, { recursive: true });
       await Deno.writeTextFile(`${gate}/1`, "");
     }),
 );

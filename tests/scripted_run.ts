@@ -3,14 +3,15 @@
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
  * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits` in that
  * folder, and waits for the file `n`.
- * `probe` in place of `train` answers requests about it.
+ * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says.
  */
 
 import { parseArgs } from "node:util";
 import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
-import { errorRecord } from "../core/errors.ts";
+import { errorRecord, ServiceError } from "../core/errors.ts";
+import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { serveProbe } from "../runs/process/probe.ts";
 import { startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
@@ -79,12 +80,33 @@ async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
   Deno.exit(0);
 }
 
+/** What such a process measures. */
+export const SCRIPTED_CALIBRATION = {
+  seconds: 3,
+  tokens: 100,
+  bytes: { weights: 1000, adapters: 30, kv: 500 },
+};
+
+async function calibrate(calibration: string | undefined): Promise<void> {
+  if (calibration === "dies") Deno.exit(1);
+  await serveCalibration(streamPort(Deno.stdin.readable, Deno.stdout), () => {
+    if (calibration === "hangs") return new Promise(() => {});
+    if (calibration === undefined) return Promise.resolve(SCRIPTED_CALIBRATION);
+    return Promise.reject(new ServiceError("out_of_memory", "Cannot allocate weights: /secret/place"));
+  });
+  Deno.exit(0);
+}
+
 async function main(): Promise<void> {
   const boolean = { type: "boolean" } as const, string = { type: "string" } as const;
   const { values, positionals } = parseArgs({
-    options: { control: boolean, resume: boolean, adopt: string, fork: string, "learning-rate": string },
+    options: {
+      ...{ control: boolean, resume: boolean, adopt: string, fork: string, "learning-rate": string },
+      calibration: string,
+    },
     allowPositionals: true,
   });
+  if (positionals[0] === "calibrate") return await calibrate(values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
   const scripted = scriptedRun(await Deno.readTextFile(path));
   const { updates = 3, gate, fatal } = scripted;

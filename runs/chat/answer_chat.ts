@@ -66,8 +66,12 @@ function promptOf(request: ChatRequest, { model, recorder, max_context }: ChatCo
       : model.renderer.renderPrompt(messages, { tools, variables: model.variables }).ids;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const { code, message } = error;
-    throw new ServiceError(code, message, { ...error.details, field: "/messages" }, { cause: error });
+    // The template's message names the model's file, which is not the client's.
+    const reason = error.cause instanceof Error ? error.cause.message : error.message;
+    const message = error.code === "template_failed"
+      ? `Cannot answer: the chat template refuses the messages: ${reason}`
+      : error.message;
+    throw new ServiceError(error.code, message, { field: "/messages" }, { cause: error });
   }
   if (tokens.length < max_context) return tokens;
   throw new ServiceError(

@@ -144,3 +144,23 @@ Deno.test("a schema goes to the engine as a mask, and its refusal names the plac
   });
   assert.deepEqual(asked, [{ type: "json_schema", schema }]);
 });
+
+Deno.test(
+  "messages that the chat template refuses are named as what is wrong, without the file's path",
+  strict,
+  async () => {
+    const { context } = await testChat();
+    const renderPrompt = () => {
+      const message = "Cannot render the chat template of /secret/model.gguf: roles must alternate";
+      throw new ServiceError("template_failed", message, {}, { cause: new Error("roles must alternate") });
+    };
+    const renderer = { ...context.model.renderer, renderPrompt } as never;
+    const refused = answerChat(chatRequest(), { ...context, model: { ...context.model, renderer } }, OPEN)
+      .next();
+    await assert.rejects(refused, {
+      code: "template_failed",
+      message: "Cannot answer: the chat template refuses the messages: roles must alternate",
+      details: { field: "/messages" },
+    });
+  },
+);

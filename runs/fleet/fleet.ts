@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import { timestamp } from "../../core/clock.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { makeFolder, syncDirectory, writeFileAtomic } from "../../core/files.ts";
+import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
@@ -18,7 +18,7 @@ import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
 import { inTime, type Patience, untilAborted } from "./patience.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
-import { PROCESS_CONFIG, type ServiceRecord } from "./service_record.ts";
+import type { ServiceRecord } from "./service_record.ts";
 
 const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
@@ -62,14 +62,12 @@ export class Fleet {
   private constructor(options: FleetOptions) {
     this.#options = options;
     const { clock, svc, log } = options, closing = this.#closing.signal;
-    const device = this.device = new DeviceLease({
-      ...{ runs: options.slots, clock },
-      returned: () => this.startQueued(),
-    });
+    const returned = () => this.startQueued();
+    const device = this.device = new DeviceLease({ runs: options.slots, clock, returned });
     const release = (run: string) => this.#release(run);
     const ready = () => device.ready();
     this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
-    this.#probes = new Probes({ device, clock, svc, log });
+    this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 
   /**
@@ -223,23 +221,9 @@ export class Fleet {
    * @throws {ServiceError} `device_unavailable`, `out_of_memory`, `cancelled` with `details.is_late` when the time is up,
    * or the signal's reason.
    */
-  async calibrate(
-    processConfig: (directory: string) => string,
-    patience: Patience,
-  ): Promise<Calibration> {
-    const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
-    try {
-      // It holds what only the operator may see.
-      await Deno.mkdir(directory, { mode: 0o700 });
-      await writeFileAtomic(`${directory}/${PROCESS_CONFIG}`, processConfig(directory));
-      return await inTime(
-        "calibrate the plan",
-        { ...patience, clock },
-        (signal) => this.#probes.calibrate(`${directory}/${PROCESS_CONFIG}`, signal),
-      );
-    } finally {
-      await Deno.remove(directory, { recursive: true });
-    }
+  calibrate(processConfig: (directory: string) => string, patience: Patience): Promise<Calibration> {
+    const limit = { ...patience, clock: this.#options.clock };
+    return inTime("calibrate the plan", limit, (signal) => this.#probes.calibrate(processConfig, signal));
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */

@@ -2,6 +2,8 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { type ErrorCode, errorFromRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { writeFileAtomic } from "../../core/files.ts";
+import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
@@ -13,6 +15,8 @@ export const PROBE_LEAVE_MS = 5000;
 
 export interface ProbesOptions {
   device: DeviceLease;
+  /** The folder with a folder for each run. */
+  folder: string;
   clock: Clock;
   /** The program and arguments of a `svc` command. */
   svc: (args: readonly string[]) => readonly string[];
@@ -65,14 +69,27 @@ export class Probes {
   }
 
   /**
-   * Measures a configuration on the device.
+   * Measures a configuration on the device, in a folder that is then removed.
    *
+   * @param processConfig The configuration for the process, given the folder.
    * @throws {ServiceError} `device_unavailable` when the device is taken, the process's own error, or the signal's reason.
    */
-  async calibrate(config_path: string, signal: AbortSignal): Promise<Calibration> {
-    const args = ["calibrate", config_path], told = (failure: unknown) => failure;
-    const answer = await this.#lent({ args, question: { command: "calibrate" }, run: null, told }, signal);
-    return answer as Calibration;
+  async calibrate(
+    processConfig: (directory: string) => string,
+    signal: AbortSignal,
+  ): Promise<Calibration> {
+    const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
+    const path = `${directory}/${PROCESS_CONFIG}`, told = (failure: unknown) => failure;
+    try {
+      // It holds what only the operator may see.
+      await Deno.mkdir(directory, { mode: 0o700 });
+      await writeFileAtomic(path, processConfig(directory));
+      const question = { command: "calibrate" } as const;
+      const answer = await this.#lent({ args: ["calibrate", path], question, run: null, told }, signal);
+      return answer as Calibration;
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
   }
 
   /** Ends the process that is asked about a run, because the run is being deleted. */

@@ -164,11 +164,17 @@ export class RunChild {
   #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    const line = lineOf({ id, ...message });
-    // A longer line would end the run.
-    if (line.length > MAX_COMMAND_BYTES) this.#fail(id, tooLong(line.length));
-    else this.#input.write(line).catch(() => this.#fail(id, gone()));
+    this.#write({ id, ...message }).catch((error) =>
+      this.#fail(id, error instanceof ServiceError ? error : gone())
+    );
     return id;
+  }
+
+  async #write(message: Record<string, unknown>): Promise<void> {
+    const line = new TextEncoder().encode(JSON.stringify(message) + "\n");
+    // A longer line would end the run.
+    if (line.length > MAX_COMMAND_BYTES) throw tooLong(line.length);
+    await this.#input.write(line);
   }
 
   #fail(id: number, error: unknown): void {
@@ -202,7 +208,7 @@ export class RunChild {
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
     // Every command that was accepted before is in the pipe already. A process that is gone needs no answer.
-    else if ("ready" in message) this.#input.write(lineOf(BEGIN)).catch(() => {});
+    else if ("ready" in message) this.#write(BEGIN).catch(() => {});
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
   }
@@ -220,10 +226,6 @@ export class RunChild {
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));
     else if ("result" in message) waiting.answer?.(message.result);
   }
-}
-
-function lineOf(message: object): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(message) + "\n");
 }
 
 function silent(command: string): ServiceError {

@@ -232,6 +232,8 @@ export class Controller {
   }
 }
 
+const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
+
 /** What the log tells of a command's arguments: not the texts of a request, which may be long. */
 function argumentsOf(command: ControlCommand): Record<string, unknown> {
   const { id: _, command: __, ...rest } = command;
@@ -239,8 +241,6 @@ function argumentsOf(command: ControlCommand): Record<string, unknown> {
   const { messages, tools, ...short } = rest as Omit<GenerateCommand, "id" | "command">;
   return { ...short, messages: messages.length, tools: tools.length };
 }
-
-const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
 const isQuestion = (command: ControlCommand): command is Question =>
   ["evaluate", "generate", "chat"].includes(command.command);

@@ -170,10 +170,18 @@ Deno.test(
           "/checkpoint invalid_value",
         ],
       );
+    }),
+);
+
+Deno.test(
+  "what only the run can tell: messages that do not fit, checkpoints that do not exist",
+  strict,
+  () =>
+    withRuns(async (runs) => {
+      const { send } = runs, run = await completed(runs), at = (name: string) => `/v1/runs/${run.id}/${name}`;
       const long = { role: "user", content: "x".repeat(300_000) };
-      assert.deepEqual(await invalid("generate", generation({ messages: [long] })), [
-        "/messages invalid_value",
-      ]);
+      const refused = await send(at("generate"), generation({ messages: [long] }));
+      assert.deepEqual(refusal(refused), [422, "invalid-request", ["/messages invalid_value"]]);
       assert.deepEqual(refusal(await send(at("generate"), post())), [415, "unsupported-media-type", [
         " unsupported_format",
       ]]);
@@ -199,27 +207,17 @@ Deno.test(
 );
 
 Deno.test(
-  "what a run cannot answer is a conflict, a busy device, a timeout or a failure",
+  "a run that does not answer in time is a timeout, whether it is live or not",
   strict,
   () =>
     withRuns(async (runs) => {
-      const { send, fleet, gate, app } = runs;
-      const run = await completed(runs, { updates: 1, hang: 20 }), at = `/v1/runs/${run.id}/generate`;
-      assert.deepEqual(refusal(await send(at, generation())), [504, "timeout", []]);
-      const left = new AbortController();
-      const leaving = app.handle(...testRequest(at, { ...generation(), signal: left.signal }));
-      left.abort();
-      await leaving;
-      while (fleet.fleet.room !== "slot") await new Promise((resolve) => setTimeout(resolve));
-      const broken = await completed(runs, { updates: 1, probe: "changed" });
-      const changed = await send(`/v1/runs/${broken.id}/evaluate`, post());
-      assert.deepEqual(refusal(changed), [409, "conflict", [" conflict"]]);
-      assert.match(changed.json.detail, /model\.path changed/);
-      const dying = await completed(runs, { updates: 1, probe: "dies" });
-      assert.deepEqual(refusal(await send(`/v1/runs/${dying.id}/evaluate`, post())), [500, "internal", []]);
+      const { send, fleet, gate } = runs, idle = await completed(runs, { updates: 1, hang: 20 });
+      assert.deepEqual(refusal(await send(`/v1/runs/${idle.id}/generate`, generation())), [
+        504,
+        "timeout",
+        [],
+      ]);
       const live = await fleet.create({ gate, hang: 20 });
-      const busy = await send(at, generation());
-      assert.deepEqual([refusal(busy), busy.headers["retry-after"]], [[503, "device-busy", []], "30"]);
       await fleet.until(live, "running");
       assert.deepEqual(refusal(await send(`/v1/runs/${live.id}/generate`, generation())), [
         504,
@@ -229,11 +227,39 @@ Deno.test(
       await fleet.fleet.command(live.id, { command: "cancel", at: "now", checkpoint: false });
       await openGate(gate, 1, 2, 3);
       await fleet.until(live, "cancelled");
+    }, "command_timeout_seconds = 1\n"),
+);
+
+Deno.test(
+  "what a run cannot answer is a conflict, a busy device or a failure",
+  strict,
+  () =>
+    withRuns(async (runs) => {
+      const { send, fleet, gate, app } = runs;
+      const run = await completed(runs, { updates: 1, hang: 20 }), at = `/v1/runs/${run.id}/generate`;
+      const left = new AbortController();
+      const leaving = app.handle(...testRequest(at, { ...generation(), signal: left.signal }));
+      while (fleet.fleet.room === "slot") await new Promise((resolve) => setTimeout(resolve));
+      left.abort();
+      await leaving;
+      assert.equal(fleet.fleet.room, "slot", "the process ends with the client");
+      const broken = await completed(runs, { updates: 1, probe: "changed" });
+      const changed = await send(`/v1/runs/${broken.id}/evaluate`, post());
+      assert.deepEqual(refusal(changed), [409, "conflict", [" conflict"]]);
+      assert.match(changed.json.detail, /model\.path changed/);
+      const dying = await completed(runs, { updates: 1, probe: "dies" });
+      assert.deepEqual(refusal(await send(`/v1/runs/${dying.id}/evaluate`, post())), [500, "internal", []]);
+      const live = await fleet.create({ gate });
+      const busy = await send(at, generation());
+      assert.deepEqual([refusal(busy), busy.headers["retry-after"]], [[503, "device-busy", []], "30"]);
+      await fleet.until(live, "running");
+      await fleet.fleet.command(live.id, { command: "cancel", at: "now", checkpoint: false });
+      await openGate(gate, 1, 2, 3);
+      await fleet.until(live, "cancelled");
       for (const name of ["evaluate", "generate"]) {
         const given = name === "evaluate" ? post({}) : generation();
-        assert.deepEqual(refusal(await send(`/v1/runs/${live.id}/${name}`, given)), [409, "conflict", [
-          " conflict",
-        ]]);
+        const refused = refusal(await send(`/v1/runs/${live.id}/${name}`, given));
+        assert.deepEqual(refused, [409, "conflict", [" conflict"]]);
       }
-    }, "command_timeout_seconds = 1.5\n"),
+    }),
 );

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { withoutTrace } from "../../core/log.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
@@ -170,7 +171,8 @@ export class Serving {
       );
     }
     if (known) await this.#leave(known);
-    return await this.#start(run, key);
+    // The process outlives the request that starts it.
+    return await withoutTrace(() => this.#start(run, key));
   }
 
   async #start(run: ServedModel["run"], key: string): Promise<Base> {

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-import { startServer } from "./real_server.ts";
+import { ServerProcess } from "./server_process.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -105,7 +105,7 @@ async function askLive(send: Send, { url, path }: { url: string; path: string })
 
 gpuTest("requests do not change a run's bytes, and measure what it measured", async () => {
   await withFolder(async (folder) => {
-    const { root, config, recipe } = await trainedIn(folder), server = await startServer(config);
+    const { root, config, recipe } = await trainedIn(folder), server = await ServerProcess.start({ config });
     const send: Send = async (path, body) => {
       const headers = { "content-type": "application/json" };
       const response = await fetch(`${server.url}${path}`, {
@@ -142,7 +142,7 @@ gpuTest("requests do not change a run's bytes, and measure what it measured", as
       const refused = await send(`${path}/generate`, { ...GENERATE, messages: long });
       assert.deepEqual([refused.status, refused.json.errors[0].pointer], [422, "/messages"]);
     } finally {
-      await server.kill("SIGTERM");
+      await server.stop("SIGTERM");
     }
   });
 });

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S deno run -A
 /**
  * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, of the device
- * probe's, and of the processes of jobs, so that one file works the same from source, bundled and compiled. Under the name `svc-server` the compiled
- * binary is `svc server`.
+ * probe's, of the processes of jobs, and of the process that serves a model, so that one file works the same from source,
+ * bundled and compiled. Under the name `svc-server` the compiled binary is `svc server`.
  */
 
 import { basename } from "node:path";
@@ -10,6 +10,7 @@ import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
+import { isServingProcess, runServingProcess } from "./cli/serving_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
 
 async function main(): Promise<number> {
@@ -68,7 +69,10 @@ async function work(name: string): Promise<void> {
 
 if ("WorkerGlobalScope" in globalThis) await work((globalThis as { name?: string }).name ?? "");
 else if (import.meta.main && isJobProcess()) await serveJobProcess();
-else if (import.meta.main) {
+else if (import.meta.main && isServingProcess()) {
+  prepareGpuEnvironment();
+  endProcess(await runServingProcess(import.meta.url));
+} else if (import.meta.main) {
   prepareGpuEnvironment();
   endProcess(await main());
 }

@@ -105,7 +105,7 @@ async function askLive(send: Send, { url, path }: { url: string; path: string })
 
 gpuTest("requests do not change a run's bytes, and measure what it measured", async () => {
   await withFolder(async (folder) => {
-    const { root, config, recipe } = await trainedIn(folder), server = await ServerProcess.start({ config: config });
+    const { root, config, recipe } = await trainedIn(folder), server = await ServerProcess.start({ config });
     const send: Send = async (path, body) => {
       const headers = { "content-type": "application/json" };
       const response = await fetch(`${server.url}${path}`, {

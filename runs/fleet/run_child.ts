@@ -3,8 +3,10 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import type { ChatEvent } from "../chat/chat_request.ts";
 import {
   BEGIN,
+  type ChatCommand,
   type ControlMessage,
   type EvaluateCommand,
   type GenerateCommand,
@@ -33,10 +35,15 @@ type Id = string | number | null;
 /** A request to evaluate or to generate. */
 export type Asked = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
 
+/** A chat with the run's policy, a checkpoint or its base. */
+export type AskedChat = Omit<ChatCommand, "id" | "command">;
+
 interface Waiting {
   accept(takes_effect: Takes): void;
   /** Null for a command, which has no answer but its acceptance. */
   answer: ((result: unknown) => void) | null;
+  /** Takes what comes before the answer. */
+  item?: (item: unknown) => void;
   fail(error: unknown): void;
 }
 
@@ -104,9 +111,34 @@ export class RunChild {
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
   async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
+    return await this.#ask({ ...question }, signal, () => {});
+  }
+
+  /** Chats with the run. Leaving the iteration tells the run that nobody waits any more. */
+  async *chat(chat: AskedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+    const events = new AsyncQueue<ChatEvent>(), left = new AbortController();
+    const either = AbortSignal.any([signal, left.signal]);
+    const answered = this.#ask(
+      { command: "chat", ...chat },
+      either,
+      (item) => events.push(item as ChatEvent),
+    );
+    answered.then(() => events.close(), (error) => events.fail(error));
+    try {
+      yield* events;
+    } finally {
+      left.abort(new ServiceError("cancelled", "Cannot answer: nobody waits for it any more"));
+    }
+  }
+
+  async #ask(
+    question: Record<string, unknown>,
+    signal: AbortSignal,
+    item: (item: unknown) => void,
+  ): Promise<unknown> {
     signal.throwIfAborted();
     const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
-    const request = this.#send({ ...question }, { accept: () => {}, answer, fail });
+    const request = this.#send(question, { accept: () => {}, answer, item, fail });
     const drop = () => {
       this.#fail(request, signal.reason);
       this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
@@ -187,6 +219,7 @@ export class RunChild {
   ): void {
     const waiting = this.#waiting.get(id as number);
     if (!waiting) return;
+    if ("item" in message) return waiting.item?.(message.item);
     const is_accepted = "accepted" in message && message.accepted;
     if (!is_accepted || !waiting.answer) this.#waiting.delete(id as number);
     if (is_accepted) waiting.accept(message.takes_effect);

@@ -10,6 +10,7 @@ import { ROLES } from "../../core/chat.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
+import type { ChatRequest } from "../chat/chat_request.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { refusal, type RunFacts, type RunState } from "../record/run.ts";
 
@@ -54,6 +55,15 @@ const commandSchema = z.discriminatedUnion("command", [
     adapter: z.boolean().default(true),
     timeout_ms,
   }),
+  // The server has checked what it asks.
+  z.strictObject({
+    id,
+    command: z.literal("chat"),
+    request: z.custom<ChatRequest>((value) => typeof value === "object" && value !== null),
+    checkpoint: z.string().optional(),
+    adapter: z.boolean().default(true),
+    timeout_ms,
+  }),
   // Nobody waits for the answer to this request any more.
   z.strictObject({ id, command: z.literal("drop"), request: id }),
 ]);
@@ -63,7 +73,9 @@ type DropCommand = Extract<ReceivedCommand, { command: "drop" }>;
 export type ControlCommand = Exclude<ReceivedCommand, DropCommand>;
 export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
-export type Question = EvaluateCommand | GenerateCommand;
+/** Its answers arrive as items, before the result null. */
+export type ChatCommand = Extract<ControlCommand, { command: "chat" }>;
+export type Question = EvaluateCommand | GenerateCommand | ChatCommand;
 
 type Id = string | number;
 
@@ -72,6 +84,7 @@ export type ControlMessage =
   | { id: string | number | null; accepted: true; takes_effect: "boundary" | "now" }
   | { id: string | number | null; accepted: false; error: ErrorRecord }
   | { id: string | number; result: unknown }
+  | { id: string | number; item: unknown }
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
   | { durable_seq: number }
@@ -97,8 +110,8 @@ export interface ControllerOptions {
   state: () => RunState;
   facts: () => RunFacts;
   record: (event: CommandEvent) => void;
-  /** Answers a request during training; the signal aborts at its time limit or the run's end. */
-  ask: (command: Question, signal: AbortSignal) => Promise<unknown>;
+  /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
+  ask: (command: Question, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
@@ -142,7 +155,7 @@ export class Controller {
       const command = parseCommand(value);
       if (command.command === "drop") return this.#drop(command);
       const is_ending = this.#has_ended;
-      const reason = is_ending ? "the run is ending" : refusal(command.command, state(), facts());
+      const reason = is_ending ? "the run is ending" : refusal(actionOf(command), state(), facts());
       if (reason !== null) {
         throw new ServiceError(
           "conflict",
@@ -151,7 +164,10 @@ export class Controller {
         );
       }
       const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
-      record({ kind: "command", command: command.command, arguments: argumentsOf(command), takes_effect });
+      // Chats are many, and not about the run.
+      if (command.command !== "chat") {
+        record({ kind: "command", command: command.command, arguments: argumentsOf(command), takes_effect });
+      }
       port.send({ id: command.id, accepted: true, takes_effect });
       if (isQuestion(command)) this.#ask(command);
       else this.#boundary.push(command);
@@ -205,7 +221,8 @@ export class Controller {
     const signal = AbortSignal.any([limit.signal, this.#ended.signal]);
     const asked = { id: command.id, limit, answered: Promise.resolve() };
     this.#asked.add(asked);
-    asked.answered = ask(command, signal).then(
+    const item = (item: unknown) => port.send({ id: command.id, item });
+    asked.answered = ask(command, signal, item).then(
       (result) => port.send({ id: command.id, result }),
       (error) => port.send({ id: command.id, error: errorRecord(error) }),
     ).finally(() => {
@@ -226,7 +243,10 @@ function argumentsOf(command: ControlCommand): Record<string, unknown> {
 }
 
 const isQuestion = (command: ControlCommand): command is Question =>
-  command.command === "evaluate" || command.command === "generate";
+  ["evaluate", "generate", "chat"].includes(command.command);
+
+/** What the run's state must allow: a chat is a generation. */
+const actionOf = ({ command }: ControlCommand) => command === "chat" ? "generate" : command;
 
 const isKill = (command: ControlCommand) => command.command === "cancel" && command.at === "now";
 

@@ -6,6 +6,7 @@ import { rngKey } from "../../core/random.ts";
 import { type AdapterSource, CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
 import type { Algorithm, EvaluationResult } from "../algorithms/algorithm.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
+import type { ChatEvent } from "../chat/chat_request.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
 import type { Session } from "../session/session.ts";
 import type { Question } from "./control.ts";
@@ -21,6 +22,8 @@ export interface RequestContext {
   number: number;
   /** Attempts at once of an evaluation. */
   concurrent_rollouts: number;
+  /** Sends a part of the answer of a chat; absent where nobody chats. */
+  tell?: (event: ChatEvent) => void;
 }
 
 /**
@@ -31,9 +34,10 @@ export async function answerRequest(
   command: Question,
   context: RequestContext,
   signal: AbortSignal,
-): Promise<EvaluationResult | GenerateAnswer> {
+): Promise<EvaluationResult | GenerateAnswer | null> {
   const { session: { engine, agent }, number, concurrent_rollouts } = context;
-  const adapter = command.command === "generate" && !command.adapter ? null : `request_${number}`;
+  const is_base = command.command !== "evaluate" && !command.adapter;
+  const adapter = is_base ? null : `request_${number}`;
   if (adapter !== null) {
     await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
   }
@@ -41,6 +45,12 @@ export async function answerRequest(
     if (command.command === "evaluate") {
       const { limit } = command;
       return await context.evaluate({ adapter, limit, concurrent_rollouts, signal });
+    }
+    if (command.command === "chat") {
+      for await (const event of agent.chat({ request: command.request, adapter }, signal)) {
+        context.tell?.(event);
+      }
+      return null;
     }
     const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
     return await agent.generate({

@@ -69,11 +69,11 @@ export class Supervisor {
         state: () => run.runState,
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
-        ask: (command, signal) =>
+        ask: (command, signal, tell) =>
           permits.use(
             command.command === "evaluate" ? limit : 1,
             signal,
-            () => this.#answer(command, signal),
+            () => this.#answer(command, signal, tell),
           ),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
@@ -81,7 +81,7 @@ export class Supervisor {
       : null;
   }
 
-  #answer(command: Question, signal: AbortSignal): Promise<unknown> {
+  #answer(command: Question, signal: AbortSignal, tell: (item: unknown) => void): Promise<unknown> {
     const algorithm = this.#algorithm!;
     const context = {
       session: this.#session!,
@@ -90,6 +90,7 @@ export class Supervisor {
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
       concurrent_rollouts: this.#request_limit,
+      tell,
     };
     return answerRequest(command, context, signal);
   }

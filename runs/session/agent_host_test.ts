@@ -5,6 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../config_testing.ts";
 import { testAgentHost } from "../run_fake.ts";
+import type { ChatModel } from "../chat/answer_chat.ts";
 import { createAgentHost } from "./agent_host.ts";
 
 const request = {
@@ -53,7 +54,7 @@ Deno.test("messages that the chat template refuses are named as what is wrong, w
   } as unknown as ChatFormat;
   const host = createAgentHost({
     ...{ settings: null, engine, chat, max_context: config.training.ctx, environment: null, graders: [] },
-    clock: new ManualClock(),
+    ...{ clock: new ManualClock(), model: {} as ChatModel },
   });
   await assert.rejects(host.generate({ ...request, max_new_tokens: 5 }, new AbortController().signal), {
     code: "template_failed",

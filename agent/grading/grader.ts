@@ -54,6 +54,8 @@ export interface GroupGrades {
  */
 export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
+  /** Whether evaluations ask it: true for a verification, whose grades are facts about the task. */
+  readonly grades_evaluations: boolean;
   /** Which groups of a scenario it grades. */
   coverage(scenario: Scenario): Coverage;
   /** Inspects an attempt; absent when it needs no environment. An error is a failure of the environment. */

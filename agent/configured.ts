@@ -6,6 +6,7 @@ import type { AgentConfig } from "../config/schema.ts";
 import { findNotBuilt } from "../config/check/not_built.ts";
 import type { Clock } from "../core/clock.ts";
 import { assert, ServiceError } from "../core/errors.ts";
+import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
 import { localEnvironments } from "./environment/local.ts";
 import { noEnvironment } from "./environment/no_environment.ts";
@@ -53,7 +54,9 @@ export function configuredWorld(
   const [not_built] = findNotBuilt({ agent });
   if (not_built) throw new ServiceError("not_built", not_built.message);
   return composeWorld({
-    environments: agent.environment ? environmentsOf(agent.environment, options) : null,
+    environments: agent.environment
+      ? environmentKind(agent.environment).open(agent.environment, options)
+      : null,
     hosts: [],
     graders: [],
   });
@@ -69,22 +72,48 @@ export function composeWorld({ environments: own, hosts, graders }: WorldParts):
   };
 }
 
+/**
+ * What a thread with the world of `[agent]` may access.
+ *
+ * @param workspaces The folder for workspaces.
+ */
+export function worldPermissions(
+  { agent }: { agent?: AgentConfig | undefined },
+  { workspaces }: { workspaces: string },
+): PermissionNeeds[] {
+  if (!agent) return [];
+  return agent.environment ? [environmentKind(agent.environment).needs({ workspaces })] : [];
+}
+
+/** Programs of others, which act in workspaces. It is only a second line of defence: they may do anything. */
+const commandNeeds = ({ workspaces }: { workspaces: string }): PermissionNeeds => ({
+  ...{ read: true, run: true },
+  write: [workspaces],
+});
+
 type EnvironmentSection = NonNullable<AgentConfig["environment"]>;
-type NewEnvironments = (section: EnvironmentSection, options: WorldOptions) => EnvironmentFactory;
+
+interface EnvironmentKind {
+  open(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory;
+  needs(options: { workspaces: string }): PermissionNeeds;
+}
 
 /** The kinds of environments, by `agent.environment.type`. */
-const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, NewEnvironments>> = {
-  local: (section, { clock, workspaces }) =>
-    localEnvironments({
-      ...section,
-      limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
-      clock,
-      ...(workspaces !== undefined && { directory: workspaces }),
-    }),
+const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, EnvironmentKind>> = {
+  local: {
+    open: (section, { clock, workspaces }) =>
+      localEnvironments({
+        ...section,
+        limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
+        clock,
+        ...(workspaces !== undefined && { directory: workspaces }),
+      }),
+    needs: commandNeeds,
+  },
 };
 
-function environmentsOf(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory {
-  const open = ENVIRONMENT_KINDS[section.type!];
-  assert(open, `agent.environment.type = ${section.type} is built, or refused`);
-  return open(section, options);
+function environmentKind({ type }: EnvironmentSection): EnvironmentKind {
+  const kind = ENVIRONMENT_KINDS[type!];
+  assert(kind, `agent.environment.type = ${type} is built, or refused`);
+  return kind;
 }

@@ -5,7 +5,13 @@ import type { AgentConfig } from "../config/schema.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import { parseScenario } from "../data/scenario.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
-import { composeWorld, type ConfiguredWorld, configuredWorld, type WorldParts } from "./configured.ts";
+import {
+  composeWorld,
+  type ConfiguredWorld,
+  configuredWorld,
+  type WorldParts,
+  worldPermissions,
+} from "./configured.ts";
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
@@ -33,8 +39,16 @@ Deno.test("a configuration's environments, tools and graders are those of its se
   await close();
 });
 
-Deno.test("a run without rollouts has no environments", () => {
+Deno.test("a run without rollouts has no environments, and its worker needs nothing for them", () => {
   assert.equal(configuredWorld({}, { clock: new ManualClock() }), null);
+  assert.deepEqual(worldPermissions({}, { workspaces: "/w" }), []);
+});
+
+Deno.test("a world that runs programs may run them, read everything, and write its workspaces", () => {
+  const agent = { environment: environmentOf("local") } as AgentConfig;
+  assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [
+    { read: true, run: true, write: ["/w"] },
+  ]);
 });
 
 Deno.test("an environment is made or refused as the list of built parts says", () => {

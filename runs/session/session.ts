@@ -1,9 +1,11 @@
 /** A run's session: the engine with its model, and the host of rollouts. */
 
 import { dirname } from "node:path";
+import { worldPermissions } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import { permissionsFor } from "../../core/permissions.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import {
   type EngineDemand,
@@ -119,7 +121,7 @@ export interface WorkerSessionOptions {
 export function openWorkerSession(options: WorkerSessionOptions): Session {
   const { config, entry_url, workspaces, readable } = options;
   const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });
-  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(workspaces) });
+  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
   const start: AgentStart = { config, workspaces };
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client } = agentClient(port);
@@ -139,8 +141,6 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   };
 }
 
-const NOTHING = { net: false, run: false, env: false, ffi: false, sys: false, import: false } as const;
-
 function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.PermissionOptionsObject {
   const { run, model, lora, output, checkpoint } = config;
   const written = [run.directory, dirname(output.path)];
@@ -148,12 +148,14 @@ function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.Per
   if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
   const read = [model.path, ...written, ...readable];
   if (lora.init_adapter) read.push(lora.init_adapter);
-  return { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read, write: written };
+  return permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read, write: written }]);
 }
 
-/** Defence in depth: a process that may run commands may do anything. */
-function agentPermissions(workspaces: string): Deno.PermissionOptionsObject {
-  return { ...NOTHING, read: true, write: [workspaces], run: true };
+/** The model's header and template, and what the configured world needs. */
+function agentPermissions(config: ResolvedConfig, workspaces: string): Deno.PermissionOptionsObject {
+  const { path, chat_template } = config.model;
+  const read = chat_template === undefined ? [path] : [path, chat_template];
+  return permissionsFor([{ read }, ...worldPermissions(config, { workspaces })]);
 }
 
 /**

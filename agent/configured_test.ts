@@ -45,7 +45,7 @@ Deno.test("a run without rollouts has no environments, and its worker needs noth
 });
 
 Deno.test("a world that runs programs may run them, read everything, and write its workspaces", () => {
-  const agent = { environment: environmentOf("local") } as AgentConfig;
+  const agent = { environment: environmentOf("local") } as unknown as AgentConfig;
   assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [
     { read: true, run: true, write: ["/w"] },
   ]);

@@ -105,7 +105,8 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
     const { verify, graders, world } = options;
     const agent = testAgentHost({ config, engine, clock, verify, graders, world });
-    return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+    const messages = world?.messages ?? noMessages();
+    return Promise.resolve({ engine, agent, messages, close: () => Promise.resolve() });
   };
   return await startPrepared(
     { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
@@ -118,6 +119,12 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
       ...options.start,
     },
   );
+}
+
+function noMessages(): AsyncQueue<string> {
+  const messages = new AsyncQueue<string>();
+  messages.close();
+  return messages;
 }
 
 /** Episodes of one word on a scripted engine. */

@@ -127,6 +127,7 @@ export interface TurnRecord {
   tools_ms: number;
 }
 
+/** What a judge or a reward program said of an attempt; the score of the latter is its reward. */
 export interface JudgeRecord {
   score: number;
   explanation: string;

@@ -2,27 +2,19 @@
 
 import { z } from "zod";
 import { environmentSchema } from "../sections/environment.ts";
-import { command, name, text } from "../sections/fields.ts";
+import { name, text } from "../sections/fields.ts";
 import type { Finding } from "./issues.ts";
 import { judgeSchema } from "../sections/judge.ts";
 import { mcpServerSchema } from "../sections/mcp.ts";
+import { rewardSchema } from "../sections/reward.ts";
 import { type TomlTree, valueAt } from "../text/toml_tree.ts";
-
-/** The longest time for a reward's command to grade an attempt. */
-const MAX_REWARD_SECONDS = 3600;
 
 const about = {
   id: name().meta({ description: "The id by which requests name it." }),
   description: z.string().default("").meta({ description: "What it is, for people; clients see it." }),
 };
 
-export const rewardEntrySchema = z.strictObject({
-  ...about,
-  command: command().meta({ description: "Program that grades attempts; it runs as long as the run." }),
-  timeout_secs: z.number().gt(0).lte(MAX_REWARD_SECONDS).default(60).meta({
-    description: "Limit of one grading.",
-  }),
-});
+export const rewardEntrySchema = rewardSchema.extend(about);
 
 export const judgeEntrySchema = judgeSchema.extend(about);
 
@@ -61,8 +53,8 @@ export interface AppliedCatalogue extends TomlTree {
 }
 
 /**
- * Replaces `agent.environment.id` and `agent.judge.id` by the entries' keys; what the configuration itself says of
- * limits, pool and toolsets stays. Entries of `agent.mcp_servers` get the keys of theirs; `agent.reward` stays an id.
+ * Replaces `agent.reward`, `agent.environment.id` and `agent.judge.id` by the entries' keys; what the configuration
+ * itself says of limits, pool and toolsets stays. Entries of `agent.mcp_servers` get the keys of theirs.
  */
 export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue): AppliedCatalogue {
   const copy = structuredClone(tree),
@@ -75,7 +67,8 @@ export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue)
   const agent = copy.agent as Table | undefined;
   if (!isTable(agent)) return applied;
   const { rewards, judges, mcp_servers, environments } = catalogue;
-  if (agent.reward !== undefined) entryOf(applied, ["agent", "reward"], rewards);
+  const reward = entryOf(applied, ["agent", "reward"], rewards);
+  if (reward) agent.reward = declaredBy(reward);
   merge(applied, ["agent", "judge"], judges);
   const environment = merge(applied, ["agent", "environment"], environments);
   if (environment) applied.beyond.push(...beyondLimits(tree, environment));
@@ -96,14 +89,19 @@ function merge<T extends { id: string }>(
   if (!isTable(table) || table.id === undefined) return null;
   const entry = entryOf(applied, [...path, "id"], entries);
   if (!entry) return null;
-  const { id: _, description: __, ...declared } = entry as Table;
   delete table.id;
-  for (const [key, value] of Object.entries(declared)) {
+  for (const [key, value] of Object.entries(declaredBy(entry))) {
     const own = table[key];
-    if (own === undefined) table[key] = structuredClone(value);
-    else if (isTable(own) && isTable(value)) table[key] = { ...structuredClone(value), ...own };
+    if (own === undefined) table[key] = value;
+    else if (isTable(own) && isTable(value)) table[key] = { ...value, ...own };
   }
   return entry;
+}
+
+/** A copy of the keys that an entry stands for. */
+function declaredBy(entry: { id: string }): Table {
+  const { id: _, description: __, ...declared } = structuredClone(entry) as Table;
+  return declared;
 }
 
 /** The entry with the id at a path; without one the id becomes a finding. */

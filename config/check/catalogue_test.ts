@@ -61,13 +61,14 @@ Deno.test("limits above the operator's are findings at their keys", () => {
   ]);
 });
 
-Deno.test("judges and servers are filled in, and a reward stays an id", () => {
+Deno.test("rewards, judges and servers are filled in", () => {
   const { agent } = apply({
     reward: "grader",
     judge: { id: "critic", rubric: "short" },
     mcp_servers: [{ id: "search", allowed_tools: ["find"] }],
   });
-  assert.equal(agent.reward, "grader");
+  // A relative folder is that of the server's file.
+  assert.deepEqual(agent.reward, { command: ["grade"], timeout_secs: 60, cwd: "/etc" });
   assert.deepEqual([agent.judge.model, agent.judge.rubric, agent.judge.timeout_secs], ["m", "short", 9]);
   assert.deepEqual([agent.mcp_servers[0].command, agent.mcp_servers[0].allowed_tools], [["search"], [
     "find",

@@ -178,5 +178,7 @@ function resolveInputPaths(config: RunConfig, path: string): RunConfig {
     const value = valueAt(copy, parts);
     if (kind && table && typeof value === "string") table[parts.at(-1)!] = resolve(dirname(path), value);
   }
+  const reward = copy.agent?.reward;
+  if (typeof reward === "object") reward.cwd = resolve(dirname(path), reward.cwd ?? ".");
   return copy;
 }

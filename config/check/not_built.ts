@@ -19,7 +19,6 @@ const isFilled = (value: unknown) =>
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
 const CONTAINER = "the container sandbox";
-const CATALOGUE = "the operator's catalogue";
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
@@ -31,9 +30,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
-  { key: "agent.reward", part: CATALOGUE },
   { key: "agent.judge", part: "the judge" },
-  { key: "agent.judge_failure", value: "fail", part: "the judge" },
   { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
   { key: "agent.scenario_generation", part: "the generation of scenarios" },
@@ -44,7 +41,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.environment.type", value: "container", part: CONTAINER },
   { key: "agent.environment.type", value: "http", part: "the client of environment servers" },
   { key: "agent.environment.base_url", part: "the client of environment servers" },
-  { key: "agent.environment.id", part: CATALOGUE },
+  { key: "agent.environment.id", part: "the operator's catalogue" },
   { key: "agent.environment.profile", part: CONTAINER },
   { key: "agent.environment.image", part: CONTAINER },
   { key: "agent.environment.runtime", part: CONTAINER },

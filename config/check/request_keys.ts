@@ -84,7 +84,16 @@ export function requestJsonSchema(): JsonSchema {
   const schema = configJsonSchema();
   const outputs = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);
   for (const key of [...OPERATORS_KEYS, ...outputs]) removeProperty(schema, key.split("."));
+  keepIds(schema.properties!.agent!.properties!.reward!);
   return schema;
+}
+
+/** Of the forms of a value only the id: the table is the operator's. */
+function keepIds(schema: JsonSchema): void {
+  const { anyOf, ...rest } = schema as JsonSchema & { anyOf: JsonSchema[] };
+  const id = anyOf.find(({ type }) => type === "string");
+  delete schema.anyOf;
+  Object.assign(schema, id, rest);
 }
 
 function removeProperty(schema: JsonSchema | undefined, [part, ...rest]: readonly string[]): void {

@@ -125,7 +125,12 @@ export function parseServerConfig(content: string, { path }: { path: string }): 
   }
   const config = parsed.data!;
   const absolute = (relative: string) => resolve(dirname(path), relative);
-  return { ...config, data_dir: absolute(config.data_dir), path_roots: config.path_roots.map(absolute) };
+  return {
+    ...config,
+    data_dir: absolute(config.data_dir),
+    path_roots: config.path_roots.map(absolute),
+    rewards: config.rewards.map((reward) => ({ ...reward, cwd: absolute(reward.cwd ?? ".") })),
+  };
 }
 
 /** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */

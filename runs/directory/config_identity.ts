@@ -10,7 +10,15 @@ import { doing, ServiceError } from "../../core/errors.ts";
 type Table = Record<string, unknown>;
 
 /** Sections and keys that name, place or observe a run, and never change the result. */
-const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
+const WITHOUT_EFFECT = [
+  "run.name",
+  "run.directory",
+  "output",
+  "checkpoint",
+  "observe",
+  "metrics",
+  "agent.reward.cwd",
+];
 
 /** Keys of concurrency. Sampling depends on positions only, so none of them changes a byte. */
 const CONCURRENCY = [

@@ -92,6 +92,7 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
       const graders = request.sampling.domain === "evaluation"
         ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
         : options.graders;
+      await Promise.all(graders.map((grader) => grader.start?.(signal)));
       const news = rolloutNews({ ...request, settings, engine, chat, environment, graders, clock, signal });
       for await (const item of news) {
         if ("group" in item) groups.push(item.group);

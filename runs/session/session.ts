@@ -22,6 +22,8 @@ import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts"
 export interface Session {
   engine: EngineClient;
   agent: AgentHost;
+  /** What the programs of graders say to people, for the run's log; ends when the session closes. */
+  messages: AsyncIterable<string>;
   /** Releases the device; does not wait for lost workers. */
   close(): Promise<void>;
 }
@@ -124,19 +126,21 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
   const start: AgentStart = { config, workspaces };
   const port = agent_worker.connect(start, [engine.port()]);
-  const { host, client } = agentClient(port);
+  const { host, client, messages } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
   // The agent worker waits at its own port to the engine, where nobody answers any more.
   engine.failed.then((error) => client.fail(error));
   return {
     engine: engine.client,
     agent: host,
+    messages,
     async close() {
       client.fail(new ServiceError("cancelled", "Cannot go on: the session was closed"));
       const agent_gone = agent_worker.close();
       port.close();
       await engine.close();
       await agent_gone;
+      messages.close();
     },
   };
 }

@@ -8,7 +8,6 @@ import {
   MAX_ANSWER_BYTES,
   MAX_REWARD,
   MAX_SAID_BYTES,
-  type RewardAnswer,
   RewardProgram,
   type RewardProgramOptions,
   type RewardRequest,
@@ -231,19 +230,29 @@ Deno.test({
   },
 });
 
+class CountingClock extends ManualClock {
+  /** The number of sleeps that were begun. */
+  sleeps = 0;
+
+  override sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
+    this.sleeps++;
+    return super.sleep(delay_ms, signal);
+  }
+}
+
 Deno.test("the limit is that of each answer", strict, async () => {
-  // The program waits for a file before its second answer, which exists once the clock has moved.
-  const script = forEach(
-    `test "$id" = a || while ! test -f go; do sleep 0.01; done; ${answerOf("$id", "1")}`,
-  );
-  await withProgram(script, async ({ program, folder, clock }) => {
-    const asked = program.ask([requestOf("a"), requestOf("b")], never);
-    await expire(clock, 4999);
-    // Only the answer to "a" starts a new limit.
-    await clock.advance(0);
-    await Deno.writeTextFile(join(folder, "go"), "");
-    deepEqual((await asked).map(({ reward }: RewardAnswer) => reward), [1, 1]);
-  });
+  // The program waits for a file before each answer.
+  const script = forEach(`while ! test -f "go_$id"; do sleep 0.01; done; ${answerOf("$id", "1")}`);
+  const clock = new CountingClock();
+  await withProgram(script, async ({ ask, folder }) => {
+    const asked = ask("a", "b");
+    for (const [i, id] of ["a", "b"].entries()) {
+      while (clock.sleeps <= i) await new Promise((resolve) => setTimeout(resolve, 1));
+      await clock.advance(4999);
+      await Deno.writeTextFile(join(folder, `go_${id}`), "");
+    }
+    deepEqual(await asked, [1, 1]);
+  }, { clock });
 });
 
 Deno.test("a program that closes its output and lives on has no answer", strict, async () => {

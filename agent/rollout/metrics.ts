@@ -32,8 +32,9 @@ export type RolloutMetrics = Record<string, number>;
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
  * `group/all_fail_fraction` (of the survivors). Over the groups for a reward program or a judge:
- * `reward/failed_fraction` and `judge/failed_fraction` (it gave no usable answer). Over those that it graded: `judge/degenerate_group_fraction` (all attempts have the same score). Over
- * everything: `time/rollout_seconds`, `tokens/generated_per_second`.
+ * `reward/failed_fraction` and `judge/failed_fraction` (it gave no usable answer). Over those that the judge graded:
+ * `judge/degenerate_group_fraction` (all attempts have the same score). Over everything: `time/rollout_seconds`,
+ * `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */

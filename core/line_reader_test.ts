@@ -24,6 +24,7 @@ Deno.test("lines are those of the text, however it arrives", async () => {
 Deno.test("a line of the largest size is read, and a longer one ends the reading in time", async () => {
   const whole = readerOf([bytes("12345"), bytes("678\n9\n")]);
   assert.deepEqual([await whole.next(), await whole.next()], ["12345678", "9"]);
+  await assert.rejects(readerOf([bytes("123456789\n")]).next(), /more than 8 bytes/);
   let sent = 0;
   async function* flood() {
     while (true) {

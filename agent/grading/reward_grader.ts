@@ -1,6 +1,5 @@
 /** An operator's program as a grader. */
 
-import { reasonOf } from "../../core/system_errors.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { AttemptedGroup, Grader } from "./grader.ts";
@@ -19,9 +18,8 @@ export function rewardGrader(program: RewardProgram): Grader {
       try {
         await program.start(signal);
       } catch (error) {
-        if (signal.aborted) throw error;
-        const reason = error instanceof ServiceError ? error.message : reasonOf(error);
-        throw new ServiceError("judge_failed", `Cannot grade: ${reason}`, {}, { cause: error });
+        if (signal.aborted || !(error instanceof ServiceError)) throw error;
+        throw new ServiceError("judge_failed", error.message, {}, { cause: error });
       }
     },
     inspect: async ({ environment }, signal) => ({ evidence: await environment.state(signal) }),

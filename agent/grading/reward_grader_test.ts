@@ -190,7 +190,7 @@ Deno.test("a program that cannot be started fails the run before its rollouts", 
   });
   await rejects(rewardGrader(program).start!(never), {
     code: "judge_failed",
-    message: "Cannot grade: Cannot run agent.reward.command: no such program",
+    message: "Cannot run agent.reward.command: no such program",
   });
   const world = composeWorld({ environments: null, hosts: [], graders: [rewardGrader(program)] });
   await world.close();

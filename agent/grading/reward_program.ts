@@ -3,6 +3,7 @@
 import type { Message } from "../../core/chat.ts";
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
+import { doing } from "../../core/errors.ts";
 import { LineReader, LineTooLong } from "../../core/line_reader.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { killProcessesOf } from "../environment/leftovers.ts";
@@ -120,7 +121,8 @@ export class RewardProgram {
     const { command: argv, cwd, workspaces } = this.#options;
     if (this.#home === null) {
       const place = { prefix: WORKSPACE_PREFIX, ...(workspaces !== undefined && { dir: workspaces }) };
-      this.#home = await Deno.realPath(await Deno.makeTempDir(place));
+      const made = await doing("make a home", () => Deno.makeTempDir(place), "environment_failed");
+      this.#home = await Deno.realPath(made);
     }
     const name = "agent.reward.command";
     const child = await startProgram({ argv, name, cwd, home: this.#home, stdin: "piped" });

@@ -68,7 +68,7 @@ export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue)
   if (!isTable(agent)) return applied;
   const { rewards, judges, mcp_servers, environments } = catalogue;
   const reward = entryOf(applied, ["agent", "reward"], rewards);
-  if (reward) agent.reward = declaredBy(reward);
+  if (reward) agent.reward = programOf(reward);
   merge(applied, ["agent", "judge"], judges);
   const environment = merge(applied, ["agent", "environment"], environments);
   if (environment) applied.beyond.push(...beyondLimits(tree, environment));
@@ -89,19 +89,19 @@ function merge<T extends { id: string }>(
   if (!isTable(table) || table.id === undefined) return null;
   const entry = entryOf(applied, [...path, "id"], entries);
   if (!entry) return null;
+  const { id: _, description: __, ...declared } = entry as Table;
   delete table.id;
-  for (const [key, value] of Object.entries(declaredBy(entry))) {
+  for (const [key, value] of Object.entries(declared)) {
     const own = table[key];
-    if (own === undefined) table[key] = value;
-    else if (isTable(own) && isTable(value)) table[key] = { ...value, ...own };
+    if (own === undefined) table[key] = structuredClone(value);
+    else if (isTable(own) && isTable(value)) table[key] = { ...structuredClone(value), ...own };
   }
   return entry;
 }
 
-/** A copy of the keys that an entry stands for. */
-function declaredBy(entry: { id: string }): Table {
-  const { id: _, description: __, ...declared } = structuredClone(entry) as Table;
-  return declared;
+/** What an entry says of a reward's program. */
+function programOf({ id: _, description: __, ...program }: RewardEntry): Table {
+  return structuredClone(program);
 }
 
 /** The entry with the id at a path; without one the id becomes a finding. */

@@ -110,14 +110,6 @@ const RULES: readonly Rule[] = [
       },
   },
   {
-    keys: ["agent.reward"],
-    check: ({ agent }) =>
-      typeof agent?.reward === "string" && {
-        key: "agent.reward",
-        message: "is an id, and only a server has a catalogue; name the program in [agent.reward] command",
-      },
-  },
-  {
     keys: ["run.algorithm", "agent", "evaluation"],
     check: ({ run, agent, evaluation }) =>
       run.algorithm === "agent_grpo" && agent !== undefined && evaluation !== undefined &&

@@ -3,6 +3,7 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import { PendingRequests } from "../../core/pending_requests.ts";
 import {
   BEGIN,
   type ControlMessage,
@@ -43,8 +44,7 @@ export class RunChild {
   readonly ended: Promise<ChildEnd>;
   readonly #process: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
-  readonly #waiting = new Map<number, Waiting>();
-  #next = 1;
+  readonly #pending = new PendingRequests<Waiting>();
   #fatal: ErrorRecord | null = null;
 
   private constructor(process: Deno.ChildProcess) {
@@ -117,18 +117,12 @@ export class RunChild {
   }
 
   #send(message: Record<string, unknown>, waiting: Waiting): void {
-    const id = this.#next++;
-    this.#waiting.set(id, waiting);
-    this.#write({ id, ...message }).catch(() => this.#fail(id, gone()));
+    const id = this.#pending.add(waiting);
+    this.#write({ id, ...message }).catch(() => this.#pending.take(id)?.fail(gone()));
   }
 
   async #write(message: Record<string, unknown>): Promise<void> {
     await this.#input.write(new TextEncoder().encode(JSON.stringify(message) + "\n"));
-  }
-
-  #fail(id: number, error: unknown): void {
-    this.#waiting.get(id)?.fail(error);
-    this.#waiting.delete(id);
   }
 
   async #run(): Promise<ChildEnd> {
@@ -139,7 +133,7 @@ export class RunChild {
       for await (const line of linesOf(this.#process.stdout)) this.#receive(line);
     } finally {
       this.durable.close();
-      for (const id of [...this.#waiting.keys()]) this.#fail(id, gone());
+      for (const waiting of this.#pending.takeAll()) waiting.fail(gone());
       this.#input.close().catch(() => {});
     }
     const { code, signal } = await status;
@@ -166,10 +160,11 @@ export class RunChild {
     id: Id,
     message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
   ): void {
-    const waiting = this.#waiting.get(id as number);
+    const waiting = this.#pending.get(id);
     if (!waiting) return;
     const is_accepted = "accepted" in message && message.accepted;
-    if (!is_accepted || !waiting.answer) this.#waiting.delete(id as number);
+    // An accepted question goes on waiting for its answer.
+    if (!is_accepted || !waiting.answer) this.#pending.take(id);
     if (is_accepted) waiting.accept(message.takes_effect);
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));
     else if ("result" in message) waiting.answer?.(message.result);

@@ -26,11 +26,6 @@ image = "localhost/x:1"
 id = "critic"
 model = "m"
 base_url = "http://127.0.0.1:1"
-[[rewards]]
-id = "grader"
-command = ["/opt/secret/grade", "--key", "secret"]
-timeout_secs = 7
-cwd = "/opt/secret"
 `;
 
 const GIB = 2 ** 30;
@@ -255,32 +250,6 @@ Deno.test("memory that does not suffice is told with what was tried and what wou
     const whole = await send("/v1/plan", post({ config: { ...config, training: { ctx: 1024 } } }));
     assert.equal(whole.status, 200);
     assert.deepEqual([whole.json.levers_applied, whole.json.levers], [[], []]);
-  }));
-
-Deno.test("a reward is named by its id, and nothing else of it is shown", () =>
-  withPlans(async ({ send, files, root }) => {
-    // Tasks without a verification, and without an environment.
-    const scenarios = `${root}/plain.jsonl`;
-    await Deno.writeTextFile(
-      scenarios,
-      Array.from({ length: 4 }, (_, i) => `{"id":"t${i}","user":"u"}\n`).join(""),
-    );
-    const recipe = (reward: string) => ({
-      ...{ recipe: "agent_grpo", model: files.model, scenarios, objective: { reward } },
-      params: { "training.ctx": 1024, "agent.judge_failure": "fail" },
-    });
-    const { status, json, body } = await send("/v1/plan", post(recipe("grader")));
-    assert.equal(status, 200, body);
-    assert.deepEqual([json.config.agent.reward, json.sources["agent.reward"]], ["grader", "override"]);
-    assert.deepEqual(Object.keys(json.sources).filter((key) => key.startsWith("agent.reward.")), []);
-    assert.ok(!body.includes("secret"));
-    assert.deepEqual(refusal(await send("/v1/plan", post(recipe("other")))), [422, "unknown-catalog-id", [
-      "/objective/reward unknown_catalog_id",
-    ]]);
-    const agent = { scenarios, updates: 1, reward: "grader" };
-    const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };
-    const whole = await send("/v1/plan", post({ config }));
-    assert.deepEqual([whole.status, whole.json.config?.agent.reward], [200, "grader"]);
   }));
 
 Deno.test("what is not built is refused by name", () =>

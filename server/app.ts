@@ -10,7 +10,7 @@ import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./access/auth.ts";
-import { openBody, readBody } from "./routing/body.ts";
+import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
 import { Checksums } from "../runs/results/content.ts";
 import { Links } from "./access/links.ts";
@@ -219,10 +219,11 @@ export class App {
     const takes_body = route.method === "POST" || route.method === "PATCH";
     const spec = route.body ?? null;
     const open = takes_body ? openBody(request, spec, services.config) : null;
-    const { body, errors } = await readBody(open, spec);
+    const { body, errors: body_errors } = await readBody(open, spec, services);
     // Paths outside the API have no parameters to check.
     const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
-    if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
+    const errors = [...headerErrors(request.headers, route.headers), ...query_errors, ...body_errors];
+    if (errors.length > 0) throw invalidRequest(errors);
     return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
   }
 

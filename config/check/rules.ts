@@ -5,7 +5,7 @@ import { leastMicroBatchTokens } from "./derive.ts";
 import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
-import type { EnvironmentConfig, RunConfig } from "../schema.ts";
+import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 interface Broken {
@@ -15,8 +15,10 @@ interface Broken {
   hint?: string;
 }
 
+type McpServerConfig = AgentConfig["mcp_servers"][number];
+
 interface Rule {
-  /** The keys that the rule reads. The rule is skipped when one of them is invalid. */
+  /** The keys that the rule reads; `*` is any index. The rule is skipped when one of them is invalid. */
   keys: string[];
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
@@ -110,7 +112,7 @@ const RULES: readonly Rule[] = [
       },
   },
   {
-    keys: ["run.algorithm", "agent", "evaluation"],
+    keys: ["run.algorithm", "agent.environment", "evaluation"],
     check: ({ run, agent, evaluation }) =>
       run.algorithm === "agent_grpo" && agent !== undefined && evaluation !== undefined &&
       !agent.environment &&
@@ -161,7 +163,21 @@ const RULES: readonly Rule[] = [
     keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],
     check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
   },
-  { keys: ["agent.mcp_servers"], check: mcpProblems },
+  {
+    keys: ["id", "command", "url", "name"].map((key) => `agent.mcp_servers.*.${key}`),
+    check: ({ agent }) => agent?.mcp_servers.flatMap(serverProblems),
+  },
+  { keys: ["agent.mcp_servers.*.id", "agent.mcp_servers.*.name"], check: repeatedServers },
+  {
+    keys: ["agent.environment", "agent.mcp_servers.*.stateless"],
+    check: ({ agent }) =>
+      agent?.environment && agent.mcp_servers.flatMap(({ stateless }, i) =>
+        stateless ? [] : [{
+          key: `agent.mcp_servers.${i}.stateless`,
+          message: "must be true beside an environment: a server's state would outlive the trajectory",
+        }]
+      ),
+  },
 ];
 
 function toolsetProblems(
@@ -185,25 +201,23 @@ function toolsetProblems(
   });
 }
 
-function mcpProblems({ agent }: RunConfig): Broken[] {
-  const seen = new Set<string>();
-  return (agent?.mcp_servers ?? []).flatMap((server, i) => {
-    const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
-    const broken: Broken[] = [];
-    const name = server.name ?? server.id;
-    const ways = [server.id, server.command, server.url].filter((way) => way !== undefined).length;
-    if (ways !== 1) broken.push({ key: key("command"), message: "give one of command, url and id" });
-    if (name === undefined) broken.push({ key: key("name"), message: "is missing", missing: true });
-    else if (seen.has(name)) {
-      broken.push({ key: key("name"), message: `"${name}" is the name of two servers` });
-    } else seen.add(name);
-    if (agent?.environment && !server.stateless) {
-      broken.push({
-        key: key("stateless"),
-        message: "must be true beside an environment: a server's state would outlive the trajectory",
-      });
-    }
-    return broken;
+function serverProblems({ id, name, command, url }: McpServerConfig, i: number): Broken[] {
+  const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
+  const ways = [id, command, url].filter((way) => way !== undefined).length;
+  return [
+    ...(ways === 1 ? [] : [{ key: key("command"), message: "give one of command, url and id" }]),
+    ...((name ?? id) === undefined
+      ? [{ key: key("name"), message: "is missing", missing: true as const }]
+      : []),
+  ];
+}
+
+/** The name of a server is the prefix of its tools. */
+function repeatedServers({ agent }: RunConfig): Broken[] {
+  const names = (agent?.mcp_servers ?? []).map(({ name, id }) => name ?? id);
+  return names.flatMap((name, i) => {
+    if (name === undefined || names.indexOf(name) === i) return [];
+    return [{ key: `agent.mcp_servers.${i}.name`, message: `"${name}" is the name of two servers` }];
   });
 }
 

@@ -145,22 +145,36 @@ export function refuseChanges(before: Identity, after: Identity, directory: stri
   );
 }
 
+/** The keys in which a fork differs from its parent, sorted. */
+export interface ForkChanges {
+  /** Those that a fork may not change. */
+  forbidden: string[];
+  /** Those that rescale the gradient. */
+  rescaled: string[];
+}
+
+/** In what a fork differs from the training of its parent's checkpoint. */
+export function changesOfFork(before: Identity, after: Identity): ForkChanges {
+  const changed = changedKeys(before, after);
+  return {
+    forbidden: changed.filter((key) => !isForkable(key)),
+    rescaled: changed.filter((key) => covers(FORKABLE_WITH_WARNING, key)),
+  };
+}
+
 /**
  * The changed keys of a fork that rescale the gradient.
  *
  * @throws {ServiceError} `conflict` for a key that a fork may not change.
  */
 export function checkFork(before: Identity, after: Identity): string[] {
-  const changed = changedKeys(before, after);
-  const forbidden = changed.filter((key) => !isForkable(key));
-  if (forbidden.length > 0) {
-    throw new ServiceError(
-      "conflict",
-      `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
-      { changed: forbidden },
-    );
-  }
-  return changed.filter((key) => covers(FORKABLE_WITH_WARNING, key));
+  const { forbidden, rescaled } = changesOfFork(before, after);
+  if (forbidden.length === 0) return rescaled;
+  throw new ServiceError(
+    "conflict",
+    `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
+    { changed: forbidden },
+  );
 }
 
 /**

@@ -3,6 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type Checkpoint, initialState, type TrainingState } from "./checkpoint.ts";
 import { changedKeys, covers, type Identity } from "./config_identity.ts";
+import type { PlanWarning } from "../record/warning.ts";
 import type { RunDirectory } from "./run_directory.ts";
 
 /** Keys that determine what an evaluation measures: its data, its samples, and the limits of its attempts. */
@@ -38,6 +39,16 @@ export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
     !measures_otherwise || !name.startsWith("eval/")
   );
   return { ...parent, record: { ...record, state, metrics: Object.fromEntries(metrics) } };
+}
+
+/** The warnings about changed keys that rescale the gradient. */
+export function rescaledWarnings(rescaled: readonly string[]): PlanWarning[] {
+  return rescaled.map((field) => ({
+    code: "budget_changed_on_fork",
+    field,
+    message:
+      `the parent had another ${field}: one update may now go farther or less far, so look at training.lr again`,
+  }));
 }
 
 /** The warning about a learning rate that a command had set and the fork keeps; null when there is none. */

@@ -25,6 +25,7 @@ import {
   unauthorized,
 } from "./http/problems.ts";
 import { readQuery } from "./http/query.ts";
+import { pathsIn, Redactor } from "./http/redact.ts";
 import { type Answer, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
@@ -84,6 +85,8 @@ interface Exchange {
   path: string;
   search: string;
   trace_id: string;
+  /** Takes the machine's paths out of the answer; null when they may stay. */
+  redactor: Redactor | null;
 }
 
 /**
@@ -166,7 +169,10 @@ export class App {
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */
   async handle(request: Request, context: RequestContext): Promise<Response> {
-    const exchange = { request, context, ...splitTarget(context.target), trace_id: crypto.randomUUID() };
+    const exchange: Exchange = {
+      ...{ request, context, ...splitTarget(context.target), trace_id: crypto.randomUUID() },
+      redactor: this.#redactor(),
+    };
     let response: Response;
     try {
       response = await this.#respond(exchange);
@@ -222,9 +228,17 @@ export class App {
     const { body, errors: body_errors } = await readBody(open, spec, services);
     // Paths outside the API have no parameters to check.
     const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
+    if (exchange.redactor) exchange.redactor = this.#redactor(pathsIn([query, body]));
     const errors = [...headerErrors(request.headers, route.headers), ...query_errors, ...body_errors];
     if (errors.length > 0) throw invalidRequest(errors);
-    return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
+    const answer = await route.handler({ request, params, query, body, found, trace_id, services });
+    return responseOf(answer, exchange.redactor);
+  }
+
+  /** @param paths Those that the client wrote. */
+  #redactor(paths: readonly string[] = []): Redactor | null {
+    const { redact_error_paths, path_roots, data_dir } = this.#options.config;
+    return redact_error_paths ? new Redactor([...paths, ...path_roots, data_dir]) : null;
   }
 
   /** A failed probe is not cached: the next request tries again. */
@@ -238,7 +252,7 @@ export class App {
   }
 
   #failed(error: unknown, exchange: Exchange): Response {
-    const { request, context, path, trace_id } = exchange;
+    const { request, context, path, trace_id, redactor } = exchange;
     const problem = error instanceof Problem
       ? error
       : new Problem("internal", "The server failed; its log has the reason under this trace_id");
@@ -250,22 +264,35 @@ export class App {
     }
     const { status } = PROBLEM_TYPES[problem.type];
     if (!isApi(path)) {
-      const content_type = "text/plain; charset=utf-8";
-      return responseOf({ status, content_type, body: `${problem.message}\n`, headers: problem.headers });
+      const content_type = "text/plain; charset=utf-8", text = `${problem.message}\n`;
+      const body = redactor?.text(text) ?? text;
+      return responseOf({ status, content_type, body, headers: problem.headers });
     }
     const type_base = this.#options.config.problem_type_base;
-    const document = problemDocument(problem, { type_base, trace_id });
-    const content_type = "application/problem+json";
-    return responseOf({ status, content_type, body: JSON.stringify(document), headers: problem.headers });
+    const full = problemDocument(problem, { type_base, trace_id }),
+      document = redactor?.problem(full) ?? full;
+    const body = JSON.stringify(document);
+    if (body !== JSON.stringify(full)) {
+      const { detail: message, errors, meta } = full;
+      this.#options.log({ level: "info", trace_id, method: context.method, path, message, errors, meta });
+    }
+    return responseOf({ status, content_type: "application/problem+json", body, headers: problem.headers });
   }
 }
 
 /** Converts an answer to a `Response`: JSON as text, and a length for complete bodies. */
-function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
+function responseOf(
+  { status, content_type, body = null, headers = {} }: Answer,
+  redactor: Redactor | null = null,
+): Response {
   const all = new Headers(headers);
   if (content_type !== undefined) all.set("content-type", content_type);
   if (body instanceof JsonPieces) return new Response(body.stream(), { status, headers: all });
-  const text = content_type === "application/json" ? JSON.stringify(body) : body;
+  if (redactor && content_type === "text/event-stream" && body instanceof ReadableStream) {
+    return new Response(body.pipeThrough(redactor.events()), { status, headers: all });
+  }
+  const is_json = content_type === "application/json";
+  const text = is_json ? JSON.stringify(redactor ? redactor.json(body) : body) : body;
   if (typeof text !== "string") return new Response(text as BodyInit | null, { status, headers: all });
   const bytes = new TextEncoder().encode(text);
   all.set("content-length", String(bytes.length));

@@ -6,7 +6,7 @@ import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
 import { type JobApp, withJobApp } from "../server/jobs_testing.ts";
 
 /** The operator's catalogue of these apps. */
-const CATALOGUE = `
+export const CATALOGUE = `
 [[environments]]
 id = "box"
 type = "local"

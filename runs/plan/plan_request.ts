@@ -12,6 +12,7 @@ import { resolveLoaded } from "../../config/check/resolve.ts";
 import { valueSources } from "../../config/check/sources.ts";
 import { parseToml, setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import type { LineProblem } from "../../data/problems.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
@@ -206,8 +207,10 @@ async function readOnly(text: string): Promise<PlanAnswer> {
   return { read: true };
 }
 
-/** Problems of a configuration have keys of their own; any other failure is at the key of its file. */
-function problemsOf({ message, details }: ErrorRecord, key: string): PlanRefusal["problems"] {
+/** Problems of a configuration have keys of their own; any other failure, and each line, is at the key of its file. */
+function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanRefusal["problems"] {
+  const lines = code === "data_invalid" ? details.problems as LineProblem[] | undefined : undefined;
+  if (lines) return lines.map(({ message }) => ({ key, code: "invalid_value", message }));
   const problems = details.problems as ConfigProblem[] | undefined;
   if (!problems) return [{ key, code: "invalid_value", message }];
   return problems.map(({ key, code, message, hint }) => ({

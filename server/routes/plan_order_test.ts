@@ -127,3 +127,19 @@ Deno.test(
       ]);
     }),
 );
+
+Deno.test(
+  "every broken line of the data is told at its field",
+  strict,
+  () =>
+    withPlans(async ({ send, files: { model }, root }) => {
+      const data = `${root}/broken.jsonl`;
+      await Deno.writeTextFile(data, '{"messages": 3}\n{"text": "a"}\n{');
+      const { status, json } = await send("/v1/plan", postJson({ recipe: "sft", model, data }));
+      assert.equal(status, 422);
+      const lines = json.errors.map(({ pointer, message }: Record<string, string>) =>
+        `${pointer} ${/broken\.jsonl:\d/.exec(message!)}`
+      );
+      assert.deepEqual(lines, ["/data broken.jsonl:1", "/data broken.jsonl:3"]);
+    }),
+);

@@ -1,8 +1,10 @@
 /** Rules about several keys together. */
 
-import { ALGORITHM_KEYS, type AlgorithmKeys } from "../algorithms.ts";
+import { keysOf } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
+import { environmentProblems } from "./environment_rules.ts";
 import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
+import { ALGORITHMS } from "../sections/run.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
 import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";
@@ -27,25 +29,26 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm"],
     check({ run, ...sections }) {
-      const section = ALGORITHM_KEYS[run.algorithm].section;
+      const { section } = keysOf(run.algorithm);
       return sections[section] === undefined &&
         { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
     },
   },
-  {
-    keys: ["run.algorithm", "lora.dropout"],
-    check: ({ run, lora }) =>
-      run.algorithm === "agent_grpo" && lora.dropout > 0 &&
-      {
-        key: "lora.dropout",
-        message: "must be 0 for agent_grpo: rescored log-probabilities would lack the mask",
+  ...ALGORITHMS.flatMap((algorithm) =>
+    Object.entries(keysOf(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
+      keys: ["run.algorithm", key],
+      check(config) {
+        const given = valueAt(config, key.split("."));
+        return config.run.algorithm === algorithm && given !== undefined && given !== value &&
+          { key, ...broken };
       },
-  },
+    }))
+  ),
   {
     keys: ["run.algorithm"],
-    check: (config) => {
-      const { algorithm } = config.run, unused: AlgorithmKeys["unused"] = ALGORITHM_KEYS[algorithm].unused;
-      return Object.entries(unused).filter(([key, { value }]) => {
+    check(config) {
+      const { algorithm } = config.run;
+      return Object.entries(keysOf(algorithm).unused).filter(([key, { value }]) => {
         const given = valueAt(config, key.split("."));
         return given !== undefined && given !== value;
       }).map(([key, { hint }]) => ({ key, hint, message: `has no meaning for ${algorithm}` }));
@@ -79,15 +82,6 @@ const RULES: readonly Rule[] = [
       { key: "agent.max_trajectory_tokens", message: `must be at most training.ctx (${ctx})` },
   },
   {
-    keys: ["run.algorithm", "agent.temperature"],
-    check: ({ run, agent }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && agent.temperature !== 1 && {
-        key: "agent.temperature",
-        message: "must be 1 in training: ratios belong to the distribution that was sampled",
-        hint: 'did you mean "evaluation.temperature"?',
-      },
-  },
-  {
     keys: ["agent.optimizer_steps_per_update", "agent.scenarios_per_update"],
     check: ({ agent }) =>
       agent !== undefined && agent.optimizer_steps_per_update > agent.scenarios_per_update && {
@@ -105,7 +99,7 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm", "agent.environment", "agent.judge", "agent.reward"],
     check: ({ run, agent }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && !agent.environment && !agent.judge &&
+      keysOf(run.algorithm).has_rollouts && agent !== undefined && !agent.environment && !agent.judge &&
       !agent.reward && {
         key: "agent",
         message: "needs a source of reward: [agent.environment], [agent.judge] or agent.reward",
@@ -114,7 +108,7 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm", "agent.environment", "evaluation"],
     check: ({ run, agent, evaluation }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && evaluation !== undefined &&
+      keysOf(run.algorithm).has_rollouts && agent !== undefined && evaluation !== undefined &&
       !agent.environment &&
       { key: "evaluation", message: "needs [agent.environment]: held-out scenarios must be verifiable" },
   },
@@ -134,30 +128,12 @@ const RULES: readonly Rule[] = [
       },
   },
   {
-    keys: ["agent.environment.type", "agent.environment.id"],
-    check({ agent }) {
-      const environment = agent?.environment;
-      return environment && !environment.type && !environment.id && {
-        key: "agent.environment.type",
-        message: 'is missing: "container", "local" or "http"',
-        missing: true,
-      };
-    },
-  },
-  {
-    keys: ["agent.environment.type", "agent.environment.allow_unsandboxed"],
+    keys: ["id", "type", "allow_unsandboxed", "base_url"].map((key) => `agent.environment.${key}`),
     check: ({ agent }) =>
-      agent?.environment?.type === "local" && !agent.environment.allow_unsandboxed && {
-        key: "agent.environment.type",
-        message: '"local" runs the tools that the model calls on this machine, without a sandbox',
-        hint: "allow it with allow_unsandboxed = true",
-      },
-  },
-  {
-    keys: ["agent.environment.type", "agent.environment.base_url"],
-    check: ({ agent }) =>
-      agent?.environment?.type === "http" && agent.environment.base_url === undefined &&
-      { key: "agent.environment.base_url", message: "is missing: where the server is", missing: true },
+      agent?.environment && !agent.environment.id &&
+      environmentProblems(agent.environment).map(({ key, ...broken }) => ({
+        ...{ key: `agent.environment.${key}`, ...broken },
+      })),
   },
   {
     keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],

@@ -13,6 +13,7 @@ import { valueSources } from "../../config/check/sources.ts";
 import { parseToml, setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { LineProblem } from "../../data/problems.ts";
+import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
@@ -304,20 +305,13 @@ function shortened(
   };
 }
 
-/** The key that sets the size of a post; the sizes of others follow from the length of sequences. */
-const POST_KEYS: Readonly<Record<string, string>> = {
-  weights: "model.path",
-  adapters: "lora.rank",
-  optimizer: "lora.rank",
-};
-
 function outOfMemory(
   config: ResolvedConfig,
   { target, measure }: { target: PlanTarget; measure: MeasureMemory },
 ): PlanRefusal {
   const { message, details } = memoryRefusal(config, { target, measure })!;
   const [dominant] = details.dominant_posts as { post: string }[];
-  const key = POST_KEYS[dominant?.post ?? "weights"] ?? "training.ctx";
+  const key = keyOfComponent(dominant?.post ?? "weights");
   return { kind: "memory", problems: [{ key, code: "out_of_range", message }], meta: details };
 }
 

@@ -1,18 +1,23 @@
 /** Creates a run from a request, once for an idempotency key. */
 
 import { createHash } from "node:crypto";
+import { ServiceError } from "../../core/errors.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
+import { runDocument } from "../resources/run_document.ts";
+import type { RunCard } from "../resources/run_schema.ts";
+import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_answers.ts";
 import { conflict } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { ConfigRequest } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
 
-/** How long an idempotency key stands for its run. */
-const KEPT_HOURS = 24;
+/** How often a fork is planned whose parent loses its checkpoint meanwhile. */
+const MAX_PLANS = 3;
 
 interface Created {
-  run: KeptRun;
+  /** For a repeated request the run as it is now, or as it was first when it is deleted. */
+  document: RunCard;
   is_new: boolean;
 }
 
@@ -30,22 +35,26 @@ export async function createRun(
 ): Promise<Created> {
   const fleet = fleetOf(services), key = request.headers.get("idempotency-key");
   if (key === null) {
-    return { run: await planned(asked, { services, request, idempotency: null }), is_new: true };
+    const run = await planned(asked, { services, request, idempotency: null });
+    return { document: runDocument(run), is_new: true };
   }
   const hash = createHash("sha256").update(asked.source).digest("hex"), now_ms = services.clock.wall_ms();
   let keys = pending.get(fleet);
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});
   const work = (async () => {
-    const found = fleet.list().find(({ service }) =>
-      service.idempotency?.key === key && isKept(service.idempotency, now_ms)
-    );
+    const found = earlierAnswer(key, services);
     if (!found) {
       const idempotency = { key, body_sha256: hash, created_ms: now_ms };
-      return { run: await planned(asked, { services, request, idempotency }), is_new: true };
+      const run = await planned(asked, { services, request, idempotency }), document = runDocument(run);
+      keepAnswerOf(run, services);
+      return { document, is_new: true };
     }
-    if (found.service.idempotency!.body_sha256 === hash) return { run: found, is_new: false };
-    throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    if (found.body_sha256 !== hash) {
+      throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    }
+    const run = fleet.get(found.run);
+    return { document: run ? runDocument(run) : JSON.parse(found.answer), is_new: false };
   })();
   keys.set(key, work);
   try {
@@ -55,24 +64,58 @@ export async function createRun(
   }
 }
 
-function isKept({ created_ms }: { created_ms: number }, now_ms: number): boolean {
-  return now_ms - created_ms < KEPT_HOURS * 3_600_000;
+type AnswerServices = Pick<Services, "database" | "clock">;
+
+/** The answer to an earlier request with a key; a server that was killed has stored it only with the run. */
+function earlierAnswer(key: string, services: Services): KeptAnswer | null {
+  const now_ms = services.clock.wall_ms(), kept = keptAnswer(services.database, key, now_ms);
+  const run = kept ? null : fleetOf(services).list().find(({ service }) => service.idempotency?.key === key);
+  return kept ?? (run ? answerOf(run, now_ms) : null);
 }
 
-async function planned(
+/** The answer that a run's key stands for; null for a run without a key, or with an old one. */
+function answerOf(run: KeptRun, now_ms: number): KeptAnswer | null {
+  const { idempotency } = run.service;
+  if (idempotency === null || !isKept(idempotency, now_ms)) return null;
+  return { ...idempotency, run: run.id, answer: JSON.stringify(runDocument(run)) };
+}
+
+/** Keeps the answer for a run's key, which outlives the run. */
+export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices): void {
+  const now_ms = clock.wall_ms(), answer = answerOf(run, now_ms);
+  if (answer) keepAnswer(database, answer, now_ms);
+}
+
+interface PlannedOptions {
+  services: Services;
+  request: Request;
+  idempotency: KeptRun["service"]["idempotency"];
+}
+
+/** Plans and creates. A fork whose parent changes meanwhile is planned again, from what the parent then has. */
+async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<KeptRun> {
+  for (let tries = 1; tries <= MAX_PLANS; tries++) {
+    try {
+      return await planOnce(asked, options);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.details.lost_parent === undefined) throw error;
+    }
+  }
+  throw conflict(
+    "The parent's checkpoints are removed before they can be copied; try again when it has ended",
+  );
+}
+
+async function planOnce(
   asked: ConfigRequest,
-  { services, request, idempotency }: {
-    services: Services;
-    request: Request;
-    idempotency: KeptRun["service"]["idempotency"];
-  },
+  { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
   const fleet = fleetOf(services);
   const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(asked, {
     services,
-    signal: request.signal,
+    signal,
   });
-  request.signal.throwIfAborted();
+  signal.throwIfAborted();
   return await askFleet(fleet.create({
     ...{ name, notes: "", tags: [], plan, algorithm, processConfig, idempotency },
     parent: fork && fork.parent,

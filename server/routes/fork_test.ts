@@ -122,7 +122,9 @@ Deno.test(
 Deno.test("what a parent names and is gone is told at the parent", strict, () =>
   withForks(async (app) => {
     const run = await trained(app, grpo(app)), fork_from = { run: run.id };
-    const other = app.restart('[[environments]]\nid = "pod"\ntype = "local"\nallow_unsandboxed = true\n');
+    const other = app.restart({
+      toml: '[[environments]]\nid = "pod"\ntype = "local"\nallow_unsandboxed = true\n',
+    });
     const refused = async (body: object) =>
       refusal(await other.send("/v1/plan", postJson({ fork_from, ...body })));
     const unknown = (pointer: string) => [422, "unknown-catalog-id", [`${pointer} unknown_catalog_id`]];

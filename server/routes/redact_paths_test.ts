@@ -50,7 +50,7 @@ Deno.test(
         ["method-not-allowed", "/v1/plan", {}],
         ["not-implemented", "/v1/models", {}],
       ];
-      const full = app.restart(CATALOGUE);
+      const full = app.restart({ toml: CATALOGUE });
       const hasPath = ({ body }: Sent) =>
         [root, data, "/etc/", "my own models"].some((path) => body.includes(path));
       const with_path = new Set<string>();

@@ -1,5 +1,6 @@
 /** Reads the body of a plan or a run as the configuration that it stands for, with all problems of its form. */
 
+import { DATA_KEYS } from "../../config/algorithms.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import {
@@ -62,7 +63,8 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   }
   const is_fork = valueAt(value, ["fork_from"]) !== undefined;
   const parent = fork_from && parentKeys(fork_from.run);
-  const is_whole = !CONFIG_FIELDS.some((field) => wrong.has(field)) && (!is_fork || parent !== null);
+  const is_whole = !["recipe", "params", "fork_from"].some((field) => wrong.has(field)) &&
+    (!is_fork || parent !== null);
   const changes = withIds(body);
   const expanded = is_fork || changes.recipe === undefined
     ? expandFork(parent ?? {}, changes)
@@ -70,7 +72,9 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const { allow = [], limits = {} } = body;
   const forms = [...formsOf(body), ...hiddenForms(body, expanded)];
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
-  const rest = formProblems(request, { is_partial: !is_whole })
+  const unknown = Object.entries(FIELD_KEYS).filter(([field]) => wrong.has(field))
+    .flatMap(([, keys]) => keys.map((key) => key.split(".")));
+  const rest = formProblems(request, { is_partial: !is_whole, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
 }
@@ -101,8 +105,14 @@ function written(tree: Table, placeOf: (path: Path) => Path): ExpandedRequest & 
   return { tree, placeOf, sets: (path) => valueAt(tree, path) !== undefined, findings: [], forms: [] };
 }
 
-/** The fields of a recipe that set keys. */
-const CONFIG_FIELDS = ["recipe", "model", "data", "scenarios", "objective", "budget", "params", "fork_from"];
+/** The keys that fields of a recipe set: while a field is wrong, theirs are not known. */
+const FIELD_KEYS: Readonly<Record<string, readonly string[]>> = {
+  model: ["model.path"],
+  data: DATA_KEYS,
+  scenarios: DATA_KEYS,
+  objective: ["agent.reward", "agent.judge", "agent.environment", "agent.mcp_servers"],
+  budget: ["agent.updates", "training.updates", "training.epochs", "training.max_minutes"],
+};
 
 function without(value: unknown, fields: ReadonlySet<string>): Table {
   if (typeof value !== "object" || value === null || fields.has("")) return {};
@@ -184,12 +194,15 @@ export function entryOf(
 }
 
 /** All problems of a configuration's form. What a catalogue would say is not known here. */
-function formProblems(request: ConfigRequest, { is_partial = false }): ProblemError[] {
+function formProblems(
+  request: ConfigRequest,
+  { is_partial = false, unknown = [] }: { is_partial?: boolean; unknown?: string[][] },
+): ProblemError[] {
   const own = request.findings.filter(({ is_conflict }) => !is_conflict).map(ownEntry);
   const declared = operatorsKeys(request.tree).map(({ path }) => path);
   const tree = withoutPaths(request.tree, declared);
   const { findings } = checkTree({ tree, floats: request.floats }, {
-    unknown: [...declared, ...request.forms.map(({ key }) => [...key]), ...keysOfEntries(tree)],
+    unknown: [...unknown, ...declared, ...request.forms.map(({ key }) => [...key]), ...keysOfEntries(tree)],
     ids: catalogueIds(tree).map(({ path }) => path),
     is_partial,
   });

@@ -34,6 +34,23 @@ Deno.test(
         "/budget/updates invalid_value",
         ...form,
       ]]);
+      const short = {
+        ...recipeOf(files),
+        model: 3,
+        budget: { updates: "2" },
+        params: { "agent.max_turns": 0 },
+      };
+      assert.deepEqual(refusal(await send("/v1/plan", postJson(short)))[2], [
+        "/model invalid_value",
+        "/budget/updates invalid_value",
+        "/params/agent.max_turns out_of_range",
+        "/params/agent invalid_value",
+      ]);
+      // Without an objective that can be read it is not known whether it has a source of reward.
+      const odd = { ...recipeOf(files), objective: { rewrad: "x" } };
+      assert.deepEqual(refusal(await send("/v1/plan", postJson(odd)))[2], [
+        "/objective/rewrad unknown_field",
+      ]);
       const key = { "idempotency-key": "ü" };
       assert.deepEqual(refusal(await send("/v1/runs", postJson({ ...recipe, objective: {} }, key)))[2], [
         " invalid_value",

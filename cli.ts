@@ -38,7 +38,7 @@ async function main(): Promise<number> {
     },
     async startServer(path) {
       const { serve } = await import("./cli/serve.ts");
-      await serve(path, { entry_url, terminal });
+      return await serve(path, { entry_url, terminal });
     },
     onInterrupt: onLeaveSignal,
     exit: endProcess,

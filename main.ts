@@ -42,8 +42,8 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     return terminal.error(USAGE.trimEnd()), EXIT.usage;
   }
   try {
-    if (viewed) await view(viewed, { terminal });
-    else await serve(first ?? null, { entry_url: import.meta.url, terminal });
+    if (!viewed) return await serve(first ?? null, { entry_url: import.meta.url, terminal });
+    await view(viewed, { terminal });
     return EXIT.done;
   } catch (error) {
     terminal.error(printable(indented(`svc-server: ${errorText(error)}`)));

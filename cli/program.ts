@@ -47,7 +47,7 @@ export function buildProgram(context: CliContext): Command {
   addConfigCommand(program, context);
   program.command("server").description("run the HTTP API (as svc-server does)")
     .argument("[config]", "server configuration (TOML); without it the defaults")
-    .action((path: string | undefined) => context.startServer(path ?? null));
+    .action(async (path: string | undefined) => context.setExitCode(await context.startServer(path ?? null)));
   return program;
 }
 

@@ -19,7 +19,7 @@ Deno.test("requested output goes to standard output with exit status 0", async (
   const schema = await runCommand("config", "schema");
   assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
   const served: (string | null)[] = [];
-  const startServer = (path: string | null) => Promise.resolve(void served.push(path));
+  const startServer = (path: string | null) => Promise.resolve((served.push(path), 0));
   assert.equal(await runCli(["server", "s.toml"], testContext({ startServer })), 0);
   assert.equal(await runCli(["server"], testContext({ startServer })), 0);
   assert.deepEqual(served, ["s.toml", null]);
@@ -126,7 +126,7 @@ Deno.test("text from files, models and arguments neither controls the terminal n
       ]
     ) {
       const terminal = testTerminal();
-      const startServer = async (path: string | null) => void await loadServerConfig(path!);
+      const startServer = async (path: string | null) => (await loadServerConfig(path!), 0);
       const code = await runCli(args, testContext({ terminal, startServer }));
       assert.equal(code, EXIT.usage, terminal.err);
       assert.equal(terminal.err, printable(terminal.err));

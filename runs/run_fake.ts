@@ -18,7 +18,7 @@ import { Preference, type PreferenceOptions } from "./algorithms/preference/pref
 import { algorithmOf } from "./algorithms/registry.ts";
 import { Sft } from "./algorithms/sft/sft.ts";
 import type { SftData, SftSequence } from "./algorithms/sft/sft_rows.ts";
-import { identityOf } from "./directory/config_identity.ts";
+import { type Identity, identityOf } from "./directory/config_identity.ts";
 import type { PreparedRun } from "./plan/prepare.ts";
 import type { PlanWarning } from "./record/warning.ts";
 import type { ControlMessage, ControlPort } from "./process/control.ts";
@@ -82,6 +82,8 @@ export interface TestRunOptions {
   warnings?: PlanWarning[];
   /** Replaces the configured algorithm. */
   algorithm?: Algorithm;
+  /** Replaces the identity of the configuration. */
+  identity?: Identity;
   /** More options for the start of the run. */
   start?: Partial<StartPreparedOptions>;
 }
@@ -109,7 +111,12 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     return Promise.resolve({ engine, agent, messages, close: () => Promise.resolve() });
   };
   return await startPrepared(
-    { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
+    {
+      ...prepared(config),
+      warnings,
+      ...(algorithm && { createAlgorithm: () => algorithm }),
+      ...(options.identity && { identity: options.identity }),
+    },
     {
       mode: "new",
       checkpoint: null,

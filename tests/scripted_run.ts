@@ -1,14 +1,17 @@
 /**
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
- * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits` in that
- * folder, and waits for the file `n`.
+ * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits`
+ * in that folder, and waits for the file `n`.
  */
 
 import { parseArgs } from "node:util";
 import { parse } from "smol-toml";
 import { systemClock } from "../core/clock.ts";
 import { errorRecord } from "../core/errors.ts";
+import { parseRunConfig } from "../config/check/load.ts";
+import type { Identity } from "../runs/directory/config_identity.ts";
+import { prepareRun } from "../runs/plan/prepare.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { startTestRun } from "../runs/run_fake.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
@@ -20,6 +23,8 @@ export interface ScriptedRun {
   gate?: string;
   /** The run fails at its start with this message. */
   fatal?: string;
+  /** What a real configuration would train. */
+  identity?: Identity;
 }
 
 const POLL_MS = 5;
@@ -28,11 +33,12 @@ async function waitFor(path: string): Promise<void> {
   while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 
-/** Of a real configuration only the number of updates counts. */
-function scriptedRun(text: string): ScriptedRun {
+async function readRun(path: string): Promise<ScriptedRun> {
+  const text = await Deno.readTextFile(path);
   if (text.startsWith("{")) return JSON.parse(text);
+  const { identity } = await prepareRun(parseRunConfig(text, { path }));
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
-  return { updates: agent?.updates ?? training?.updates ?? 3 };
+  return { updates: agent?.updates ?? training?.updates ?? 3, identity };
 }
 
 async function main(): Promise<void> {
@@ -42,12 +48,13 @@ async function main(): Promise<void> {
     allowPositionals: true,
   });
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
-  const { updates = 3, gate, fatal } = scriptedRun(await Deno.readTextFile(path));
+  const { updates = 3, gate, fatal, identity } = await readRun(path);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
   const run = await startTestRun({
     root: directory,
     clock: systemClock,
+    ...(identity && { identity }),
     change(config) {
       config.run.directory = directory;
       config.output.path = `${directory}/adapter.gguf`;

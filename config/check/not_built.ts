@@ -1,6 +1,8 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
+import { keysOf } from "../algorithms.ts";
+import { ALGORITHMS } from "../sections/run.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -14,6 +16,8 @@ export interface NotBuilt {
   when?: (value: unknown, algorithm: unknown) => boolean;
 }
 
+const isFixed = (algorithm: unknown, key: string) =>
+  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(keysOf(name).fixed, key));
 const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
 const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;
@@ -30,7 +34,8 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   {
     key: "lora.dropout",
     part: "dropout",
-    when: (value, algorithm) => algorithm !== "agent_grpo" && isAboveZero(value),
+    // Where it must be 0 anyway, that is the better reason.
+    when: (value, algorithm) => isAboveZero(value) && !isFixed(algorithm, "lora.dropout"),
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },

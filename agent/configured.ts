@@ -5,13 +5,17 @@
 import type { AgentConfig } from "../config/schema.ts";
 import { findNotBuilt } from "../config/check/not_built.ts";
 import type { Clock } from "../core/clock.ts";
+import { AsyncQueue } from "../core/async_queue.ts";
 import { assert, ServiceError } from "../core/errors.ts";
+import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
 import { localEnvironments } from "./environment/local.ts";
 import { noEnvironment } from "./environment/no_environment.ts";
 import { withToolHosts } from "./environment/with_tool_hosts.ts";
 import { environmentGrader } from "./grading/environment_grader.ts";
 import type { Grader } from "./grading/grader.ts";
+import { rewardGrader } from "./grading/reward_grader.ts";
+import { RewardProgram } from "./grading/reward_program.ts";
 import type { ToolHostFactory } from "./tools/tool_host.ts";
 
 /** The environments of attempts with all their tools, and the graders. */
@@ -19,6 +23,8 @@ export interface ConfiguredWorld {
   environments: EnvironmentFactory;
   /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
+  /** What the programs of graders say to people, for the run's log; ends when the world closes. */
+  messages: AsyncIterable<string>;
   /** Releases what the attempts share. Never throws; a second call does nothing. */
   close(): Promise<void>;
 }
@@ -38,6 +44,15 @@ export interface WorldParts {
   hosts: readonly ToolHostFactory[];
   /** Graders besides the environment, in the order in which they are asked after it: reward, judge. */
   graders: readonly Grader[];
+  /** Absent: no grader has a program. */
+  programs?: Programs;
+}
+
+/** The programs of graders. */
+interface Programs {
+  messages: AsyncQueue<string>;
+  /** Never throws. */
+  close(): Promise<void>;
 }
 
 /**
@@ -52,39 +67,89 @@ export function configuredWorld(
   if (!agent) return null;
   const [not_built] = findNotBuilt({ agent });
   if (not_built) throw new ServiceError("not_built", not_built.message);
+  const messages = new AsyncQueue<string>();
+  const reward = rewardProgram(agent, { ...options, messages });
   return composeWorld({
-    environments: agent.environment ? environmentsOf(agent.environment, options) : null,
+    environments: agent.environment
+      ? environmentKind(agent.environment).open(agent.environment, options)
+      : null,
     hosts: [],
-    graders: [],
+    graders: reward ? [rewardGrader(reward)] : [],
+    programs: { messages, close: async () => await reward?.close() },
   });
 }
 
+/** The program of `[agent.reward]`. */
+function rewardProgram(
+  { reward }: AgentConfig,
+  { messages, ...options }: WorldOptions & { messages: AsyncQueue<string> },
+): RewardProgram | null {
+  if (reward === undefined) return null;
+  assert(typeof reward === "object" && reward.cwd !== undefined, "a loaded configuration names no catalogue");
+  return new RewardProgram({ ...options, ...reward, cwd: reward.cwd, messages });
+}
+
 /** Puts the parts together. */
-export function composeWorld({ environments: own, hosts, graders }: WorldParts): ConfiguredWorld {
+export function composeWorld({ environments: own, hosts, graders, programs }: WorldParts): ConfiguredWorld {
   const environments = withToolHosts(own ?? noEnvironment(), hosts);
+  const { messages = new AsyncQueue<string>() } = programs ?? {};
   return {
     environments,
     graders: [environmentGrader(environments), ...graders],
-    close: () => environments.close(),
+    messages,
+    async close() {
+      await Promise.all([environments.close(), programs?.close()]);
+      messages.close();
+    },
   };
 }
 
+/**
+ * What a thread with the world of `[agent]` may access.
+ *
+ * @param workspaces The folder for workspaces.
+ */
+export function worldPermissions(
+  { agent }: { agent?: AgentConfig | undefined },
+  { workspaces }: { workspaces: string },
+): PermissionNeeds[] {
+  if (!agent) return [];
+  const { environment, reward } = agent;
+  return [
+    ...environment ? [environmentKind(environment).needs({ workspaces })] : [],
+    ...reward ? [commandNeeds({ workspaces })] : [],
+  ];
+}
+
+/** Programs of others, which act in workspaces. It is only a second line of defence: they may do anything. */
+const commandNeeds = ({ workspaces }: { workspaces: string }): PermissionNeeds => ({
+  ...{ read: true, run: true },
+  write: [workspaces],
+});
+
 type EnvironmentSection = NonNullable<AgentConfig["environment"]>;
-type NewEnvironments = (section: EnvironmentSection, options: WorldOptions) => EnvironmentFactory;
+
+interface EnvironmentKind {
+  open(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory;
+  needs(options: { workspaces: string }): PermissionNeeds;
+}
 
 /** The kinds of environments, by `agent.environment.type`. */
-const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, NewEnvironments>> = {
-  local: (section, { clock, workspaces }) =>
-    localEnvironments({
-      ...section,
-      limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
-      clock,
-      ...(workspaces !== undefined && { directory: workspaces }),
-    }),
+const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, EnvironmentKind>> = {
+  local: {
+    open: (section, { clock, workspaces }) =>
+      localEnvironments({
+        ...section,
+        limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
+        clock,
+        ...(workspaces !== undefined && { directory: workspaces }),
+      }),
+    needs: commandNeeds,
+  },
 };
 
-function environmentsOf(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory {
-  const open = ENVIRONMENT_KINDS[section.type!];
-  assert(open, `agent.environment.type = ${section.type} is built, or refused`);
-  return open(section, options);
+function environmentKind({ type }: EnvironmentSection): EnvironmentKind {
+  const kind = ENVIRONMENT_KINDS[type!];
+  assert(kind, `agent.environment.type = ${type} is built, or refused`);
+  return kind;
 }

@@ -3,9 +3,16 @@ import { ENVIRONMENT_PARTS } from "../config/check/built.ts";
 import { ENVIRONMENT_TYPES } from "../config/sections/environment.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { ManualClock } from "../core/clock_fake.ts";
+import { permissionsFor } from "../core/permissions.ts";
 import { parseScenario } from "../data/scenario.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
-import { composeWorld, type ConfiguredWorld, configuredWorld, type WorldParts } from "./configured.ts";
+import {
+  composeWorld,
+  type ConfiguredWorld,
+  configuredWorld,
+  type WorldParts,
+  worldPermissions,
+} from "./configured.ts";
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
@@ -33,8 +40,29 @@ Deno.test("a configuration's environments, tools and graders are those of its se
   await close();
 });
 
-Deno.test("a run without rollouts has no environments", () => {
+Deno.test("a run without rollouts has no environments, and its worker needs nothing for them", () => {
   assert.equal(configuredWorld({}, { clock: new ManualClock() }), null);
+  assert.deepEqual(worldPermissions({}, { workspaces: "/w" }), []);
+});
+
+Deno.test("a world that runs programs may run them, read everything, and write its workspaces", () => {
+  const agent = { environment: environmentOf("local") } as unknown as AgentConfig;
+  assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [
+    { read: true, run: true, write: ["/w"] },
+  ]);
+});
+
+Deno.test("a reward program grades after the environment, alone or beside it, and may run", async () => {
+  const reward = { command: ["grade"], timeout_secs: 1, cwd: "/" };
+  for (const environment of [{}, { environment: environmentOf("local") }]) {
+    const agent = { ...environment, reward }, world = worldOf(agent);
+    assert.deepEqual(world.graders.map(({ source }) => source), ["environment", "reward"]);
+    const { read, run, write } = permissionsFor(
+      worldPermissions({ agent: agent as unknown as AgentConfig }, { workspaces: "/w" }),
+    );
+    assert.deepEqual([read, run, write], [true, true, ["/w"]]);
+    await world.close();
+  }
 });
 
 Deno.test("an environment is made or refused as the list of built parts says", () => {
@@ -51,7 +79,6 @@ Deno.test("an environment is made or refused as the list of built parts says", (
 Deno.test("graders and tool hosts that are not built are refused by name, with and without an environment", () => {
   const parts: [object, string][] = [
     [{ judge: { type: "ruler" } }, "agent.judge: the judge"],
-    [{ reward: "tests" }, "agent.reward: the operator's catalogue"],
     [{ mcp_servers: [{ name: "x", command: ["x"] }] }, "agent.mcp_servers: the MCP client"],
   ];
   for (const [section, name] of parts) {

@@ -5,7 +5,7 @@ import { stringify } from "smol-toml";
 import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { ALGORITHM_KEYS } from "../config/algorithms.ts";
 import { DEFAULT_CHECKPOINT_EVERY, DEFAULT_CLIPS, DEFAULT_CTX_CAP } from "../config/check/derive.ts";
-import { type ConfigKey, type ConfigSection, describeConfig } from "../config/describe.ts";
+import { type ConfigKey, type ConfigSection, describeConfig, describeKeys } from "../config/describe.ts";
 import { isNotBuilt } from "../config/check/not_built.ts";
 import type { AlgorithmName } from "../config/sections/run.ts";
 import { assert, ServiceError } from "../core/errors.ts";
@@ -57,6 +57,7 @@ const EXAMPLES: Record<string, unknown> = {
   "agent.clip_low": DEFAULT_CLIPS.token.low,
   "agent.clip_high": DEFAULT_CLIPS.token.high,
   "agent.overlong_penalty": 0,
+  "agent.reward": { command: ["node", "grade.js"], timeout_secs: 60, cwd: "." },
   "agent.environment.protect": ["tests/**"],
   "agent.environment.tools.default": "files",
   "evaluation.max_examples": 100,
@@ -73,11 +74,16 @@ const EXAMPLES: Record<string, unknown> = {
 
 function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean {
   if (keysOfOthers(algorithm).some((other) => key === other || key.startsWith(`${other}.`))) return false;
-  return !section.includes("[]") && !section.includes("<") && !isNotBuilt(key);
+  // A table that is one form of a key stands in the key's example.
+  const is_form = describeKeys().some((other) => other.key === section);
+  return !section.includes("[]") && !section.includes("<") && !is_form && !isNotBuilt(key);
 }
 
 function tomlValue(value: unknown): string {
-  if (JSON.stringify(value) === "{}") return "{}";
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    const pairs = Object.entries(value).map(([key, inner]) => `${key} = ${tomlValue(inner)}`);
+    return pairs.length === 0 ? "{}" : `{ ${pairs.join(", ")} }`;
+  }
   return stringify({ v: value }).trim().slice("v = ".length);
 }
 

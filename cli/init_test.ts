@@ -69,6 +69,9 @@ Deno.test("the starters mention every key that this build has", () => {
   for (const { key, section } of describeKeys()) {
     if (isNotBuilt(key)) continue;
     const name = key.slice(section.length + 1);
+    const table = section.split(".").at(-1)!, inline = new RegExp(`^# ${table} = \\{.*\\b${name} = `, "m");
+    // A table that is one form of a key stands in one line.
+    if (inline.test(text)) continue;
     assert.match(text, new RegExp(`^(# )?${name} = `, "m"), key);
     assert.ok(text.includes(`[${section}]`), section);
   }

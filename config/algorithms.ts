@@ -6,8 +6,16 @@ import type { AlgorithmName } from "./sections/run.ts";
 export interface AlgorithmKeys {
   /** The section with its data. A file may have several and serve several runs. */
   section: "agent" | "sft" | "preference";
-  /** The key of its training data, and the field of a recipe that names it. */
-  data: { key: string; recipe_field: "data" | "scenarios" };
+  data: {
+    /** The key of its training data. */
+    key: string;
+    /** The field of a recipe that names it. */
+    recipe_field: "data" | "scenarios";
+    /** The kind of its rows, as datasets name it. */
+    kind: string;
+    /** Fields that tell a row of this kind: all of one list. */
+    fields: readonly (readonly string[])[];
+  };
   /** The key that limits its updates. */
   updates_key: string;
   /** Whether it learns from attempts at tasks, which an objective grades, and not from rows. */
@@ -18,6 +26,8 @@ export interface AlgorithmKeys {
   sequences_together: number;
   /** Keys without a meaning: the value that they may have all the same, and what to do instead of another one. */
   unused: Readonly<Record<string, { value?: number; hint: string }>>;
+  /** Keys that may have one value only, with the reason; a hint when another key is often meant. */
+  fixed: Readonly<Record<string, { value: number; message: string; hint?: string }>>;
   /** Values of a starter configuration for keys without a default. */
   starter: Readonly<Record<string, unknown>>;
   /** Other keys and sections that a starter configuration leaves out. */
@@ -30,6 +40,7 @@ const hint = "leave it out: held-out rows are scored, without attempts";
 const ROWS = {
   updates_key: "training.updates",
   has_rollouts: false,
+  fixed: {},
   unused: {
     "evaluation.samples_per_scenario": { value: 1, hint },
     "evaluation.temperature": { value: 0, hint },
@@ -41,11 +52,27 @@ const ROWS = {
 export const ALGORITHM_KEYS = {
   agent_grpo: {
     section: "agent",
-    data: { key: "agent.scenarios", recipe_field: "scenarios" },
+    data: {
+      key: "agent.scenarios",
+      recipe_field: "scenarios",
+      kind: "scenarios",
+      fields: [["id", "user"]],
+    },
     updates_key: "agent.updates",
     has_rollouts: true,
     learning_rate: 2e-5,
     sequences_together: 1,
+    fixed: {
+      "lora.dropout": {
+        value: 0,
+        message: "must be 0 for agent_grpo: rescored log-probabilities would lack the mask",
+      },
+      "agent.temperature": {
+        value: 1,
+        message: "must be 1 in training: ratios belong to the distribution that was sampled",
+        hint: 'did you mean "evaluation.temperature"?',
+      },
+    },
     unused: {
       "training.epochs": { value: 1, hint: 'did you mean "agent.epochs_per_update"?' },
       "training.updates": { hint: 'did you mean "agent.updates"?' },
@@ -66,7 +93,12 @@ export const ALGORITHM_KEYS = {
   sft: {
     ...ROWS,
     section: "sft",
-    data: { key: "sft.data", recipe_field: "data" },
+    data: {
+      key: "sft.data",
+      recipe_field: "data",
+      kind: "sft",
+      fields: [["messages"], ["prompt", "completion"], ["text"]],
+    },
     learning_rate: 2e-4,
     sequences_together: 1,
     starter: { "sft.data": "traces.jsonl" },
@@ -75,18 +107,37 @@ export const ALGORITHM_KEYS = {
   preference: {
     ...ROWS,
     section: "preference",
-    data: { key: "preference.data", recipe_field: "data" },
+    data: {
+      key: "preference.data",
+      recipe_field: "data",
+      kind: "preference",
+      fields: [["chosen", "rejected"]],
+    },
     learning_rate: 5e-6,
     sequences_together: 2,
     starter: { "preference.data": "pairs.jsonl" },
   },
 } as const satisfies Record<AlgorithmName, AlgorithmKeys>;
 
+/** What the rows of data may be. */
+export type DataKind = typeof ALGORITHM_KEYS[AlgorithmName]["data"]["kind"];
+
+/** The kinds of data with the fields that tell a row of them. */
+export const DATA_KINDS: readonly { kind: DataKind; fields: AlgorithmKeys["data"]["fields"] }[] = Object
+  .values(
+    ALGORITHM_KEYS,
+  ).map(({ data: { kind, fields } }) => ({ kind, fields }));
+
 /** The keys whose value is a file of data, for training or held out. */
 export const DATA_KEYS: readonly string[] = [
   ...Object.values(ALGORITHM_KEYS).map(({ data }) => data.key),
   "evaluation.data",
 ];
+
+/** What an algorithm says of its keys. */
+export function keysOf(algorithm: AlgorithmName): AlgorithmKeys {
+  return ALGORITHM_KEYS[algorithm];
+}
 
 /** Whether a key has no meaning for an algorithm. */
 export function isUnused(algorithm: AlgorithmName, key: string): boolean {

@@ -88,7 +88,7 @@ function* sectionsOf(schema: z.ZodObject, path: string, description: string): Ge
     const nested = tableWithin(inner);
     if (nested) {
       nested_sections.push(...sectionsOf(nested.schema, key + nested.suffix, meta.description ?? ""));
-      continue;
+      if (!(inner instanceof z.ZodUnion)) continue;
     }
     const { description = "", rule, path: path_kind } = meta;
     section.keys.push({
@@ -105,9 +105,17 @@ function* sectionsOf(schema: z.ZodObject, path: string, description: string): Ge
   yield* nested_sections;
 }
 
+/** The table that a schema is, or that is one of its forms; null when there is none. */
+function tableOf(schema: z.ZodType): z.ZodObject | null {
+  if (schema instanceof z.ZodObject) return schema;
+  const forms = schema instanceof z.ZodUnion ? schema.options : [];
+  return forms.find((form) => form instanceof z.ZodObject) ?? null;
+}
+
 /** The table in a schema, or in each of its entries, with the suffix of its key; null when there is none. */
 export function tableWithin(schema: z.ZodType): { schema: z.ZodObject; suffix: string } | null {
-  if (schema instanceof z.ZodObject) return { schema, suffix: "" };
+  const table = tableOf(schema);
+  if (table) return { schema: table, suffix: "" };
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
     return { schema: schema.element, suffix: "[]" };
   }
@@ -133,12 +141,11 @@ export function describeKeys(): readonly ConfigKey[] {
 export function schemaAt(path: readonly (string | number)[]): z.ZodType | null {
   let schema: z.ZodType = runConfigSchema;
   for (const part of path) {
-    const { schema: inner } = unwrap(schema);
+    const { schema: inner } = unwrap(schema), table = tableOf(inner);
     if (inner instanceof z.ZodArray && /^\d+$/.test(String(part))) schema = inner.element as z.ZodType;
     else if (inner instanceof z.ZodRecord) schema = inner.valueType as z.ZodType;
-    else if (inner instanceof z.ZodObject && Object.hasOwn(inner.shape, part)) {
-      schema = inner.shape[part] as z.ZodType;
-    } else return null;
+    else if (table && Object.hasOwn(table.shape, part)) schema = table.shape[part] as z.ZodType;
+    else return null;
   }
   return schema;
 }
@@ -146,8 +153,8 @@ export function schemaAt(path: readonly (string | number)[]): z.ZodType | null {
 /** The names allowed in the table at `path`; null when any name is allowed or there is no such table. */
 export function namesAt(path: readonly (string | number)[]): string[] | null {
   const schema = schemaAt(path);
-  const inner = schema && unwrap(schema).schema;
-  return inner instanceof z.ZodObject ? Object.keys(inner.shape) : null;
+  const table = schema && tableOf(unwrap(schema).schema);
+  return table && Object.keys(table.shape);
 }
 
 /** The run configuration file as JSON Schema 2020-12. */

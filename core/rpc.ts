@@ -5,6 +5,7 @@
 
 import { AsyncQueue } from "./async_queue.ts";
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "./errors.ts";
+import { PendingRequests } from "./pending_requests.ts";
 
 /** The part of a `MessagePort` that both ends use. */
 export interface RpcPort {
@@ -104,8 +105,7 @@ interface CallOptions {
  */
 export class RpcClient<M extends { [name in keyof M]: Handler }> {
   readonly #port: RpcPort;
-  readonly #waiting = new Map<number, Waiting>();
-  #next_id = 1;
+  readonly #pending = new PendingRequests<Waiting>();
   #failure: Error | null = null;
 
   /** @param notice Receives the service's notices. */
@@ -113,9 +113,8 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     this.#port = port;
     port.addEventListener("message", ({ data }: MessageEvent<ServiceMessage>) => {
       if (!("id" in data)) return notice(data);
-      const waiting = this.#waiting.get(data.id);
-      if ("item" in data) return waiting?.take(data.item);
-      this.#waiting.delete(data.id);
+      if ("item" in data) return this.#pending.get(data.id)?.take(data.item);
+      const waiting = this.#pending.take(data.id);
       if ("error" in data) waiting?.reject(errorFromRecord(data.error));
       else waiting?.resolve(data.answer);
     });
@@ -159,9 +158,10 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
 
   #call({ method, request, signal, take }: CallOptions): Promise<unknown> {
     if (this.#failure) return Promise.reject(this.#failure);
-    const id = this.#next_id++;
-    const answered = new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject, take });
+    let id = 0;
+    // A request that cannot cross the port fails its own call.
+    const answered = new Promise<unknown>((resolve, reject) => {
+      id = this.#pending.add({ resolve, reject, take });
       this.#port.postMessage({ id, method, request });
     });
     if (!signal) return answered;
@@ -174,8 +174,7 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
   /** Fails all pending calls and all later ones: the other end is gone. */
   fail(error: ServiceError): void {
     this.#failure = error;
-    for (const waiting of this.#waiting.values()) waiting.reject(error);
-    this.#waiting.clear();
+    for (const waiting of this.#pending.takeAll()) waiting.reject(error);
   }
 
   close(): void {

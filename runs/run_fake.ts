@@ -19,8 +19,8 @@ import { Preference, type PreferenceOptions } from "./algorithms/preference/pref
 import { algorithmOf } from "./algorithms/registry.ts";
 import { Sft } from "./algorithms/sft/sft.ts";
 import type { SftData, SftSequence } from "./algorithms/sft/sft_rows.ts";
-import { identityOf } from "./directory/config_identity.ts";
 import type { ChatModel } from "./chat/answer_chat.ts";
+import { type Identity, identityOf } from "./directory/config_identity.ts";
 import type { PreparedRun } from "./plan/prepare.ts";
 import type { PlanWarning } from "./record/warning.ts";
 import type { ControlMessage, ControlPort } from "./process/control.ts";
@@ -84,6 +84,8 @@ export interface TestRunOptions {
   warnings?: PlanWarning[];
   /** Replaces the configured algorithm. */
   algorithm?: Algorithm;
+  /** Replaces the identity of the configuration. */
+  identity?: Identity;
   /** More options for the start of the run. */
   start?: Partial<StartPreparedOptions>;
 }
@@ -107,10 +109,16 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
     const { verify, graders, world } = options;
     const agent = testAgentHost({ config, engine, clock, verify, graders, world });
-    return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+    const messages = world?.messages ?? noMessages();
+    return Promise.resolve({ engine, agent, messages, close: () => Promise.resolve() });
   };
   return await startPrepared(
-    { ...testPrepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
+    {
+      ...testPrepared(config),
+      warnings,
+      ...(algorithm && { createAlgorithm: () => algorithm }),
+      ...(options.identity && { identity: options.identity }),
+    },
     {
       mode: "new",
       checkpoint: null,
@@ -135,6 +143,13 @@ function chatModel(chat: TextChat): ChatModel {
   };
   const renderPrompt = (messages: readonly Message[]) => ({ text: "", ids: chat.promptTokens(messages) });
   return { renderer: { tokenizer, renderPrompt }, probe: {}, variables: {} } as unknown as ChatModel;
+}
+
+/** What graders say when there are none. */
+export function noMessages(): AsyncQueue<string> {
+  const messages = new AsyncQueue<string>();
+  messages.close();
+  return messages;
 }
 
 /** Episodes of one word on a scripted engine. */

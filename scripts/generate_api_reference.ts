@@ -36,6 +36,9 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   relative paths and \`~\` among them, is \`forbidden_path\` whether something is there or not; what is in a root and no
   regular file is \`path_not_found\`. A path with NUL or of more than 4,096 bytes is \`invalid_value\`. Where a path to
   data is taken, the id of a dataset is too.
+- With \`redact_error_paths\` the prose of problems, warnings and events, and the \`meta\` of problems, have
+  \`<path>/<last part>\` in place of a path; the log has it in full under the \`trace_id\`. Fields of data, such as
+  the configuration that a client sent, the list of model files, and artefacts keep their paths.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
 - docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.

@@ -11,7 +11,7 @@ import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { callerProblem, isTokenRight } from "./access/auth.ts";
-import { openBody, readBody } from "./routing/body.ts";
+import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
 import { Checksums } from "../runs/results/content.ts";
 import { Links } from "./access/links.ts";
@@ -26,6 +26,7 @@ import {
   unauthorized,
 } from "./http/problems.ts";
 import { readQuery } from "./http/query.ts";
+import { pathsIn, Redactor } from "./http/redact.ts";
 import { type Answer, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
@@ -97,6 +98,8 @@ interface Exchange {
   trace_id: string;
   span: Span | null;
   watched: WatchedRequest;
+  /** Takes the machine's paths out of the answer; null when they may stay. */
+  redactor: Redactor | null;
 }
 
 /**
@@ -179,7 +182,8 @@ export class App {
     const trace_id = traceIdOf({ headers: request.headers, span }), { method, peer } = context;
     const target = splitTarget(context.target);
     const watched = this.#watch.start({ method, path: target.path, peer, trace_id });
-    const exchange: Exchange = { request, context, ...target, trace_id, span, watched };
+    const redactor = this.#redactor();
+    const exchange: Exchange = { request, context, ...target, trace_id, span, watched, redactor };
     return await withTrace(trace_id, () => this.#answer(exchange));
   }
 
@@ -191,7 +195,7 @@ export class App {
     } catch (error) {
       answer = this.#failed(error, exchange);
     }
-    const { status } = answer, { headers, body } = contentOf(answer);
+    const { status } = answer, { headers, body } = contentOf(answer, exchange.redactor);
     headers.set("x-trace-id", trace_id);
     headers.set("x-content-type-options", "nosniff");
     headers.set("cache-control", "no-store");
@@ -249,11 +253,19 @@ export class App {
     const takes_body = route.method === "POST" || route.method === "PATCH";
     const spec = route.body ?? null;
     const open = takes_body ? openBody(request, spec, services.config) : null;
-    const { body, errors } = await readBody(open, spec);
+    const { body, errors: body_errors } = await readBody(open, spec, services);
     // Paths outside the API have no parameters to check.
     const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
-    if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
+    if (exchange.redactor) exchange.redactor = this.#redactor(pathsIn([query, body]));
+    const errors = [...headerErrors(request.headers, route.headers), ...query_errors, ...body_errors];
+    if (errors.length > 0) throw invalidRequest(errors);
     return await route.handler({ request, params, query, body, found, trace_id, services });
+  }
+
+  /** @param paths Those that the client wrote. */
+  #redactor(paths: readonly string[] = []): Redactor | null {
+    const { redact_error_paths, path_roots, data_dir } = this.#options.config;
+    return redact_error_paths ? new Redactor([...paths, ...path_roots, data_dir]) : null;
   }
 
   /** A failed probe is not cached: the next request tries again. */
@@ -267,7 +279,7 @@ export class App {
   }
 
   #failed(error: unknown, exchange: Exchange): Answer {
-    const { request, context, path, trace_id } = exchange;
+    const { request, context, path, trace_id, redactor } = exchange;
     const problem = error instanceof Problem
       ? error
       : new Problem("internal", "The server failed; its log has the reason under this trace_id");
@@ -279,27 +291,36 @@ export class App {
     }
     const { status } = PROBLEM_TYPES[problem.type];
     if (!isApi(path)) {
-      const content_type = "text/plain; charset=utf-8";
-      return { status, content_type, body: `${problem.message}\n`, headers: problem.headers };
+      const content_type = "text/plain; charset=utf-8", text = `${problem.message}\n`;
+      return { status, content_type, body: redactor?.text(text) ?? text, headers: problem.headers };
     }
     const type_base = this.#options.config.problem_type_base;
     const routes = this.#router.find(path)?.routes.values() ?? [];
     const has_openai_error = [...routes].some((route) => route.has_openai_error);
-    const document = problemDocument(problem, { type_base, trace_id, has_openai_error });
-    const content_type = "application/problem+json";
-    return { status, content_type, body: JSON.stringify(document), headers: problem.headers };
+    const full = problemDocument(problem, { type_base, trace_id, has_openai_error });
+    const document = redactor?.problem(full) ?? full;
+    const body = JSON.stringify(document), content_type = "application/problem+json";
+    if (body !== JSON.stringify(full)) {
+      const { detail: message, errors, meta } = full;
+      this.#options.log({ level: "info", trace_id, method: context.method, path, message, errors, meta });
+    }
+    return { status, content_type, body, headers: problem.headers };
   }
 }
 
 /** The headers and body of an answer: JSON as text, and a length for complete bodies. */
-function contentOf({ content_type, body = null, headers = {} }: Answer): {
+function contentOf({ content_type, body = null, headers = {} }: Answer, redactor: Redactor | null): {
   headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | null;
 } {
   const all = new Headers(headers);
   if (content_type !== undefined && !all.has("content-type")) all.set("content-type", content_type);
   if (body instanceof JsonPieces) return { headers: all, body: body.stream() };
-  const text = content_type === "application/json" ? JSON.stringify(body) : body;
+  if (redactor && content_type === "text/event-stream" && body instanceof ReadableStream) {
+    return { headers: all, body: body.pipeThrough(redactor.events()) };
+  }
+  const is_json = content_type === "application/json";
+  const text = is_json ? JSON.stringify(redactor ? redactor.json(body) : body) : body;
   if (typeof text !== "string") return { headers: all, body: new Response(text as BodyInit | null).body };
   const bytes = new TextEncoder().encode(text);
   all.set("content-length", String(bytes.length));

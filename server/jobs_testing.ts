@@ -21,8 +21,8 @@ export async function withJobApp(
   const data = `${folder}/data`, root = `${folder}/root`;
   await Deno.mkdir(root);
   const keys = `data_dir = ${JSON.stringify(data)}\npath_roots = [${JSON.stringify(root)}]\n`;
-  const restart = (changed: TestAppOptions = {}) =>
-    testApp({ toml: `${keys}${toml}`, jobs, ...options, ...changed });
+  const restart = ({ toml: further = toml, ...changed }: TestAppOptions = {}) =>
+    testApp({ toml: `${keys}${further}`, jobs, ...options, ...changed });
   try {
     await body({ ...restart(), data, root, restart });
   } finally {

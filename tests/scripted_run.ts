@@ -1,8 +1,8 @@
 /**
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
- * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits` in that
- * folder, and waits for the file `n`.
+ * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits`
+ * in that folder, and waits for the file `n`.
  * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says.
  */
 
@@ -10,11 +10,14 @@ import { parseArgs } from "node:util";
 import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
+import { parseRunConfig } from "../config/check/load.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
+import type { Identity } from "../runs/directory/config_identity.ts";
+import { prepareRun } from "../runs/plan/prepare.ts";
 import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { serveProbe } from "../runs/process/probe.ts";
-import { startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
+import { noMessages, startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
 import type { EngineMethod } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
@@ -30,6 +33,8 @@ export interface ScriptedRun {
   hang?: number;
   /** How a probe fails: its process ends, or its files are not those of the run. */
   probe?: "dies" | "changed";
+  /** What a real configuration would train. */
+  identity?: Identity;
 }
 
 const POLL_MS = 5;
@@ -38,11 +43,12 @@ async function waitFor(path: string): Promise<void> {
   while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 
-/** Of a real configuration only the number of updates counts. */
-function scriptedRun(text: string): ScriptedRun {
+async function readRun(path: string): Promise<ScriptedRun> {
+  const text = await Deno.readTextFile(path);
   if (text.startsWith("{")) return JSON.parse(text);
+  const { identity } = await prepareRun(parseRunConfig(text, { path }));
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
-  return { updates: agent?.updates ?? training?.updates ?? 3 };
+  return { updates: agent?.updates ?? training?.updates ?? 3, identity };
 }
 
 /** A change of the test's configuration to that of a server's run. */
@@ -66,7 +72,8 @@ function scriptedEngine(
 async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
   const config = testRunConfig({ root: directory, change: placedIn(directory, scripted.updates ?? 3) });
   const { definition, createAlgorithm } = testPrepared(config);
-  const identity = { "model.path": scripted.probe === "changed" ? "other" : "m" };
+  const same = scripted.identity ?? { "model.path": "m" };
+  const identity = scripted.probe === "changed" ? { ...same, "model.path": "other" } : same;
   await serveProbe({
     control: streamPort(Deno.stdin.readable, Deno.stdout),
     read: () => Promise.resolve({ config, definition, identity, createAlgorithm }),
@@ -74,7 +81,7 @@ async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
       if (scripted.probe === "dies") Deno.exit(1);
       const engine = scriptedEngine(scripted);
       const agent = testAgentHost({ config, engine, clock: systemClock });
-      return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+      return Promise.resolve({ engine, agent, messages: noMessages(), close: () => Promise.resolve() });
     },
   });
   Deno.exit(0);
@@ -108,14 +115,15 @@ async function main(): Promise<void> {
   });
   if (positionals[0] === "calibrate") return await calibrate(values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
-  const scripted = scriptedRun(await Deno.readTextFile(path));
-  const { updates = 3, gate, fatal } = scripted;
+  const scripted = await readRun(path);
+  const { updates = 3, gate, fatal, identity } = scripted;
   if (positionals[0] === "probe") return await probe(directory, scripted);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
   const run = await startTestRun({
     root: directory,
     clock: systemClock,
+    ...(identity && { identity }),
     change: placedIn(directory, updates),
     newEngine(refuse) {
       const client = scriptedEngine(scripted, refuse);

@@ -1,9 +1,8 @@
-/** Runs programs in their own process group, with a time limit, capped output and a minimal environment. */
+/** Runs programs to their end, with a time limit and capped output. */
 
-import { ServiceError } from "../../core/errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { killProcessesOf } from "./leftovers.ts";
+import { killGroup, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
 export const MAX_OUTPUT_BYTES = 1 << 20;
@@ -49,24 +48,7 @@ export interface CommandResult {
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
   const { argv, cwd, clock, signal, timeout_ms } = options;
-  await checkProgram(argv[0]!, cwd);
-  // The run's death kills the program; `killLeftovers` ends its children before the workspaces are used again.
-  const [program, ...args] = [...await deathSignalPrefix(), ...argv];
-  let child: Deno.ChildProcess;
-  try {
-    child = new Deno.Command(program!, {
-      args,
-      cwd,
-      clearEnv: true,
-      env: commandEnvironment(cwd),
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-      detached: true,
-    }).spawn();
-  } catch (cause) {
-    throw new ServiceError("environment_failed", `Cannot run ${argv[0]}: it does not start`, {}, { cause });
-  }
+  const child = await startProgram({ argv, name: argv[0]!, cwd, home: cwd, stdin: "null" });
   const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;
   const outputs = [new CappedOutput(child.stdout, cap), new CappedOutput(child.stderr, cap)] as const;
   const started_ms = clock.monotonic_ms();
@@ -99,32 +81,6 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
     stderr: outputs[1].text(),
     capped: outputs.some((output) => output.capped),
   };
-}
-
-/** The search path for programs. The program does not inherit the caller's environment. */
-const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-function commandEnvironment(cwd: string): Record<string, string> {
-  return { PATH: SEARCH_PATH, HOME: cwd, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" };
-}
-
-/** With a launcher in front, a missing program would look like one that fails. */
-async function checkProgram(program: string, cwd: string): Promise<void> {
-  const places = program.includes("/")
-    ? [program.startsWith("/") ? program : `${cwd}/${program}`]
-    : SEARCH_PATH.split(":").map((directory) => `${directory}/${program}`);
-  for (const place of places) {
-    if ((await Deno.stat(place).catch(() => null))?.isFile) return;
-  }
-  throw new ServiceError("environment_failed", `Cannot run ${program}: no such program`);
-}
-
-function killGroup(pid: number): void {
-  try {
-    Deno.kill(-pid, "SIGKILL");
-  } catch {
-    // The group is gone already.
-  }
 }
 
 async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<void> {

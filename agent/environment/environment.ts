@@ -20,6 +20,12 @@ export interface EnvironmentGrade {
 export interface Environment extends ToolHost {
   /** Grades the state that the trajectory left. @throws {ServiceError} `environment_failed`. */
   grade(signal: AbortSignal): Promise<EnvironmentGrade>;
+  /**
+   * The final state of the task, as a reward program or a judge sees it: any JSON value; null when it offers none.
+   *
+   * @throws {ServiceError} `environment_failed`.
+   */
+  state(signal: AbortSignal): Promise<unknown>;
 }
 
 /**

@@ -21,6 +21,7 @@ const CHECKS: Record<string, (tested: TestedEnvironments) => Promise<void>> = {
   "no path leads out of the workspace": checkPaths,
   "setup runs in order, and a line that fails is the environment's failure": checkSetup,
   "verification gives the reward, or nothing": checkVerify,
+  "the final state is the output of the summary": checkState,
   "a verification that never ends is killed with all it started": checkHang,
   "a verification tells how its command ended": checkEndings,
   "a verification that floods is read to its end": checkFlood,
@@ -219,6 +220,21 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
   });
   await withEnvironment(tested, { verify: { command: ["no-such-program"] } }, async (environment) => {
     await rejects(environment.grade(never), /Cannot run no-such-program: no such program/);
+  });
+}
+
+async function checkState(tested: TestedEnvironments): Promise<void> {
+  const summary = (line: string) => ({ files: { "a.txt": "old" }, summary: ["sh", "-c", line] });
+  await withEnvironment(tested, summary("cat a.txt; pwd"), async (environment) => {
+    await result(environment, "write_file", { path: "a.txt", content: "new\n" });
+    equal(await environment.state(never), "new\n.\n");
+  });
+  await withEnvironment(tested, {}, async (environment) => equal(await environment.state(never), null));
+  await withEnvironment(tested, summary("echo out; echo wrong >&2; exit 3"), async (environment) => {
+    await rejects(environment.state(never), {
+      code: "environment_failed",
+      message: "Cannot summarise the result: the command exited with status 3: wrong",
+    });
   });
 }
 

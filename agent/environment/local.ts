@@ -161,6 +161,19 @@ class LocalEnvironment implements Environment {
     };
   }
 
+  /** The output of the scenario's `summary` command. */
+  async state(signal: AbortSignal): Promise<string | null> {
+    const { summary } = this.task.env;
+    if (!summary) return null;
+    const result = await this.#run(summary, signal);
+    signal.throwIfAborted();
+    if (result.code === 0) return result.stdout.replaceAll(this.workspace.root, ".");
+    throw new ServiceError(
+      "environment_failed",
+      `Cannot summarise the result: the command ${this.#outcome(result)}`,
+    );
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

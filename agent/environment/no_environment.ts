@@ -34,5 +34,6 @@ const EMPTY: Environment = {
     assert(false, `nothing offers the tool ${name}`);
   },
   grade: () => Promise.resolve({ reward: null, timed_out: false }),
+  state: () => Promise.resolve(null),
   close: () => Promise.resolve(),
 };

@@ -73,7 +73,12 @@ class HostedEnvironments implements EnvironmentFactory {
       // The environment opens last, because a place for it may be scarce.
       const environment = await openedInTime(this.#environments.open(scenario, options), signal);
       opened.push({ tools, host: environment });
-      return { call: routeCalls(opened), grade: (signal) => environment.grade(signal), close };
+      return {
+        call: routeCalls(opened),
+        grade: (signal) => environment.grade(signal),
+        state: (signal) => environment.state(signal),
+        close,
+      };
     } catch (error) {
       await close();
       throw error;

@@ -11,6 +11,7 @@ import type { Grader } from "./grader.ts";
 export function environmentGrader(environments: Pick<EnvironmentFactory, "coverage">): Grader<number | null> {
   return {
     source: "environment",
+    grades_evaluations: true,
     coverage: (scenario) => environments.coverage(scenario),
     async inspect({ environment }, signal) {
       const { reward, ...found } = await environment.grade(signal);

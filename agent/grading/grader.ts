@@ -37,7 +37,7 @@ export interface AttemptedGroup<Evidence = unknown> {
 export interface Grade {
   /** Finite; 0 for nothing. */
   reward: number;
-  /** The judge's record of the attempt. */
+  /** What a judge or a reward program says of the attempt. */
   judge?: JudgeRecord;
 }
 
@@ -54,8 +54,16 @@ export interface GroupGrades {
  */
 export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
+  /** Whether evaluations ask it: true for a verification, whose grades are facts about the task. */
+  readonly grades_evaluations: boolean;
   /** Which groups of a scenario it grades. */
   coverage(scenario: Scenario): Coverage;
+  /**
+   * Called before rollouts: starts what grading needs, unless it runs. Absent: it needs nothing.
+   *
+   * @throws {ServiceError} `judge_failed` when it cannot be started, which fails the run.
+   */
+  start?(signal: AbortSignal): Promise<void>;
   /** Inspects an attempt; absent when it needs no environment. An error is a failure of the environment. */
   inspect?(attempt: OpenAttempt, signal: AbortSignal): Promise<Inspection<Evidence>>;
   /** Null: it does not grade this group, and the next grader is asked. An error is the grader's failure. */

@@ -24,6 +24,7 @@ export interface RankingJudge extends Grader<string> {
 export function rankingJudge({ before, inspects = true }: RankingJudgeOptions = {}): RankingJudge {
   const judge: RankingJudge = {
     source: "judge",
+    grades_evaluations: false,
     inspected: [],
     graded: [],
     coverage: () => "all",

@@ -6,7 +6,14 @@
 
 import { z } from "zod";
 import { ROLES } from "../../core/chat.ts";
-import { STOP_REASONS, TOKEN_ORIGINS } from "../trajectory/trajectory.ts";
+import { GROUP_STATUSES, REWARD_SOURCES } from "../trajectory/group.ts";
+import {
+  FAILURE_BOUNDARIES,
+  STOP_REASONS,
+  TOKEN_ORIGINS,
+  TRAJECTORY_STATUSES,
+  VERIFICATION_ENDINGS,
+} from "../trajectory/trajectory.ts";
 
 /** Version of both file formats. */
 export const OBSERVE_FORMAT = 2;
@@ -22,9 +29,6 @@ export const isUpdateFile = (name: string) => /^update_\d{6,}\.jsonl$/.test(name
 
 /** The most tokens of a part. */
 export const PART_TOKENS = 1024;
-
-/** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */
-export const FAILURE_BOUNDARIES = ["prompt", "tool", "environment", "reward", "judge"] as const;
 
 const count = z.int().gte(0);
 const value = z.number().nullable();
@@ -117,7 +121,7 @@ export const callSchema = z.object({
 
 /** How a verification command ended. */
 export const verificationSchema = z.object({
-  ended: z.enum(["exited", "killed", "timeout"]),
+  ended: z.enum(VERIFICATION_ENDINGS),
   code: z.int().nullable(),
   output: z.string().meta({ description: "The end of its output when it failed." }),
   capped: z.boolean(),
@@ -142,7 +146,7 @@ const turnFactsSchema = z.object({
 export const memberFactsSchema = z.object({
   member: count,
   stop_reason: z.enum(STOP_REASONS),
-  status: z.enum(["kept", "dropped", "failed", "group_dropped"]),
+  status: z.enum(TRAJECTORY_STATUSES),
   failure: failureSchema.nullable(),
   turns: z.array(turnFactsSchema),
   /** Over all fragments. */
@@ -167,8 +171,8 @@ export const groupFactsSchema = z.object({
   scenario: z.string(),
   line: count,
   toolset: z.object({ name: z.string(), version: z.string() }).nullable(),
-  graded_by: z.enum(["environment", "reward", "judge"]).nullable(),
-  status: z.enum(["kept", "degenerate", "too_small", "ungraded"]),
+  graded_by: z.enum(REWARD_SOURCES).nullable(),
+  status: z.enum(GROUP_STATUSES),
   members: z.array(memberFactsSchema),
 });
 

@@ -9,22 +9,31 @@ export type ReasonCounts = Record<string, number>;
 /**
  * Why an attempt broke other than by the model's text. `prompt_too_long`: the prompt leaves no room for a turn;
  * `environment_failed`: no environment, such as when `setup` fails; `verify_failed`: the verification failed;
- * `tool_failed`: a tool failed; `judge_failed`: the grader of its group gave no usable answer.
+ * `tool_failed`: a tool failed; `reward_failed`, `judge_failed`: the reward program or the judge gave no usable answer
+ * for its group.
  */
 export const BREAK_REASONS = [
   "prompt_too_long",
   "environment_failed",
   "verify_failed",
   "tool_failed",
+  "reward_failed",
   "judge_failed",
 ] as const;
 
 export type BreakReason = typeof BREAK_REASONS[number];
 
+/** The reasons of groups that their grader could not grade, by its boundary. */
+const GRADER_FAILURES: Partial<Record<Failure["boundary"], BreakReason>> = {
+  reward: "reward_failed",
+  judge: "judge_failed",
+};
+
 /** Why an attempt says nothing about the model; null when it was graded, hit a limit, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
-  if (failure?.boundary === "judge" || failure?.boundary === "reward") return "judge_failed";
+  const ungraded = GRADER_FAILURES[failure?.boundary ?? "prompt"];
+  if (ungraded) return ungraded;
   // No verification runs before the first turn, and no environment opens after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
@@ -56,7 +65,8 @@ export function lostReasons(groups: readonly Group[]): ReasonCounts {
 
 function lostReason(member: Trajectory): string {
   const broken = brokenBy(member);
-  if (member.status === "group_dropped" && broken !== "judge_failed") return "group_dropped";
+  const was_graded = member.failure === null || !(member.failure.boundary in GRADER_FAILURES);
+  if (member.status === "group_dropped" && was_graded) return "group_dropped";
   return broken ?? (member.stop_reason === "tool_failed" ? "max_failed_turns" : member.stop_reason);
 }
 

@@ -1,8 +1,9 @@
 /** Metrics of an update's rollouts. Means are taken over trajectories first, so that long ones do not weigh more. */
 
-import type { Group } from "../trajectory/group.ts";
+import type { Group, RewardSource } from "../trajectory/group.ts";
 import {
   actionTokens,
+  isComplete,
   isFailed,
   isTruncated,
   STOP_REASONS,
@@ -24,15 +25,16 @@ export type RolloutMetrics = Record<string, number>;
  * `agent/valid_call_fraction` (shares of a trajectory's calls). Over those that executed one: `env/exec_ms_mean` (mean
  * of a trajectory's calls).
  *
- * Also over all trajectories: `reward/mean|std|min|max` (population standard deviation) of the environment's rewards:
- * the total reward where it graded, the step rewards alone where a limit was hit, 0 where something failed.
+ * Also over all trajectories: `reward/mean|std|min|max` (population standard deviation) of the earned rewards: the
+ * total reward where the attempt was graded, the step rewards alone where a limit was hit, 0 where something failed.
  *
  * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups for a judge: `judge/failed_fraction` (it gave no usable
- * answer). Over those that it graded: `judge/degenerate_group_fraction` (all attempts have the same score). Over
- * everything: `time/rollout_seconds`, `tokens/generated_per_second`.
+ * `group/all_fail_fraction` (of the survivors). Over the groups for a reward program or a judge:
+ * `reward/failed_fraction` and `judge/failed_fraction` (it gave no usable answer). Over those that the judge graded:
+ * `judge/degenerate_group_fraction` (all attempts have the same score). Over everything: `time/rollout_seconds`,
+ * `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */
@@ -42,7 +44,7 @@ export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number
   return withoutGaps({
     ...trajectoryMetrics(all),
     ...groupMetrics(groups),
-    ...judgeMetrics(groups),
+    ...graderMetrics(groups),
     ...rewardMetrics(all),
     ...survivorMetrics(groups.flatMap(survivors)),
     "time/rollout_seconds": rollout_seconds,
@@ -107,15 +109,25 @@ function groupMetrics(groups: readonly Group[]): Gappy {
   };
 }
 
-function judgeMetrics(groups: readonly Group[]): Gappy {
-  const failed = groups.filter(({ members }) => members.some(({ failure }) => failure?.boundary === "judge"));
-  const graded = groups.filter(({ members }) => members.some(({ judge }) => judge));
-  const equal = graded.filter(({ members }) =>
+function graderMetrics(groups: readonly Group[]): Gappy {
+  const gradedBy = (source: RewardSource) =>
+    groups.filter(({ graded_by, members }) =>
+      graded_by === source && members.some(({ stop_reason }) => isComplete(stop_reason))
+    );
+  const failedFraction = (source: RewardSource) => {
+    const failed = groups.filter(({ members }) =>
+      members.some(({ failure }) => failure?.boundary === source)
+    );
+    return ratio(failed.length, failed.length + gradedBy(source).length);
+  };
+  const judged = gradedBy("judge");
+  const equal = judged.filter(({ members }) =>
     new Set(members.flatMap(({ judge }) => judge?.score ?? [])).size === 1
   );
   return {
-    "judge/failed_fraction": ratio(failed.length, failed.length + graded.length),
-    "judge/degenerate_group_fraction": ratio(equal.length, graded.length),
+    "reward/failed_fraction": failedFraction("reward"),
+    "judge/failed_fraction": failedFraction("judge"),
+    "judge/degenerate_group_fraction": ratio(equal.length, judged.length),
   };
 }
 

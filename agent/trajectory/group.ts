@@ -7,10 +7,16 @@ import type { Trajectory } from "./trajectory.ts";
  * `kept`; `degenerate`: kept, but no token has an advantage; `too_small`: fewer than two members survived;
  * `ungraded`: no grader graded it, as when a judge failed. The last two are not trained on and do not count in the loss.
  */
-export type GroupStatus = "kept" | "degenerate" | "too_small" | "ungraded";
+export const GROUP_STATUSES = ["kept", "degenerate", "too_small", "ungraded"] as const;
 
-/** The first source that can grade a group is the only one. */
-export type RewardSource = "environment" | "reward" | "judge";
+/** One of {@link GROUP_STATUSES}. */
+export type GroupStatus = typeof GROUP_STATUSES[number];
+
+/** What can grade, in the order in which it is asked. The first source that can grade a group is the only one. */
+export const REWARD_SOURCES = ["environment", "reward", "judge"] as const;
+
+/** One of {@link REWARD_SOURCES}. */
+export type RewardSource = typeof REWARD_SOURCES[number];
 
 /** Plain data, as in the observe directory and the API. */
 export interface Group {

@@ -80,9 +80,12 @@ export interface Fragment {
   sampled: SampledTokens;
 }
 
-/** A failure at the boundary to code that the run does not control; `prompt`: it leaves no room for a turn. */
+/** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */
+export const FAILURE_BOUNDARIES = ["prompt", "tool", "environment", "reward", "judge"] as const;
+
+/** A failure at the boundary to code that the run does not control. */
 export interface Failure {
-  boundary: "prompt" | "tool" | "environment" | "reward" | "judge";
+  boundary: typeof FAILURE_BOUNDARIES[number];
   message: string;
 }
 
@@ -124,6 +127,7 @@ export interface TurnRecord {
   tools_ms: number;
 }
 
+/** What a judge or a reward program said of an attempt; the score of the latter is its reward. */
 export interface JudgeRecord {
   score: number;
   explanation: string;
@@ -133,7 +137,10 @@ export interface JudgeRecord {
  * `kept`: in its group's baseline; `dropped`: truncated, under `truncation = "drop"`; `failed`: failed or cancelled;
  * `group_dropped`: complete, but its group was too small or could not be graded.
  */
-export type TrajectoryStatus = "kept" | "dropped" | "failed" | "group_dropped";
+export const TRAJECTORY_STATUSES = ["kept", "dropped", "failed", "group_dropped"] as const;
+
+/** One of {@link TRAJECTORY_STATUSES}. */
+export type TrajectoryStatus = typeof TRAJECTORY_STATUSES[number];
 
 export interface TrajectoryTimings {
   /** The wait for a slot. */
@@ -148,10 +155,12 @@ export interface TrajectoryTimings {
   rollout_ms: number;
 }
 
+/** `killed`: by a signal; `timeout`: by the environment's own limit. */
+export const VERIFICATION_ENDINGS = ["exited", "killed", "timeout"] as const;
+
 /** How a verification command ended. It distinguishes a reward of 0 from a verification that failed. */
 export interface VerificationRecord {
-  /** `killed`: by a signal; `timeout`: by the environment's own limit. */
-  ended: "exited" | "killed" | "timeout";
+  ended: typeof VERIFICATION_ENDINGS[number];
   /** The exit status; null when it did not exit by itself. */
   code: number | null;
   /** The end of what it wrote when it failed: of standard error, else of standard output. */

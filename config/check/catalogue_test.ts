@@ -10,6 +10,7 @@ description = "the sandbox"
 type = "local"
 allow_unsandboxed = true
 scenario_toolsets = ["files"]
+protect = ["secret/**"]
 [environments.limits]
 exec_timeout_secs = 20
 [environments.pool]
@@ -26,14 +27,16 @@ timeout_secs = 9
 id = "search"
 command = ["search"]
 stateless = true
+allowed_tools = ["find", "open"]
+denied_tools = ["open"]
 `,
   { path: "/etc/server.toml" },
 );
 
 const apply = (agent: Record<string, unknown>) => {
-  const { tree, unknown, beyond } = applyCatalogue({ tree: { agent }, floats: new Set() }, CATALOGUE);
+  const { tree, ...found } = applyCatalogue({ tree: { agent }, floats: new Set() }, CATALOGUE);
   // deno-lint-ignore no-explicit-any -- the test looks into a tree
-  return { agent: tree.agent as any, unknown, beyond };
+  return { agent: tree.agent as any, ...found };
 };
 
 Deno.test("an environment's id becomes the operator's keys, and limits may be lowered", () => {
@@ -61,17 +64,41 @@ Deno.test("limits above the operator's are findings at their keys", () => {
   ]);
 });
 
-Deno.test("judges and servers are filled in, and a reward stays an id", () => {
+Deno.test("rewards, judges and servers are filled in", () => {
   const { agent } = apply({
     reward: "grader",
     judge: { id: "critic", rubric: "short" },
     mcp_servers: [{ id: "search", allowed_tools: ["find"] }],
   });
-  assert.equal(agent.reward, "grader");
+  // A relative folder is that of the server's file.
+  assert.deepEqual(agent.reward, { command: ["grade"], timeout_secs: 60, cwd: "/etc" });
   assert.deepEqual([agent.judge.model, agent.judge.rubric, agent.judge.timeout_secs], ["m", "short", 9]);
   assert.deepEqual([agent.mcp_servers[0].command, agent.mcp_servers[0].allowed_tools], [["search"], [
     "find",
   ]]);
+});
+
+Deno.test("a request's lists and choices narrow the operator's, and never widen them", () => {
+  const { agent, declared, beyond } = apply({
+    judge: { id: "critic", type: "local", timeout_secs: 10 },
+    environment: { id: "box", pool: { reuse: "workspace" } },
+    mcp_servers: [{ id: "search", allowed_tools: ["find", "open", "rm"], denied_tools: ["find"] }],
+  });
+  const keys = (found: { path: (string | number)[]; code: string }[]) =>
+    found.map(({ path, code }) => `${path.join(".")} ${code}`);
+  assert.deepEqual(keys(declared), [
+    "agent.judge.type invalid_value",
+    "agent.environment.pool.reuse invalid_value",
+  ]);
+  assert.deepEqual(keys(beyond), [
+    "agent.judge.timeout_secs out_of_range",
+    "agent.mcp_servers.0.allowed_tools.1 invalid_value",
+    "agent.mcp_servers.0.allowed_tools.2 invalid_value",
+  ]);
+  assert.deepEqual(agent.mcp_servers[0].denied_tools, ["open", "find"]);
+  assert.deepEqual([agent.mcp_servers[0].name, agent.environment.protect], ["search", ["secret/**"]]);
+  const same = apply({ judge: { id: "critic", type: "ruler", timeout_secs: 9 } });
+  assert.deepEqual([same.declared, same.beyond], [[], []]);
 });
 
 Deno.test("ids without an entry are found, however odd", () => {

@@ -18,16 +18,22 @@ export interface CheckedTree {
   findings: Finding[];
 }
 
-/**
- * Checks a tree against the schema, the rules between keys, and what this build has.
- *
- * @param options.rules False leaves out the rules: for a tree from which something was taken.
- */
+/** What is not known of a tree. */
+export interface UnknownParts {
+  /** Keys whose values are not in the tree: rules that read them are left out. */
+  unknown?: readonly Path[];
+  /** Ids that stand for tables which are not in the tree: whether this build has those is not asked. */
+  ids?: readonly Path[];
+  /** Whether keys may be missing: only those that are there are checked. */
+  is_partial?: boolean;
+}
+
+/** Checks a tree against the schema, the rules between keys, and what this build has. */
 export function checkTree(
   { tree, floats }: TomlTree,
-  { rules = true }: { rules?: boolean } = {},
+  { unknown = [], ids = [], is_partial = false }: UnknownParts = {},
 ): CheckedTree {
-  const not_built = findNotBuilt(tree);
+  const not_built = findNotBuilt(tree).filter(({ path }) => !ids.some((id) => isPrefix(path, id)));
   const isBelowNotBuilt = (at: Path) => not_built.some((found) => isPrefix(found.path, at));
   const parsed = runConfigSchema.safeParse(tree);
   const issues = firstOfEach(parsed.error?.issues.flatMap((issue) => findingsOf(issue, tree)) ?? []);
@@ -35,14 +41,21 @@ export function checkTree(
     !issues.some((issue) => isPrefix(issue.path, path))
   );
   const config = parsed.data ?? repaired(tree);
-  const isWrong = (key: string) =>
-    issues.some(({ path }) => isPrefix(path, key.split(".")) || isPrefix(key.split("."), path));
-  const broken = config && rules ? checkRules(config, isWrong) : [];
+  const left_out = [...issues.map(({ path }) => path), ...unknown];
+  const broken = config && !is_partial
+    ? checkRules(config, (key) => left_out.some((path) => overlaps(key.split("."), path)))
+    : [];
+  const present = issues.filter(({ code }) => !is_partial || code !== "missing_field");
   const findings: Finding[] = [
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),
-    ...[...issues, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),
+    ...[...present, ...floating, ...broken].filter((finding) => !isBelowNotBuilt(finding.path)),
   ];
-  return { config: findings.length > 0 ? null : parsed.data!, findings };
+  return { config: findings.length > 0 ? null : parsed.data ?? null, findings };
+}
+
+/** Whether one of two keys is the other or inside it. In a pattern `*` is any index of a list. */
+function overlaps(pattern: readonly string[], path: Path): boolean {
+  return pattern.every((part, i) => i >= path.length || part === "*" || part === String(path[i]));
 }
 
 /** Keeps one finding for each key: a number can violate two bounds at once. */

@@ -134,10 +134,12 @@ function sizeText(issue: Extract<Issue, { code: "too_small" | "too_big" }>, valu
   return `must be ${bound}, not ${showValue(value)}`;
 }
 
-/** The findings of the union member that matched deepest. */
+/** The findings of the first union member that has the value's type. */
 function unionFindings(issue: Extract<Issue, { code: "invalid_union" }>, tree: unknown): Finding[] {
   const path = issue.path as (string | number)[];
-  const deepest = issue.errors.find((branch) => branch.some((inner) => inner.path.length > 0));
+  const isMeant = ({ path, code }: Issue) =>
+    path.length > 0 || code === "unrecognized_keys" || code === "invalid_format";
+  const deepest = issue.errors.find((branch) => branch.some(isMeant));
   if (deepest) {
     return deepest.flatMap((inner) => findingsOf({ ...inner, path: [...path, ...inner.path] }, tree));
   }

@@ -59,9 +59,19 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
   if ("message" in toml) {
     return { config: null, problems: [{ file: path, key: "", code: "syntax", ...toml }] };
   }
-  const { config, findings } = checkTree(toml);
-  if (!config) return { config: null, problems: placeFindings(findings, source) };
+  const { config, findings } = checkTree(toml), all = [...findings, ...idFindings(toml.tree, findings)];
+  if (!config || all.length > 0) return { config: null, problems: placeFindings(all, source) };
   return { config: resolveInputPaths(config, path), problems: [] };
+}
+
+/** An id where a file must say everything itself: only a server has a catalogue. */
+function idFindings(tree: unknown, findings: readonly Finding[]): Finding[] {
+  const path = ["agent", "reward"];
+  if (typeof valueAt(tree, path) !== "string" || findings.some((known) => isPrefix(known.path, path))) {
+    return [];
+  }
+  const message = "is an id, and only a server has a catalogue; name the program in [agent.reward] command";
+  return [{ path, code: "invalid_value", message }];
 }
 
 /**
@@ -178,5 +188,7 @@ function resolveInputPaths(config: RunConfig, path: string): RunConfig {
     const value = valueAt(copy, parts);
     if (kind && table && typeof value === "string") table[parts.at(-1)!] = resolve(dirname(path), value);
   }
+  const reward = copy.agent?.reward;
+  if (typeof reward === "object") reward.cwd = resolve(dirname(path), reward.cwd ?? ".");
   return copy;
 }

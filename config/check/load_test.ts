@@ -331,6 +331,7 @@ Deno.test("every key of the specification and the contract is known", () => {
     "agent.mcp_servers[]": "id name command url allowed_tools denied_tools required stateless",
     "agent.judge":
       "type base_url model api_key_env id rubric max_chars timeout_secs max_retries permute cache_path",
+    "agent.reward": "command timeout_secs cwd",
     "agent.scenario_generation": "model base_url api_key_env count",
     "agent.collect_api": "model base_url api_key_env",
     evaluation: "data every_updates max_examples samples_per_scenario temperature seed patience min_delta",

@@ -1,6 +1,8 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
+import { keysOf } from "../algorithms.ts";
+import { ALGORITHMS } from "../sections/run.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -14,6 +16,8 @@ export interface NotBuilt {
   when?: (value: unknown, algorithm: unknown) => boolean;
 }
 
+const isFixed = (algorithm: unknown, key: string) =>
+  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(keysOf(name).fixed, key));
 const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
 const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;
@@ -23,7 +27,6 @@ const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
   !BUILT_WEBGPU_PROVIDERS.some((built) => built === name)
 );
 const CONTAINER = "the container sandbox";
-const CATALOGUE = "the operator's catalogue";
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
@@ -31,13 +34,12 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   {
     key: "lora.dropout",
     part: "dropout",
-    when: (value, algorithm) => algorithm !== "agent_grpo" && isAboveZero(value),
+    // Where it must be 0 anyway, that is the better reason.
+    when: (value, algorithm) => isAboveZero(value) && !isFixed(algorithm, "lora.dropout"),
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
-  { key: "agent.reward", part: CATALOGUE },
   { key: "agent.judge", part: "the judge" },
-  { key: "agent.judge_failure", value: "fail", part: "the judge" },
   { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
   { key: "agent.scenario_generation", part: "the generation of scenarios" },
@@ -48,7 +50,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.environment.type", value: "container", part: CONTAINER },
   { key: "agent.environment.type", value: "http", part: "the client of environment servers" },
   { key: "agent.environment.base_url", part: "the client of environment servers" },
-  { key: "agent.environment.id", part: CATALOGUE },
+  { key: "agent.environment.id", part: "the operator's catalogue" },
   { key: "agent.environment.profile", part: CONTAINER },
   { key: "agent.environment.image", part: CONTAINER },
   { key: "agent.environment.runtime", part: CONTAINER },

@@ -42,6 +42,8 @@ export interface ExpandedRequest {
   tree: Record<string, unknown>;
   /** The place in the request of a key of the tree, from the key itself to the tree's root. */
   placeOf(path: Path): Path;
+  /** Whether the request itself sets a key, a part of it or a table around it. */
+  sets(path: Path): boolean;
   /** Fields that the form of the request does not allow together. */
   findings: (Finding & { is_conflict?: true })[];
 }
@@ -50,9 +52,8 @@ export interface ExpandedRequest {
 export const DEFAULT_RECIPE_UPDATES = 100;
 
 /** The fields of a recipe, the keys that they set, and their values. */
-function fieldsOf(
-  recipe: RecipeChanges & Pick<Recipe, "recipe">,
-): [field: Path, key: Path, value: unknown][] {
+function fieldsOf(recipe: RecipeChanges): [field: Path, key: Path, value: unknown][] {
+  if (recipe.recipe === undefined) return [];
   const { objective = {}, budget = {} } = recipe, { data, updates_key } = ALGORITHM_KEYS[recipe.recipe];
   const field = data.recipe_field, updates = updates_key.split(".");
   return [
@@ -91,19 +92,30 @@ export function expandRecipe(recipe: Recipe): ExpandedRequest {
   return { ...expanded, findings: [missing, ...expanded.findings] };
 }
 
-/** The configuration of a fork: its parent's, with what a recipe of any fields changes. */
+/** The field of a fork that stands for all keys which the fork itself does not set. */
+const PARENT = ["fork_from", "run"];
+
+/**
+ * The configuration of a fork: its parent's, with what a recipe of any fields changes.
+ *
+ * @param parent Empty when it is not known; without an algorithm the fields of recipes have no keys.
+ */
 export function expandFork(parent: Record<string, unknown>, changes: RecipeChanges): ExpandedRequest {
-  const recipe = changes.recipe ?? valueAt(parent, ["run", "algorithm"]) as AlgorithmName;
-  return changeTree(structuredClone(parent), { ...changes, recipe });
+  const recipe = changes.recipe ?? valueAt(parent, ["run", "algorithm"]) as AlgorithmName | undefined;
+  const expanded = changeTree(structuredClone(parent), { ...changes, recipe });
+  const sets = (path: Path) =>
+    expanded.sets(path) && (changes.recipe !== undefined || path.join(".") !== "run.algorithm");
+  return { ...expanded, sets, placeOf: (path) => sets(path) ? expanded.placeOf(path) : PARENT };
 }
 
-function changeTree(
-  tree: Record<string, unknown>,
-  recipe: RecipeChanges & Pick<Recipe, "recipe">,
-): ExpandedRequest {
+function changeTree(tree: Record<string, unknown>, recipe: RecipeChanges): ExpandedRequest {
   const places: [key: Path, place: Path][] = [];
   const findings: ExpandedRequest["findings"] = wrongFields(recipe);
   const all = fieldsOf(recipe), fields = all.filter(([, , value]) => value !== undefined);
+  const set = [
+    ...fields.map(([, key]) => key),
+    ...Object.keys(recipe.params ?? {}).map((key) => key.split(".")),
+  ];
   for (const [place, key] of all) places.push([key, place]);
   for (const [, key, value] of fields) setAt(tree, key, value);
   for (const [name, value] of Object.entries(recipe.params ?? {})) {
@@ -117,9 +129,12 @@ function changeTree(
       findings.push(conflict(place, `says another value than /${other[0].join("/")}; give one of them`));
     } else if (same !== undefined) {
       findings.push(conflict(place, `is part of params["${same}"]; give one of them`));
+    } else if (!other && isBeyondList(tree, key)) {
+      findings.push({ path: place, code: "unknown_field", message: "names no entry of the list" });
     } else if (!other) setAt(tree, key, value);
   }
-  return { tree, placeOf: (path) => placeOf(path, places), findings };
+  const sets = (path: Path) => set.some((key) => isPrefix(key, path) || isPrefix(path, key));
+  return { tree, placeOf: (path) => placeOf(path, places), sets, findings };
 }
 
 const conflict = (path: Path, message: string) => ({
@@ -130,7 +145,8 @@ const conflict = (path: Path, message: string) => ({
 });
 
 /** Fields that a recipe of this kind does not have. */
-function wrongFields(recipe: RecipeChanges & Pick<Recipe, "recipe">): Finding[] {
+function wrongFields(recipe: RecipeChanges): Finding[] {
+  if (recipe.recipe === undefined) return [];
   const { data: { recipe_field: field }, has_rollouts } = ALGORITHM_KEYS[recipe.recipe],
     other = field === "data" ? "scenarios" : "data";
   const findings: Finding[] = [];
@@ -157,6 +173,14 @@ function placeOf(path: Path, places: readonly [Path, Path][]): Path {
   if (above) return [...above[1], ...path.slice(above[0].length)];
   const below = places.find(([key]) => path.length > 1 && isPrefix(path, key));
   return below?.[1] ?? ["params", path.join(".")];
+}
+
+/** Whether a key is in an entry that a list does not have: a large index would make the list as long. */
+function isBeyondList(tree: Record<string, unknown>, key: Path): boolean {
+  return key.some((part, i) => {
+    const table = valueAt(tree, key.slice(0, i));
+    return Array.isArray(table) && !Object.hasOwn(table, part);
+  });
 }
 
 function setAt(tree: Record<string, unknown>, path: Path, value: unknown): void {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { expandRecipe, type Recipe } from "./recipe.ts";
+import { expandFork, expandRecipe, type Recipe } from "./recipe.ts";
 
 const GRPO: Recipe = {
   recipe: "agent_grpo",
@@ -88,6 +88,17 @@ Deno.test("fields of other algorithms are findings, and the data is required", (
   ]);
 });
 
+Deno.test("a parameter can name an entry that a list has, and no other", () => {
+  const { tree, findings } = expandRecipe({
+    ...GRPO,
+    params: { "agent.mcp_servers.1.required": false, "agent.mcp_servers.4294967290.required": false },
+  });
+  assert.deepEqual(plain(tree).agent.mcp_servers, [{ id: "a" }, { id: "b", required: false }]);
+  assert.deepEqual(findings.map(({ path, code }) => [path.join("/"), code]), [
+    ["params/agent.mcp_servers.4294967290.required", "unknown_field"],
+  ]);
+});
+
 Deno.test("odd parameter names reach the check of keys and nothing else", () => {
   const { tree } = expandRecipe({ ...GRPO, params: { "__proto__.polluted": 1, "constructor": 2, "": 3 } });
   assert.equal(({} as { polluted?: number }).polluted, undefined);
@@ -101,4 +112,25 @@ Deno.test("odd parameter names reach the check of keys and nothing else", () => 
     "observe",
     "run",
   ]);
+});
+
+Deno.test("a fork is its parent with changes, and what it does not set is placed at the parent", () => {
+  const parent = { run: { algorithm: "sft" }, model: { path: "/m" }, sft: { data: "/d" }, lora: { rank: 4 } };
+  const { tree, placeOf, sets } = expandFork(parent, { budget: { updates: 9 }, params: { "lora.rank": 8 } });
+  assert.deepEqual(plain(tree), { ...parent, lora: { rank: 8 }, training: { updates: 9 } });
+  assert.deepEqual(parent.lora, { rank: 4 });
+  assert.deepEqual([sets(["lora", "rank"]), sets(["sft", "data"]), sets(["run", "algorithm"])], [
+    true,
+    false,
+    false,
+  ]);
+  const places = ["lora.rank", "training.updates", "sft.data", "model.path"].map((key) =>
+    placeOf(key.split(".")).join("/")
+  );
+  assert.deepEqual(places, ["params/lora.rank", "budget/updates", "fork_from/run", "fork_from/run"]);
+});
+
+Deno.test("of a fork without a known parent the parameters can still be read", () => {
+  const { tree, findings } = expandFork({}, { data: "/d", params: { "lora.rank": 8 } });
+  assert.deepEqual([plain(tree), findings], [{ lora: { rank: 8 } }, []]);
 });

@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
-import { operatorsKeys, pathKeys, withoutPaths } from "./request_keys.ts";
+import { z } from "zod";
+import { describeKeys, schemaAt, unwrap } from "../describe.ts";
+import { command, httpUrl, variableName } from "../sections/fields.ts";
+import {
+  CATALOGUE_TABLES,
+  isOperatorsKey,
+  operatorsKeys,
+  pathKeys,
+  requestJsonSchema,
+  withoutPaths,
+} from "./request_keys.ts";
 
 const TREE = {
   model: { path: "/m.gguf" },
@@ -30,6 +40,50 @@ Deno.test("every key of the operator is found, however deep", () => {
     "agent.scenario_generation",
   ]);
   assert.deepEqual(operatorsKeys({ agent: { judge: { id: "a", type: "ruler" }, mcp_servers: "x" } }), []);
+  assert.deepEqual(keys(operatorsKeys({ agent: { environment: { pool: { reuse: "workspace" } } } })), [
+    "agent.environment.pool.reuse",
+  ]);
+});
+
+/** A key of `describeKeys` as a path. */
+const pathOf = (key: string) =>
+  key.replaceAll("[]", ".0").replaceAll("<name>", "any").split(".").map((part) => part === "0" ? 0 : part);
+
+/** The sections in which every key is either for requests or for the operator. */
+const DIVIDED = /^agent\.(judge|environment|mcp_servers|mcp_config|scenario_generation|collect_api)\b/;
+
+Deno.test("every key of the catalogue's tables is the operator's, unless it is listed for requests", () => {
+  const listed = Object.entries(CATALOGUE_TABLES).flatMap(([table, { keys }]) =>
+    Object.keys(keys).map((key) => `${table}.${key}`)
+  );
+  const divided = describeKeys().map(({ key }) => key).filter((key) => DIVIDED.test(key));
+  assert.ok(divided.length > 30);
+  for (const key of divided) {
+    assert.equal(isOperatorsKey(pathOf(key)), !listed.includes(key), key);
+  }
+  for (const key of listed) assert.ok(divided.includes(key), `${key} is a key`);
+});
+
+Deno.test("every key of the schema for a program, an address or a credential is the operator's", () => {
+  const forms = [command(), httpUrl(), variableName()].map((schema) =>
+    JSON.stringify(z.toJSONSchema(schema))
+  );
+  const isSecret = (key: string) => {
+    const schema = schemaAt(pathOf(key)), inner = schema && unwrap(schema).schema;
+    return inner !== null && forms.includes(JSON.stringify({ ...z.toJSONSchema(inner.clone().meta({})) }));
+  };
+  const found = describeKeys().map(({ key }) => key).filter(isSecret);
+  assert.ok(found.length >= 6, found.join());
+  for (const key of found) assert.ok(isOperatorsKey(pathOf(key)), key);
+});
+
+Deno.test("the operator's keys are not in the schema of requests", () => {
+  const { judge, environment } = requestJsonSchema().properties!.agent!.properties!;
+  assert.deepEqual(Object.keys(judge!.properties!).sort(), [
+    ...["id", "max_chars", "max_retries", "permute", "rubric", "timeout_secs", "type"],
+  ]);
+  assert.deepEqual(Object.keys(environment!.properties!.pool!.properties!), ["max_live", "reuse"]);
+  assert.equal(environment!.properties!.type, undefined);
 });
 
 Deno.test("paths to read and to write are found, but not below a key of the operator", () => {

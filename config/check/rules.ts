@@ -1,11 +1,13 @@
 /** Rules about several keys together. */
 
-import { ALGORITHM_KEYS, type AlgorithmKeys } from "../algorithms.ts";
+import { keysOf } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
+import { environmentProblems } from "./environment_rules.ts";
 import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
+import { ALGORITHMS } from "../sections/run.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
-import type { EnvironmentConfig, RunConfig } from "../schema.ts";
+import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 interface Broken {
@@ -15,8 +17,10 @@ interface Broken {
   hint?: string;
 }
 
+type McpServerConfig = AgentConfig["mcp_servers"][number];
+
 interface Rule {
-  /** The keys that the rule reads. The rule is skipped when one of them is invalid. */
+  /** The keys that the rule reads; `*` is any index. The rule is skipped when one of them is invalid. */
   keys: string[];
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
@@ -25,25 +29,26 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm"],
     check({ run, ...sections }) {
-      const section = ALGORITHM_KEYS[run.algorithm].section;
+      const { section } = keysOf(run.algorithm);
       return sections[section] === undefined &&
         { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
     },
   },
-  {
-    keys: ["run.algorithm", "lora.dropout"],
-    check: ({ run, lora }) =>
-      run.algorithm === "agent_grpo" && lora.dropout > 0 &&
-      {
-        key: "lora.dropout",
-        message: "must be 0 for agent_grpo: rescored log-probabilities would lack the mask",
+  ...ALGORITHMS.flatMap((algorithm) =>
+    Object.entries(keysOf(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
+      keys: ["run.algorithm", key],
+      check(config) {
+        const given = valueAt(config, key.split("."));
+        return config.run.algorithm === algorithm && given !== undefined && given !== value &&
+          { key, ...broken };
       },
-  },
+    }))
+  ),
   {
     keys: ["run.algorithm"],
-    check: (config) => {
-      const { algorithm } = config.run, unused: AlgorithmKeys["unused"] = ALGORITHM_KEYS[algorithm].unused;
-      return Object.entries(unused).filter(([key, { value }]) => {
+    check(config) {
+      const { algorithm } = config.run;
+      return Object.entries(keysOf(algorithm).unused).filter(([key, { value }]) => {
         const given = valueAt(config, key.split("."));
         return given !== undefined && given !== value;
       }).map(([key, { hint }]) => ({ key, hint, message: `has no meaning for ${algorithm}` }));
@@ -77,15 +82,6 @@ const RULES: readonly Rule[] = [
       { key: "agent.max_trajectory_tokens", message: `must be at most training.ctx (${ctx})` },
   },
   {
-    keys: ["run.algorithm", "agent.temperature"],
-    check: ({ run, agent }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && agent.temperature !== 1 && {
-        key: "agent.temperature",
-        message: "must be 1 in training: ratios belong to the distribution that was sampled",
-        hint: 'did you mean "evaluation.temperature"?',
-      },
-  },
-  {
     keys: ["agent.optimizer_steps_per_update", "agent.scenarios_per_update"],
     check: ({ agent }) =>
       agent !== undefined && agent.optimizer_steps_per_update > agent.scenarios_per_update && {
@@ -103,16 +99,16 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm", "agent.environment", "agent.judge", "agent.reward"],
     check: ({ run, agent }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && !agent.environment && !agent.judge &&
+      keysOf(run.algorithm).has_rollouts && agent !== undefined && !agent.environment && !agent.judge &&
       !agent.reward && {
         key: "agent",
         message: "needs a source of reward: [agent.environment], [agent.judge] or agent.reward",
       },
   },
   {
-    keys: ["run.algorithm", "agent", "evaluation"],
+    keys: ["run.algorithm", "agent.environment", "evaluation"],
     check: ({ run, agent, evaluation }) =>
-      run.algorithm === "agent_grpo" && agent !== undefined && evaluation !== undefined &&
+      keysOf(run.algorithm).has_rollouts && agent !== undefined && evaluation !== undefined &&
       !agent.environment &&
       { key: "evaluation", message: "needs [agent.environment]: held-out scenarios must be verifiable" },
   },
@@ -132,36 +128,32 @@ const RULES: readonly Rule[] = [
       },
   },
   {
-    keys: ["agent.environment.type", "agent.environment.id"],
-    check({ agent }) {
-      const environment = agent?.environment;
-      return environment && !environment.type && !environment.id && {
-        key: "agent.environment.type",
-        message: 'is missing: "container", "local" or "http"',
-        missing: true,
-      };
-    },
-  },
-  {
-    keys: ["agent.environment.type", "agent.environment.allow_unsandboxed"],
+    keys: ["id", "type", "allow_unsandboxed", "base_url"].map((key) => `agent.environment.${key}`),
     check: ({ agent }) =>
-      agent?.environment?.type === "local" && !agent.environment.allow_unsandboxed && {
-        key: "agent.environment.type",
-        message: '"local" runs the tools that the model calls on this machine, without a sandbox',
-        hint: "allow it with allow_unsandboxed = true",
-      },
-  },
-  {
-    keys: ["agent.environment.type", "agent.environment.base_url"],
-    check: ({ agent }) =>
-      agent?.environment?.type === "http" && agent.environment.base_url === undefined &&
-      { key: "agent.environment.base_url", message: "is missing: where the server is", missing: true },
+      agent?.environment && !agent.environment.id &&
+      environmentProblems(agent.environment).map(({ key, ...broken }) => ({
+        ...{ key: `agent.environment.${key}`, ...broken },
+      })),
   },
   {
     keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],
     check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
   },
-  { keys: ["agent.mcp_servers"], check: mcpProblems },
+  {
+    keys: ["id", "command", "url", "name"].map((key) => `agent.mcp_servers.*.${key}`),
+    check: ({ agent }) => agent?.mcp_servers.flatMap(serverProblems),
+  },
+  { keys: ["agent.mcp_servers.*.id", "agent.mcp_servers.*.name"], check: repeatedServers },
+  {
+    keys: ["agent.environment", "agent.mcp_servers.*.stateless"],
+    check: ({ agent }) =>
+      agent?.environment && agent.mcp_servers.flatMap(({ stateless }, i) =>
+        stateless ? [] : [{
+          key: `agent.mcp_servers.${i}.stateless`,
+          message: "must be true beside an environment: a server's state would outlive the trajectory",
+        }]
+      ),
+  },
 ];
 
 function toolsetProblems(
@@ -185,25 +177,23 @@ function toolsetProblems(
   });
 }
 
-function mcpProblems({ agent }: RunConfig): Broken[] {
-  const seen = new Set<string>();
-  return (agent?.mcp_servers ?? []).flatMap((server, i) => {
-    const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
-    const broken: Broken[] = [];
-    const name = server.name ?? server.id;
-    const ways = [server.id, server.command, server.url].filter((way) => way !== undefined).length;
-    if (ways !== 1) broken.push({ key: key("command"), message: "give one of command, url and id" });
-    if (name === undefined) broken.push({ key: key("name"), message: "is missing", missing: true });
-    else if (seen.has(name)) {
-      broken.push({ key: key("name"), message: `"${name}" is the name of two servers` });
-    } else seen.add(name);
-    if (agent?.environment && !server.stateless) {
-      broken.push({
-        key: key("stateless"),
-        message: "must be true beside an environment: a server's state would outlive the trajectory",
-      });
-    }
-    return broken;
+function serverProblems({ id, name, command, url }: McpServerConfig, i: number): Broken[] {
+  const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
+  const ways = [id, command, url].filter((way) => way !== undefined).length;
+  return [
+    ...(ways === 1 ? [] : [{ key: key("command"), message: "give one of command, url and id" }]),
+    ...((name ?? id) === undefined
+      ? [{ key: key("name"), message: "is missing", missing: true as const }]
+      : []),
+  ];
+}
+
+/** The name of a server is the prefix of its tools. */
+function repeatedServers({ agent }: RunConfig): Broken[] {
+  const names = (agent?.mcp_servers ?? []).map(({ name, id }) => name ?? id);
+  return names.flatMap((name, i) => {
+    if (name === undefined || names.indexOf(name) === i) return [];
+    return [{ key: `agent.mcp_servers.${i}.name`, message: `"${name}" is the name of two servers` }];
   });
 }
 

@@ -5,6 +5,7 @@ import { environmentSchema } from "./environment.ts";
 import { httpUrl, integer, name, number, templateVariables, text, variableName } from "./fields.ts";
 import { judgeSchema } from "./judge.ts";
 import { mcpServerSchema } from "./mcp.ts";
+import { rewardSchema } from "./reward.ts";
 
 /** Keys that shape an episode. */
 const rolloutKeys = {
@@ -132,9 +133,13 @@ export const agentSchema = z.strictObject({
   }),
   ...rolloutKeys,
   ...learningKeys,
-  reward: name().optional().meta({ description: "A reward of the server's catalogue.", rule: "none" }),
+  reward: z.union([name(), rewardSchema]).optional().meta({
+    description:
+      "Grades groups that the environment does not: an id of the server's catalogue, or a program.",
+    rule: "none",
+  }),
   judge_failure: z.enum(["drop_group", "fail"]).default("drop_group").meta({
-    description: "When a judge gives no usable answer: drop the group, or fail the run.",
+    description: "When a reward or a judge gives no usable answer: drop the group, or fail the run.",
   }),
   mcp_config: text().optional().meta({
     description: "An MCP configuration file whose servers are all used.",

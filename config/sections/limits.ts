@@ -62,6 +62,7 @@ export const LIMITS = {
   "agent.dynamic_sampling.max_resample_factor": { min: 1, max: 100 },
   "agent.temperature": { min: 0, max: 100 },
   "agent.concurrent_rollouts": { min: 1, max: 4096 },
+  "agent.reward.timeout_secs": { min: 0, above: true, max: 3600 },
   "agent.judge.max_chars": { min: 1000, max: 100_000_000 },
   "agent.judge.timeout_secs": { min: 0, above: true, max: 3600 },
   "agent.judge.max_retries": { min: 0, max: 20 },

@@ -48,6 +48,7 @@ const BOUNDS: [string, number, number, number, number][] = [
   ["agent.dynamic_sampling.max_resample_factor", 0.999, 1, 100, 100.5],
   ["agent.temperature", -1e-9, 0, 100, 100.5],
   ["agent.concurrent_rollouts", 0, 1, 4096, 4097],
+  ["agent.reward.timeout_secs", 0, 0.001, 3600, 3601],
   ["agent.judge.max_chars", 999, 1000, 100000000, 100000001],
   ["agent.judge.timeout_secs", 0, 0.001, 3600, 3601],
   ["agent.judge.max_retries", -1, 0, 20, 21],
@@ -72,7 +73,11 @@ const BOUNDS: [string, number, number, number, number][] = [
 /** The schema's messages about one number in an otherwise empty configuration. */
 function refusals(key: string, value: number): string[] {
   const tree = key.split(".").reduceRight<unknown>((inner, part) => ({ [part]: inner }), value);
-  const issues = runConfigSchema.safeParse(tree).error?.issues ?? [];
+  const issues = (runConfigSchema.safeParse(tree).error?.issues ?? []).flatMap((issue) =>
+    issue.code !== "invalid_union"
+      ? [issue]
+      : issue.errors.flat().map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }))
+  );
   return [...new Set(issues.filter(({ path }) => path.join(".") === key).map((issue) => issue.code))];
 }
 

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { unwrap } from "../describe.ts";
+import { environmentProblems } from "../check/environment_rules.ts";
 import { showValue } from "../check/issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { nearestName } from "../text/nearest.ts";
@@ -71,17 +72,11 @@ function catalogueProblems(config: ServerConfig): Problem[] {
       return first === i ? [] : [{ path: [list, i, "id"], code: "invalid_value", message }];
     })
   );
-  const missing = (path: Path, message: string): Problem[] => [{ path, code: "missing_field", message }];
-  const environments = config.environments.flatMap(({ type, allow_unsandboxed, base_url }, i): Problem[] => {
-    const path = ["environments", i];
-    if (type === undefined) return missing([...path, "type"], "is missing");
-    if (type === "http" && base_url === undefined) {
-      return missing([...path, "base_url"], "is missing: type http needs it");
-    }
-    if (type !== "local" || allow_unsandboxed) return [];
-    const message = "must be true for type local: the model's tool calls act on this machine";
-    return [{ path: [...path, "allow_unsandboxed"], code: "invalid_value", message }];
-  });
+  const environments = config.environments.flatMap((environment, i) =>
+    environmentProblems(environment).map(({ key, missing, ...problem }): Problem => ({
+      ...{ path: ["environments", i, key], code: missing ? "missing_field" : "invalid_value", ...problem },
+    }))
+  );
   const servers = config.mcp_servers.flatMap(({ command, url }, i): Problem[] =>
     (command === undefined) === (url === undefined)
       ? [{ path: ["mcp_servers", i], code: "invalid_value", message: "must have either command or url" }]
@@ -116,7 +111,12 @@ export function parseServerConfig(content: string, { path }: { path: string }): 
   }
   const config = parsed.data!;
   const absolute = (relative: string) => resolve(dirname(path), relative);
-  return { ...config, data_dir: absolute(config.data_dir), path_roots: config.path_roots.map(absolute) };
+  return {
+    ...config,
+    data_dir: absolute(config.data_dir),
+    path_roots: config.path_roots.map(absolute),
+    rewards: config.rewards.map((reward) => ({ ...reward, cwd: absolute(reward.cwd ?? ".") })),
+  };
 }
 
 /** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */

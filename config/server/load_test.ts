@@ -107,8 +107,8 @@ Deno.test("an entry of the catalogue has an id of its own and what it needs", ()
   ].join("\n");
   assert.deepEqual(problems(text), [
     "1 environments.0.type missing_field",
-    "3 environments.1.allow_unsandboxed invalid_value",
     "4 environments.1.id invalid_value",
+    "5 environments.1.type invalid_value",
     "6 environments.2.base_url missing_field",
     "9 mcp_servers.0 invalid_value",
   ]);

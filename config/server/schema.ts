@@ -81,7 +81,10 @@ export const serverConfigSchema = z.strictObject({
   path_roots: z.array(text()).default([]).meta({
     description: "Folders that may contain the paths in requests.",
   }),
-  redact_error_paths: z.boolean().default(false).meta({ description: "Whether answers shorten paths." }),
+  redact_error_paths: z.boolean().default(false).meta({
+    description:
+      "Whether problems, warnings and events show only the last part of a path; the log has it all.",
+  }),
   max_concurrent_runs: integer("max_concurrent_runs").default(1).meta({
     description: "Runs that train at once.",
   }),

@@ -85,3 +85,11 @@ export function valueAt(tree: unknown, path: readonly PropertyKey[]): unknown {
 export function isPrefix(prefix: readonly PropertyKey[], path: readonly PropertyKey[]): boolean {
   return prefix.length <= path.length && prefix.every((part, i) => String(part) === String(path[i]));
 }
+
+/** Sets the value of a dotted key, with the tables around it. */
+export function setKey(tree: Record<string, unknown>, key: string, value: unknown): void {
+  const parts = key.split("."), last = parts.pop()!;
+  let table = tree;
+  for (const part of parts) table = (table[part] ??= {}) as Record<string, unknown>;
+  table[last] = value;
+}

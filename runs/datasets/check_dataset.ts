@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type LineStart, parseObject } from "../../data/jsonl.ts";
 import { type LineProblem, MAX_REPORTED_PROBLEMS } from "../../data/problems.ts";
-import { type DatasetKind, kindOfRow, rowChecker } from "./dataset_kind.ts";
+import { type DatasetKind, kindOfRow, kindsText, rowChecker } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** Rows between two places in the index of lines. */
@@ -60,9 +60,7 @@ export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): 
 }
 
 function unknownKind(line: number): ServiceError {
-  const reason =
-    "its fields are those of no kind: expected {messages}, {prompt, completion} or {text} (sft), " +
-    "{id, user} (scenarios) or {prompt, chosen, rejected} (preference)";
+  const reason = `its fields are those of no kind: expected ${kindsText()}`;
   return new ServiceError("data_invalid", `Cannot read ${DATASET_NAME}:${line}: ${reason}`, { line });
 }
 

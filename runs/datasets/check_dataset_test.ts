@@ -57,7 +57,11 @@ Deno.test("rows, fields and problems are those of the file's lines", async () =>
   assert.deepEqual(other.problems.map(({ line }) => line), [2, 3]);
   assert.equal(other.problems[1]!.message, 'the id "a" is that of line 1');
   const unknown = await check('{"x":1}');
-  assert.match(unknown.problems[0]!.message, /^its fields are those of no kind: expected \{messages\}/);
+  assert.equal(
+    unknown.problems[0]!.message,
+    "its fields are those of no kind: expected scenarios with {id, user}, sft with {messages} or " +
+      "{prompt, completion} or {text}, preference with {chosen, rejected}",
+  );
 });
 
 Deno.test("the problems are those that training reports", () =>

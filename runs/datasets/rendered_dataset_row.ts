@@ -71,26 +71,40 @@ export async function rowRenderer(
  *
  * @throws {ServiceError} `data_invalid` with the line, `template_failed` when a render exceeds a limit.
  */
-export function renderDatasetRow(line: JsonLine, { kind, parts, ctx }: RowRenderer): DatasetSequence[] {
-  const { renderer, variables } = parts;
-  if (kind === "scenarios") {
-    const scenario = parseScenario(parseObject(DATASET_NAME, line), { path: DATASET_NAME, line: line.line });
-    const render = () => chatOf(parts).promptTokens(promptMessages(scenario, ""), []);
-    const ids = renderRow(DATASET_NAME, line, render);
-    return [{
-      side: null,
-      ids,
-      origins: ids.map((): TokenOrigin => "prompt"),
-      trained: new Uint8Array(ids.length),
-    }];
-  }
-  if (kind === "sft") {
-    const trace = parseTrace(DATASET_NAME, line);
-    const rendered = renderRow(DATASET_NAME, line, () => {
-      return renderTrace(trace, { renderer, variables, train_on: "assistant" });
-    });
-    return rendered.map((sequence) => ({ side: null, ...trainedPart(sequence, ctx) }));
-  }
+export function renderDatasetRow(line: JsonLine, renderer: RowRenderer): DatasetSequence[] {
+  return ROW_RENDERERS[renderer.kind](line, renderer);
+}
+
+const ROW_RENDERERS: Record<DatasetKind, (line: JsonLine, renderer: RowRenderer) => DatasetSequence[]> = {
+  scenarios: renderScenario,
+  sft: renderExample,
+  preference: renderPreference,
+};
+
+function renderScenario(line: JsonLine, { parts }: RowRenderer): DatasetSequence[] {
+  const scenario = parseScenario(parseObject(DATASET_NAME, line), { path: DATASET_NAME, line: line.line });
+  const render = () => chatOf(parts).promptTokens(promptMessages(scenario, ""), []);
+  const ids = renderRow(DATASET_NAME, line, render);
+  const origins = ids.map((): TokenOrigin => "prompt");
+  return [{ side: null, ids, origins, trained: new Uint8Array(ids.length) }];
+}
+
+function renderExample(
+  line: JsonLine,
+  { parts: { renderer, variables }, ctx }: RowRenderer,
+): DatasetSequence[] {
+  const trace = parseTrace(DATASET_NAME, line);
+  const render = () => renderTrace(trace, { renderer, variables, train_on: "assistant" });
+  return renderRow(DATASET_NAME, line, render).map((sequence) => ({
+    side: null,
+    ...trainedPart(sequence, ctx),
+  }));
+}
+
+function renderPreference(
+  line: JsonLine,
+  { parts: { renderer, variables }, ctx }: RowRenderer,
+): DatasetSequence[] {
   const pair = parsePair(DATASET_NAME, line);
   const sides = renderRow(DATASET_NAME, line, () => renderPair(pair, { renderer, variables }));
   const is_usable = sides.every((side) => side.some((sequence) => cutSequence(sequence, ctx) !== null));

@@ -6,44 +6,12 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
+import { effectOf } from "./key_effects.ts";
 
 type Table = Record<string, unknown>;
 
-/** Sections and keys that name, place or observe a run, and never change the result. */
-const WITHOUT_EFFECT = ["run.name", "run.directory", "output", "checkpoint", "observe", "metrics"];
-
-/** Keys of concurrency. Sampling depends on positions only, so none of them changes a byte. */
-const CONCURRENCY = [
-  "agent.concurrent_rollouts",
-  "agent.environment.pool.max_live",
-  "training.max_gpu_duty_cycle",
-];
-
-/** Keys that a fork may change because they only extend or pace the same training. */
-const FORKABLE = ["agent.updates", "training.updates", "training.epochs", "training.lr", "evaluation"];
-
-/** Keys that a fork may change with a warning, because the gradient's scale changes with them. */
-const FORKABLE_WITH_WARNING = [
-  "agent.max_turns",
-  "agent.max_new_tokens_per_turn",
-  "agent.max_trajectory_tokens",
-  "agent.clip_low",
-  "agent.clip_high",
-  "agent.kl_coefficient",
-  "agent.kl_reference",
-  "agent.max_update_kl",
-];
-
 /** The run's own paths. Without them the configuration can be reused. */
-const OWN_PATHS = [
-  "run.directory",
-  "output.path",
-  "output.peft_dir",
-  "checkpoint.directory",
-  "observe.directory",
-  "metrics.csv",
-  "metrics.tensorboard_dir",
-];
+const OWN_PATHS = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);
 
 /** All leaves by dotted key, in key order; arrays and empty tables are leaves. */
 export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown> {
@@ -60,24 +28,17 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
   return leaves;
 }
 
-/** Whether a key is one of these or inside one. */
-export const covers = (keys: readonly string[], key: string) =>
-  keys.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
-
-const isForkable = (key: string) => covers([...FORKABLE, ...FORKABLE_WITH_WARNING], key);
+const isForkable = (key: string) => ["extends", "rescales"].includes(effectOf(key).changes);
 
 /** Whether a fork may have another value of a key than its parent: one without effect, or one that only extends. */
-export const isForkableKey = (key: string) =>
-  isForkable(key) || covers([...WITHOUT_EFFECT, ...CONCURRENCY], key);
+export const isForkableKey = (key: string) => effectOf(key).changes !== "trains";
 
 /** The keys that determine the result, by dotted name. A file counts by its contents, not by its path. */
 export type Identity = Record<string, unknown>;
 
 /** @param inputs {@link inputFingerprints} of the configuration. */
 export function identityOf(config: ResolvedConfig, inputs: Record<string, string>): Identity {
-  const leaves = [...flattenConfig(config)].filter(([key]) =>
-    !covers([...WITHOUT_EFFECT, ...CONCURRENCY], key)
-  );
+  const leaves = [...flattenConfig(config)].filter(([key]) => effectOf(key).changes !== "never");
   return Object.fromEntries(leaves.map(([key, value]) => [key, inputs[key] ?? value]));
 }
 
@@ -152,22 +113,36 @@ export function refuseChanges(before: Identity, after: Identity, directory: stri
   );
 }
 
+/** The keys in which a fork differs from its parent, sorted. */
+export interface ForkChanges {
+  /** Those that a fork may not change. */
+  forbidden: string[];
+  /** Those that rescale the gradient. */
+  rescaled: string[];
+}
+
+/** In what a fork differs from the training of its parent's checkpoint. */
+export function changesOfFork(before: Identity, after: Identity): ForkChanges {
+  const changed = changedKeys(before, after);
+  return {
+    forbidden: changed.filter((key) => !isForkable(key)),
+    rescaled: changed.filter((key) => effectOf(key).changes === "rescales"),
+  };
+}
+
 /**
  * The changed keys of a fork that rescale the gradient.
  *
  * @throws {ServiceError} `conflict` for a key that a fork may not change.
  */
 export function checkFork(before: Identity, after: Identity): string[] {
-  const changed = changedKeys(before, after);
-  const forbidden = changed.filter((key) => !isForkable(key));
-  if (forbidden.length > 0) {
-    throw new ServiceError(
-      "conflict",
-      `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
-      { changed: forbidden },
-    );
-  }
-  return changed.filter((key) => covers(FORKABLE_WITH_WARNING, key));
+  const { forbidden, rescaled } = changesOfFork(before, after);
+  if (forbidden.length === 0) return rescaled;
+  throw new ServiceError(
+    "conflict",
+    `Cannot fork: ${forbidden.join(", ")} would change the training up to the checkpoint; start a new run`,
+    { changed: forbidden },
+  );
 }
 
 /**

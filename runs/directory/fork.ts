@@ -2,20 +2,10 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { type Checkpoint, initialState, type TrainingState } from "./checkpoint.ts";
-import { changedKeys, covers, type Identity } from "./config_identity.ts";
+import { changedKeys, type Identity } from "./config_identity.ts";
+import { effectOf } from "./key_effects.ts";
+import type { PlanWarning } from "../record/warning.ts";
 import type { RunDirectory } from "./run_directory.ts";
-
-/** Keys that determine what an evaluation measures: its data, its samples, and the limits of its attempts. */
-export const MEASURED_BY: readonly string[] = [
-  "evaluation.data",
-  "evaluation.max_examples",
-  "evaluation.samples_per_scenario",
-  "evaluation.temperature",
-  "evaluation.seed",
-  "agent.max_turns",
-  "agent.max_new_tokens_per_turn",
-  "agent.max_trajectory_tokens",
-];
 
 /**
  * The state in which a fork starts. It keeps a learning rate that a command had set, unless the fork's `training.lr`
@@ -26,7 +16,7 @@ export const MEASURED_BY: readonly string[] = [
 export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
   const { record } = parent;
   const changed = changedKeys(record.config, identity);
-  const measures_otherwise = changed.some((key) => covers(MEASURED_BY, key));
+  const measures_otherwise = changed.some((key) => effectOf(key).measures);
   const state: TrainingState = {
     ...record.state,
     // A fork starts its own patience: its parent may have ended because of it.
@@ -38,6 +28,16 @@ export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
     !measures_otherwise || !name.startsWith("eval/")
   );
   return { ...parent, record: { ...record, state, metrics: Object.fromEntries(metrics) } };
+}
+
+/** The warnings about changed keys that rescale the gradient. */
+export function rescaledWarnings(rescaled: readonly string[]): PlanWarning[] {
+  return rescaled.map((field) => ({
+    code: "budget_changed_on_fork",
+    field,
+    message:
+      `the parent had another ${field}: one update may now go farther or less far, so look at training.lr again`,
+  }));
 }
 
 /** The warning about a learning rate that a command had set and the fork keeps; null when there is none. */

@@ -4,6 +4,7 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
+import { PendingRequests } from "../../core/pending_requests.ts";
 import {
   BEGIN,
   type ChatCommand,
@@ -53,8 +54,7 @@ export class RunChild {
   readonly ended: Promise<ChildEnd>;
   readonly #process: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
-  readonly #waiting = new Map<number, Waiting>();
-  #next = 1;
+  readonly #pending = new PendingRequests<Waiting>();
   #fatal: ErrorRecord | null = null;
 
   private constructor(process: Deno.ChildProcess) {
@@ -140,7 +140,7 @@ export class RunChild {
     const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
     const request = this.#send(question, { accept: () => {}, answer, item, fail });
     const drop = () => {
-      this.#fail(request, signal.reason);
+      this.#pending.take(request)?.fail(signal.reason);
       this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
     };
     signal.addEventListener("abort", drop, { once: true });
@@ -162,10 +162,9 @@ export class RunChild {
   }
 
   #send(message: Record<string, unknown>, waiting: Waiting): number {
-    const id = this.#next++;
-    this.#waiting.set(id, waiting);
+    const id = this.#pending.add(waiting);
     this.#write({ id, ...message }).catch((error) =>
-      this.#fail(id, error instanceof ServiceError ? error : gone())
+      this.#pending.take(id)?.fail(error instanceof ServiceError ? error : gone())
     );
     return id;
   }
@@ -177,11 +176,6 @@ export class RunChild {
     await this.#input.write(line);
   }
 
-  #fail(id: number, error: unknown): void {
-    this.#waiting.get(id)?.fail(error);
-    this.#waiting.delete(id);
-  }
-
   async #run(): Promise<ChildEnd> {
     const stderr = tailOf(this.#process.stderr);
     // A program that the process started may hold its pipes open: it dies with the group.
@@ -190,7 +184,7 @@ export class RunChild {
       for await (const line of linesOf(this.#process.stdout)) this.#receive(line);
     } finally {
       this.durable.close();
-      for (const id of [...this.#waiting.keys()]) this.#fail(id, gone());
+      for (const waiting of this.#pending.takeAll()) waiting.fail(gone());
       this.#input.close().catch(() => {});
     }
     const { code, signal } = await status;
@@ -217,11 +211,12 @@ export class RunChild {
     id: Id,
     message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
   ): void {
-    const waiting = this.#waiting.get(id as number);
+    const waiting = this.#pending.get(id);
     if (!waiting) return;
     if ("item" in message) return waiting.item?.(message.item);
     const is_accepted = "accepted" in message && message.accepted;
-    if (!is_accepted || !waiting.answer) this.#waiting.delete(id as number);
+    // An accepted question goes on waiting for its answer.
+    if (!is_accepted || !waiting.answer) this.#pending.take(id);
     if (is_accepted) waiting.accept(message.takes_effect);
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));
     else if ("result" in message) waiting.answer?.(message.result);

@@ -1,5 +1,6 @@
 /** A plan with measurements in the place of its estimates. */
 
+import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
 import { memoryPosts, type Plan } from "./plan.ts";
 
@@ -39,7 +40,7 @@ const NAMED_POSTS = 3;
 export function overflow(
   { memory, levers_applied }: Plan,
   has_failed: boolean,
-): { message: string; meta: Record<string, unknown> } | null {
+): { key: string; message: string; meta: Record<string, unknown> } | null {
   const { posts, peak_bytes, vram_budget_bytes, ram_budget_bytes } = memory;
   const overflow_bytes = Math.max(0, peak_bytes - (vram_budget_bytes ?? Infinity));
   if (overflow_bytes === 0 && !has_failed) return null;
@@ -52,5 +53,5 @@ export function overflow(
   const meta = {
     ...{ overflow_bytes, vram_budget_bytes, ram_budget_bytes, dominant_posts, levers_applied, unlocks: [] },
   };
-  return { message, meta };
+  return { key: keyOfComponent(posts[0]?.post ?? "weights"), message, meta };
 }

@@ -1,19 +1,30 @@
 /** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
 
+import { stringify } from "smol-toml";
 import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import { tokenBudget } from "../../agent/rollout/training_samples.ts";
 import type { Degradation } from "../../config/check/recipe.ts";
-import type { ResolvedConfig } from "../../config/check/derive.ts";
+import type { ConfigFacts, ResolvedConfig } from "../../config/check/derive.ts";
 import { type LoadedConfig, parseRunConfig } from "../../config/check/load.ts";
 import type { ConfigProblem } from "../../config/text/problems.ts";
 import { resolveLoaded } from "../../config/check/resolve.ts";
 import { valueSources } from "../../config/check/sources.ts";
-import { parseToml, valueAt } from "../../config/text/toml_tree.ts";
-import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { parseToml, setKey, valueAt } from "../../config/text/toml_tree.ts";
+import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import type { LineProblem } from "../../data/problems.ts";
+import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
+import { readCheckpointRecord } from "../directory/checkpoint.ts";
+import {
+  changesOfFork,
+  type ForkChanges,
+  identityOf,
+  inputFingerprints,
+} from "../directory/config_identity.ts";
+import { rescaledWarnings } from "../directory/fork.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
 import { type AppliedLever, applyLevers, fitsBudget, fittingContext, type MeasureMemory } from "./levers.ts";
@@ -33,6 +44,13 @@ export interface PlanRequest {
   observe_target_updates: number;
   /** Whether only the files are to be read, because the request is refused for another reason. */
   files_only: boolean;
+  /** Null for a run of its own. */
+  fork: {
+    /** The folder of the checkpoint from which it starts. */
+    checkpoint: string;
+    /** The parent's values of keys that neither run was given, by dotted name. */
+    inherits: Readonly<Record<string, unknown>>;
+  } | null;
 }
 
 /** A request with the files that it names. */
@@ -53,8 +71,10 @@ export interface PlanRefusal {
 /** A plan, and what it changed of the configuration. */
 export interface PlannedRequest {
   plan: Plan;
-  /** Keys that levers and allowed degradations set, by dotted name. */
+  /** Keys that levers, allowed degradations and the parent of a fork set, by dotted name. */
   settings: Record<string, unknown>;
+  /** The keys that a fork changes and may not; null when its checkpoint cannot be read. Empty for a run of its own. */
+  forbidden: readonly string[] | null;
 }
 
 /** `read`: nothing is wrong with the files, and no more was asked. */
@@ -66,14 +86,14 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
   const loaded = parseRunConfig(request.text, { path: request.path });
   const read = await readFiles(loaded, request);
   if ("refused" in read) return read;
-  const { config, parts, data } = read, definition = algorithmOf(config);
+  const { config, parts, data, fork } = read, definition = algorithmOf(config);
   const missing = request.recipe && missingLeave(config, { parts, data, allow: request.recipe.allow });
   if (missing) return { refused: missing };
   using file = await openGgufHeader(config.model.path);
   const measure = memoryMeasure(file, definition, request.target.card);
   const fitted = fit(config, { request, measure });
   if ("refused" in fitted) return fitted;
-  const { levers, settings, warnings } = fitted;
+  const { levers, warnings } = fitted, settings = { ...fork?.inherited, ...fitted.settings };
   const sources = { ...valueSources(loaded, config), ...derivedSources(settings) };
   const as_written = planOf(fitted.config, {
     ...{ parts, data, sources, target: request.target, memory: measure(fitted.config) },
@@ -82,23 +102,30 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
     ...as_written,
     levers_applied: levers.map(({ lever }) => lever),
     levers: levers.map(({ lever, saved_bytes, time_factor }) => ({ lever, saved_bytes, time_factor })),
-    warnings: [...warnings, ...as_written.warnings],
+    warnings: [...warnings, ...rescaledWarnings(fork?.rescaled ?? []), ...as_written.warnings],
   };
   // The run's process does not know the server's number.
   const { observe } = plan.config, kept = observe ? { "observe.every": observe.every } : {};
-  return { planned: { plan, settings: { ...settings, ...kept } } };
+  return { planned: { plan, settings: { ...settings, ...kept }, forbidden: fork?.forbidden ?? null } };
+}
+
+/** In what a run differs from its parent, and the parent's values that it takes over. */
+interface ForkDifference extends ForkChanges {
+  inherited: Readonly<Record<string, unknown>>;
 }
 
 interface ReadFiles {
   config: ResolvedConfig;
   parts: ModelParts;
   data: AlgorithmData;
+  /** Null when the checkpoint cannot be read. */
+  fork: ForkDifference | null;
 }
 
 /** Reads the files one after the other, so that a problem is told at the key that names its file. */
 async function readFiles(
   loaded: LoadedConfig,
-  { observe_target_updates }: PlanRequest,
+  { observe_target_updates, fork: parent }: PlanRequest,
 ): Promise<ReadFiles | { refused: PlanRefusal }> {
   const { chat_template } = loaded.config.model, { init_adapter } = loaded.config.lora;
   let key = "model.path";
@@ -107,10 +134,11 @@ async function readFiles(
     key = "lora.init_adapter";
     const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterFacts(init_adapter) };
     key = "training.ctx";
-    const config = resolveLoaded(loaded, { path: loaded.path, observe_target_updates, ...parts, ...adapter });
+    const facts = { path: loaded.path, observe_target_updates, ...parts, ...adapter };
+    const { config, fork } = await resolveFork(loaded, { facts, parent });
     const definition = algorithmOf(config);
     key = definition.trainingData(config).key;
-    return { config, parts, data: await definition.readData(config, parts) };
+    return { config, parts, fork, data: await definition.readData(config, parts) };
   } catch (error) {
     const record = errorRecord(error);
     if (!(error instanceof ServiceError) || record.code === "internal") throw error;
@@ -122,9 +150,43 @@ async function readFiles(
   }
 }
 
+const NO_FORK: ForkDifference = { forbidden: [], rescaled: [], inherited: {} };
+
+/**
+ * Resolves a configuration, and compares a fork's with the training of its checkpoint. What nobody set is the parent's,
+ * so that it is no difference. A fork that is refused takes over nothing: what follows from its changes is not told.
+ */
+async function resolveFork(
+  loaded: LoadedConfig,
+  { facts, parent }: { facts: ConfigFacts; parent: PlanRequest["fork"] },
+): Promise<Pick<ReadFiles, "config" | "fork">> {
+  const config = resolveLoaded(loaded, facts);
+  if (!parent) return { config, fork: NO_FORK };
+  const record = await readCheckpointRecord(parent.checkpoint);
+  if (!record) return { config, fork: null };
+  const compared = async (config: ResolvedConfig, inherited: ForkDifference["inherited"]) => {
+    const changes = changesOfFork(record.config, identityOf(config, await inputFingerprints(config)));
+    return { config, fork: { ...changes, inherited } };
+  };
+  const own = await compared(config, {}), { forbidden } = own.fork, { inherits } = parent;
+  const set = forbidden.filter((key) => !Object.hasOwn(inherits, key));
+  if (set.length > 0) return { config, fork: { ...own.fork, forbidden: set } };
+  if (forbidden.length === 0) return own;
+  return await compared(resolveLoaded(withValues(loaded, inherits), facts), inherits);
+}
+
+/** A configuration with further keys. */
+function withValues({ text, path }: LoadedConfig, values: Readonly<Record<string, unknown>>): LoadedConfig {
+  const toml = parseToml(text);
+  assert("tree" in toml, "a loaded configuration is TOML");
+  for (const [key, value] of Object.entries(values)) setKey(toml.tree, key, value);
+  return parseRunConfig(stringify(toml.tree), { path });
+}
+
 /** Reads the files of a configuration that lacks what a catalogue would say. */
 async function readOnly(text: string): Promise<PlanAnswer> {
-  const toml = parseToml(text), config = "message" in toml ? null : checkTree(toml, { rules: false }).config;
+  const toml = parseToml(text),
+    config = "message" in toml ? null : checkTree(toml, { is_partial: true }).config;
   if (!config) return { read: true };
   const { evaluation, lora } = config, definition = algorithmOf(config);
   const { key: data_key } = ALGORITHM_KEYS[config.run.algorithm].data;
@@ -146,8 +208,10 @@ async function readOnly(text: string): Promise<PlanAnswer> {
   return { read: true };
 }
 
-/** Problems of a configuration have keys of their own; any other failure is at the key of its file. */
-function problemsOf({ message, details }: ErrorRecord, key: string): PlanRefusal["problems"] {
+/** Problems of a configuration have keys of their own; any other failure, and each line, is at the key of its file. */
+function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanRefusal["problems"] {
+  const lines = code === "data_invalid" ? details.problems as LineProblem[] | undefined : undefined;
+  if (lines) return lines.map(({ message }) => ({ key, code: "invalid_value", message }));
   const problems = details.problems as ConfigProblem[] | undefined;
   if (!problems) return [{ key, code: "invalid_value", message }];
   return problems.map(({ key, code, message, hint }) => ({
@@ -190,10 +254,11 @@ function fit(
   config: ResolvedConfig,
   { request, measure }: { request: PlanRequest; measure: MeasureMemory },
 ): Fitted | { refused: PlanRefusal } {
-  const { recipe, target } = request, budget_bytes = target.vram_bytes ?? Infinity;
+  const { recipe, target, fork } = request, budget_bytes = target.vram_bytes ?? Infinity;
   const as_written: Fitted = { config, levers: [], settings: {}, warnings: [] };
   if (fitsBudget(measure(config), budget_bytes)) return as_written;
-  if (!recipe) return { refused: outOfMemory(config, { target, measure }) };
+  // A fork goes on with its parent's settings, which levers would change.
+  if (!recipe || fork) return { refused: outOfMemory(config, { target, measure }) };
   const levered = applyLevers(config, { budget_bytes, measure });
   const fitted = withSettings(as_written, levered.config, levered.levers);
   if (fitsBudget(levered.plan, budget_bytes)) return fitted;
@@ -240,25 +305,13 @@ function shortened(
   };
 }
 
-/** The key that sets the size of a post; the sizes of others follow from the length of sequences. */
-const POST_KEYS: Readonly<Record<string, string>> = {
-  weights: "model.path",
-  adapters: "lora.rank",
-  optimizer: "lora.rank",
-};
-
-/** The key behind a component of memory. */
-export function keyOfPost(post: string | undefined): string {
-  return POST_KEYS[post ?? "weights"] ?? "training.ctx";
-}
-
 function outOfMemory(
   config: ResolvedConfig,
   { target, measure }: { target: PlanTarget; measure: MeasureMemory },
 ): PlanRefusal {
   const { message, details } = memoryRefusal(config, { target, measure })!;
   const [dominant] = details.dominant_posts as { post: string }[];
-  const key = keyOfPost(dominant?.post);
+  const key = keyOfComponent(dominant?.post ?? "weights");
   return { kind: "memory", problems: [{ key, code: "out_of_range", message }], meta: details };
 }
 

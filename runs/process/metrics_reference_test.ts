@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Grader } from "../../agent/grading/grader.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -24,8 +25,18 @@ class TickingClock extends ManualClock {
   }
 }
 
+/** Grades as a reward program does. */
+const REWARD: Grader = {
+  ...{ source: "reward", grades_evaluations: true, coverage: () => "all" },
+  grade: ({ attempts }) =>
+    Promise.resolve({ grades: attempts.map((_, i) => ({ reward: i })), deterministic: true }),
+};
+
 /** The names in the `metrics` events of a run. */
-async function emitted(change: (config: ResolvedConfig) => void): Promise<string[]> {
+async function emitted(
+  change: (config: ResolvedConfig) => void,
+  graders?: readonly Grader[],
+): Promise<string[]> {
   const names = new Set<string>();
   await withFolder(async (root) => {
     const run = await startTestRun({
@@ -34,6 +45,7 @@ async function emitted(change: (config: ResolvedConfig) => void): Promise<string
       newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
       clock: new TickingClock(),
       verify: (_, said) => said.join("").length % 2,
+      ...(graders && { graders }),
     });
     const events = await eventsOf(run);
     assert.equal(await run.ended, "completed");
@@ -51,7 +63,8 @@ Deno.test(
     const grpo = await emitted(({ agent }) =>
       Object.assign(agent!, { kl_coefficient: 0.1, max_update_kl: 1e-3 })
     );
-    const others = [...await emitted(useSft), ...await emitted(usePreference)];
+    const rewarded = await emitted(() => {}, [REWARD]);
+    const others = [...rewarded, ...await emitted(useSft), ...await emitted(usePreference)];
     assert.deepEqual((await documented()).toSorted(), [...new Set([...grpo, ...others])].toSorted());
   },
 );

@@ -17,7 +17,7 @@ import {
   repairCheckpoints,
 } from "../directory/checkpoint.ts";
 import { checkFork, identityHash, refuseChanges } from "../directory/config_identity.ts";
-import { forkOf, keptRate, refuseLostParent } from "../directory/fork.ts";
+import { forkOf, keptRate, refuseLostParent, rescaledWarnings } from "../directory/fork.ts";
 import { type Place, refuseCollisions } from "../directory/places.ts";
 import { RunDirectory } from "../directory/run_directory.ts";
 import { checkWritable } from "../directory/writable.ts";
@@ -254,12 +254,7 @@ async function startingPoint(
     if (checkpoint === null) throw new ServiceError("config_invalid", "Cannot fork: no checkpoint is named");
     const parent = await loadCheckpoint(checkpoint);
     const rescaled = checkFork(parent.record.config, prepared.identity);
-    if (rescaled.length > 0) {
-      const message =
-        `the parent had another ${rescaled.join(", ")}: one update may now go farther or less far, so ` +
-        "look at training.lr again";
-      run.warn({ code: "budget_changed_on_fork", field: rescaled[0]!, message });
-    }
+    for (const warning of rescaledWarnings(rescaled)) run.warn(warning);
     await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
     const from = forkOf(parent, prepared.identity);
     const message = keptRate(from);

@@ -227,6 +227,8 @@ export class Supervisor {
     const { prepared, openSession, clock } = this.#options;
     const { config, definition } = prepared;
     const session = this.#session = await openSession();
+    // A log that cannot be written fails the run at its next event.
+    this.#passMessages(session).catch(() => {});
     try {
       const request = loadRequest(config, definition.sequences(config), definition.training(config));
       const facts = await session.engine.call("load", request);
@@ -241,6 +243,14 @@ export class Supervisor {
     } catch (error) {
       await session.close();
       throw error;
+    }
+  }
+
+  /** Writes what graders say into the log, as long as the run trains. */
+  async #passMessages({ messages }: Session): Promise<void> {
+    for await (const message of messages) {
+      if (this.#has_ended) return;
+      this.#run.emit({ kind: "log", level: "info", message });
     }
   }
 

@@ -3,7 +3,7 @@
 import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
-import { MEASURED_BY } from "../directory/fork.ts";
+import { effectOf } from "../directory/key_effects.ts";
 import type { EvaluationEvent } from "../record/event.ts";
 import {
   bootstrapSteps,
@@ -135,7 +135,7 @@ export async function compare(
 
 function changedMeasures(before: Compared, after: Compared): string[] {
   const differ = configDifferences([before.shown_config, after.shown_config]).map(({ key }) => key);
-  return differ.filter((key) => MEASURED_BY.includes(key));
+  return differ.filter((key) => effectOf(key).measures);
 }
 
 function outcomeOf(

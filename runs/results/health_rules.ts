@@ -143,6 +143,18 @@ export const HEALTH_RULES: readonly HealthRule[] = [
       "with sft on collected traces and start from that adapter (lora.init_adapter).",
   },
   {
+    rule: "reward_failed",
+    metrics: ["reward/failed_fraction"],
+    measure: "mean",
+    window: 5,
+    breaks: "above",
+    threshold: 0.1,
+    level: "warning",
+    advice:
+      "The reward program ends, is too slow, or writes something else than a reward. The update events name the first " +
+      "failure; the run's log has what the program wrote to standard error.",
+  },
+  {
     rule: "judge_degenerate",
     metrics: ["judge/degenerate_group_fraction"],
     measure: "mean",

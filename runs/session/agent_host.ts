@@ -71,7 +71,7 @@ export interface AgentHostOptions {
   max_context: number;
   /** Null like `settings`. */
   environment: EnvironmentFactory | null;
-  /** In the order in which they are asked. Evaluations report the environment's reward, whatever grades training. */
+  /** In the order in which they are asked. Evaluations ask those only that grade them, whatever grades training. */
   graders: readonly Grader[];
   clock: Clock;
 }
@@ -101,8 +101,9 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
       }
       const groups: Group[] = [];
       const graders = request.sampling.domain === "evaluation"
-        ? options.graders.filter(({ source }) => source === "environment")
+        ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
         : options.graders;
+      await Promise.all(graders.map((grader) => grader.start?.(signal)));
       const news = rolloutNews({ ...request, settings, engine, chat, environment, graders, clock, signal });
       for await (const item of news) {
         if ("group" in item) groups.push(item.group);

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
+import type { Grader } from "../../agent/grading/grader.ts";
+import { testScenarios } from "../../agent/rollout/rollout_fake.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../config_testing.ts";
+import { followRollouts } from "../record/activity.ts";
 import { testAgentHost } from "../run_fake.ts";
 import type { ChatModel } from "../chat/answer_chat.ts";
 import { createAgentHost } from "./agent_host.ts";
@@ -16,6 +19,32 @@ const request = {
   rng_key: [1, 2, 3, 4] as never,
   adapter: null,
 };
+
+Deno.test("an evaluation asks only graders of evaluations, and starts no other", async () => {
+  const started: string[] = [], asked: string[] = [];
+  const grader = (source: "environment" | "reward", grades_evaluations: boolean): Grader => ({
+    ...{ source, grades_evaluations, coverage: () => "all" },
+    start: () => Promise.resolve(void started.push(source)),
+    grade: ({ attempts }) => {
+      asked.push(source);
+      return Promise.resolve({ grades: attempts.map(() => ({ reward: 1 })), deterministic: true });
+    },
+  });
+  const { client: engine } = new ScriptedEngine({});
+  const graders = [grader("reward", false), grader("environment", true)];
+  const host = testAgentHost({ config: testConfig("/nowhere"), engine, clock: new ManualClock(), graders });
+  const rollout = async (domain: "train" | "evaluation") => {
+    const { signal } = new AbortController();
+    const rollouts = host.rollout({
+      ...{ update: 1, scenarios: testScenarios("ab"), group_size: 2, concurrent_rollouts: 2, adapter: null },
+      sampling: { domain, seed: 1, temperature: 1 },
+    }, signal);
+    const [group] = await followRollouts(rollouts, () => {});
+    return [group!.graded_by, started.splice(0), asked.splice(0)];
+  };
+  assert.deepEqual(await rollout("evaluation"), ["environment", ["environment"], ["environment"]]);
+  assert.deepEqual(await rollout("train"), ["reward", ["reward", "environment"], ["reward"]]);
+});
 
 Deno.test("a request's new tokens end with the context; a prompt that fills it is refused", async () => {
   const asked: number[] = [], opened: number[] = [];

@@ -2,6 +2,7 @@
 
 import { type ConfiguredWorld, configuredWorld } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
@@ -34,6 +35,7 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
     },
   };
   serveRpc(port, { ...methods });
+  opening.then(({ world }) => world && passMessages(world, port)).catch(() => {});
   return async () => {
     const opened = await opening.catch(() => null);
     await opened?.world?.close();
@@ -60,15 +62,35 @@ async function openHost(
   return { host, world };
 }
 
+/** A notice from the worker: what a program of a grader said. */
+interface MessageNotice {
+  message: string;
+}
+
+async function passMessages({ messages }: ConfiguredWorld, port: RpcPort): Promise<void> {
+  for await (const message of messages) port.postMessage({ message } satisfies MessageNotice);
+}
+
 /** The supervisor's end of {@link serveAgent}. */
-export function agentClient(port: RpcPort): { host: AgentHost; client: RpcClient<AgentMethods> } {
-  const client = new RpcClient<AgentMethods>(port);
+export interface AgentClient {
+  host: AgentHost;
+  client: RpcClient<AgentMethods>;
+  /** See `ConfiguredWorld.messages`; whoever closes the client closes them. */
+  messages: AsyncQueue<string>;
+}
+
+/** Connects to {@link serveAgent}. */
+export function agentClient(port: RpcPort): AgentClient {
+  const messages = new AsyncQueue<string>();
+  const client = new RpcClient<AgentMethods>(port, (notice) => {
+    messages.push((notice as MessageNotice).message);
+  });
   const host: AgentHost = {
     rollout: (request, signal) => client.stream("rollout", request, signal),
     generate: (request, signal) => client.call("generate", request, signal),
     chat: (request, signal) => client.stream("chat", request, signal),
   };
-  return { host, client };
+  return { host, client, messages };
 }
 
 type AgentMethods = Pick<AgentHost, "rollout" | "generate" | "chat">;

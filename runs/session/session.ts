@@ -1,9 +1,11 @@
 /** A run's session: the engine with its model, and the host of rollouts. */
 
 import { dirname } from "node:path";
+import { worldPermissions } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import { permissionsFor } from "../../core/permissions.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import {
   type AdapterSource,
@@ -21,6 +23,8 @@ import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts"
 export interface Session {
   engine: EngineClient;
   agent: AgentHost;
+  /** What the programs of graders say to people, for the run's log; ends when the session closes. */
+  messages: AsyncIterable<string>;
   /** Releases the device; does not wait for lost workers. */
   close(): Promise<void>;
 }
@@ -127,27 +131,27 @@ export interface WorkerSessionOptions {
 export function openWorkerSession(options: WorkerSessionOptions): Session {
   const { config, entry_url, workspaces, readable } = options;
   const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });
-  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(workspaces) });
+  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
   const start: AgentStart = { config, workspaces };
   const port = agent_worker.connect(start, [engine.port()]);
-  const { host, client } = agentClient(port);
+  const { host, client, messages } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
   // The agent worker waits at its own port to the engine, where nobody answers any more.
   engine.failed.then((error) => client.fail(error));
   return {
     engine: engine.client,
     agent: host,
+    messages,
     async close() {
       client.fail(new ServiceError("cancelled", "Cannot go on: the session was closed"));
       const agent_gone = agent_worker.close();
       port.close();
       await engine.close();
       await agent_gone;
+      messages.close();
     },
   };
 }
-
-const NOTHING = { net: false, run: false, env: false, ffi: false, sys: false, import: false } as const;
 
 function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.PermissionOptionsObject {
   const { run, model, lora, output, checkpoint } = config;
@@ -156,12 +160,14 @@ function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.Per
   if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
   const read = [model.path, ...written, ...readable];
   if (lora.init_adapter) read.push(lora.init_adapter);
-  return { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read, write: written };
+  return permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read, write: written }]);
 }
 
-/** Defence in depth: a process that may run commands may do anything. */
-function agentPermissions(workspaces: string): Deno.PermissionOptionsObject {
-  return { ...NOTHING, read: true, write: [workspaces], run: true };
+/** The model's header and template, and what the configured world needs. */
+function agentPermissions(config: ResolvedConfig, workspaces: string): Deno.PermissionOptionsObject {
+  const { path, chat_template } = config.model;
+  const read = chat_template === undefined ? [path] : [path, chat_template];
+  return permissionsFor([{ read }, ...worldPermissions(config, { workspaces })]);
 }
 
 /**

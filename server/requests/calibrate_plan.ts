@@ -3,7 +3,6 @@
 import { ServiceError } from "../../core/errors.ts";
 import { calibratedPlan, overflow } from "../../runs/plan/calibrated_plan.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
-import { keyOfPost } from "../../runs/plan/plan_request.ts";
 import { Problem } from "../http/problems.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import type { Services } from "../routing/services.ts";
@@ -32,7 +31,7 @@ export async function calibratePlan(
   }
   const refused = overflow(calibrated, has_failed);
   if (refused === null) return calibrated;
-  const { message, meta } = refused, pointer = fieldOf(keyOfPost(calibrated.memory.posts[0]?.post));
+  const { key, message, meta } = refused, pointer = fieldOf(key);
   throw new Problem("insufficient-memory", `Cannot fit the run on the device: ${message}`, {
     errors: [{ pointer, code: "out_of_range", message }],
     meta: JSON.parse(JSON.stringify(meta)),

@@ -3,20 +3,17 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../../core/errors.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { readText } from "../routing/body.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import { runDocument } from "../resources/run_document.ts";
 import type { RunCard } from "../resources/run_schema.ts";
 import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_answers.ts";
-import { conflict, invalidRequest } from "../http/problems.ts";
+import { conflict } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
-import type { RunRequestBody } from "./config_request.ts";
+import type { ConfigRequest } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
 
 /** How often a fork is planned whose parent loses its checkpoint meanwhile. */
 const MAX_PLANS = 3;
-
-const KEY = /^[!-~]{1,255}$/;
 
 interface Created {
   /** For a repeated request the run as it is now, or as it was first when it is deleted. */
@@ -33,19 +30,15 @@ const pending = new WeakMap<object, Map<string, Promise<unknown>>>();
  * @throws {Problem} Like {@link planRun}; `device-busy` without a slot; `conflict` for a key of another body.
  */
 export async function createRun(
-  body: RunRequestBody,
+  asked: ConfigRequest,
   { services, request }: { services: Services; request: Request },
 ): Promise<Created> {
   const fleet = fleetOf(services), key = request.headers.get("idempotency-key");
   if (key === null) {
-    const run = await planned(await keptBody(body), { services, request, idempotency: null });
+    const run = await planned(asked, { services, request, idempotency: null });
     return { document: runDocument(run), is_new: true };
   }
-  if (!KEY.test(key)) {
-    const message = "the header Idempotency-Key must have 1 to 255 printable characters";
-    throw invalidRequest([{ pointer: "", code: "invalid_value", message }]);
-  }
-  const kept = await keptBody(body), hash = hashOf(kept), now_ms = services.clock.wall_ms();
+  const hash = createHash("sha256").update(asked.source).digest("hex"), now_ms = services.clock.wall_ms();
   let keys = pending.get(fleet);
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});
@@ -53,7 +46,7 @@ export async function createRun(
     const found = earlierAnswer(key, services);
     if (!found) {
       const idempotency = { key, body_sha256: hash, created_ms: now_ms };
-      const run = await planned(kept, { services, request, idempotency }), document = runDocument(run);
+      const run = await planned(asked, { services, request, idempotency }), document = runDocument(run);
       keepAnswerOf(run, services);
       return { document, is_new: true };
     }
@@ -93,23 +86,6 @@ export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices):
   if (answer) keepAnswer(database, answer, now_ms);
 }
 
-/** A body for any number of readings: a stream can be read once only. */
-interface KeptBody {
-  /** Its text; of JSON without its white space. */
-  text: string;
-  read(): RunRequestBody;
-}
-
-async function keptBody(body: RunRequestBody): Promise<KeptBody> {
-  if (body.content_type === "application/json") return { text: JSON.stringify(body.value), read: () => body };
-  const text = await readText(body.stream);
-  return { text, read: () => ({ ...body, stream: new Blob([text]).stream() }) };
-}
-
-function hashOf({ text, read }: KeptBody): string {
-  return createHash("sha256").update(`${read().content_type}\n${text}`).digest("hex");
-}
-
 interface PlannedOptions {
   services: Services;
   request: Request;
@@ -117,10 +93,10 @@ interface PlannedOptions {
 }
 
 /** Plans and creates. A fork whose parent changes meanwhile is planned again, from what the parent then has. */
-async function planned(body: KeptBody, options: PlannedOptions): Promise<KeptRun> {
+async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<KeptRun> {
   for (let tries = 1; tries <= MAX_PLANS; tries++) {
     try {
-      return await planOnce(body.read(), options);
+      return await planOnce(asked, options);
     } catch (error) {
       if (!(error instanceof ServiceError) || error.details.lost_parent === undefined) throw error;
     }
@@ -131,11 +107,11 @@ async function planned(body: KeptBody, options: PlannedOptions): Promise<KeptRun
 }
 
 async function planOnce(
-  body: RunRequestBody,
+  asked: ConfigRequest,
   { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
   const fleet = fleetOf(services);
-  const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(body, {
+  const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(asked, {
     services,
     signal,
   });

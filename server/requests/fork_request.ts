@@ -1,13 +1,19 @@
-/** The parent of a fork, and what a fork may change. */
+/** The parent of a fork: what a fork takes over from it, and what a fork may not change. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
-import { changedKeys, flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
+import { setKey } from "../../config/text/toml_tree.ts";
+import { flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { Plan } from "../../runs/plan/plan.ts";
 import { refusal as commandRefusal } from "../../runs/record/run.ts";
 import { notFound } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
+type Table = Record<string, unknown>;
+type Sources = Plan["sources"];
+
 export interface Fork {
-  parent: { run: string; checkpoint: string; directory: string; config: ResolvedConfig };
+  parent: { run: string; checkpoint: string; directory: string; config: ResolvedConfig; sources: Sources };
   /** Why the parent's state does not allow a fork; null when it does. */
   refusal: string | null;
 }
@@ -19,7 +25,7 @@ export async function forkOf(
 ): Promise<Fork> {
   const kept = fleet?.get(run);
   if (!kept) throw notFound("There is no such run", "/fork_from/run");
-  const { config } = kept.service.plan, names = await kept.checkpoints();
+  const { config, sources } = kept.service.plan, names = await kept.checkpoints();
   const newest = names.at(-1) ?? "";
   if (checkpoint !== undefined && !names.includes(checkpoint)) {
     throw notFound("The run has no such checkpoint", "/fork_from/checkpoint");
@@ -27,14 +33,47 @@ export async function forkOf(
   const name = checkpoint ?? newest;
   const reason = commandRefusal("fork", kept.record.state, await kept.facts());
   const directory = `${kept.checkpointRoot}/${name}`;
-  return { parent: { run, checkpoint: name, directory, config }, refusal: reason };
+  return { parent: { run, checkpoint: name, directory, config, sources }, refusal: reason };
 }
 
-/** Keys without an effect on the training. */
-const FREE = ["run.name"];
+/** A key that the request of a run did not set. What has no source, such as an entry of a list, was set. */
+const isUnset = (key: string, sources: Sources) => sources[key] === "default" || sources[key] === "derived";
 
-/** The keys that two resolved configurations set differently and that a fork may not change, sorted. */
-export function forkChanges(parent: Record<string, unknown>, fork: Record<string, unknown>): string[] {
-  const [before, after] = [parent, fork].map((config) => Object.fromEntries(flattenConfig(config)));
-  return changedKeys(before!, after!).filter((key) => !FREE.includes(key) && !isForkableKey(key));
+/** The keys that a run's request set, with its sections; null when there is no such run. */
+export function parentKeys(run: string, { fleet }: Pick<Services, "fleet">): Table | null {
+  const kept: Pick<KeptRun, "service"> | null = fleet?.get(run) ?? null;
+  if (!kept) return null;
+  const { config, sources } = kept.service.plan, tree: Table = {};
+  for (const section of Object.keys(config)) tree[section] = {};
+  for (const [key, value] of flattenConfig(config)) {
+    if (!isUnset(key, sources)) setKey(tree, key, structuredClone(value));
+  }
+  return tree;
+}
+
+/**
+ * The parent's values of what neither of both requests set and a fork may not change, by dotted key: they may have
+ * followed from the parent's device or from levers.
+ */
+export function inheritedValues(
+  { config, sources }: Pick<Fork["parent"], "config" | "sources">,
+  sets: (path: string[]) => boolean,
+): Record<string, unknown> {
+  return Object.fromEntries(
+    [...flattenConfig(config)].filter(([key]) =>
+      isUnset(key, sources) && !isForkableKey(key) && !sets(key.split("."))
+    ),
+  );
+}
+
+/** The sources of a fork's values: what it took over has the parent's. */
+export function forkSources(
+  sources: Sources,
+  { parent, sets }: { parent: Sources; sets: (path: string[]) => boolean },
+): Sources {
+  return Object.fromEntries(
+    Object.entries(sources).map((
+      [key, source],
+    ) => [key, sets(key.split(".")) ? source : parent[key] ?? source]),
+  );
 }

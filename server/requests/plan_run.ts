@@ -4,25 +4,20 @@ import { basename, extname } from "node:path";
 import { stringify } from "smol-toml";
 import { DATA_KEYS } from "../../config/algorithms.ts";
 import { type AppliedCatalogue, applyCatalogue } from "../../config/check/catalogue.ts";
-import { operatorsKeys, pathKeys, withoutPaths } from "../../config/check/request_keys.ts";
-import { valueAt } from "../../config/text/toml_tree.ts";
+import { checkTree } from "../../config/check/check_tree.ts";
+import type { Finding } from "../../config/check/issues.ts";
+import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../config/check/request_keys.ts";
+import { setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
+import type { CheckedFile } from "../../core/files.ts";
 import type { PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
 import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../http/problems.ts";
 import { ownPlaces } from "../resources/run_document.ts";
 import type { Services } from "../routing/services.ts";
-import {
-  type ConfigRequest,
-  conflictsOf,
-  entryOf,
-  formProblems,
-  objectiveForms,
-  readConfigRequest,
-  type RunRequestBody,
-} from "./config_request.ts";
-import { type Fork, forkChanges, forkOf } from "./fork_request.ts";
+import { type ConfigRequest, conflictsOf, entryOf } from "./config_request.ts";
+import { type Fork, forkOf, forkSources, inheritedValues } from "./fork_request.ts";
 import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
 
@@ -40,79 +35,59 @@ export interface PlannedRun {
   fork: Fork | null;
 }
 
-/** Checks a request and plans it. Nothing is created. @throws {Problem} Of the first class of checks that fails. */
+/**
+ * Checks a request whose form is valid, and plans it. Nothing is created.
+ *
+ * @throws {Problem} Of the first class of checks that fails, with all of its problems.
+ */
 export async function planRun(
-  body: RunRequestBody,
+  request: ConfigRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
 ): Promise<PlannedRun> {
-  const request = await readConfigRequest(body, (run) => parentTree(run, services));
-  const declared = operatorsKeys(request.tree);
-  const stripped = withoutPaths(request.tree, declared.map(({ path }) => path));
-  const applied = applyCatalogue({ tree: stripped, floats: request.floats }, services.config);
-  const forms = objectiveForms(body);
-  const is_complete = declared.length === 0 && forms.length === 0 && applied.unknown.length === 0;
-  const known = withoutUnknown(applied);
-  const invalid = formProblems(request, known, is_complete);
-  if (invalid.length > 0) throw invalidRequest(invalid);
-  const fork = request.fork_from && await forkOf(request.fork_from, services);
-  const files = await realFiles(request, services);
-  const config = placed(known.tree, files);
-  const refused = catalogueRefusal(request, { declared, forms, applied }) ??
-    problemOf("conflict", conflictsOf(request));
-  const planned = await plan(config, { request, services, files, signal, refused });
+  const { fork, files } = await namedResources(request, services);
+  const declared = operatorsKeys(request.tree).map(({ path }) => path);
+  const known = { tree: withoutPaths(request.tree, declared), floats: request.floats };
+  const applied = applyCatalogue(known, services.config);
+  const refused = catalogueRefusal(request, applied) ?? problemOf("conflict", conflictsOf(request));
+  // What the catalogue would say is not complete then.
+  const config = placed(refused ? withoutCatalogue(known.tree) : applied.tree, files);
+  const planned = await plan(config, { request, services, files, signal, refused, fork });
   if (refused) throw refused;
   assert(planned !== null, "a request without a refusal is planned");
+  if (fork) refuseFork(fork, { forbidden: planned.forbidden, request });
   const shown = publicPlan(planned.plan, { written: request.tree });
-  if (fork) refuseForkChanges(fork, { config: shown.config as unknown as Table, request });
+  const sources = fork
+    ? forkSources(shown.sources, { parent: fork.parent.sources, sets: request.sets })
+    : shown.sources;
   const algorithm = planned.plan.config.run.algorithm;
   return {
     name: request.name ?? defaultName(request.tree, algorithm),
     algorithm,
-    planned: { ...planned, plan: shown },
+    planned: { ...planned, plan: { ...shown, sources } },
     processConfig: (directory) => tomlOf(config, { settings: planned.settings, directory }),
     fieldOf: (key) => heldPointer(request, key),
     fork,
   };
 }
 
-async function parentTree(run: string, services: Services): Promise<Table> {
-  const { config } = (await forkOf({ run }, services)).parent;
-  return structuredClone(config) as unknown as Table;
-}
-
 function problemOf(type: ProblemType, errors: readonly ProblemError[]): Problem | null {
   return errors.length === 0 ? null : refusal(type, errors);
 }
 
-/** Without the tables whose id has no entry: they lack what the entry would say. */
-function withoutUnknown(
-  { tree, floats, unknown }: AppliedCatalogue,
-): { tree: Table; floats: ReadonlySet<string> } {
-  return {
-    tree: withoutPaths(tree, unknown.map(({ path }) => path.at(-1) === "id" ? path.slice(0, -1) : path)),
-    floats,
-  };
-}
-
 /** The first class of refusals that the operator's catalogue causes; null when there is none. */
-function catalogueRefusal(
-  request: ConfigRequest,
-  { declared, forms, applied }: {
-    declared: ReturnType<typeof operatorsKeys>;
-    forms: readonly string[];
-    applied: AppliedCatalogue;
-  },
-): Problem | null {
-  const entries = (findings: AppliedCatalogue["unknown"], code?: ProblemError["code"]) =>
+function catalogueRefusal(request: ConfigRequest, applied: AppliedCatalogue): Problem | null {
+  const entries = (findings: readonly Finding[], code?: ProblemError["code"]) =>
     findings.map((finding) => ({ ...entryOf(finding, request), ...(code && { code }) }));
   const message = "must be the id of an entry of the server's catalogue: only the operator declares more";
-  const operators = [
-    ...entries(declared, "server_declared"),
-    ...forms.map((pointer): ProblemError => ({ pointer, code: "server_declared", message })),
+  const declared = [
+    ...entries([...operatorsKeys(request.tree), ...applied.declared], "server_declared"),
+    ...request.forms.map(({ place }): ProblemError => ({
+      ...{ pointer: pointerOf(place), code: "server_declared", message },
+    })),
   ];
-  return problemOf("server-declared", operators) ??
+  return problemOf("server-declared", declared) ??
     problemOf("unknown-catalog-id", entries(applied.unknown, "unknown_catalog_id")) ??
-    problemOf("invalid-request", entries(applied.beyond));
+    problemOf("invalid-request", entries([...applied.beyond, ...checkTree(applied).findings]));
 }
 
 /** A file that a key names. */
@@ -123,30 +98,40 @@ interface NamedFile {
   real: string;
 }
 
-/** The real paths of the files in a request. @throws {Problem} `not-found`, `forbidden-path` or `path_not_found`. */
-async function realFiles(request: ConfigRequest, services: Services): Promise<NamedFile[]> {
+/** The resources that a request names. @throws {Problem} `not-found`, `forbidden-path` or `path_not_found`. */
+async function namedResources(
+  request: ConfigRequest,
+  services: Services,
+): Promise<{ fork: Fork | null; files: NamedFile[] }> {
   const problems: Problem[] = [], found: NamedFile[] = [];
   const roots = services.config.path_roots;
+  const attempt = async <T>(work: Promise<T>): Promise<T | null> => {
+    try {
+      return await work;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problems.push(error);
+      return null;
+    }
+  };
+  const fork = request.fork_from && await attempt(forkOf(request.fork_from, services));
   for (const { path } of pathKeys(request.tree, "output")) {
     problems.push(forbiddenPath(pointerOf(request.placeOf(path))));
   }
   for (const { path, value: written } of pathKeys(request.tree, "input")) {
     const key = path.join("."), pointer = pointerOf(request.placeOf(path));
-    try {
-      const { file } = DATA_KEYS.includes(key)
-        ? await clientData(written, { roots, pointer, datasets: services.datasets })
-        : { file: await clientFile(written, { roots, pointer }) };
-      found.push({ key, written, real: file.path });
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      problems.push(error);
-    }
+    const named = await attempt<{ file: CheckedFile }>(
+      DATA_KEYS.includes(key)
+        ? clientData(written, { roots, pointer, datasets: services.datasets })
+        : clientFile(written, { roots, pointer }).then((file) => ({ file })),
+    );
+    if (named) found.push({ key, written, real: named.file.path });
   }
   for (const type of ["not-found", "forbidden-path", "invalid-request"] as const) {
     const refused = problemOf(type, problems.filter((p) => p.type === type).flatMap(({ errors }) => errors));
     if (refused) throw refused;
   }
-  return found;
+  return { fork, files: found };
 }
 
 /** A configuration with the real paths of its files. */
@@ -154,13 +139,6 @@ function placed(tree: Table, files: readonly NamedFile[]): Table {
   const copy = structuredClone(tree);
   for (const { key, real } of files) setKey(copy, key, real);
   return copy;
-}
-
-function setKey(tree: Table, key: string, value: unknown): void {
-  const parts = key.split("."), last = parts.pop()!;
-  let table = tree;
-  for (const part of parts) table = (table[part] ??= {}) as Table;
-  table[last] = value;
 }
 
 function tomlOf(
@@ -185,17 +163,22 @@ interface PlanContext {
   signal: AbortSignal;
   /** A refusal of a later class than what the files hold. */
   refused: Problem | null;
+  fork: Fork | null;
 }
 
 /** Plans in a job. With a refusal of a later class it only reads the files, and returns null. */
 async function plan(config: Table, context: PlanContext): Promise<PlannedRequest | null> {
-  const { request, services, files, signal, refused } = context;
+  const { request, services, files, signal, refused, fork } = context;
   const { jobs } = services, { recipe } = request;
   const target = await planTarget(services, recipe?.limits ?? {});
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
+  const parent = fork && fork.parent.checkpoint !== "" ? fork.parent : null;
+  const inherits = parent ? inheritedValues(parent, request.sets) : {};
+  const reads = [...files.map(({ real }) => real), ...(parent ? [parent.directory] : [])];
   try {
     const answer = await jobs.run("plan_run", {
-      ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: files.map(({ real }) => real) },
+      ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: reads },
+      fork: parent && { checkpoint: parent.directory, inherits },
       recipe: recipe && { allow: recipe.allow },
       files_only: refused !== null,
       observe_target_updates: services.config.observe_target_updates,
@@ -245,21 +228,30 @@ function shown(message: string, files: readonly NamedFile[]): string {
   return files.reduce((text, { real, written }) => text.replaceAll(real, written), message);
 }
 
-function refuseForkChanges(
-  fork: Fork,
-  { config, request }: { config: Table; request: ConfigRequest },
+/** Refuses what the parent's state does not allow, and what would change its training. @throws {Problem} `conflict`. */
+function refuseFork(
+  { parent, refusal: state }: Fork,
+  { forbidden, request }: { forbidden: readonly string[] | null; request: ConfigRequest },
 ): void {
-  if (fork.refusal !== null) {
-    throw refusal("conflict", [{ pointer: "", code: "conflict", message: fork.refusal }]);
-  }
-  const errors = forkChanges(fork.parent.config as unknown as Table, config).map((key): ProblemError => ({
-    pointer: pointerOf(request.placeOf(key.split("."))),
-    code: "conflict",
-    message: "would change the training up to the checkpoint: a fork keeps it; start a new run instead",
+  const entry = (pointer: string, message: string): ProblemError => ({ pointer, code: "conflict", message });
+  const changes = (forbidden ?? []).map((key) => ({
+    ...entryOf({ path: key.split("."), code: "invalid_value", message: changeText(key) }, request),
+    code: "conflict" as const,
   }));
-  const refused = problemOf("conflict", errors);
+  const damaged = forbidden === null
+    ? [entry("/fork_from/run", `cannot be forked: its checkpoint ${parent.checkpoint} is damaged`)]
+    : [];
+  const refused = problemOf("conflict", [
+    ...(state === null ? [] : [entry("", state)]),
+    ...damaged,
+    ...changes,
+  ]);
   if (refused) throw refused;
 }
+
+const changeText = (key: string) =>
+  `would change the training up to the checkpoint: ${key}, or what the file holds, is not the parent's; a fork keeps ` +
+  "it, so start a new run instead";
 
 function defaultName(tree: Table, algorithm: string): string {
   const run = tree.run as { name?: unknown } | undefined, model = tree.model as { path?: unknown };

@@ -13,7 +13,7 @@ export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {
   // Derived from the place where the run's process finds its configuration.
   if (valueAt(written, ["run", "name"]) === undefined) delete (config.run as Table).name;
   for (const { path, value } of pathKeys(written, "input")) setAt(config, path, value);
-  for (const path of [["agent", "environment"], ["agent", "judge"], ["agent", "mcp_servers"]]) {
+  for (const path of ["environment", "reward", "judge", "mcp_servers"].map((key) => ["agent", key])) {
     const own = valueAt(written, path);
     if (own !== undefined && valueAt(config, path) !== undefined) setAt(config, path, own);
   }

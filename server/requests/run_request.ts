@@ -6,7 +6,6 @@ import { DEGRADATIONS } from "../../config/check/recipe.ts";
 import { ALGORITHMS } from "../../config/sections/run.ts";
 import { budget } from "../../config/server/schema.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
-import type { BodySpec } from "../routing/route.ts";
 
 /** The longest name of a run. */
 const MAX_NAME_CHARS = 200;
@@ -99,20 +98,11 @@ export function formOf(value: unknown): z.ZodType {
   return has("fork_from") ? forkSchema : has("config") ? wholeSchema : recipeSchema;
 }
 
+/** A body in any form, of which fields may be missing. */
+export type PartialBody = Partial<RecipeBody & WholeBody & ForkBody>;
+
 /** Fields that stand before the sections of a TOML body. */
 export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
-
-/** The bodies of both routes. */
-export const RUN_BODY = {
-  content: {
-    "application/json": z.union([recipeSchema, wholeSchema, forkSchema]),
-    "application/toml": z.string().meta({
-      description: "A whole configuration; `name` and `fork_from` stand before its sections.",
-    }),
-  },
-  choose: formOf,
-  limit: "max_body_bytes",
-} as const satisfies BodySpec;
 
 /** The problems of both routes besides those of their form. */
 export const RUN_PROBLEMS = {
@@ -128,4 +118,3 @@ export const RUN_PROBLEMS = {
 export type RecipeBody = z.output<typeof recipeSchema>;
 export type WholeBody = z.output<typeof wholeSchema>;
 export type ForkBody = z.output<typeof forkSchema>;
-export type RunBody = RecipeBody | WholeBody | ForkBody;

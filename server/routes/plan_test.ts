@@ -1,68 +1,7 @@
 /** `POST /v1/plan`, with real files and real jobs. */
 
 import assert from "node:assert/strict";
-import { fixturePath } from "../../tests/fixture.ts";
-import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
-import type { Given, Sent } from "../app_testing.ts";
-import { type JobApp, withJobApp } from "../jobs_testing.ts";
-
-const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
-const SCENARIOS = await fixturePath("models/tiny-agent/scenarios.train.jsonl");
-const TRACES = await fixturePath("models/tiny-agent/sft-traces.jsonl");
-
-const CATALOGUE = `
-[[environments]]
-id = "box"
-type = "local"
-allow_unsandboxed = true
-scenario_toolsets = ["files"]
-[environments.limits]
-exec_timeout_secs = 20
-[[environments]]
-id = "sealed"
-type = "container"
-image = "localhost/x:1"
-[[judges]]
-id = "critic"
-model = "m"
-base_url = "http://127.0.0.1:1"
-`;
-
-const GIB = 2 ** 30;
-
-const GPU = { ...ASSUMED_DEVICE, name: "Test GPU", vram_bytes: 8 * GIB };
-
-const withPlans = (
-  body: (app: JobApp & { files: Record<"model" | "scenarios" | "traces", string> }) => Promise<void>,
-) =>
-  withJobApp(async (app) => {
-    const files = {
-      model: `${app.root}/m.gguf`,
-      scenarios: `${app.root}/s.jsonl`,
-      traces: `${app.root}/t.jsonl`,
-    };
-    await Deno.copyFile(MODEL, files.model);
-    await Deno.copyFile(SCENARIOS, files.scenarios);
-    await Deno.copyFile(TRACES, files.traces);
-    await body({ ...app, files });
-  }, { toml: CATALOGUE, probeDevices: () => Promise.resolve([GPU]) });
-
-const post = (body: unknown): Given => ({
-  method: "POST",
-  headers: { "content-type": "application/json" },
-  body: JSON.stringify(body),
-});
-const toml = (body: string): Given => ({
-  method: "POST",
-  headers: { "content-type": "application/toml" },
-  body,
-});
-
-/** Status, type and entries of a refusal. */
-function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
+import { GIB, postJson as post, postToml as toml, refusal, withPlans } from "../../tests/plan_app.ts";
 
 Deno.test("a recipe is planned: its configuration, sources, memory, length and warnings", () =>
   withPlans(async ({ send, files }) => {
@@ -292,8 +231,13 @@ Deno.test("bodies of no known form, and forms that exclude each other, are refus
       "/recipe missing_field",
       "/model missing_field",
     ]]);
-    const both = await send("/v1/plan", post({ fork_from: { run: "r" }, config: {}, params: {} }));
-    assert.deepEqual(refusal(both), [422, "invalid-request", ["/params invalid_value"]]);
+    const both = await send("/v1/plan", post({ fork_from: { run: "r" }, config: {}, params: {}, x: 1 }));
+    assert.deepEqual(refusal(both), [422, "invalid-request", [
+      "/x unknown_field",
+      "/params invalid_value",
+      "/config/run/algorithm missing_field",
+      "/config/model/path missing_field",
+    ]]);
     assert.deepEqual(refusal(await send("/v1/plan", toml("a = [")))[1], "invalid-request");
     const none = await send("/v1/plan", post({ fork_from: { run: "run_x" } }));
     assert.deepEqual(refusal(none), [404, "not-found", ["/fork_from/run not_found"]]);

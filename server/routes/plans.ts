@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { calibratePlan } from "../requests/calibrate_plan.ts";
 import { planRun } from "../requests/plan_run.ts";
-import { RUN_BODY, RUN_PROBLEMS } from "../requests/run_request.ts";
+import { RUN_BODY } from "../requests/run_body.ts";
+import { RUN_PROBLEMS } from "../requests/run_request.ts";
 import { type PlanCard, planSchema } from "../resources/plan_schema.ts";
 import { json, type Route, route } from "../routing/route.ts";
 

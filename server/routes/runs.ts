@@ -5,7 +5,8 @@ import { number } from "../../config/sections/fields.ts";
 import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { createRun, keepAnswerOf } from "../requests/create_run.ts";
-import { RUN_BODY, RUN_PROBLEMS, runName } from "../requests/run_request.ts";
+import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
+import { RUN_PROBLEMS, runName } from "../requests/run_request.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
 import { runDocument } from "../resources/run_document.ts";
 import { runFilters, runSchema } from "../resources/run_schema.ts";
@@ -40,6 +41,7 @@ const create = route({
   path: "/v1/runs",
   operation: "create_run",
   summary: "Starts a run from a recipe, a configuration or a fork.",
+  headers: IDEMPOTENCY_KEY,
   body: RUN_BODY,
   answers: {
     201: {

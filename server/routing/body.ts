@@ -3,7 +3,8 @@
 import type { ServerConfig } from "../../config/server/schema.ts";
 import { check } from "../http/issues.ts";
 import { invalidRequest, Problem, type ProblemError } from "../http/problems.ts";
-import type { BodySpec } from "./route.ts";
+import type { BodySpec, HeaderSpecs } from "./route.ts";
+import type { Services } from "./services.ts";
 import { parseStrictJson } from "../http/strict_json.ts";
 
 export type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
@@ -74,27 +75,47 @@ export function openBody(
   return { content_type, stream: bounded(request.body ?? new Blob([]).stream(), limit) };
 }
 
-/** Reads a body as text. @throws {Problem} `invalid-request` when it is not UTF-8, or the stream's error. */
-export async function readText(stream: Bytes): Promise<string> {
+const NOT_TEXT: ProblemError = { pointer: "", code: "invalid_value", message: "is not UTF-8" };
+
+/** A body as text; null when it is not UTF-8. @throws The stream's error. */
+async function decoded(stream: Bytes): Promise<string | null> {
   const bytes = await new Response(stream).bytes();
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw invalidRequest([{ pointer: "", code: "invalid_value", message: "is not UTF-8" }]);
+    return null;
   }
+}
+
+/** Reads a body as text. @throws {Problem} `invalid-request` when it is not UTF-8, or the stream's error. */
+export async function readText(stream: Bytes): Promise<string> {
+  const text = await decoded(stream);
+  if (text === null) throw invalidRequest([NOT_TEXT]);
+  return text;
 }
 
 /** Reads the body for the handler, with all problems in it. */
 export async function readBody(
   open: OpenBody | null,
   spec: BodySpec | null,
-): Promise<{ body: unknown; errors: ProblemError[] }> {
+  services: Services,
+): Promise<{ body: unknown; errors: readonly ProblemError[] }> {
   if (!open || !spec) return { body: null, errors: [] };
-  const { content_type, stream } = open;
-  if (content_type !== "application/json") return { body: { content_type, stream }, errors: [] };
-  const parsed = parseStrictJson(await readText(stream));
+  const { content_type, stream } = open, is_json = content_type === "application/json";
+  if (!is_json && !spec.read) return { body: { content_type, stream }, errors: [] };
+  const text = await decoded(stream);
+  if (text === null) return { body: null, errors: [NOT_TEXT] };
+  const parsed = is_json ? parseStrictJson(text) : { value: text, errors: [] };
   if (parsed.errors.length > 0) return { body: null, errors: parsed.errors };
-  const schema = spec.choose?.(parsed.value) ?? spec.content[content_type]!;
-  const { value, errors } = check({ schema, value: parsed.value, prefix: "" });
+  if (spec.read) return spec.read({ content_type, value: parsed.value }, services);
+  const { value, errors } = check({ schema: spec.content[content_type]!, value: parsed.value, prefix: "" });
   return { body: { content_type, value }, errors };
+}
+
+/** All problems of the headers that a route declares. */
+export function headerErrors(headers: Headers, specs: HeaderSpecs = {}): ProblemError[] {
+  return Object.entries(specs).flatMap(([name, schema]) => {
+    const { errors } = check({ schema, value: headers.get(name) ?? undefined, prefix: "" });
+    return errors.map((error) => ({ ...error, message: `the header ${name} ${error.message}` }));
+  });
 }

@@ -64,13 +64,15 @@ function parametersOf(route: Route, components: Components): Json[] {
     required: true,
     schema: { type: "string" },
   }));
-  const query = Object.entries(route.query?.shape ?? {}).map(([name, field]) => {
+  const headers = Object.entries(route.headers ?? {}).map((header) => ["header", ...header] as const);
+  const query = Object.entries(route.query?.shape ?? {}).map((field) => ["query", ...field] as const);
+  const others = [...query, ...headers].map(([place_in, name, field]) => {
     const schema = field as z.ZodType;
     // A parameter's schema describes its parsed value.
     const { description, ...place } = components.place(schema, "output");
     return {
       name,
-      in: "query",
+      in: place_in,
       required: !schema.safeParse(undefined).success,
       ...(description === undefined ? {} : { description }),
       // Lists stand in one parameter, with commas between their items.
@@ -78,7 +80,7 @@ function parametersOf(route: Route, components: Components): Json[] {
       schema: place,
     };
   });
-  return [...path, ...query];
+  return [...path, ...others];
 }
 
 /** The headers of an answer besides the trace. */

@@ -1,7 +1,7 @@
 /** The declaration of a route. Routing, OpenAPI, input checks and tests read only this. */
 
 import type { z } from "zod";
-import type { DeclaredProblems } from "../http/problems.ts";
+import type { DeclaredProblems, ProblemError } from "../http/problems.ts";
 import type { Services } from "./services.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
@@ -17,8 +17,14 @@ export type Content = Readonly<Record<string, z.ZodType>>;
 /** The request body of a route. */
 export interface BodySpec {
   content: Content;
-  /** The schema for a JSON body that may have several forms, so that its problems are those of the form meant. */
-  choose?: (value: unknown) => z.ZodType;
+  /**
+   * Reads a body of several forms to a value of its own, with all problems of the form that is meant. It gets the value
+   * of JSON, which has not been checked, or the text of another type.
+   */
+  read?: (
+    given: { content_type: string; value: unknown },
+    services: Services,
+  ) => { body: unknown; errors: readonly ProblemError[] };
   /** The configuration key of its size limit. */
   limit: "max_body_bytes" | "max_dataset_bytes";
   /** Whether a request may have no body. */
@@ -34,6 +40,9 @@ export interface AnswerSpec {
 }
 
 export type AnswerSpecs = Readonly<Record<number, AnswerSpec>>;
+
+/** Request headers by name, with the schema of their text. */
+export type HeaderSpecs = Readonly<Record<string, z.ZodType>>;
 
 const JSON_TYPE = "application/json";
 
@@ -53,14 +62,15 @@ export interface Call<P extends string = string, Q = unknown, B = unknown, F = u
   services: Services;
 }
 
-/** A handler's body: the checked value of JSON, else the bytes, limited in size. */
-export type BodyOf<B> = B extends { content: infer C } ?
-    | {
-      [T in keyof C & string]: T extends typeof JSON_TYPE
-        ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
-        : { content_type: T; stream: ReadableStream<Uint8Array<ArrayBuffer>> };
-    }[keyof C & string]
-    | (B extends { is_optional: true } ? null : never)
+/** A handler's body: what the route reads it to, or the checked value of JSON, else the bytes, limited in size. */
+export type BodyOf<B> = B extends { read: (...given: never[]) => { body: infer R } } ? R
+  : B extends { content: infer C } ?
+      | {
+        [T in keyof C & string]: T extends typeof JSON_TYPE
+          ? { content_type: T; value: C[T] extends z.ZodType ? z.output<C[T]> : never }
+          : { content_type: T; stream: ReadableStream<Uint8Array<ArrayBuffer>> };
+      }[keyof C & string]
+      | (B extends { is_optional: true } ? null : never)
   : null;
 
 type ContentAnswer<S, C> = {
@@ -104,6 +114,8 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
   extends Entry<P> {
   /** Query parameters, as the strings that clients send. */
   query?: Q;
+  /** Headers with a form of their own, by name. A problem with one is at `""`. */
+  headers?: HeaderSpecs;
   body?: B;
   answers: A;
   /** Problems besides those of every route of its form; see `route_problems.ts`. */
@@ -122,6 +134,7 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
 /** An entry of the table. Without a handler it is in the contract but not in this build. */
 export interface Route extends Entry {
   query?: z.ZodObject;
+  headers?: HeaderSpecs;
   body?: BodySpec;
   answers: AnswerSpecs;
   problems?: DeclaredProblems;

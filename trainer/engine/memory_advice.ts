@@ -7,20 +7,30 @@ import type { DeviceFacts } from "./protocol.ts";
 
 const SEQUENCES =
   "lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens";
-const ADAPTER = "lower lora.rank, or name fewer lora.targets";
+const ADAPTER = { key: "lora.rank", advice: "lower lora.rank, or name fewer lora.targets" };
 
-/** How to make each component smaller. The keys are the allocators' component names. */
-const ADVICE: Readonly<Record<string, string>> = {
-  weights: "take a smaller model, or a file with smaller weights such as Q4_K",
-  kv: `${SEQUENCES}, or set model.kv = "f16"`,
-  sampler: SEQUENCES,
-  activations:
-    "set training.gradient_checkpointing, or lower training.micro_batch_tokens, and training.ctx, " +
-    "which bounds it from below",
-  loss: "lower training.loss_chunk_rows and training.micro_batch_tokens",
+/** How to make each component smaller: the key that counts most, and all of them. The allocators name components. */
+const COMPONENTS: Readonly<Record<string, { key: string; advice: string }>> = {
+  weights: { key: "model.path", advice: "take a smaller model, or a file with smaller weights such as Q4_K" },
+  kv: { key: "training.ctx", advice: `${SEQUENCES}, or set model.kv = "f16"` },
+  sampler: { key: "training.ctx", advice: SEQUENCES },
+  activations: {
+    key: "training.ctx",
+    advice: "set training.gradient_checkpointing, or lower training.micro_batch_tokens, and training.ctx, " +
+      "which bounds it from below",
+  },
+  loss: {
+    key: "training.ctx",
+    advice: "lower training.loss_chunk_rows and training.micro_batch_tokens",
+  },
   adapters: ADAPTER,
   optimizer: ADAPTER,
 };
+
+/** The key of the configuration on which the size of a component depends most. */
+export function keyOfComponent(name: string): string {
+  return Object.hasOwn(COMPONENTS, name) ? COMPONENTS[name]!.key : "training.ctx";
+}
 
 /** The number of components with advice in a message, the largest first. */
 const NAMED_POSTS = 2;
@@ -35,7 +45,7 @@ export function outOfMemory(what: string, bytes: Readonly<Record<string, number>
   const posts = Object.entries(bytes).filter(([, size]) => size > 0).sort(([, a], [, b]) => b - a);
   const listed = posts.map(([name, size]) => `${name} ${(size / 2 ** 30).toFixed(2)} GiB`).join(", ");
   const advice = posts.slice(0, NAMED_POSTS).flatMap(([name]) =>
-    name in ADVICE ? `For ${name}: ${ADVICE[name]}` : []
+    Object.hasOwn(COMPONENTS, name) ? `For ${name}: ${COMPONENTS[name]!.advice}` : []
   );
   return new ServiceError(
     "out_of_memory",
@@ -78,7 +88,7 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
   );
   if (largest.length > NAMED_TENSORS) listed.push(`${largest.length - NAMED_TENSORS} others more than that`);
   const components = [...new Set(largest.map(({ component }) => component))];
-  const advice = components.map((name) => `. For ${name}: ${ADVICE[name]}`).join("");
+  const advice = components.map((name) => `. For ${name}: ${COMPONENTS[name]!.advice}`).join("");
   const limit = formatBytes(largest[0]!.limit_bytes);
   return `the device binds at most ${limit} in one piece, and ${listed.join(", ")}${advice}`;
 }
@@ -87,7 +97,9 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
 export function withAdvice(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== "out_of_memory") return error;
   const { component, advised } = error.details;
-  if (typeof component !== "string" || advised === true || !Object.hasOwn(ADVICE, component)) return error;
-  const advice = ADVICE[component]!, message = `${error.message}; ${advice}`;
+  if (typeof component !== "string" || advised === true || !Object.hasOwn(COMPONENTS, component)) {
+    return error;
+  }
+  const { advice } = COMPONENTS[component]!, message = `${error.message}; ${advice}`;
   return new ServiceError(error.code, message, { ...error.details, advised: true }, { cause: error });
 }

@@ -1,0 +1,70 @@
+/** Starts programs without a shell, in their own process group and with a minimal environment. */
+
+import { deathSignalPrefix } from "../../core/death_signal.ts";
+import { ServiceError } from "../../core/errors.ts";
+
+/** The search path for programs. */
+const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** The parts of a program that {@link startProgram} starts. */
+export interface ProgramOptions {
+  /** The program and its arguments. */
+  argv: readonly string[];
+  /** What errors call it. */
+  name: string;
+  /** Its working folder. */
+  cwd: string;
+  /** Its HOME, by which all of its processes are found later; a real path. */
+  home: string;
+  stdin: "null" | "piped";
+}
+
+/**
+ * Starts a program with piped output. It does not inherit the caller's environment, and the caller's death kills it;
+ * `killLeftovers` ends its children before the workspaces are used again.
+ *
+ * @throws {ServiceError} `environment_failed` when it cannot be started.
+ */
+export async function startProgram(
+  { argv, name, cwd, home, stdin }: ProgramOptions,
+): Promise<Deno.ChildProcess> {
+  await checkProgram(argv[0]!, { name, cwd });
+  const [program, ...args] = [...await deathSignalPrefix(), ...argv];
+  try {
+    return new Deno.Command(program!, {
+      args,
+      cwd,
+      clearEnv: true,
+      env: { PATH: SEARCH_PATH, HOME: home, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" },
+      stdin,
+      stdout: "piped",
+      stderr: "piped",
+      detached: true,
+    }).spawn();
+  } catch (cause) {
+    throw new ServiceError("environment_failed", `Cannot run ${name}: it does not start`, {}, { cause });
+  }
+}
+
+/** With a launcher in front, a missing program would look like one that fails. */
+async function checkProgram(
+  program: string,
+  { name, cwd }: Pick<ProgramOptions, "name" | "cwd">,
+): Promise<void> {
+  const places = program.includes("/")
+    ? [program.startsWith("/") ? program : `${cwd}/${program}`]
+    : SEARCH_PATH.split(":").map((directory) => `${directory}/${program}`);
+  for (const place of places) {
+    if ((await Deno.stat(place).catch(() => null))?.isFile) return;
+  }
+  throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
+}
+
+/** Kills a process and all others of its group. */
+export function killGroup(pid: number): void {
+  try {
+    Deno.kill(-pid, "SIGKILL");
+  } catch {
+    // The group is gone already.
+  }
+}

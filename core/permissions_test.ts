@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { permissionsFor } from "./permissions.ts";
+
+const NOTHING = { read: false, write: false, net: false, env: false, run: false };
+const NEVER = { ffi: false, sys: false, import: false };
+
+Deno.test("parts that need nothing get nothing", () => {
+  assert.deepEqual(permissionsFor([]), { ...NOTHING, ...NEVER });
+  assert.deepEqual(permissionsFor([{}, { read: [] }]), { ...NOTHING, ...NEVER });
+});
+
+Deno.test("permissions are those of all parts together, each once; all of a kind is all of it", () => {
+  const parts = [{ read: ["/a", "/b"], write: ["/w"] }, { read: ["/b", "/c"], net: ["x.org:443"] }];
+  assert.deepEqual(permissionsFor(parts), {
+    ...{ ...NOTHING, ...NEVER, read: ["/a", "/b", "/c"], write: ["/w"], net: ["x.org:443"] },
+  });
+  const { read, run, write } = permissionsFor([...parts, { read: true, run: true }]);
+  assert.deepEqual([read, run, write], [true, true, ["/w"]]);
+});

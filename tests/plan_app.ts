@@ -1,0 +1,82 @@
+/** Apps that plan runs of real files with real jobs. */
+
+import { ASSUMED_DEVICE } from "./assumed_device.ts";
+import { fixturePath } from "./fixture.ts";
+import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
+import { type JobApp, withJobApp } from "../server/jobs_testing.ts";
+
+/** The operator's catalogue of these apps. */
+export const CATALOGUE = `
+[[environments]]
+id = "box"
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+[environments.limits]
+exec_timeout_secs = 20
+[[environments]]
+id = "sealed"
+type = "container"
+image = "localhost/x:1"
+[[judges]]
+id = "critic"
+model = "m"
+base_url = "http://127.0.0.1:1"
+[[mcp_servers]]
+id = "search"
+command = ["search"]
+allowed_tools = ["find", "open"]
+denied_tools = ["open"]
+`;
+
+export const GIB = 2 ** 30;
+
+const GPU = { ...ASSUMED_DEVICE, name: "Test GPU", vram_bytes: 8 * GIB };
+
+/** An app with a model and data in its root. */
+export interface PlanApp extends JobApp {
+  files: Record<"model" | "scenarios" | "traces", string>;
+}
+
+/** Runs a test with such an app. */
+export async function withPlans(
+  body: (app: PlanApp) => Promise<void>,
+  { toml = CATALOGUE, ...options }: TestAppOptions = {},
+): Promise<void> {
+  const sources = {
+    model: await fixturePath("models/tiny-agent-f16.gguf"),
+    scenarios: await fixturePath("models/tiny-agent/scenarios.train.jsonl"),
+    traces: await fixturePath("models/tiny-agent/sft-traces.jsonl"),
+  };
+  await withJobApp(async (app) => {
+    const files = {
+      model: `${app.root}/m.gguf`,
+      scenarios: `${app.root}/s.jsonl`,
+      traces: `${app.root}/t.jsonl`,
+    };
+    for (const [name, path] of Object.entries(files)) {
+      await Deno.copyFile(sources[name as keyof typeof sources], path);
+    }
+    await body({ ...app, files });
+  }, { toml, probeDevices: () => Promise.resolve([GPU]), ...options });
+}
+
+/** A POST of JSON. */
+export const postJson = (body: unknown, headers: Record<string, string> = {}): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/json", ...headers },
+  body: JSON.stringify(body),
+});
+
+/** A POST of TOML. */
+export const postToml = (body: string, headers: Record<string, string> = {}): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/toml", ...headers },
+  body,
+});
+
+/** Status, type and entries of a refusal, an entry as `pointer code`. */
+export function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
+}

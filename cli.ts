@@ -1,16 +1,24 @@
 #!/usr/bin/env -S deno run -A
 /**
  * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, of the device
- * probe's, and of the processes of jobs, so that one file works the same from source, bundled and compiled. Under the name `svc-server` the compiled
- * binary is `svc server`.
+ * probe's, and of the processes of jobs, so that one file works the same from source, bundled and compiled. Started
+ * under the name `svc-server` the compiled binary is `svc server`.
  */
 
 import { basename } from "node:path";
+import { argv0 } from "node:process";
 import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
+
+/** A first argument `svc` outweighs the name of the binary: a server under its own name starts its runs so. */
+function commandArguments(): readonly string[] {
+  const [first, ...rest] = Deno.args;
+  if (first === "svc") return rest;
+  return basename(argv0).startsWith("svc-server") ? ["server", ...Deno.args] : Deno.args;
+}
 
 async function main(): Promise<number> {
   const [{ runCli }, { processTerminal }, { systemClock }] = await Promise.all([
@@ -20,8 +28,7 @@ async function main(): Promise<number> {
   ]);
   const entry_url = import.meta.url;
   const terminal = processTerminal();
-  const is_server = basename(Deno.execPath()).startsWith("svc-server");
-  return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
+  return await runCli(commandArguments(), {
     terminal,
     clock: systemClock,
     // A wrapper such as ./dev sets the name under which it was started.
@@ -36,9 +43,9 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
-    async startServer(path) {
-      const { serve } = await import("./cli/serve.ts");
-      await serve(path, { entry_url, terminal });
+    async runServer(args) {
+      const { runServerProgram } = await import("./cli/server_program.ts");
+      return await runServerProgram(args, { entry_url, terminal: processTerminal("svc-server") });
     },
     onInterrupt: onLeaveSignal,
     exit: endProcess,

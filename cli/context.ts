@@ -56,8 +56,8 @@ export interface CliContext {
   startRun(options: StartRunOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
-  /** Starts `svc-server`, with its defaults when there is no path; resolves when it has ended. */
-  startServer(path: string | null): Promise<void>;
+  /** Runs `svc-server` with arguments; returns its exit status when it has ended. */
+  runServer(args: readonly string[]): Promise<number>;
   /** Calls back at every Ctrl-C until the returned function is called. */
   onInterrupt(callback: () => void): () => void;
   /** Ends the process at once. */

@@ -39,7 +39,7 @@ export function testContext(
     command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
-    startServer: unexpected,
+    runServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},
     ...given,

@@ -5,6 +5,7 @@ import type { ServerConfig } from "../config/server/schema.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server/load.ts";
 import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
+import { entryFlags, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { makeFolder } from "../core/files.ts";
 import { jsonText } from "../core/text.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
@@ -20,9 +21,9 @@ import { onLeaveSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ServeOptions {
-  /** The program's entry file, which probes devices as a worker. */
+  /** The program's entry file, for the device probe, jobs and runs. */
   entry_url: string;
-  terminal: Pick<Terminal, "error">;
+  terminal: Terminal;
 }
 
 /** Loads a configuration file; without one, uses the defaults with paths in the current directory. */
@@ -35,11 +36,11 @@ async function configOf(path: string | null): Promise<ServerConfig> {
 /** The time for runs to write a checkpoint and leave. */
 const LEAVE_MS = 8000;
 
-/** How a run's process is started: as this program, with the permissions that it has. */
+/** How a run's process is started: as this program, with its permissions. */
 function svcCommand(entry_url: string): (args: readonly string[]) => readonly string[] {
-  const entry = fileURLToPath(new URL("cli.ts", entry_url));
-  return (args) =>
-    Deno.build.standalone ? [Deno.execPath(), ...args] : [Deno.execPath(), "run", "-A", entry, ...args];
+  if (Deno.build.standalone) return (args) => [Deno.execPath(), "svc", ...args];
+  const flags = [...entryFlags(), ...WORKER_FLAGS, ...PERMISSION_FLAGS];
+  return (args) => [Deno.execPath(), "run", ...flags, fileURLToPath(entry_url), ...args];
 }
 
 function assumedDevice(): ProbedDevice {

@@ -1,5 +1,7 @@
 /** Zip archives without compression, whose length and every byte are known before they are written. */
 
+import { Buffer } from "node:buffer";
+
 /** A file of an archive. */
 export interface ZipEntry {
   /** Its path in the archive, with slashes. */
@@ -57,16 +59,6 @@ function fields(list: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-function joined(...parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
-
 /** Date and time of MS-DOS, UTC, two seconds exact, from 1980 on. */
 function dosTime(modified_ms: number): readonly [readonly [2, number], readonly [2, number]] {
   const date = new Date(Math.max(modified_ms, Date.UTC(1980, 0, 1)));
@@ -99,7 +91,7 @@ function localHeader({ name, size_bytes, crc32, modified_ms }: ZipEntry): Uint8A
     [2, bytes.length],
     [2, extra.length],
   ]);
-  return joined(head, bytes, extra);
+  return Buffer.concat([head, bytes, extra]);
 }
 
 function directoryEntry({ name, size_bytes, crc32, modified_ms }: ZipEntry, offset: number): Uint8Array {
@@ -126,7 +118,7 @@ function directoryEntry({ name, size_bytes, crc32, modified_ms }: ZipEntry, offs
     [4, 0o100644 * 0x10000],
     capped(offset),
   ]);
-  return joined(head, bytes, extra);
+  return Buffer.concat([head, bytes, extra]);
 }
 
 function directoryEnd({ count, size, offset }: { count: number; size: number; offset: number }): Uint8Array {
@@ -148,5 +140,5 @@ function directoryEnd({ count, size, offset }: { count: number; size: number; of
     [8, size],
     [8, offset],
   ]);
-  return joined(end64, fields([[4, 0x07064b50], [4, 0], [8, offset + size], [4, 1]]), end);
+  return Buffer.concat([end64, fields([[4, 0x07064b50], [4, 0], [8, offset + size], [4, 1]]), end]);
 }

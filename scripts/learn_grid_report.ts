@@ -34,12 +34,28 @@ export const BOUNDS = [1e-3, 0];
 const sameCell = (a: Cell, b: Cell) =>
   a.seed === b.seed && a.lr === b.lr && a.max_update_kl === b.max_update_kl;
 
+/**
+ * The lines, and for each run whose bound shortened no step the same run without a bound: its bytes are equal, because
+ * the bound only measures until it acts.
+ */
+function withUnbounded(lines: readonly GridLine[]): GridLine[] {
+  const never_shortened = lines.filter((line) =>
+    line.by === "svc" && line.max_update_kl > 0 &&
+    line.by_update["optimizer/step_scale"]?.every((scale) => scale === 1 || scale === null)
+  );
+  const unbounded = never_shortened.map((line) => ({ ...line, max_update_kl: 0 }));
+  return [
+    ...lines,
+    ...unbounded.filter((line) => !lines.some((made) => made.by === "svc" && sameCell(made, line))),
+  ];
+}
+
 /** Wanted runs of this program without a line, in the order of the wanted rates. */
 export function missingCells(
   lines: readonly GridLine[],
   { seeds, rates, bounds }: { seeds: readonly number[]; rates: readonly number[]; bounds: readonly number[] },
 ): Cell[] {
-  const made = lines.filter(({ by }) => by === "svc");
+  const made = withUnbounded(lines.filter(({ by }) => by === "svc"));
   const cells = rates.flatMap((lr) =>
     seeds.flatMap((seed) => bounds.map((max_update_kl) => ({ seed, lr, max_update_kl })))
   );
@@ -101,12 +117,14 @@ export function gridReport(lines: readonly GridLine[]): string {
     "# Learning rates, seeds, and the bound of an update",
     "",
     "Command: `deno task learn-grid` (examples/tiny_agent_learn.toml: 20 updates of 8 × 8 attempts; 100 held-out " +
-    "scenarios, 8 attempts at each, the same random numbers each time).",
+    "scenarios, 8 attempts at each, the same random numbers each time). A run whose bound shortened no step is in both " +
+    "tables of its rate: without the bound it has the same bytes.",
     "",
   ];
+  const all = withUnbounded(lines);
   for (const lr of RATES) {
     for (const [by, bound, title] of kinds()) {
-      const chosen = lines.filter((line) =>
+      const chosen = all.filter((line) =>
         line.by === by && line.lr === lr && (by === "pytorch" || line.max_update_kl === bound)
       );
       if (chosen.length > 0) parts.push(`## lr ${lr}, ${title}`, "", ...table(chosen));

@@ -32,6 +32,17 @@ Deno.test("a cell with a line is not missing; missing ones are in the order of t
   ]);
 });
 
+Deno.test("a run whose bound shortened no step is also the run without a bound", () => {
+  const bounded = (seed: number, scales: (number | null)[]) =>
+    line(seed, [10, 14], { max_update_kl: 1e-3, by_update: { "optimizer/step_scale": scales } });
+  const lines = [bounded(1, [1, null, 1]), bounded(2, [1, 0.9, 1])];
+  const wanted = { seeds: [1, 2], rates: [3e-3], bounds: [1e-3, 0] };
+  assert.deepEqual(missingCells(lines, wanted), [{ seed: 2, lr: 3e-3, max_update_kl: 0 }]);
+  const [with_bound, without] = gridReport(lines).split("## ").slice(1);
+  assert.match(with_bound!, /2 seeds\./);
+  assert.match(without!, /^lr 0\.003, without a bound\n[^]*1 seeds\./);
+});
+
 Deno.test("a table has each seed's rates and rise, and the mean and the worst of all", () => {
   const text = gridReport([line(2, [10, 9]), line(1, [10, 14]), line(3, [10, 16], { by: "pytorch" })]);
   const [ours, reference] = text.split("## ").slice(1);

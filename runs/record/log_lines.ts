@@ -1,5 +1,7 @@
 /** The lines of a log that may still grow. */
 
+import { Buffer } from "node:buffer";
+
 const READ_BYTES = 1 << 16;
 
 /** The complete lines of a file from an offset on, each with the offset of its end. A missing file has none. */
@@ -20,21 +22,11 @@ export async function* linesFrom(path: string, from: number): AsyncGenerator<{ l
     for (let at = piece.indexOf(10); at >= 0 && at < n; at = piece.indexOf(10, start)) {
       const parts = [...rest, piece.subarray(start, at)];
       rest = [];
-      const text = parts.length === 1 ? parts[0]! : joined(parts);
+      const text = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
       end += text.length + 1;
       yield { line: decoder.decode(text), end };
       start = at + 1;
     }
     if (start < n) rest.push(piece.slice(start, n));
   }
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

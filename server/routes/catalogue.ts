@@ -2,117 +2,89 @@
 
 import { z } from "zod";
 import { ENVIRONMENT_TYPES } from "../../config/sections/environment.ts";
+import type { ServerConfig } from "../../config/server/schema.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
-/** What a client sees of an entry. */
-const entry = <const T extends readonly [string, ...string[]]>(types: T) =>
-  z.strictObject({ id: z.string(), description: z.string(), type: z.enum(types) });
+interface Entry {
+  id: string;
+  description: string;
+  type: string;
+}
 
-const keyOf = ({ id }: { id: string }) => id;
+interface Kind {
+  /** The last part of the path. */
+  path: string;
+  /** The name of the list. */
+  plural: string;
+  /** The name of an entry's schema. */
+  name: string;
+  summary: string;
+  types: readonly [string, ...string[]];
+  entries: (config: ServerConfig) => readonly Entry[];
+}
 
-const listRewards = route({
-  method: "GET",
-  path: "/v1/rewards",
-  operation: "list_rewards",
-  summary: "Rewards that the operator declares.",
-  query: z.object(pageQuery),
-  answers: {
-    200: {
-      description: "In the order declared.",
-      content: {
-        "application/json": z.strictObject({
-          rewards: z.array(entry(["command"]).meta({ id: "Reward" })),
-          next_cursor: nextCursor,
-        }),
+/** The list of the entries of a kind. */
+function listOf({ path, plural, name, summary, types, entries }: Kind): Route {
+  const entry = z.strictObject({ id: z.string(), description: z.string(), type: z.enum(types) });
+  return route({
+    method: "GET",
+    path: `/v1/${path}`,
+    operation: `list_${plural}`,
+    summary,
+    query: z.object(pageQuery),
+    answers: {
+      200: {
+        description: "In the order declared.",
+        content: {
+          "application/json": z.strictObject({
+            [plural]: z.array(entry.meta({ id: name })),
+            next_cursor: nextCursor,
+          }),
+        },
       },
     },
-  },
-  handler({ query, services: { config } }) {
-    const { items, next_cursor } = page(config.rewards, { ...query, keyOf });
-    const rewards = items.map(({ id, description }) => ({ id, description, type: "command" as const }));
-    return json(200, { rewards, next_cursor });
-  },
-});
-
-const listJudges = route({
-  method: "GET",
-  path: "/v1/judges",
-  operation: "list_judges",
-  summary: "Judges that the operator declares.",
-  query: z.object(pageQuery),
-  answers: {
-    200: {
-      description: "In the order declared.",
-      content: {
-        "application/json": z.strictObject({
-          judges: z.array(entry(["ruler", "local"]).meta({ id: "Judge" })),
-          next_cursor: nextCursor,
-        }),
-      },
+    handler({ query, services: { config } }) {
+      const { items, next_cursor } = page(entries(config), { ...query, keyOf: ({ id }) => id });
+      const shown = items.map(({ id, description, type }) => ({ id, description, type }));
+      return json(200, { [plural]: shown, next_cursor });
     },
-  },
-  handler({ query, services: { config } }) {
-    const { items, next_cursor } = page(config.judges, { ...query, keyOf });
-    const judges = items.map(({ id, description, type }) => ({ id, description, type }));
-    return json(200, { judges, next_cursor });
-  },
-});
-
-const listMcpServers = route({
-  method: "GET",
-  path: "/v1/mcp-servers",
-  operation: "list_mcp_servers",
-  summary: "MCP servers that the operator declares.",
-  query: z.object(pageQuery),
-  answers: {
-    200: {
-      description: "In the order declared.",
-      content: {
-        "application/json": z.strictObject({
-          mcp_servers: z.array(entry(["stdio", "http"]).meta({ id: "McpServer" })),
-          next_cursor: nextCursor,
-        }),
-      },
-    },
-  },
-  handler({ query, services: { config } }) {
-    const { items, next_cursor } = page(config.mcp_servers, { ...query, keyOf });
-    const mcp_servers = items.map(({ id, description, url }) => ({
-      ...{ id, description },
-      type: url === undefined ? "stdio" as const : "http" as const,
-    }));
-    return json(200, { mcp_servers, next_cursor });
-  },
-});
-
-const listEnvironments = route({
-  method: "GET",
-  path: "/v1/environments",
-  operation: "list_environments",
-  summary: "Environments that the operator declares.",
-  query: z.object(pageQuery),
-  answers: {
-    200: {
-      description: "In the order declared.",
-      content: {
-        "application/json": z.strictObject({
-          environments: z.array(entry(ENVIRONMENT_TYPES).meta({ id: "Environment" })),
-          next_cursor: nextCursor,
-        }),
-      },
-    },
-  },
-  handler({ query, services: { config } }) {
-    const { items, next_cursor } = page(config.environments, { ...query, keyOf });
-    const environments = items.map(({ id, description, type }) => ({ id, description, type: type! }));
-    return json(200, { environments, next_cursor });
-  },
-});
+  });
+}
 
 export const CATALOGUE_ROUTES: readonly Route[] = [
-  listRewards,
-  listJudges,
-  listMcpServers,
-  listEnvironments,
+  listOf({
+    path: "rewards",
+    plural: "rewards",
+    name: "Reward",
+    summary: "Rewards that the operator declares.",
+    types: ["command"],
+    entries: ({ rewards }) => rewards.map((reward) => ({ ...reward, type: "command" })),
+  }),
+  listOf({
+    path: "judges",
+    plural: "judges",
+    name: "Judge",
+    summary: "Judges that the operator declares.",
+    types: ["ruler", "local"],
+    entries: ({ judges }) => judges,
+  }),
+  listOf({
+    path: "mcp-servers",
+    plural: "mcp_servers",
+    name: "McpServer",
+    summary: "MCP servers that the operator declares.",
+    types: ["stdio", "http"],
+    entries: ({ mcp_servers }) =>
+      mcp_servers.map((server) => ({ ...server, type: server.url === undefined ? "stdio" : "http" })),
+  }),
+  listOf({
+    path: "environments",
+    plural: "environments",
+    name: "Environment",
+    summary: "Environments that the operator declares.",
+    types: ENVIRONMENT_TYPES,
+    entries: ({ environments }) =>
+      environments.map((environment) => ({ ...environment, type: environment.type! })),
+  }),
 ];

@@ -16,6 +16,16 @@ export async function syncDirectory(path: string): Promise<void> {
  *
  * @param verify Reads the complete partial file before the rename; an error that it throws fails the write.
  * @throws {ServiceError} `path_not_found` for a path that cannot be written, `internal` for a full disk.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const folder = await Deno.makeTempDir(), path = `${folder}/run.json`;
+ * await writeFileAtomic(path, '{"state": "running"}');
+ * assert.equal(await Deno.readTextFile(path), '{"state": "running"}');
+ * await Deno.remove(folder, { recursive: true });
+ * ```
  */
 export function writeFileAtomic(
   path: string,

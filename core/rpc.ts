@@ -84,7 +84,24 @@ interface CallOptions {
   take(item: unknown): void;
 }
 
-/** The caller's end. `M` is the type of the methods that the other end serves. */
+/**
+ * The caller's end. `M` is the type of the methods that the other end serves.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ServiceError } from "./errors.ts";
+ * const { port1, port2 } = new MessageChannel();
+ * serveRpc(port1, {
+ *   double: (x) => Promise.resolve(2 * x),
+ *   refuse: () => Promise.reject(new ServiceError("conflict", "Cannot double: busy")),
+ * });
+ * const client = new RpcClient(port2);
+ * assert.equal(await client.call("double", 21), 42);
+ * await assert.rejects(client.call("refuse", null), { message: "Cannot double: busy" });
+ * port2.close();
+ * ```
+ */
 export class RpcClient<M extends { [name in keyof M]: Handler }> {
   readonly #port: RpcPort;
   readonly #waiting = new Map<number, Waiting>();

@@ -160,6 +160,18 @@ export async function* readAllLines(
  *
  * @throws {ServiceError} `path_not_found`; `data_invalid` for the first line that cannot be read, with file and line
  * ({@link readAllLines}).
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const path = await Deno.makeTempFile({ suffix: ".jsonl" });
+ * await Deno.writeTextFile(path, '{"text": "a"}\n{"text": "b"}\n');
+ * for await (const { line, text } of readLines(path)) {
+ *   assert.equal(text, ['{"text": "a"}', '{"text": "b"}'][line - 1]);
+ * }
+ * await Deno.remove(path);
+ * ```
  */
 export async function* readLines(path: string, options: ReadLinesOptions = {}): AsyncGenerator<JsonLine> {
   for await (const found of readAllLines(path, options)) {

@@ -35,7 +35,20 @@ export function parsePair(path: string, line: JsonLine): Pair {
   return pairOf(parseObject(path, line), { path, line: line.line });
 }
 
-/** Like {@link parsePair}, for a row's object. */
+/**
+ * Like {@link parsePair}, for a row's object.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const user = { role: "user", content: "Write 17 + 25." };
+ * const assistant = (content) => ({ role: "assistant", content });
+ * const row = { chosen: [user, assistant("42")], rejected: [user, assistant("32")] };
+ * const { content } = pairOf(row, { path: "pairs.jsonl", line: 1 });
+ * assert.deepEqual(content, { prompt: [user], chosen: [assistant("42")], rejected: [assistant("32")] });
+ * ```
+ */
 export function pairOf(row_object: Record<string, unknown>, place: { path: string; line: number }): Pair {
   const value = withParsedTools(row_object);
   const parsed = rowSchema.safeParse(value), listed = readTools(value);

@@ -31,7 +31,21 @@ export function parseTrace(path: string, line: JsonLine): Trace {
   return traceOf(parseObject(path, line), { path, line: line.line });
 }
 
-/** Parses a row's object. @throws {ServiceError} `data_invalid` with file and line. */
+/**
+ * Parses a row's object.
+ *
+ * @throws {ServiceError} `data_invalid` with file and line.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const place = { path: "traces.jsonl", line: 3 };
+ * const { content, tools } = traceOf({ prompt: "17 + 25 = ", completion: "42" }, place);
+ * assert.deepEqual([content.completion, tools], ["42", []]);
+ * assert.throws(() => traceOf({ prompt: "17 + 25 = " }, place), /Cannot read traces\.jsonl:3: /);
+ * ```
+ */
 export function traceOf(row: Record<string, unknown>, place: { path: string; line: number }): Trace {
   const value = withParsedTools(row);
   const parsed = rowSchema.safeParse(value);

@@ -66,7 +66,7 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  * Opens the requested device.
  *
  * @param provider The WebGPU implementation; absent: the requested one.
- * @throws {ServiceError} `device_unavailable`, with the fix; `not_built` for `webgpu = "dawn"`.
+ * @throws {ServiceError} `device_unavailable`, with the fix; `not_built` for a WebGPU that this build does not have.
  */
 export async function openGpu(
   request: DeviceRequest,

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { BUILT_WEBGPU_PROVIDERS } from "../core/webgpu_providers.ts";
 import { type DeviceRequest, limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
 import { gpuTest } from "./gpu_testing.ts";
+import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 
@@ -27,10 +29,13 @@ gpuTest("the opened device has the limits that kernels need", ({ device, facts }
   }
 });
 
-Deno.test("a WebGPU that this build does not have is refused", async () => {
+Deno.test("every WebGPU of this build is chosen by its name, and any other is refused", async () => {
+  assert.equal(webGpuProvider("auto").name, BUILT_WEBGPU_PROVIDERS[0]);
+  for (const name of BUILT_WEBGPU_PROVIDERS) assert.equal(webGpuProvider(name).name, name);
   await assert.rejects(openGpu({ device: "auto", webgpu: "dawn" }), {
     name: "ServiceError",
     code: "not_built",
+    message: 'Cannot use webgpu = "dawn": this build has deno only',
   });
 });
 

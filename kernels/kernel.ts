@@ -38,6 +38,32 @@ export type Params<K> = K extends Kernel<infer P, string, string> ? Readonly<Rec
 
 let nextId = 1;
 
+/**
+ * A kernel. Each device compiles it at its first dispatch, so a mistake in its text is found then.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const double = defineKernel({
+ *   name: "double",
+ *   wgsl: `
+ *     struct Params { count: u32 }
+ *     @group(0) @binding(0) var<uniform> params: Params;
+ *     @group(0) @binding(1) var<storage, read> x: array<f32>;
+ *     @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+ *     @compute @workgroup_size(64)
+ *     fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+ *       if id.x < params.count { y[id.x] = 2.0 * x[id.x]; }
+ *     }`,
+ *   params: { count: "u32" },
+ *   inputs: ["x"],
+ *   outputs: ["y"],
+ * });
+ * // A recorder runs it: recorder.dispatch(double, { count }, { x, y }, [Math.ceil(count / 64)]).
+ * assert.match(kernelText(double), /@workgroup_size\(64\)/);
+ * ```
+ */
 export function defineKernel<const P extends string, const I extends string, const O extends string>(
   spec: KernelSpec<P, I, O>,
 ): Kernel<P, I, O> {

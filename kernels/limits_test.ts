@@ -99,9 +99,9 @@ function recordRows(recorder: Recorder, width: number): void {
   interpolate(recorder, { origin: v, x: v }, 0.5);
   fill(recorder, of("u32", width), 0);
   sumOfSquares(recorder, { x: [v], partials: f32(1 << 14), out: f32(1) });
-  const turns = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
-  rope(recorder, turns, { inverse: false });
-  rope(recorder, turns, { inverse: false, pairing: "adjacent" });
+  const rotated = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
+  rope(recorder, rotated, { inverse: false });
+  rope(recorder, rotated, { inverse: false, pairing: "adjacent" });
   addBias(recorder, { y: x, bias: f32(width) });
   softCap(recorder, { x }, 30);
   const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };

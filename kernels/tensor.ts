@@ -61,6 +61,23 @@ export interface AllocatorOptions {
  * Allocates all buffers of a device and counts their bytes by component ("weights", "kv", "activations", …). A buffer
  * holds one tensor: WebGPU cannot bind two parts of one buffer for reading and writing in one dispatch. Destroying a
  * {@link scope} frees what was allocated in it.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * import { assumedGpu } from "./assumed_gpu.ts";
+ * import { countingGpu } from "./counting_gpu.ts";
+ *
+ * // A device that only counts. On a real one, `openGpu` gives the device.
+ * const allocator = new Allocator(countingGpu(assumedGpu()).device);
+ * const weights = allocator.create("weights", [64, 32], "f16"), scope = allocator.scope();
+ * scope.create("activations", [8, 32]);
+ * assert.deepEqual(allocator.bytes, { weights: 4096, activations: 1024 });
+ * scope.destroy();
+ * assert.equal(allocator.bytes.activations, 0);
+ * assert.equal(view(weights, [32], 32).offset_bytes, 64);
+ * ```
  */
 export class Allocator {
   /** By component, including scopes. */

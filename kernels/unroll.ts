@@ -11,6 +11,14 @@ export type UnrollConstants = Readonly<Record<string, number>>;
  * to right except for +, which comes last. Other text in braces stays.
  *
  * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const template = "#for i N\nlet x{i} = load({2*i}u);\n#end";
+ * assert.equal(unroll(template, { N: 2 }), "let x0 = load(0u);\nlet x1 = load(2u);");
+ * ```
  */
 export function unroll(template: string, constants: UnrollConstants): string {
   const lines = template.split("\n");
@@ -63,9 +71,4 @@ function productOf(product: string, names: UnrollConstants): number {
     result = rest[i] === "*" ? result * right : rest[i] === "/" ? Math.floor(result / right) : result % right;
   }
   return result;
-}
-
-/** The text for a subgroup of one: a value from another lane, or from all lanes, is the lane's own. */
-export function withoutSubgroups(text: string): string {
-  return text.replace(/subgroupBroadcast\((\w+), 0u\)/g, "$1").replace(/subgroup(?:Max|Min)\(/g, "(");
 }

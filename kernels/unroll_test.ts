@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { unroll, withoutSubgroups } from "./unroll.ts";
+import { unroll } from "./unroll.ts";
 
 Deno.test("a template is expanded in order, with nested loops", () => {
   const template =
@@ -27,9 +27,4 @@ Deno.test("a template with an invalid directive is refused with its line", () =>
   assert.throws(() => unroll("x\n#end", {}), /a #for before the #end of line 2/);
   assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count above 0 in line 1, not D5/);
   assert.throws(() => unroll("#for d\n#end", {}), /line 1, not #for d/);
-});
-
-Deno.test("a subgroup of one needs no subgroup operations", () => {
-  const text = "let a = subgroupBroadcast(span, 0u);\nlet b = min(subgroupMax(end), subgroupMin(x + 1u));";
-  assert.equal(withoutSubgroups(text), "let a = span;\nlet b = min((end), (x + 1u));");
 });

@@ -7,7 +7,10 @@ import { type Kernel, type WgslPart } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { ceilDiv } from "./shape.ts";
 import scalarItemsWgsl from "./shared/scalar_items.wgsl" with { type: "text" };
+import singleLaneWgsl from "./shared/single_lane.wgsl" with { type: "text" };
+import subgroupLanesWgsl from "./shared/subgroup_lanes.wgsl" with { type: "text" };
 import vectorItemsWgsl from "./shared/vector_items.wgsl" with { type: "text" };
+import { unroll } from "./unroll.ts";
 
 /**
  * The two forms of a kernel. `lanes` is for software adapters: no barriers; a lane works on its own rows and shares
@@ -50,6 +53,16 @@ export function itemPart(size: ItemSize): WgslPart {
   return size === 4
     ? { file: "shared/vector_items.wgsl", text: vectorItemsWgsl }
     : { file: "shared/scalar_items.wgsl", text: scalarItemsWgsl };
+}
+
+/**
+ * The WGSL that defines broadcasts, `subgroup_max` and `subgroup_min` for lanes that share a subgroup. A lane alone needs
+ * no subgroup operations, so a device without them compiles the text.
+ */
+export function lanesPart(lanes: number): WgslPart {
+  return lanes === 1
+    ? { file: "shared/single_lane.wgsl", text: singleLaneWgsl }
+    : { file: "shared/subgroup_lanes.wgsl", text: unroll(subgroupLanesWgsl, { LANES: lanes }) };
 }
 
 /** A WGSL part of `const` declarations. */

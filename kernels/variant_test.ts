@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "./device.ts";
-import { constantsPart, deviceOptions, itemSize, rowThreads, wrappedGrid } from "./variant.ts";
+import { gpuTest, run } from "./gpu_testing.ts";
+import { defineKernel } from "./kernel.ts";
+import { constantsPart, deviceOptions, itemSize, lanesPart, rowThreads, wrappedGrid } from "./variant.ts";
 
 Deno.test("a software adapter runs the lanes of its subgroup, a GPU tiles", () => {
   const gpu = (software: boolean, subgroup_size: number) =>
@@ -36,3 +38,34 @@ Deno.test("a row's threads are a power of two that follows from its items", () =
 Deno.test("constants become WGSL declarations", () => {
   assert.equal(constantsPart({ threads: 64, rank: 8 }).text, "const threads = 64u;\nconst rank = 8u;\n");
 });
+
+/** Lane l has 10 + (3 · l mod LANES), and stores broadcasts from the first and the last lane, maximum and minimum. */
+const EXCHANGE = `
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<f32>>;
+@compute @workgroup_size(LANES)
+fn main(@builtin(local_invocation_index) lane: u32) {
+  let x = 10u + 3u * lane % LANES;
+  let vector = broadcast_vec4u_0(vec4<u32>(x)) + broadcast_u32_LAST(x);
+  let float = broadcast_vec4f_0(vec4<f32>(f32(x))) + broadcast_f32_LAST(f32(x));
+  out[lane] = vec4<f32>(f32(vector.x), float.w, f32(subgroup_max(x)), f32(subgroup_min(x)));
+}`;
+
+function exchange(gpu: Gpu, lanes: number): Promise<{ out: Float64Array }> {
+  const text = EXCHANGE.replaceAll("LANES", `${lanes}u`).replaceAll("LAST", String(lanes - 1));
+  const wgsl = [lanesPart(lanes), { file: "exchange.wgsl", text }];
+  const kernel = defineKernel({ name: "exchange", wgsl, params: {}, inputs: [], outputs: ["out"] });
+  const out = [new Array(4 * lanes).fill(0), [lanes, 4]] as const;
+  return run(gpu, { out }, (recorder, tensors) => recorder.dispatch(kernel, {}, tensors, [1]));
+}
+
+gpuTest("a lane alone gets its own number from every exchange, without subgroup operations", async (gpu) => {
+  assert.doesNotMatch(lanesPart(1).text, /subgroup[A-Z]/);
+  assert.deepEqual([...(await exchange(gpu, 1)).out], [20, 20, 10, 10]);
+});
+
+gpuTest("the lanes of a subgroup get each other's numbers", async (gpu) => {
+  const { lanes } = deviceOptions(gpu);
+  const { out } = await exchange(gpu, lanes);
+  const last = 10 + 3 * (lanes - 1) % lanes, row = [10 + last, 10 + last, 10 + lanes - 1, 10];
+  assert.deepEqual([...out], Array.from({ length: lanes }, () => row).flat());
+}, (gpu) => deviceOptions(gpu).lanes === 1 ? "the device has no subgroups to broadcast in" : null);

@@ -11,7 +11,7 @@ import { type DecodedType, ggmlType } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { encodeGgufHeader } from "../trainer/formats/gguf_writer.ts";
-import { type ModelShape, tensorShapes } from "../trainer/model/model_shape.ts";
+import { MODEL_TENSORS, type ModelShape, tensorShapes } from "../trainer/model/model_shape.ts";
 
 const LAYERS = 32, HEAD_WIDTH = 128;
 
@@ -61,7 +61,7 @@ const FALLBACKS: Partial<Record<DecodedType, DecodedType>> = { Q4_K: "Q5_0", Q6_
  * @source llama.cpp's `llama_tensor_get_type_impl` with its `use_more_bits`, and `tensor_type_fallback`.
  */
 function typesInQ4KM({ layers, tied }: ModelShape): HeaderModel["typeOf"] {
-  const output = tied ? "token_embd.weight" : "output.weight";
+  const output = tied ? MODEL_TENSORS.embedding : MODEL_TENSORS.output;
   const [low, high] = [Math.floor(layers.length / 8), Math.floor(7 * layers.length / 8)];
   const hasMoreBits = (layer: number) => layer < low || layer >= high || (layer - low) % 3 === 2;
   return (name, shape) => {

@@ -8,61 +8,20 @@ import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
+import { type ShownEvent, shownEvents, startServer } from "./real_server.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-interface Server {
-  url: string;
-  kill(signal: Deno.Signal): Promise<void>;
-}
-
-async function startServer(config: string): Promise<Server> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", `${ROOT}main.ts`, config],
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  const lines = child.stderr.pipeThrough(new TextDecoderStream());
-  let text = "", url = "";
-  const reader = lines.getReader();
-  while (url === "") {
-    const { value, done } = await reader.read();
-    assert.ok(!done, `the server ended: ${text}`);
-    text += value;
-    url = /listens at (http:\S+)/.exec(text)?.[1] ?? "";
-  }
-  const rest = (async () => {
-    while (!(await reader.read()).done);
-  })();
-  return {
-    url,
-    async kill(signal) {
-      child.kill(signal);
-      await child.status;
-      await rest;
-    },
-  };
-}
-
-interface Event {
-  id: number;
-  kind: string;
-  data: Record<string, unknown>;
-}
-
-/** Reads a run's events from an id on until one for which `isEnough` is true. */
-async function follow(url: string, since: number, isEnough: (event: Event) => boolean): Promise<Event[]> {
-  const response = await fetch(`${url}?since=${since}`), events: Event[] = [];
-  let text = "";
-  for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
-    text += piece;
-    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-      const [, id, kind, data] = /^id: (\d+)\nevent: (\w+)\ndata: (.*)$/.exec(text.slice(0, end)) ?? [];
-      text = text.slice(end + 2);
-      if (id === undefined) continue;
-      events.push({ id: Number(id), kind: kind!, data: JSON.parse(data!) });
-      if (isEnough(events.at(-1)!)) return events;
-    }
+/** A run's events from an id on, up to one for which `isEnough` is true. */
+async function follow(
+  url: string,
+  since: number,
+  isEnough: (event: ShownEvent) => boolean,
+): Promise<ShownEvent[]> {
+  const events: ShownEvent[] = [];
+  for await (const event of shownEvents(url, since)) {
+    events.push(event);
+    if (isEnough(event)) break;
   }
   return events;
 }

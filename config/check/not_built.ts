@@ -1,5 +1,6 @@
 /** Keys and values of the specification that this build does not have. */
 
+import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -18,12 +19,15 @@ const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
+const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
+  !BUILT_WEBGPU_PROVIDERS.some((built) => built === name)
+);
 const CONTAINER = "the container sandbox";
 const CATALOGUE = "the operator's catalogue";
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
-  { key: "model.webgpu", value: "dawn", part: "the Dawn provider" },
+  ...UNBUILT_PROVIDERS.map((value) => ({ key: "model.webgpu", value, part: `the WebGPU provider ${value}` })),
   {
     key: "lora.dropout",
     part: "dropout",

@@ -3,8 +3,8 @@
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
-import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
-import { type FormOptions, kernelFamily } from "../variant.ts";
+import { unroll, type UnrollConstants } from "../unroll.ts";
+import { type FormOptions, kernelFamily, lanesPart } from "../variant.ts";
 import backwardKeyLanesWgsl from "./attention_backward_key_lanes.wgsl" with { type: "text" };
 import backwardKeyTilesWgsl from "./attention_backward_key_tiles.wgsl" with { type: "text" };
 import backwardQueryLanesWgsl from "./attention_backward_query_lanes.wgsl" with { type: "text" };
@@ -31,17 +31,16 @@ const backwardInputs = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
 /** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type AttentionKey = [constants: string, window: number, soft_cap: number];
 
-/** The part for visibility, then the text of a pass in the form of the constants. */
+/** The parts for visibility and lanes, then the text of a pass in the form of the constants. */
 function parts(
   { name, lanes, tiles }: { name: string; lanes: string; tiles: string },
   [key, ...visibility]: AttentionKey,
 ): WgslPart[] {
   const constants = JSON.parse(key) as UnrollConstants, { LANES } = constants;
-  const text = unroll(LANES === undefined ? tiles : lanes, constants);
-  return [...visibilityParts(...visibility), {
-    file: `${name}_${LANES === undefined ? "tiles" : "lanes"}.wgsl`,
-    text: LANES === 1 ? withoutSubgroups(text) : text,
-  }];
+  const own = LANES === undefined
+    ? [{ file: `${name}_tiles.wgsl`, text: unroll(tiles, constants) }]
+    : [lanesPart(LANES), { file: `${name}_lanes.wgsl`, text: unroll(lanes, constants) }];
+  return [...visibilityParts(...visibility), ...own];
 }
 
 const forward = kernelFamily((...key: AttentionKey) => {

@@ -18,7 +18,7 @@
 //   d_v     [N, K, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / (THREADS · KEYS)) × K workgroups; a template for unroll.ts.
-// `visibility.wgsl` is linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var d_v{t}_{d} = vec4<f32>();
   #end
   #end
-  let end = min(subgroupMax(subtree_end), params.rows);
+  let end = min(subgroup_max(subtree_end), params.rows);
 
   for (var base = first; base < end; base += {LANES}u) {
     let i = min(base + lane, last);
@@ -62,14 +62,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var any_seen = false;
     #for l LANES
     let i{l} = base + {l}u;
-    let span{l} = subgroupBroadcast(span, {l}u);
+    let span{l} = broadcast_vec4u_{l}(span);
     #for t KEYS
     let seen{t}_{l} = i{l} <= last && row_sees(span{l}, i{l}, j{t});
     any_seen = any_seen || seen{t}_{l};
     #end
     #end
     // Rows whose windows begin after these keys.
-    if window > 0u && subgroupMax(select(0u, 1u, any_seen)) == 0u { continue; }
+    if window > 0u && subgroup_max(select(0u, 1u, any_seen)) == 0u { continue; }
     for (var h = 0u; h < group_heads; h++) {
       let at = i * params.heads + kv * group_heads + h;
       let lse_i = lse[at];
@@ -87,16 +87,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #end
       #for d D4
       {
-        let q_l = subgroupBroadcast(q{d}, {l}u);
-        let d_o_l = subgroupBroadcast(d_o{d}, {l}u);
+        let q_l = broadcast_vec4f_{l}(q{d});
+        let d_o_l = broadcast_vec4f_{l}(d_o{d});
         #for t KEYS
         s{t}_{l} += dot(k{t}_{d}, q_l);
         d_p{t}_{l} += dot(v{t}_{d}, d_o_l);
         #end
       }
       #end
-      let lse_{l} = subgroupBroadcast(lse_i, {l}u);
-      let delta_{l} = subgroupBroadcast(delta_i, {l}u);
+      let lse_{l} = broadcast_f32_{l}(lse_i);
+      let delta_{l} = broadcast_f32_{l}(delta_i);
       #for t KEYS
       let c{t}_{l} = soft_cap(s{t}_{l});
       let p{t}_{l} = select(0.0, exp(c{t}_{l} - lse_{l}), seen{t}_{l});
@@ -106,8 +106,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #for d D4
       #for l LANES
       {
-        let d_o_l = subgroupBroadcast(d_o{d}, {l}u);
-        let q_l = subgroupBroadcast(q{d}, {l}u);
+        let d_o_l = broadcast_vec4f_{l}(d_o{d});
+        let q_l = broadcast_vec4f_{l}(q{d});
         #for t KEYS
         d_v{t}_{d} += p{t}_{l} * d_o_l;
         d_k{t}_{d} += d_s{t}_{l} * q_l;

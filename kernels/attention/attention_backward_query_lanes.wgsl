@@ -15,7 +15,7 @@
 //   d_q     [N, H, D] f32   out, overwritten
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
-// `visibility.wgsl` is linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 2.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let chunk = group.y % chunks * {HEADS}u;
 
   let span = rows[row];
-  let tile = subgroupBroadcast(span, 0u);
+  let tile = broadcast_vec4u_0(span);
   // A row of padding sees only itself.
   let place = place_of(tile, i);
   let begin = select(place, first_seen(place), span.z == tile.z);
@@ -78,8 +78,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #for d D4
     {
-      let k_l = subgroupBroadcast(k{d}, {l}u);
-      let v_l = subgroupBroadcast(v{d}, {l}u);
+      let k_l = broadcast_vec4f_{l}(k{d});
+      let v_l = broadcast_vec4f_{l}(v{d});
       #for h HEADS
       s{h}_{l} += dot(q{h}_{d}, k_l);
       d_p{h}_{l} += dot(d_o{h}_{d}, v_l);
@@ -96,7 +96,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
     #for d D4
     #for l LANES
-    let k{d}_{l} = subgroupBroadcast(k{d}, {l}u);
+    let k{d}_{l} = broadcast_vec4f_{l}(k{d});
     #for h HEADS
     d_q{h}_{d} += d_s{h}_{l} * k{d}_{l};
     #end

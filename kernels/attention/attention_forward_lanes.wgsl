@@ -16,8 +16,8 @@
 //   o       [N, H, D] f32   out, overwritten
 //   lse     [N, H]    f32   out, overwritten; the backward pass needs it
 //
-// Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts. With LANES = 1 a thread
-// needs no subgroup operations. `visibility.wgsl` is linked.
+// Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let chunk = group.y % chunks * {HEADS}u;
 
   let span = rows[row];
-  let tile = subgroupBroadcast(span, 0u);
+  let tile = broadcast_vec4u_0(span);
   // A row of padding sees only itself.
   let place = place_of(tile, i);
   let begin = select(place, first_seen(place), span.z == tile.z);
@@ -80,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #for d D4
     {
-      let k_l = subgroupBroadcast(k{d}, {l}u);
+      let k_l = broadcast_vec4f_{l}(k{d});
       #for h HEADS
       s{h}_{l} += dot(q{h}_{d}, k_l);
       #end
@@ -109,7 +109,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       var x{h} = o{h}_{d} * keep{h};
       #end
       #for l LANES
-      let v_{l} = subgroupBroadcast(v_d, {l}u);
+      let v_{l} = broadcast_vec4f_{l}(v_d);
       #for h HEADS
       x{h} += p{h}_{l} * v_{l};
       #end

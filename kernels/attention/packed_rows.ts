@@ -28,6 +28,18 @@ export interface PackedRows {
  * which attends only to itself.
  *
  * @param alignment `attentionRowAlignment` of the device.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * // A prompt of 3 rows, and two members of 2 rows that continue it.
+ * const { count, rows, groups } = packRows([{ prompt: 3, members: [2, 2] }], 4);
+ * assert.equal(count, 12);
+ * assert.deepEqual(groups[0].members, [{ start: 4, length: 2 }, { start: 8, length: 2 }]);
+ * // Row 9 sees the prompt's rows 0 to 2, and its own member's from 8 on.
+ * assert.deepEqual([...rows.subarray(4 * 9, 4 * 10)], [0, 3, 8, 10]);
+ * ```
  */
 export function packRows(groups: readonly PackedGroup[], alignment: number): PackedRows {
   let count = 0;

@@ -3,6 +3,7 @@
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
+import type { Tensor } from "../tensor.ts";
 import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import backwardWgsl from "./gated_activation_backward.wgsl" with { type: "text" };
 import forwardWgsl from "./gated_activation_forward.wgsl" with { type: "text" };
@@ -44,6 +45,14 @@ const backwardKernel = kernelFamily((activation: Activation, size: ItemSize) =>
   })
 );
 
+/** The items of tensors that all have the shape of `gate`. */
+function expectItems(tensors: Readonly<Record<string, Tensor>>): { size: ItemSize; items: number } {
+  const [rows, width] = expectShape(tensors.gate!, "gate", 2);
+  for (const [name, tensor] of Object.entries(tensors)) expectShape(tensor, name, [rows, width]);
+  const size = itemSize(width);
+  return { size, items: rows * width / size };
+}
+
 /**
  * Records `h = activation(gate) · up`.
  *
@@ -56,9 +65,7 @@ export function gatedActivation(
   tensors: Operands<ReturnType<typeof forwardKernel>>,
   activation: Activation,
 ): void {
-  const [rows, width] = expectShape(tensors.gate, "gate", 2);
-  for (const name of ["up", "h"] as const) expectShape(tensors[name], name, [rows, width]);
-  const size = itemSize(width), items = rows * width / size;
+  const { size, items } = expectItems(tensors);
   recorder.dispatch(
     forwardKernel(activation, size),
     { items },
@@ -78,11 +85,7 @@ export function gatedActivationBackward(
   tensors: Operands<ReturnType<typeof backwardKernel>>,
   activation: Activation,
 ): void {
-  const [rows, width] = expectShape(tensors.gate, "gate", 2);
-  for (const name of ["up", "d_h", "d_gate", "d_up"] as const) {
-    expectShape(tensors[name], name, [rows, width]);
-  }
-  const size = itemSize(width), items = rows * width / size;
+  const { size, items } = expectItems(tensors);
   recorder.dispatch(
     backwardKernel(activation, size),
     { items },

@@ -4,8 +4,8 @@ import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType } from "../tensor.ts";
-import { unroll, type UnrollConstants, withoutSubgroups } from "../unroll.ts";
-import { deviceOptions, type FormOptions, kernelFamily } from "../variant.ts";
+import { unroll, type UnrollConstants } from "../unroll.ts";
+import { deviceOptions, type FormOptions, kernelFamily, lanesPart } from "../variant.ts";
 import { planHeads } from "../attention/attention_plan.ts";
 import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
@@ -32,13 +32,13 @@ function parts(
   files: Readonly<Record<string, string>>,
   [dtype, key, ...visibility]: PagedKey,
 ): WgslPart[] {
-  const constants = JSON.parse(key) as UnrollConstants;
-  const out = [...pageParts(dtype), ...visibilityParts(...visibility)];
-  for (const [file, template] of Object.entries(files)) {
-    const text = unroll(template, constants);
-    out.push({ file, text: constants.LANES === 1 ? withoutSubgroups(text) : text });
-  }
-  return out;
+  const constants = JSON.parse(key) as UnrollConstants, { LANES } = constants;
+  return [
+    ...pageParts(dtype),
+    ...visibilityParts(...visibility),
+    ...LANES === undefined ? [] : [lanesPart(LANES)],
+    ...Object.entries(files).map(([file, template]) => ({ file, text: unroll(template, constants) })),
+  ];
 }
 
 const sharedLanes = kernelFamily((...key: PagedKey) =>

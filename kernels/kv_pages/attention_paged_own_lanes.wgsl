@@ -15,7 +15,7 @@
 //   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens
 //
 // Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × LANES workgroups; a template for unroll.ts.
-// `visibility.wgsl` is linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
@@ -68,20 +68,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     s{h} = select(LOWEST, soft_cap(s{h}), sees(begin, place, base + lane));
     var top{h} = m{h};
     #for l LANES
-    top{h} = max(top{h}, subgroupBroadcast(s{h}, {l}u));
+    top{h} = max(top{h}, broadcast_f32_{l}(s{h}));
     #end
     let keep{h} = exp(m{h} - top{h});
     let p{h} = exp(s{h} - top{h});
     m{h} = top{h};
     sum{h} *= keep{h};
     #for l LANES
-    let p{h}_{l} = subgroupBroadcast(p{h}, {l}u);
+    let p{h}_{l} = broadcast_f32_{l}(p{h});
     sum{h} += p{h}_{l};
     #end
     #end
 
     #for l LANES
-    let key{l} = subgroupBroadcast(key, {l}u);
+    let key{l} = broadcast_u32_{l}(key);
     #end
     #for c CHUNKS
     {

@@ -19,7 +19,7 @@
 //   state       [N, H, 2]     f32   out, overwritten in rows that continue: top and Σ exp(s − top)
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
-// `visibility.wgsl` is linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
@@ -53,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  for (var base = subgroupMin(first_block(place, {LANES}u)); base < shared_end; base += {LANES}u) {
+  for (var base = subgroup_min(first_block(place, {LANES}u)); base < shared_end; base += {LANES}u) {
     let key = token_at(shared_by.y, min(base + lane, shared_end - 1u), kv);
     #for d D4
     let k{d} = unpack_four(k_pages[key + {d}u]);
@@ -67,7 +67,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #for d D4
     {
-      let k_l = subgroupBroadcast(k{d}, {l}u);
+      let k_l = broadcast_vec4f_{l}(k{d});
       #for h HEADS
       s{h}_{l} += dot(q{h}_{d}, k_l);
       #end
@@ -97,7 +97,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       var x{h} = o{h}_{d} * keep{h};
       #end
       #for l LANES
-      let v_{l} = subgroupBroadcast(v_d, {l}u);
+      let v_{l} = broadcast_vec4f_{l}(v_d);
       #for h HEADS
       x{h} += p{h}_{l} * v_{l};
       #end

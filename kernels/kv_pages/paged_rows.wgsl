@@ -41,14 +41,14 @@ fn tokens_of(row: u32, slot: u32) -> u32 {
 // x: the number of first tokens that lie in the same pages for every row that has them; y: a slot with all of them.
 // Uniform over the subgroup.
 fn shared_tokens(slot: u32, tokens: u32) -> vec2<u32> {
-  let most = subgroupMax(tokens);
-  let leader = subgroupMin(select(NO_SLOT, slot, tokens == most));
+  let most = subgroup_max(tokens);
+  let leader = subgroup_min(select(NO_SLOT, slot, tokens == most));
   var count = 0u;
   for (var page = 0u; page * PAGE_TOKENS < most; page++) {
     let has_page = tokens > page * PAGE_TOKENS;
     let entry = page_table[select(leader, slot, has_page) * params.slot_pages + page];
-    let low = subgroupMin(entry);
-    let high = subgroupMax(entry);
+    let low = subgroup_min(entry);
+    let high = subgroup_max(entry);
     if low != high { break; }
     count = min(most, (page + 1u) * PAGE_TOKENS);
   }

@@ -1,6 +1,6 @@
 // y = x · W for software adapters: as matmul_lanes_nt.wgsl, but a lane loads 4 neighbouring columns of 4 rows of W.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl, which is linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked.
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · 4)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({THREADS})
@@ -55,7 +55,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     #for l LANES
     #for q 4
-    let c{l}_{q} = subgroupBroadcast(w{q}, {l}u);
+    let c{l}_{q} = broadcast_vec4f_{l}(w{q});
     #for i ROWS
     sum{i}_{l} = fma(vec4<f32>(x{i}[{q}]), c{l}_{q}, sum{i}_{l});
     #end

@@ -1,11 +1,11 @@
 // y = x · Wᵀ for software adapters: a lane owns ROWS rows, the lanes of a subgroup share the weights. No barrier.
 //
 // A software adapter spends nearly all its time in loads, one scalar at a time and lane by lane, while arithmetic and
-// broadcasts are vector instructions. So every lane loads other elements of the weight, once, and subgroupBroadcast
-// hands them round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
+// broadcasts are vector instructions. So every lane loads other elements of the weight, once, and broadcasts hand them
+// round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
 // depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl, which is linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked.
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({THREADS})
@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #end
     }
     #for j COLUMNS
-    let c{j} = subgroupBroadcast(w{j/LANES}, {j%LANES}u);
+    let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});
     #for i ROWS
     #for a 4
     sum{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{i}_{j});

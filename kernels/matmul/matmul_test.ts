@@ -274,5 +274,5 @@ Deno.test("the generated matmul multiplies each of its outputs once per step", (
   // One loop of 4 rows × 32 columns × 4 steps; and of 8 × 8 / 4 vectors × 16 steps.
   assert.equal(kernelText(lanes).split("fma(").length - 1, 4 * 32 * 4);
   assert.equal(kernelText(tiles).split("fma(").length - 1, 16 * 16);
-  assert.match(kernelText(lanes), /subgroupBroadcast\(w3, 7u\)/);
+  assert.match(kernelText(lanes), /broadcast_vec4f_7\(w3\)/);
 });

@@ -2,8 +2,8 @@
 
 import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
-import { unroll, withoutSubgroups } from "../unroll.ts";
-import { constantsPart } from "../variant.ts";
+import { unroll } from "../unroll.ts";
+import { constantsPart, lanesPart } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
@@ -79,10 +79,7 @@ function lanesParts({ orientation }: MatmulForm, layout: LanesLayout): WgslPart[
     THREADS: lanesThreads(layout),
   };
   const text = unroll(orientation === "nt" ? lanesNtWgsl : lanesNnWgsl, sizes);
-  return [{
-    file: `matmul_lanes_${orientation}.wgsl`,
-    text: lanes === 1 ? withoutSubgroups(text) : text,
-  }];
+  return [lanesPart(lanes), { file: `matmul_lanes_${orientation}.wgsl`, text }];
 }
 
 function tilesParts({ orientation }: MatmulForm, layout: TilesLayout): WgslPart[] {

@@ -1,14 +1,9 @@
 /** The shapes for rope's tests and bench. */
 
-export interface RopeCase {
+import type { RopeInput } from "./rope_reference.ts";
+
+export interface RopeCase extends Omit<RopeInput, "positions" | "x"> {
   name: string;
-  rows: number;
-  heads: number;
-  width: number;
-  base: number;
-  pairing: "half" | "adjacent";
-  /** Divisors of the frequencies. */
-  factors?: number[];
   /** Row n has position `last − 7n`, or 0 if that is negative. */
   last: number;
 }

@@ -6,6 +6,7 @@ export interface RopeInput {
   width: number;
   base: number;
   pairing: "half" | "adjacent";
+  /** Divisors of the frequencies. */
   factors?: number[];
   positions: ArrayLike<number>;
   x: Float64Array;

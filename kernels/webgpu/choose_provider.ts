@@ -1,13 +1,18 @@
 /** Chooses the WebGPU provider by name; the only file that knows all of them. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { BUILT_WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { DENO_PROVIDER } from "./deno_provider.ts";
 import type { WebGpuName, WebGpuProvider } from "./provider.ts";
 
-/** The provider of `model.webgpu`; `auto` is Deno's. @throws {ServiceError} `not_built` for "dawn". */
+const PROVIDERS: Readonly<Record<typeof BUILT_WEBGPU_PROVIDERS[number], WebGpuProvider>> = {
+  deno: DENO_PROVIDER,
+};
+
+/** The provider of `model.webgpu`. @throws {ServiceError} `not_built` for a provider that this build does not have. */
 export function webGpuProvider(name: WebGpuName): WebGpuProvider {
-  if (name === "dawn") {
-    throw new ServiceError("not_built", `Cannot use webgpu = "dawn": this build has Deno's WebGPU only`);
-  }
-  return DENO_PROVIDER;
+  const built = BUILT_WEBGPU_PROVIDERS.find((one) => name === "auto" || one === name);
+  if (built !== undefined) return PROVIDERS[built];
+  const reason = `this build has ${BUILT_WEBGPU_PROVIDERS.join(", ")} only`;
+  throw new ServiceError("not_built", `Cannot use webgpu = "${name}": ${reason}`);
 }

@@ -1,11 +1,13 @@
 /** The interface of a WebGPU implementation. It contains what differs between them; everything else is standard. */
 
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
+
 /** The values of `model.webgpu`; `auto` lets the program choose. */
-export type WebGpuName = "auto" | "deno" | "dawn";
+export type WebGpuName = "auto" | WebGpuProviderName;
 
 /** A WebGPU implementation in this process. */
 export interface WebGpuProvider {
-  readonly name: Exclude<WebGpuName, "auto">;
+  readonly name: WebGpuProviderName;
   /**
    * The entry to WebGPU; null if this process has none. After the call the standard's constants (`GPUBufferUsage`,
    * `GPUMapMode`, …) are global.

@@ -13,7 +13,20 @@ import { q6_k } from "./q6_k.ts";
 import { q8_0 } from "./q8_0.ts";
 import type { WeightType } from "./weight_type.ts";
 
-/** Every type that weights can have on the device, by its name. */
+/**
+ * Every type that weights can have on the device, by its name.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const { block_values, block_bytes, encode, decode } = WEIGHT_TYPES.q8_0;
+ * assert.deepEqual([block_values, block_bytes], [32, 34]);
+ * const values = Float32Array.from({ length: 32 }, (_, i) => i - 16);
+ * const decoded = decode(encode(values));
+ * assert.ok(values.every((value, i) => Math.abs(decoded[i] - value) < 16 / 127));
+ * ```
+ */
 export const WEIGHT_TYPES = {
   f32,
   f16,

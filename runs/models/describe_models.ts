@@ -3,13 +3,8 @@
 import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/files.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
-import { openGguf } from "../../trainer/formats/gguf.ts";
-import {
-  countParameters,
-  type GgufInspection,
-  inspectGguf,
-  isAdapter,
-} from "../../trainer/engine/inspect_model.ts";
+import { countParameters, openGguf } from "../../trainer/formats/gguf.ts";
+import { type GgufInspection, inspectGguf, isAdapter } from "../../trainer/engine/inspect_model.ts";
 
 export interface ModelsRequest {
   files: CheckedFile[];

@@ -119,7 +119,7 @@ async function profileDecode({ bench, sizes, allocator, model, adapter }: Subjec
     ...{ max_sequences, max_prefill: 512, slots: 2 * max_sequences, slot_pages, block_steps: 1 },
     ...{ pages: max_sequences * slot_pages, kv: model.compute },
   });
-  const batcher = new Batcher(sampler, { max_context }, { drawn: () => {}, failed: () => {} });
+  const batcher = new Batcher(sampler, { max_context }, { sampled: () => {}, failed: () => {} });
   for (let i = 0; i < max_sequences; i++) {
     const tokens = randomTokens(Math.floor(i / decode_group), decode_prompt, model.shape.vocabulary);
     const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, i] as const, mask: null };

@@ -2,7 +2,7 @@
 
 import { deepEqual, equal } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import { draw } from "../../trainer/engine/engine_testing.ts";
+import { generate } from "../../trainer/engine/engine_testing.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { expectNear, openEngine, TOLERANCE } from "./golden.ts";
@@ -66,7 +66,7 @@ for (const [file, goldens] of FILES) {
       for (const { text, prompt_ids, greedy_ids } of golden) {
         const sequence = client.newSequence();
         await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: prompt_ids });
-        const { tokens } = await draw(engine, {
+        const { tokens } = await generate(engine, {
           sequence,
           max_tokens: greedy_ids.length - prompt_ids.length,
         });

@@ -3,7 +3,7 @@
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { TrainingSample } from "../../trainer/engine/protocol.ts";
-import { draw, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
+import { generate, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { GreedyRun } from "../llama_cpp.ts";
 
 /** llama.cpp rounds activations to f16 for products with f16 weights, so a smaller lead may change the choice. */
@@ -53,8 +53,8 @@ export async function followRun(
   await client.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
   let at = 0, ties = 0;
   while (at < run.tokens.length) {
-    const drawing = { sequence, max_tokens: run.tokens.length - at };
-    const { tokens } = await draw(engine, drawing);
+    const generation = { sequence, max_tokens: run.tokens.length - at };
+    const { tokens } = await generate(engine, generation);
     const same = tokens.findIndex((token, i) => token !== run.tokens[at + i]);
     if (same < 0) break;
     at += same;

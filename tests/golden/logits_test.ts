@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import { draw } from "../../trainer/engine/engine_testing.ts";
+import { generate } from "../../trainer/engine/engine_testing.ts";
 import { fixturePath } from "../fixture.ts";
 import {
   expectNear,
@@ -73,18 +73,21 @@ for (const kind of KINDS) {
         prompts.map(async (tokens, i) => {
           const sequence = client.newSequence();
           await client.call("sequence_open", { sequence, adapter, parent: null, tokens });
-          const drawn = await draw(engine, { sequence, max_tokens: 48 });
+          const generated = await generate(engine, { sequence, max_tokens: 48 });
           await client.call("sequence_close", { sequence });
           const expected = adapter ? lora[kind].prompts[i]! : golden.prompts[i]![kind];
-          return { drawn: drawn.tokens, expected: expected.greedy, name: `${adapter}, prompt ${i}` };
+          return { generated: generated.tokens, expected: expected.greedy, name: `${adapter}, prompt ${i}` };
         })
       ));
-      for (const { drawn, expected, name } of runs) {
+      for (const { generated, expected, name } of runs) {
         ok(Math.min(...expected.margins) > 2 * TOLERANCE.f32.logit, "no token is a tie");
-        deepEqual(drawn, expected.ids, name);
+        deepEqual(generated, expected.ids, name);
       }
       const [tuned, base] = [runs.slice(0, 9), runs.slice(9)];
-      ok(tuned.every(({ drawn }, i) => `${drawn}` !== `${base[i]!.drawn}`), "the adapter changes all nine");
+      ok(
+        tuned.every(({ generated }, i) => `${generated}` !== `${base[i]!.generated}`),
+        "the adapter changes all nine",
+      );
     } finally {
       await engine.close();
     }

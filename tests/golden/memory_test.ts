@@ -4,7 +4,7 @@ import { makeModel } from "../../scripts/make_model.ts";
 import { EngineClient } from "../../trainer/engine/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
 import type { EngineCounters } from "../../trainer/engine/protocol.ts";
-import { draw } from "../../trainer/engine/engine_testing.ts";
+import { generate } from "../../trainer/engine/engine_testing.ts";
 import { sample } from "./golden.ts";
 
 const LENGTHS = [512, 1024, 2048, 4096, 8192];
@@ -47,7 +47,7 @@ async function bytesAt(path: string, length: number, tokens: number[]): Promise<
       tokens: tokens.slice(0, -4),
     });
     const engine = { client, logprob_tolerance: 0, vocabulary, close: () => client.close() };
-    await draw(engine, { sequence, max_tokens: 4 });
+    await generate(engine, { sequence, max_tokens: 4 });
     return (await client.call("counters", null)).bytes;
   } finally {
     await client.close();

@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import { draw } from "../../trainer/engine/engine_testing.ts";
+import { generate } from "../../trainer/engine/engine_testing.ts";
 import type { DecodedType } from "../../trainer/formats/ggml_types.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../../trainer/formats/gguf_writer.ts";
@@ -49,7 +49,7 @@ async function drawAndTrain(path: string, adapter_path: string) {
   try {
     const { ids } = (await readGolden()).prompts[0]!, sequence = client.newSequence();
     await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: ids });
-    const { tokens, logprobs } = await draw(engine, { sequence, max_tokens: 40 });
+    const { tokens, logprobs } = await generate(engine, { sequence, max_tokens: 40 });
     const lora = { rank: 8, alpha: 16, targets: [...LORA_TARGETS] };
     await client.call("adapter_open", { adapter: "trained", source: { type: "init", lora, seed: 5 } });
     const optimizer = {

@@ -2,7 +2,7 @@ import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { LossRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
-import { draw, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
+import { generate, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { Renderer } from "../../trainer/tokenizer/renderer.ts";
@@ -67,9 +67,9 @@ async function learnByHeart(engine: TestedEngine, path: string): Promise<void> {
   ok(losses.at(-1)! < 0.01);
   const sequence = client.newSequence();
   await client.call("sequence_open", { sequence, adapter: "sft", parent: null, tokens: prompt });
-  const drawing = { sequence, max_tokens: 2 * answer.length, stop_tokens: [tokenizer.eos_id!] };
-  const drawn = await draw(engine, drawing);
-  equal(tokenizer.decode(drawn.tokens, { special: false }), ANSWER);
+  const generating = { sequence, max_tokens: 2 * answer.length, stop_tokens: [tokenizer.eos_id!] };
+  const generated = await generate(engine, generating);
+  equal(tokenizer.decode(generated.tokens, { special: false }), ANSWER);
   await client.call("sequence_close", { sequence });
   await client.call("adapter_save", { adapter: "sft", path, peft_dir: null });
   await client.call("adapter_close", { adapter: "sft" });
@@ -85,12 +85,12 @@ async function stepPolicy(engine: TestedEngine, path: string): Promise<void> {
   const members = await Promise.all(Array.from({ length: MEMBERS }, async (_, i) => {
     const sequence = client.newSequence();
     await client.call("sequence_open", { sequence, adapter: "policy", parent, tokens: [] });
-    const drawn = await draw(engine, {
+    const generated = await generate(engine, {
       ...{ sequence, max_tokens: 12 + 2 * i },
       sampling: { temperature: 1, rng_key: [i, 9] },
     });
     await client.call("sequence_close", { sequence });
-    return { ...drawn, reward: drawn.tokens.reduce((a, b) => a + b) % 2 };
+    return { ...generated, reward: generated.tokens.reduce((a, b) => a + b) % 2 };
   }));
   await client.call("sequence_close", { sequence: parent });
   const total = members.reduce((sum, { reward }) => sum + reward, 0);

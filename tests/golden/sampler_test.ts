@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import { draw, type Drawn, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
+import { generate, type Generated, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { EngineCounters } from "../../trainer/engine/protocol.ts";
 import { fixturePath } from "../fixture.ts";
 import { GOLDEN_ADAPTER, type Kind, openEngine, readGolden, sample } from "./golden.ts";
@@ -45,13 +45,13 @@ async function playEpisode(
       episode.loss_mask.push(...RESULT.map(() => 0));
       episode.given += RESULT.length;
     }
-    const drawn: Drawn = await draw(engine, {
+    const generated: Generated = await generate(engine, {
       ...{ sequence, max_tokens: TURN_TOKENS, stop_tokens: [eos] },
       sampling: { temperature: 1, rng_key: [rng_key, 5] },
     });
-    episode.tokens.push(...drawn.tokens);
-    episode.logprobs.push(...drawn.logprobs);
-    episode.loss_mask.push(...drawn.tokens.map(() => 1));
+    episode.tokens.push(...generated.tokens);
+    episode.logprobs.push(...generated.logprobs);
+    episode.loss_mask.push(...generated.tokens.map(() => 1));
   }
   await client.call("sequence_close", { sequence });
   return episode;
@@ -100,9 +100,9 @@ function expectOncePrefilled(
   after: EngineCounters,
 ): void {
   const given = episodes.reduce((sum, episode) => sum + episode.given, 0);
-  const drawn = episodes.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
+  const generated = episodes.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
   equal(after.prefill_tokens - before.prefill_tokens, given, "prompts and tool results, each token once");
-  equal(after.decode_tokens - before.decode_tokens, drawn);
+  equal(after.decode_tokens - before.decode_tokens, generated);
   equal(after.kv_pages_used, before.kv_pages_used, "and the pages came back");
 }
 
@@ -151,13 +151,17 @@ gpuTest("one submit per micro-batch, one readback per step, one readback per blo
       deepEqual([scored.submits, scored.readbacks], [count, 1]);
     }
     const block = software ? 8 : 16, max_tokens = 2 * block + 3, sequence = client.newSequence();
-    const drawn = await during(async () => {
+    const generated = await during(async () => {
       await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: prompts[4]!.ids });
-      await draw(engine, { sequence, max_tokens });
+      await generate(engine, { sequence, max_tokens });
     });
-    deepEqual([drawn.decode_tokens, drawn.decode_steps], [max_tokens, max_tokens], "no step after the end");
-    equal(drawn.readbacks, Math.ceil(max_tokens / block));
-    equal(drawn.submits, drawn.readbacks + 1, "356 given tokens run in one prefill");
+    deepEqual(
+      [generated.decode_tokens, generated.decode_steps],
+      [max_tokens, max_tokens],
+      "no step after the end",
+    );
+    equal(generated.readbacks, Math.ceil(max_tokens / block));
+    equal(generated.submits, generated.readbacks + 1, "356 given tokens run in one prefill");
   } finally {
     await engine.close();
   }

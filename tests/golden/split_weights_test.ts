@@ -27,7 +27,7 @@ const OPTIMIZER = {
   ...{ weight_decay: 0, max_grad_norm: 1 },
 };
 
-const LENGTH = 50, PROMPT = 20, DRAWN = 12;
+const LENGTH = 50, PROMPT = 20, SAMPLED = 12;
 
 interface Case {
   name: string;
@@ -59,11 +59,11 @@ function randomAdapter(allocator: Allocator, model: Model): DeviceAdapter {
   return adapter;
 }
 
-async function drawTokens(sampler: Sampler, adapter: DeviceAdapter, tokens: number[]) {
-  const drawn: number[] = [], logprobs: number[] = [];
+async function sampleTokens(sampler: Sampler, adapter: DeviceAdapter, tokens: number[]) {
+  const sampled: number[] = [], logprobs: number[] = [];
   const batcher = new Batcher(sampler, SIZES, {
-    drawn: (_, block) => {
-      drawn.push(...block.tokens);
+    sampled: (_, block) => {
+      sampled.push(...block.tokens);
       logprobs.push(...block.logprobs);
     },
     failed: (_, error) => {
@@ -72,9 +72,9 @@ async function drawTokens(sampler: Sampler, adapter: DeviceAdapter, tokens: numb
   });
   const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, 2] as const, mask: null };
   const sequence = batcher.open({ id: 1, adapter, parent: null, tokens });
-  batcher.generate(sequence, { sequence: 1, max_tokens: DRAWN, stop_tokens: [], sampling });
+  batcher.generate(sequence, { sequence: 1, max_tokens: SAMPLED, stop_tokens: [], sampling });
   while (await batcher.step());
-  return { drawn, logprobs };
+  return { sampled, logprobs };
 }
 
 /** What a model whose weights are on this allocator draws, scores and learns, and how its weights lie there. */
@@ -86,7 +86,7 @@ async function use(gpu: Gpu, weights: Allocator, { file, tokens }: { file: GgufF
     const adapter = randomAdapter(allocator, model);
     const samples = [sample(tokens, 0), sample(tokens.toReversed(), 1)];
     const loss = { type: "sft", normalizer: 2 * LENGTH } as const;
-    const { drawn, logprobs } = await drawTokens(sampler, adapter, tokens.slice(0, PROMPT));
+    const { sampled, logprobs } = await sampleTokens(sampler, adapter, tokens.slice(0, PROMPT));
     const scores = await trainer.score(adapter, samples);
     const { samples: measures, ...step } = await trainer.step(adapter, samples, {
       loss,
@@ -95,7 +95,7 @@ async function use(gpu: Gpu, weights: Allocator, { file, tokens }: { file: GgufF
     const gradient = await trainer.readGradient(adapter);
     const [layer] = model.weights.layers;
     return {
-      forward: { drawn, logprobs, scores, measures, loss: step.loss },
+      forward: { sampled, logprobs, scores, measures, loss: step.loss },
       gradient,
       parts: weightParts(model.weights.output).length,
       split: LORA_TARGETS.filter((target) => weightParts(layer!.linears[target]).length > 1),
@@ -122,7 +122,7 @@ for (const { name, from, value_bytes, splits_layers, bound } of CASES) {
       const found = await use(gpu, limited, { file, tokens });
       deepEqual([whole.parts, whole.split], [1, []]);
       deepEqual([found.parts, found.split.includes("up_proj")], [3, splits_layers]);
-      equal(found.forward.drawn.length, DRAWN);
+      equal(found.forward.sampled.length, SAMPLED);
       deepEqual(found.forward, whole.forward);
       ok(Math.hypot(...whole.gradient) > 0);
       const off = relativeL2(found.gradient, whole.gradient);

@@ -9,7 +9,7 @@ import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
 import { type LoadedModel, loadModelFile } from "../model/load_model.ts";
 import { readTokenizer } from "../tokenizer/read_tokenizer.ts";
-import { Batcher, type DrawnBlock } from "../sampler/batcher.ts";
+import { Batcher, type SampledBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
 import { createParts, type EngineSizes } from "./engine_parts.ts";
@@ -246,7 +246,7 @@ export class Engine {
         }),
         trainer,
         batcher: new Batcher(sampler, { max_context, grammars }, {
-          drawn: (sequence, block) => this.#drawn(sequence, block),
+          sampled: (sequence, block) => this.#sampled(sequence, block),
           failed: (sequence, error) => this.#failed(sequence, error),
         }),
       };
@@ -285,7 +285,7 @@ export class Engine {
     return null;
   }
 
-  #drawn(sequence: Sequence, block: DrawnBlock): void {
+  #sampled(sequence: Sequence, block: SampledBlock): void {
     const { port, id } = this.#owners.get(sequence)!;
     port.postMessage({ block: { sequence: id, ...block } } satisfies EngineNotice);
   }

@@ -6,7 +6,7 @@ import { EngineClient } from "./client.ts";
 import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
 import type { LoadRequest, TrainingSample } from "./protocol.ts";
-import { close, type ContractEngine, draw, type Drawn, open, someTokens } from "./engine_testing.ts";
+import { close, type ContractEngine, generate, type Generated, open, someTokens } from "./engine_testing.ts";
 
 function newEngine(): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();
@@ -114,26 +114,26 @@ gpuTest(
 testEngine("engine on the device", openEngine);
 
 gpuTest(
-  "sequences that begin alike share whole pages, run them once, and draw what they would alone",
+  "sequences that begin alike share whole pages, run them once, and sample what they would alone",
   async () => {
     const engine = await openEngine(), { client } = engine;
     try {
       const system = someTokens(3, 70), sampling = { temperature: 1, rng_key: [8, 8] as const };
       const alone = await open(engine, [...system, 9]);
-      const expected = await draw(engine, { sequence: alone, max_tokens: 12, sampling });
+      const expected = await generate(engine, { sequence: alone, max_tokens: 12, sampling });
       await close(engine, alone);
       const before = await client.call("counters", null);
       const sequences = await Promise.all([9, 9, 10].map((token) => open(engine, [...system, token])));
       const held = await client.call("counters", null);
       // Two whole pages in common, and of each sequence one page for its last 7 tokens.
       assert.equal(held.kv_pages_used - before.kv_pages_used, 2 + 3);
-      const drawn = await Promise.all(
-        sequences.map((sequence) => draw(engine, { sequence, max_tokens: 12, sampling })),
+      const generated = await Promise.all(
+        sequences.map((sequence) => generate(engine, { sequence, max_tokens: 12, sampling })),
       );
       const after = await client.call("counters", null);
       assert.equal(after.prefill_tokens - before.prefill_tokens, 64 + 3 * 7);
-      assert.deepEqual(drawn[0], expected);
-      assert.deepEqual(drawn[1], expected);
+      assert.deepEqual(generated[0], expected);
+      assert.deepEqual(generated[1], expected);
       await close(engine, ...sequences);
       assert.equal((await client.call("counters", null)).kv_pages_used, before.kv_pages_used);
     } finally {
@@ -142,8 +142,8 @@ gpuTest(
   },
 );
 
-/** What a member drew after its group's prompt, as a sample that trains it. */
-function memberSample(prompt: number[], { tokens }: Drawn, place: { group: number; trajectory: number }) {
+/** What a member sampled after its group's prompt, as a sample that trains it. */
+function memberSample(prompt: number[], { tokens }: Generated, place: { group: number; trajectory: number }) {
   const all = Uint32Array.from([...prompt, ...tokens]);
   return {
     ...{ tokens: all, prefix_group: place.group, prefix_length: prompt.length, trajectory: place.trajectory },
@@ -152,7 +152,7 @@ function memberSample(prompt: number[], { tokens }: Drawn, place: { group: numbe
   } satisfies TrainingSample;
 }
 
-gpuTest("the trainer scores members of a shared prompt as the sampler drew them", async (gpu) => {
+gpuTest("the trainer scores members of a shared prompt as the sampler scored them", async (gpu) => {
   const engine = await openEngine(), { client } = engine;
   try {
     const adapter = "policy", lora = { rank: 4, alpha: 8, targets: ["q_proj" as const, "o_proj" as const] };
@@ -165,23 +165,27 @@ gpuTest("the trainer scores members of a shared prompt as the sampler drew them"
       ...{ adapter, samples: [trained], loss: { type: "sft", normalizer: 30 } },
       optimizer: { ...optimizer, max_grad_norm: 0 },
     });
-    const samples: TrainingSample[] = [], drawn: Drawn[] = [];
+    const samples: TrainingSample[] = [], generated: Generated[] = [];
     // Lengths around pages of 32, subgroups of 4, 8 and 16, and the token that each member runs for itself.
     for (const [group, length] of [2, 9, 31, 33, 37, 64, 65, 66, 71, 110].entries()) {
       const prompt = someTokens(group, length), parent = await open(engine, prompt, { adapter });
       const members = await Promise.all([0, 1, 2].map(() => open(engine, [], { parent, adapter })));
-      const draws = members.map((sequence, m) =>
-        draw(engine, { sequence, max_tokens: 9 + 14 * m, sampling: { temperature: 1, rng_key: [group, m] } })
+      const generations = members.map((sequence, m) =>
+        generate(engine, {
+          sequence,
+          max_tokens: 9 + 14 * m,
+          sampling: { temperature: 1, rng_key: [group, m] },
+        })
       );
-      for (const one of await Promise.all(draws)) {
+      for (const one of await Promise.all(generations)) {
         samples.push(memberSample(prompt, one, { group, trajectory: samples.length }));
-        drawn.push(one);
+        generated.push(one);
       }
       await close(engine, ...members, parent);
     }
     const { logprobs } = await client.call("score", { adapter, samples });
     const differences = logprobs.map((row, s) =>
-      Math.max(...row.map((lp, i) => Math.abs(lp - drawn[s]!.logprobs[i]!)))
+      Math.max(...row.map((lp, i) => Math.abs(lp - generated[s]!.logprobs[i]!)))
     );
     // On software adapters sampler and trainer take every sum in one order; a GPU's tiles take two.
     const most = gpu.facts.software ? 0 : engine.logprob_tolerance;

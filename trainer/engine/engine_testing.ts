@@ -1,8 +1,16 @@
 /** The engine that the contract checks run on, and helpers that they share. */
 
+import { ok } from "node:assert/strict";
 import type { TokenBytes } from "../grammar/token_trie.ts";
 import type { EngineClient } from "./client.ts";
-import type { GenerationStop, SamplingRequest } from "./protocol.ts";
+import type {
+  GenerationStop,
+  LossRequest,
+  OptimizerRequest,
+  SamplingRequest,
+  TrainingSample,
+  TrainStepResult,
+} from "./protocol.ts";
 
 /** An engine with a small model loaded: at least 8 sequences, a context of 256 and a vocabulary of 64. */
 export interface TestedEngine {
@@ -22,13 +30,13 @@ export interface ContractEngine extends TestedEngine {
 }
 
 /** All tokens of a generation, with their log-probabilities. */
-export interface Drawn {
+export interface Generated {
   tokens: number[];
   logprobs: number[];
   stop: GenerationStop | null;
 }
 
-export interface DrawOptions {
+export interface GenerateOptions {
   sequence: number;
   max_tokens: number;
   stop_tokens?: number[];
@@ -36,8 +44,8 @@ export interface DrawOptions {
 }
 
 /** Runs a generation to its end. The temperature is 0 by default. */
-export async function draw({ client }: TestedEngine, options: DrawOptions): Promise<Drawn> {
-  const drawn: Drawn = { tokens: [], logprobs: [], stop: null };
+export async function generate({ client }: TestedEngine, options: GenerateOptions): Promise<Generated> {
+  const generated: Generated = { tokens: [], logprobs: [], stop: null };
   const sampling: SamplingRequest = {
     temperature: 0,
     top_p: 1,
@@ -48,11 +56,11 @@ export async function draw({ client }: TestedEngine, options: DrawOptions): Prom
   };
   const { sequence, max_tokens, stop_tokens = [] } = options;
   for await (const block of client.generate({ sequence, max_tokens, stop_tokens, sampling })) {
-    drawn.tokens.push(...block.tokens);
-    drawn.logprobs.push(...block.logprobs);
-    drawn.stop = block.stop;
+    generated.tokens.push(...block.tokens);
+    generated.logprobs.push(...block.logprobs);
+    generated.stop = block.stop;
   }
-  return drawn;
+  return generated;
 }
 
 /** Opens a sequence of the base model. */
@@ -74,3 +82,63 @@ export async function close({ client }: TestedEngine, ...sequences: number[]): P
 /** `count` tokens below 64, starting with `first`. */
 export const someTokens = (first: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => (first + 7 * i) % 64);
+
+/** The optimiser of the checks. */
+export const OPTIMIZER: OptimizerRequest = {
+  learning_rate: 0.01,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weight_decay: 0,
+  max_grad_norm: 0,
+};
+
+let adapters = 0;
+
+/** Runs `use` with a new adapter, then closes the adapter. */
+export async function withAdapter(
+  { client }: TestedEngine,
+  use: (adapter: string) => Promise<void>,
+): Promise<void> {
+  const adapter = `contract_${adapters++}`;
+  const lora = { rank: 4, alpha: 8, targets: ["q_proj" as const, "down_proj" as const] };
+  await client.call("adapter_open", { adapter, source: { type: "init", lora, seed: 3 } });
+  await use(adapter);
+  await client.call("adapter_close", { adapter });
+}
+
+/** A sample that trains every token from `from` on. */
+export function sample(tokens: number[], from: number, more: Partial<TrainingSample> = {}): TrainingSample {
+  return {
+    tokens: Uint32Array.from(tokens),
+    prefix_group: 0,
+    prefix_length: 0,
+    loss_mask: Uint8Array.from(tokens, (_, t) => t >= from ? 1 : 0),
+    trajectory: 0,
+    advantages: null,
+    old_logprobs: null,
+    reference_logprobs: null,
+    weights: null,
+    ...more,
+  };
+}
+
+/** Fails if a number is further away than the tolerance. */
+export const near = (actual: number, expected: number, tolerance: number) =>
+  ok(Math.abs(actual - expected) <= tolerance, `${actual} is not within ${tolerance} of ${expected}`);
+
+/** The log-probabilities of the trained tokens, by sample. */
+export async function score(
+  { client }: TestedEngine,
+  adapter: string | null,
+  samples: TrainingSample[],
+): Promise<number[][]> {
+  const { logprobs } = await client.call("score", { adapter, samples });
+  return logprobs.map((row) => [...row]);
+}
+
+/** One optimiser step, with {@link OPTIMIZER} by default. */
+export const step = (
+  { client }: TestedEngine,
+  request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer?: OptimizerRequest },
+): Promise<TrainStepResult> => client.call("train_step", { optimizer: OPTIMIZER, ...request });

@@ -2,72 +2,28 @@
 
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { close, draw, open, someTokens, type TestedEngine } from "./engine_testing.ts";
-import type { LossRequest, OptimizerRequest, TrainingSample, TrainStepResult } from "./protocol.ts";
-
-const OPTIMIZER: OptimizerRequest = {
-  learning_rate: 0.01,
-  beta1: 0.9,
-  beta2: 0.999,
-  eps: 1e-8,
-  weight_decay: 0,
-  max_grad_norm: 0,
-};
-
-let adapters = 0;
-
-/** Runs `use` with a new adapter, then closes the adapter. */
-async function withAdapter(
-  { client }: TestedEngine,
-  use: (adapter: string) => Promise<void>,
-): Promise<void> {
-  const adapter = `contract_${adapters++}`;
-  const lora = { rank: 4, alpha: 8, targets: ["q_proj" as const, "down_proj" as const] };
-  await client.call("adapter_open", { adapter, source: { type: "init", lora, seed: 3 } });
-  await use(adapter);
-  await client.call("adapter_close", { adapter });
-}
-
-/** A sample that trains every token from `from` on. */
-function sample(tokens: number[], from: number, more: Partial<TrainingSample> = {}): TrainingSample {
-  return {
-    tokens: Uint32Array.from(tokens),
-    prefix_group: 0,
-    prefix_length: 0,
-    loss_mask: Uint8Array.from(tokens, (_, t) => t >= from ? 1 : 0),
-    trajectory: 0,
-    advantages: null,
-    old_logprobs: null,
-    reference_logprobs: null,
-    weights: null,
-    ...more,
-  };
-}
-
-const near = (actual: number, expected: number, tolerance: number) =>
-  ok(Math.abs(actual - expected) <= tolerance, `${actual} is not within ${tolerance} of ${expected}`);
-
-async function score(
-  { client }: TestedEngine,
-  adapter: string | null,
-  samples: TrainingSample[],
-): Promise<number[][]> {
-  const { logprobs } = await client.call("score", { adapter, samples });
-  return logprobs.map((row) => [...row]);
-}
-
-const step = (
-  { client }: TestedEngine,
-  request: { adapter: string; samples: TrainingSample[]; loss: LossRequest; optimizer?: OptimizerRequest },
-): Promise<TrainStepResult> => client.call("train_step", { optimizer: OPTIMIZER, ...request });
+import {
+  close,
+  generate,
+  near,
+  open,
+  OPTIMIZER,
+  sample,
+  score,
+  someTokens,
+  step,
+  type TestedEngine,
+  withAdapter,
+} from "./engine_testing.ts";
+import type { LossRequest, OptimizerRequest, TrainStepResult } from "./protocol.ts";
 
 export async function checkScore(engine: TestedEngine): Promise<void> {
   const prompt = someTokens(4, 37);
   const sequence = await open(engine, prompt);
-  const drawn = await draw(engine, { sequence, max_tokens: 30, sampling: { temperature: 1 } });
-  const scored = await score(engine, null, [sample([...prompt, ...drawn.tokens], 37)]);
+  const generated = await generate(engine, { sequence, max_tokens: 30, sampling: { temperature: 1 } });
+  const scored = await score(engine, null, [sample([...prompt, ...generated.tokens], 37)]);
   equal(scored[0]!.length, 30);
-  scored[0]!.forEach((lp, i) => near(lp, drawn.logprobs[i]!, engine.logprob_tolerance));
+  scored[0]!.forEach((lp, i) => near(lp, generated.logprobs[i]!, engine.logprob_tolerance));
   await close(engine, sequence);
 }
 
@@ -363,7 +319,7 @@ export async function checkCheckpoint(engine: TestedEngine): Promise<void> {
       const sequence = await open(engine, [1, 2], { adapter });
       const loading = client.call("checkpoint_load", { adapter, directory });
       await rejects(loading, (e: unknown) => e instanceof ServiceError && e.code === "conflict");
-      equal((await draw(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "and it goes on");
+      equal((await generate(engine, { sequence, max_tokens: 2 })).tokens.length, 2, "and it goes on");
       await close(engine, sequence);
     });
   } finally {

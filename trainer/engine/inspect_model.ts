@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { isDecodedType } from "../formats/ggml_types.ts";
-import type { GgufFile } from "../formats/gguf.ts";
+import { countParameters, type GgufFile } from "../formats/gguf.ts";
 import { readTrainableShape } from "../model/architectures/registry.ts";
 import { linearShape } from "../model/model_shape.ts";
 import { ChatTemplate } from "../tokenizer/chat_template.ts";
@@ -43,12 +43,6 @@ export interface ModelFacts {
 /** Whether a GGUF file is an adapter; any other is a model. @throws {ServiceError} `format_invalid`. */
 export function isAdapter(file: GgufFile): boolean {
   return file.getString("general.type", "model") === "adapter";
-}
-
-/** The parameters in all tensors of a file. */
-export function countParameters({ tensors }: GgufFile): number {
-  const sizes = [...tensors.values()].map(({ shape }) => shape.reduce((product, size) => product * size, 1));
-  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** The facts of a model. A part of the file that cannot be read is a problem. @throws {ServiceError} `format_invalid`. */

@@ -31,6 +31,24 @@ export interface MemoryPlan {
  * @param sizes With a demand the plan has all that such a run allocates, including its adapters. Without one it has what
  * loading allocates.
  * @throws {ServiceError} `format_invalid` or `not_built` for a model that this build cannot train.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * import { assumedGpu } from "../../kernels/assumed_gpu.ts";
+ * import { openGguf } from "../formats/gguf.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const sizes = {
+ *   ...{ compute: "f32", kv: "f32", max_context: 512, max_sequences: 8, kv_tokens: 4096 },
+ *   ...{ micro_batch_tokens: 512, loss_chunk_rows: 256 },
+ * };
+ * const { bytes, unbindable } = planMemory(file, sizes, assumedGpu());
+ * const halves = planMemory(file, { ...sizes, kv: "f16" }, assumedGpu());
+ * assert.equal(bytes.kv, 2 * halves.bytes.kv);
+ * assert.deepEqual(unbindable, []);
+ * ```
  */
 export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): MemoryPlan {
   const gpu = countingGpu(card), unbindable: UnbindableTensor[] = [];

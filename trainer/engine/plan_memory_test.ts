@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import { assumedGpu } from "../../kernels/assumed_gpu.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -13,6 +14,7 @@ import { loadModel } from "../model/load_model.ts";
 import { Batcher } from "../sampler/batcher.ts";
 import { Adapters } from "./adapters.ts";
 import { createParts } from "./engine_parts.ts";
+import { unbindableProblem } from "./memory_advice.ts";
 import { type EngineSizes, planMemory } from "./plan_memory.ts";
 import type { EngineDemand, TrainingSample } from "./protocol.ts";
 
@@ -132,7 +134,7 @@ async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Reco
       await adapters.open(`other ${i}`, { type: "copy", adapter: "policy" });
     }
     const policy = adapters.get("policy"), samples = given.samples.map(sample);
-    const batcher = new Batcher(sampler, sizes, { drawn: () => {}, failed: () => {} });
+    const batcher = new Batcher(sampler, sizes, { sampled: () => {}, failed: () => {} });
     const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, 2] as const, mask: null };
     const sequence = batcher.open({ id: 1, adapter: policy, parent: null, tokens: [1, 2, 3] });
     batcher.generate(sequence, { sequence: 1, max_tokens: 9, stop_tokens: [], sampling });
@@ -180,4 +182,26 @@ gpuTest("planned bytes are the allocated ones, to the byte, on 35 combinations",
     }
   });
   assert.equal(combinations, 35);
+});
+
+Deno.test("a matrix of the adapter that a device cannot bind is in the plan, and its refusal names the keys", async () => {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const card = assumedGpu(), { sizes } = CASES["short context, steps of one micro-batch"]!;
+  const problem = (limit_bytes: number) => {
+    // On a GPU the backward pass also has a buffer of this size, for partial sums.
+    Object.assign(card.facts, {
+      software: true,
+      limits: { ...card.facts.limits, maxStorageBufferBindingSize: limit_bytes },
+    });
+    const demand = { lora: lora(1024, ["down_proj"]), other_adapters: 0, targets: 40, divergence: false };
+    return unbindableProblem(planMemory(file, { ...sizes, demand }, card).unbindable);
+  };
+  // A is [1024, 512]: 2 MiB. B is smaller: [256, 1024].
+  assert.equal(problem(4 * 1024 * 512), null);
+  const advice = "lower lora.rank, or name fewer lora.targets";
+  assert.equal(
+    problem(4 * 1024 * 512 - 4),
+    "the device binds at most 2.0 MiB in one piece, and adapters (one matrix) takes 2.0 MiB, " +
+      `optimizer (one matrix) takes 2.0 MiB. For adapters: ${advice}. For optimizer: ${advice}`,
+  );
 });

@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
 import { Grammars } from "../grammar/grammars.ts";
-import type { TokenBytes } from "../grammar/token_trie.ts";
+import { checkSamples } from "../learning/check_samples.ts";
 import { createTokenMask } from "../sampler/token_mask.ts";
 import { EngineClient } from "./client.ts";
 import {
@@ -36,6 +36,7 @@ import {
   serializeAdapter,
 } from "./scripted_model_fake.ts";
 import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences_fake.ts";
+import { scriptedTokens } from "./scripted_tokens_fake.ts";
 
 /** The facts of a starting generation that a script gets. */
 export interface ScriptedTurn {
@@ -75,18 +76,6 @@ const DEVICE: DeviceFacts = {
   limits: {},
   vram_bytes: null,
 };
-
-/** The characters of the first token ids. Further ids have no text. */
-export const SCRIPTED_CHARACTERS = '{}[]":, 0123456789-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP';
-
-/** The stop token of the scripted vocabulary. */
-export const SCRIPTED_END = SCRIPTED_CHARACTERS.length;
-
-/** The texts of the scripted vocabulary. */
-export function scriptedTokens(size: number): TokenBytes {
-  const bytesOf = (id: number) => new TextEncoder().encode(SCRIPTED_CHARACTERS[id] ?? "");
-  return { size, bytesOf, isControl: (id) => id === SCRIPTED_END };
-}
 
 const LORA: LoraShape = { rank: 8, alpha: 16, targets: ["q_proj"] };
 
@@ -201,10 +190,12 @@ export class ScriptedEngine {
       return null;
     },
     score: ({ adapter, samples }) => {
+      checkSamples(samples, { use: "score", ...this.#sequences.limits });
       const policy = adapter === null ? null : this.#adapter(adapter);
       return { logprobs: samples.map((sample) => Float32Array.from(this.#model.score(policy, sample))) };
     },
     divergence: ({ adapter, from, samples }) => {
+      checkSamples(samples, { use: "compare policies on", ...this.#sequences.limits });
       const [p, q] = [from, adapter].map((name) => name === null ? null : this.#adapter(name));
       return { divergences: samples.map((sample) => this.#model.divergence(p!, q!, sample)) };
     },
@@ -283,7 +274,7 @@ export class ScriptedEngine {
       left: Array.isArray(answer) ? [...answer] : null,
       hangs: answer === "hang",
       error: answer instanceof ServiceError ? answer : null,
-      drawn: 0,
+      sampled: 0,
       mask,
     };
     return null;
@@ -321,15 +312,15 @@ export class ScriptedEngine {
       const allowed = generation.mask?.bits() ?? null;
       const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, { ...sampling, allowed });
       assert(generation.left?.length !== 0, `the script of sequence ${number} ends before its stop token`);
-      const token = generation.left?.shift() ?? this.#model.draw(row, sequence.tokens.length, sampling);
+      const token = generation.left?.shift() ?? this.#model.sample(row, sequence.tokens.length, sampling);
       this.#sequences.append(sequence, [token]);
       generation.mask?.advance(token);
       this.#counters.decode_tokens++;
       tokens.push(token);
       logprobs.push(Math.fround(row[token]!));
-      generation.drawn++;
+      generation.sampled++;
       if (stop_tokens.includes(token)) stop = "stop_token";
-      else if (generation.drawn >= max_tokens) stop = "max_tokens";
+      else if (generation.sampled >= max_tokens) stop = "max_tokens";
     }
     if (stop !== null) return this.#finish(number, sequence, { tokens, logprobs, stop });
     this.#deliver({ block: { sequence: number, tokens, logprobs, stop } });
@@ -338,6 +329,7 @@ export class ScriptedEngine {
   #train(request: EngineMethods["train_step"]["request"]): EngineMethods["train_step"]["answer"] {
     const adapter = this.#adapter(request.adapter);
     this.#refuseLive(request.adapter);
+    checkSamples(request.samples, { use: "train on", ...this.#sequences.limits });
     const measured = this.#model.trainStep(adapter, request);
     const groups = new Map(request.samples.map((s) => [s.prefix_group, s.prefix_length]));
     const shared = [...groups.values()].reduce((sum, length) => sum + length, 0);

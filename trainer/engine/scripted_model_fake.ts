@@ -73,7 +73,7 @@ export class BigramModel {
   }
 
   /** The token at `position`: the argmax at temperature 0, else inverse transform sampling with (rng_key, position). */
-  draw(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
+  sample(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
     if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
     const [k0, k1] = sampling.rng_key;
     let left = (pcg4d(k0, k1, position, 0)[0] + 0.5) / 2 ** 32;
@@ -162,7 +162,6 @@ export class BigramModel {
 export function maskedPositions(sample: TrainingSample): number[] {
   const positions: number[] = [];
   sample.loss_mask.forEach((m, t) => m && positions.push(t));
-  assert(positions[0] !== 0, "the first token of a sample cannot be trained");
   return positions;
 }
 
@@ -225,8 +224,10 @@ function tokenTerm(
   at: { t: number; logprob: number; sequence_ratio: number },
 ): TokenTerm {
   assert(loss.type !== "preference", "a pair's loss is not a sum over tokens");
+  const weight = sample.weights?.[at.t] ?? 1;
   if (loss.type === "sft") {
-    return { loss: -at.logprob / loss.normalizer, gradient: -1 / loss.normalizer, ratio: 1, clipped: 0 };
+    const scale = weight / loss.normalizer;
+    return { loss: -scale * at.logprob, gradient: -scale, ratio: 1, clipped: 0 };
   }
   const advantage = sample.advantages?.[at.t] ?? 0;
   const old = sample.old_logprobs?.[at.t] ?? at.logprob;
@@ -239,7 +240,6 @@ function tokenTerm(
     ? -1
     : 0;
   const bounded = Math.max(1 - loss.clip_low, Math.min(1 + loss.clip_high, ratio));
-  const weight = sample.weights?.[at.t] ?? 1;
   let value = -weight * Math.min(ratio * advantage, bounded * advantage);
   let gradient = clipped === 0 ? -weight * ratio * advantage : 0;
   if (loss.kl_coefficient > 0) {

@@ -15,7 +15,7 @@ Deno.test("draws have the frequencies of their log-probabilities", () => {
   const model = new BigramModel(3), n = 3000, counts = [0, 0, 0];
   const sampling = { temperature: 1, top_p: 1, top_k: 0, mask: null };
   const logprobs = model.logprobs(null, 0);
-  for (let i = 0; i < n; i++) counts[model.draw(logprobs, 1, { ...sampling, rng_key: [i, 1] })]!++;
+  for (let i = 0; i < n; i++) counts[model.sample(logprobs, 1, { ...sampling, rng_key: [i, 1] })]!++;
   const p = [...logprobs].map(Math.exp);
   equal(Math.abs(p.reduce((a, b) => a + b) - 1) < 1e-12, true);
   // Three standard deviations of a share of 3000 draws are below 0.028.

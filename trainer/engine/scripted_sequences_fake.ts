@@ -12,7 +12,7 @@ export interface ScriptedGeneration {
   hangs: boolean;
   error: ServiceError | null;
   mask: TokenMask | null;
-  drawn: number;
+  sampled: number;
 }
 
 export interface ScriptedSequence {

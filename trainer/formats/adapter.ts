@@ -73,6 +73,23 @@ export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPT
  *
  * @throws {ServiceError} `path_not_found`, or `format_invalid` for anything but a LoRA adapter of attention and
  * feed-forward projections with the same targets in every layer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * import { loraKey } from "./lora.ts";
+ *
+ * // Rank 1 on q_proj of one layer: A is [1, 2], B is [3, 1].
+ * const pair = { a: Float32Array.of(1, 2), b: Float32Array.of(3, 4, 5), in: 2, out: 3 };
+ * const folder = await Deno.makeTempDir(), path = `${folder}/adapter.gguf`;
+ * await writeAdapter(path, {
+ *   ...{ architecture: "qwen3", rank: 1, alpha: 2, targets: ["q_proj"], layers: 1 },
+ *   tensors: new Map([[loraKey(0, "q_proj"), pair]]),
+ * });
+ * assert.deepEqual((await readAdapter(path)).tensors.get(loraKey(0, "q_proj")), pair);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
  */
 export async function readAdapter(path: string): Promise<LoraTensors> {
   using file = await openGguf(path);

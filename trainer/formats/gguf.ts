@@ -6,6 +6,7 @@ import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
 import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { type CheckedFile, openRegularFile } from "../../core/files.ts";
+import { elementCount } from "../../kernels/shape.ts";
 import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";
 
@@ -190,6 +191,11 @@ export function openGguf(file: string | CheckedFile): Promise<GgufFile> {
 /** Like {@link openGguf}, for a file that may end anywhere after its header: its tensors must not be read. */
 export function openGgufHeader(path: string): Promise<GgufFile> {
   return open(path, { needs_data: false });
+}
+
+/** The number of parameters in all tensors of a file. */
+export function countParameters({ tensors }: Pick<GgufFile, "tensors">): number {
+  return [...tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
 }
 
 async function open(

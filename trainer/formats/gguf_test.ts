@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { openGguf } from "./gguf.ts";
+import { countParameters, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { encodeGguf, type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
 import { encodeTensor } from "./quantize.ts";
@@ -58,11 +58,7 @@ Deno.test({
     assert.equal(file.getBool("tokenizer.ggml.add_bos_token"), false);
     assert.equal(file.getStrings("tokenizer.ggml.tokens").length, 1024);
     assert.equal(file.tensors.size, 47);
-    const parameters = [...file.tensors.values()].reduce(
-      (n, { shape }) => n + shape.reduce((a, b) => a * b),
-      0,
-    );
-    assert.equal(parameters, 3_410_688);
+    assert.equal(countParameters(file), 3_410_688);
     assert.deepEqual(file.tensor("blk.0.attn_q.weight").shape, [512, 256]);
     assert.deepEqual(file.tensor("blk.0.ffn_down.weight").shape, [256, 512]);
     const types = (name: string) => [...file.tensors.values()].filter(({ type }) => type === name).length;

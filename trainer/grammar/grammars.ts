@@ -11,7 +11,23 @@ const MAX_GRAMMARS = 32;
 /** Expressions after which new schemas get an arena of their own: about 200 MB. */
 const MAX_EXPRESSIONS = 200_000;
 
-/** Compiles schemas once, and shares what their masks have in common. */
+/**
+ * Compiles schemas once, and shares what their masks have in common.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const characters = '"abc';
+ * const bytesOf = (id) => new TextEncoder().encode(characters[id]);
+ * const grammars = new Grammars(() => ({ size: 4, bytesOf, isControl: () => false }));
+ * const mask = grammars.mask('{"const": "ab"}', 1);
+ * const allowed = () => [...characters].filter((_, id) => mask.bits()[0] >>> id & 1);
+ * assert.deepEqual(allowed(), ['"']);
+ * mask.advance(0);
+ * assert.deepEqual(allowed(), ["a"]);
+ * ```
+ */
 export class Grammars {
   readonly #tokens: () => TokenBytes;
   readonly #compiled = new Map<string, { grammar: Grammar; table: MaskTable }>();

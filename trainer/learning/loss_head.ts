@@ -95,7 +95,7 @@ export class LossHead {
   score(pass: HeadPass): void {
     if (pass.batch.targets.length === 0) return;
     const normed = this.#gather(pass);
-    for (const [start, rows] of this.#chunks(pass)) this.#statistics(pass, normed, start, rows);
+    for (const [start, rows] of this.#chunks(pass)) this.#chunkLogprobs(pass, normed, start, rows);
   }
 
   /** Records and keeps the normalised rows of the batch under policy p, for {@link diverge}. */
@@ -150,7 +150,7 @@ export class LossHead {
     const { arrays } = pass, is_joint = joinsTrajectories(options.loss, options.has_old_logprobs);
     const chunks = this.#chunks(pass);
     if (is_joint) {
-      for (const [start, rows] of chunks) this.#statistics(pass, normed, start, rows);
+      for (const [start, rows] of chunks) this.#chunkLogprobs(pass, normed, start, rows);
       this.#joinTrajectories(pass, options);
     }
     for (const [start, rows] of chunks) {
@@ -158,8 +158,8 @@ export class LossHead {
         ? this.#project(normed, { start, rows })
         : is_joint
         ? view(this.#logits, [rows, this.model.shape.vocabulary])
-        : this.#statistics(pass, normed, start, rows);
-      this.#weights(pass, options, { start, rows });
+        : this.#chunkLogprobs(pass, normed, start, rows);
+      this.#chunkLoss(pass, options, { start, rows });
       const { logit_soft_cap } = this.model.shape;
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start, logit_soft_cap);
       const d_chunk = this.#rows(d_normed, start, rows);
@@ -209,7 +209,8 @@ export class LossHead {
     return logits;
   }
 
-  #statistics({ arrays, first_target }: HeadPass, normed: Tensor, start: number, rows: number): Tensor {
+  /** Projects a chunk to logits, records log-probabilities and entropies of its targets, and returns the logits. */
+  #chunkLogprobs({ arrays, first_target }: HeadPass, normed: Tensor, start: number, rows: number): Tensor {
     const logits = this.#project(normed, { start, rows });
     const tensors = { ...arrays, logits, partials: this.#partials };
     tokenLogprobs(this.model.recorder, tensors, first_target + start);
@@ -235,8 +236,8 @@ export class LossHead {
     preferenceLoss(recorder, { ...arrays, reference_logprob, ranges: ranges(3, pairs) }, options);
   }
 
-  /** Records the loss of a chunk and its derivatives with respect to the log-probabilities. */
-  #weights(
+  /** Records the loss of a chunk and its derivatives with respect to the log-probabilities; a pair's are recorded before. */
+  #chunkLoss(
     { arrays, first_target }: HeadPass,
     { loss, has_old_logprobs, has_reference }: HeadLoss,
     { start, rows }: { start: number; rows: number },

@@ -47,6 +47,25 @@ interface Tree {
  * predicts a trained token, each sample computes that row itself. The last token of a sample has no row.
  *
  * @throws {ServiceError} `config_invalid` when samples that must stay together have more rows than the capacity.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const absent = { advantages: null, old_logprobs: null, reference_logprobs: null, weights: null };
+ * const completion = (tokens, trajectory) => ({
+ *   ...absent,
+ *   tokens: Uint32Array.of(1, 2, 3, ...tokens),
+ *   loss_mask: Uint8Array.of(0, 0, 0, ...tokens.map(() => 1)),
+ *   ...{ prefix_group: 0, prefix_length: 3, trajectory },
+ * });
+ * const samples = [completion([4, 5], 0), completion([6, 7], 1)];
+ * const options = { capacity: 64, alignment: 4, joins_fragments: false };
+ * const [batch] = packSamples(samples, options);
+ * // Tokens 1 and 2 are computed once, 3 and the first token of a completion once for each.
+ * assert.equal(batch.computed, 2 + 2 * 2);
+ * assert.deepEqual(batch.targets.map(({ sample, position }) => [sample, position]), [[0, 3], [0, 4], [1, 3], [1, 4]]);
+ * ```
  */
 export function packSamples(samples: readonly TrainingSample[], options: PackingOptions): MicroBatch[] {
   const batches: MicroBatch[] = [];
@@ -185,7 +204,7 @@ function splitUnit(samples: readonly TrainingSample[], unit: Tree[], options: Pa
       const what = fragments > 1 ? `trajectory or pair of ${fragments} samples in` : "sample of";
       throw new ServiceError(
         "config_invalid",
-        `Cannot train on a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +
+        `Cannot pack a ${what} ${needed} rows: a micro-batch holds ${capacity}. ` +
           `Raise training.micro_batch_tokens, or lower training.ctx`,
         { capacity },
       );

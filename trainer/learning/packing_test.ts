@@ -188,7 +188,7 @@ Deno.test("a trajectory that fits no micro-batch is refused with what to change"
     () => pack([{ tokens, trained: [33], trajectory: 0 }], { capacity: 32, alignment: 4 }),
     new ServiceError(
       "config_invalid",
-      "Cannot train on a sample of 36 rows: a micro-batch holds 32. Raise training.micro_batch_tokens, or lower " +
+      "Cannot pack a sample of 36 rows: a micro-batch holds 32. Raise training.micro_batch_tokens, or lower " +
         "training.ctx",
       { capacity: 32 },
     ),
@@ -196,7 +196,7 @@ Deno.test("a trajectory that fits no micro-batch is refused with what to change"
   const fragments = [0, 1].map((i) => ({ tokens: tokens.slice(0, 20 + i), trained: [19], trajectory: 4 }));
   throws(
     () => pack(fragments, { capacity: 32 }),
-    /Cannot train on a trajectory or pair of 2 samples in 39 rows/,
+    /Cannot pack a trajectory or pair of 2 samples in 39 rows/,
   );
   equal(pack(fragments, { capacity: 32, joins_fragments: false }).length, 2, "apart they fit");
 });

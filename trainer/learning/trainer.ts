@@ -20,6 +20,7 @@ import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
+import { checkSamples, type SampleLimits } from "./check_samples.ts";
 import { joinsTrajectories, LossHead } from "./loss_head.ts";
 import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
 import { checkPairs } from "./pairs.ts";
@@ -94,7 +95,7 @@ export class Trainer {
    * @throws {ServiceError} `config_invalid` for samples that are malformed or do not fit into a micro-batch.
    */
   async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
-    const batches = this.#pack(samples, false);
+    const batches = this.#pack(samples, "score");
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
     let first_target = 0;
@@ -119,7 +120,7 @@ export class Trainer {
     { p, q }: { p: DeviceAdapter | null; q: DeviceAdapter | null },
     samples: readonly TrainingSample[],
   ): Promise<Float32Array[]> {
-    const batches = this.#pack(samples, false);
+    const batches = this.#pack(samples, "compare policies on");
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(p ?? q);
     let first_target = 0;
@@ -149,7 +150,7 @@ export class Trainer {
       has_reference: has(samples, "reference_logprobs"),
     };
     if (loss.type === "preference") checkPairs(samples, loss);
-    const batches = this.#pack(samples, joinsTrajectories(loss, options.has_old_logprobs));
+    const batches = this.#pack(samples, "train on", joinsTrajectories(loss, options.has_old_logprobs));
     if (!batches.some((batch) => batch.targets.length > 0)) {
       throw new ServiceError("config_invalid", "Cannot take a step without a token to train");
     }
@@ -182,28 +183,14 @@ export class Trainer {
     return [this.#stats, this.#norm_sq, results, logprob, entropy];
   }
 
-  #pack(samples: readonly TrainingSample[], joins_fragments: boolean): MicroBatch[] {
-    for (const sample of samples) this.#check(sample);
+  #pack(
+    samples: readonly TrainingSample[],
+    use: SampleLimits["use"],
+    joins_fragments = false,
+  ): MicroBatch[] {
+    const { shape: { vocabulary }, positions: max_context } = this.model;
+    checkSamples(samples, { use, vocabulary, max_context });
     return packSamples(samples, { capacity: this.#capacity, alignment: this.#alignment, joins_fragments });
-  }
-
-  /** @throws {ServiceError} `config_invalid` for a wrong array length, an unknown token, or a wrong number of tokens. */
-  #check(sample: TrainingSample): void {
-    const { tokens } = sample, { vocabulary } = this.model.shape;
-    const refuse = (reason: string) => {
-      throw new ServiceError("config_invalid", `Cannot train on trajectory ${sample.trajectory}: ${reason}`);
-    };
-    for (
-      const name of ["loss_mask", "advantages", "old_logprobs", "reference_logprobs", "weights"] as const
-    ) {
-      const length = sample[name]?.length ?? tokens.length;
-      if (length !== tokens.length) refuse(`${name} has ${length} entries for ${tokens.length} tokens`);
-    }
-    const unknown = tokens.find((token) => token >= vocabulary);
-    if (unknown !== undefined) refuse(`token ${unknown} is not in the vocabulary of ${vocabulary}`);
-    if (tokens.length < 2) refuse("it has fewer than 2 tokens");
-    const context = this.model.positions;
-    if (tokens.length > context) refuse(`${tokens.length} tokens are more than the context of ${context}`);
   }
 
   #forward(arena: Arena, adapter: DeviceAdapter | null, batch: MicroBatch): Tensor {

@@ -36,7 +36,9 @@ export class FlatArray {
   readonly parts: readonly Tensor[];
 
   constructor(readonly allocator: Allocator, component: string, lengths: readonly number[]) {
-    this.parts = lengths.map((length) => allocator.create(component, [length]));
+    // A part that the device cannot bind is a single matrix: any other would have been split.
+    const name = `${component} (one matrix)`;
+    this.parts = lengths.map((length) => allocator.create(component, [length], "f32", name));
   }
 
   /** A view of a place. All of the place must be in one part. */

@@ -5,7 +5,7 @@ import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable, ropeTableShape } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
-import { type GgufFile, openGguf } from "../formats/gguf.ts";
+import { countParameters, type GgufFile, openGguf } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
 import { readTrainableShape } from "./architectures/registry.ts";
 import type { ModelShape } from "./model_shape.ts";
@@ -55,13 +55,12 @@ export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptio
     throw new ServiceError("out_of_memory", `Cannot load ${path}: ${reason}`, { path, component: "weights" });
   }
   if (created instanceof Error) throw created;
-  const tensors = [...file.tensors.values()];
   return {
     allocator,
     model: created,
     name: modelName(file.metadata, path),
-    parameters: tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
-    tensor_types: [...new Set(tensors.map((tensor) => tensor.type))].sort(),
+    parameters: countParameters(file),
+    tensor_types: [...new Set([...file.tensors.values()].map(({ type }) => type))].sort(),
   };
 }
 

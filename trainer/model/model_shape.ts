@@ -61,6 +61,15 @@ export interface ModelShape {
   layers: readonly LayerShape[];
 }
 
+/** The tensors outside of the layers, with their names in GGUF files. A file has no `output` if the model is tied. */
+export const MODEL_TENSORS = {
+  embedding: "token_embd.weight",
+  output_norm: "output_norm.weight",
+  output: "output.weight",
+  /** Divisors of the RoPE frequencies, one tensor for all layers. Llama 3.1 extends its context with it. */
+  rope_factors: "rope_freqs.weight",
+} as const;
+
 /** All norms that a layer may have, with their names in GGUF files. */
 export const NORM_NAMES = {
   attn_norm: "attn_norm",
@@ -91,10 +100,10 @@ export function layerTensorName(layer: number, part: string, kind: "weight" | "b
 export function tensorShapes(shape: ModelShape): Map<string, number[]> {
   const { width, head_width, vocabulary } = shape;
   const out = new Map<string, number[]>([
-    ["token_embd.weight", [vocabulary, width]],
-    ["output_norm.weight", [width]],
+    [MODEL_TENSORS.embedding, [vocabulary, width]],
+    [MODEL_TENSORS.output_norm, [width]],
   ]);
-  if (!shape.tied) out.set("output.weight", [vocabulary, width]);
+  if (!shape.tied) out.set(MODEL_TENSORS.output, [vocabulary, width]);
   for (const [i, layer] of shape.layers.entries()) {
     const { rotation, biases } = layer;
     for (const norm of layerNorms(layer)) {

@@ -107,7 +107,7 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
       const tensors = { x: firstRows(from, ...by_head), gamma, y: firstRows(to, ...by_head), rstd: rstd! };
       rmsNorm(recorder, tensors, norm_eps);
     }
-    turn(pass, layer, { x: firstRows(to, rows, count, head_width), inverse: false });
+    rotate(pass, layer, { x: firstRows(to, rows, count, head_width), inverse: false });
   }
   pass.attend(layer, {
     q: firstRows(a.q, rows, heads, head_width),
@@ -129,7 +129,7 @@ export function attentionRules(shape: ModelShape, layer: number): AttentionRules
 }
 
 /** Records RoPE of every head in place, or its inverse. Records nothing for a layer without position embedding. */
-export function turn(
+export function rotate(
   { model: { recorder, rotations }, positions }: Pick<ForwardPass, "model" | "positions">,
   layer: number,
   { x, inverse }: { x: Tensor; inverse: boolean },

@@ -21,7 +21,7 @@ import {
   groupOf,
   loraAOutput,
   recomputeLayer,
-  turn,
+  rotate,
   viewLayer,
 } from "./transformer.ts";
 
@@ -149,15 +149,15 @@ function attentionBlockBackward(pass: BackwardPass, layer: number): void {
     ...{ d_o: q(d.o), delta: d.delta, d_q: q(d.q), d_k: kv(d.k), d_v: kv(d.v) },
   }, attentionRules(shape, layer));
   for (
-    const [d_turned, d_raw, raw, gamma, rstd, count] of [
+    const [d_rotated, d_raw, raw, gamma, rstd, count] of [
       [d.q, d.q_raw, a.q_raw, w.q_norm, a.q_rstd, heads],
       [d.k, d.k_raw, a.k_raw, w.k_norm, a.k_rstd, kv_heads],
     ] as const
   ) {
-    turn(pass, layer, { x: firstRows(d_turned, rows, count, head_width), inverse: true });
+    rotate(pass, layer, { x: firstRows(d_rotated, rows, count, head_width), inverse: true });
     if (!gamma) continue;
     const by_head = (tensor: Tensor) => firstRows(tensor, rows * count, head_width);
-    const tensors = { x: by_head(raw), gamma, rstd: rstd!, d_y: by_head(d_turned), d_x: by_head(d_raw) };
+    const tensors = { x: by_head(raw), gamma, rstd: rstd!, d_y: by_head(d_rotated), d_x: by_head(d_raw) };
     rmsNormBackward(recorder, tensors, { accumulate: false });
   }
   // Before the first layer is only the embedding, which is frozen and needs no gradient.

@@ -5,7 +5,14 @@ import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
 import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import { type LayerNorm, layerNorms, layerTensorName, type ModelShape, NORM_NAMES } from "./model_shape.ts";
+import {
+  type LayerNorm,
+  layerNorms,
+  layerTensorName,
+  MODEL_TENSORS,
+  type ModelShape,
+  NORM_NAMES,
+} from "./model_shape.ts";
 
 /** The weights of one layer. Norms are `[C]`, `q_norm` and `k_norm` `[D]`, projections `[out, in]`. */
 export interface LayerWeights {
@@ -55,7 +62,7 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
     by_name.set(name, tensor);
     return tensor;
   };
-  const embedding = matrix("token_embd.weight");
+  const embedding = matrix(MODEL_TENSORS.embedding);
   const layers: LayerWeights[] = [];
   for (const [i, layer] of shape.layers.entries()) {
     const norms = layerNorms(layer);
@@ -83,8 +90,8 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
   const weights = {
     embedding,
     layers,
-    output_norm: vector("output_norm.weight"),
-    output: shape.tied ? embedding : matrix("output.weight"),
+    output_norm: vector(MODEL_TENSORS.output_norm),
+    output: shape.tied ? embedding : matrix(MODEL_TENSORS.output),
   };
   return { weights, by_name };
 }

@@ -6,31 +6,30 @@
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
-import type { EngineMethods, GenerationStop } from "../engine/protocol.ts";
+import type { EngineCounters, EngineMethods, GenerationStop } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
-import type { DrawnRow, PrefillPart, Sampler } from "./sampler.ts";
+import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
 import type { Grammars } from "../grammar/grammars.ts";
 import { SequenceStore } from "./sequence_store.ts";
 import { createTokenMask, type TokenMask } from "./token_mask.ts";
 
 /** New tokens of a generation; the last block has the reason of its end. */
-export interface DrawnBlock extends DrawnRow {
+export interface SampledBlock extends SampledTokens {
   stop: GenerationStop | null;
 }
 
 /** Receives the events of a generation. */
 export interface SequenceListener {
-  drawn(sequence: Sequence, block: DrawnBlock): void;
+  sampled(sequence: Sequence, block: SampledBlock): void;
   failed(sequence: Sequence, error: ErrorRecord): void;
 }
 
-export interface BatcherCounters {
-  prefill_tokens: number;
-  decode_tokens: number;
-  decode_steps: number;
-  decode_rows: number;
-}
+/** The counters of the engine that the batcher counts. */
+export type BatcherCounters = Pick<
+  EngineCounters,
+  "prefill_tokens" | "decode_tokens" | "decode_steps" | "decode_rows"
+>;
 
 type GenerateRequest = EngineMethods["sequence_generate"]["request"];
 
@@ -95,7 +94,7 @@ export class Batcher {
     this.#expectIdle(sequence, "truncate");
     if (length === sequence.tokens.length) return;
     sequence.tokens.length = length;
-    sequence.is_drawn_pending = false;
+    sequence.has_pending_sample = false;
     // The state after the new last token is gone, so that token runs again.
     if (sequence.processed >= length) this.store.rewind(sequence, length - 1);
     this.store.trimPages(sequence);
@@ -209,8 +208,8 @@ export class Batcher {
       for (const { from } of held) this.store.pages.release(from);
     }
     for (const { sequence, count } of parts) {
-      this.counters.prefill_tokens += count - (sequence.is_drawn_pending ? 1 : 0);
-      sequence.is_drawn_pending = false;
+      this.counters.prefill_tokens += count - (sequence.has_pending_sample ? 1 : 0);
+      sequence.has_pending_sample = false;
       sequence.processed += count;
     }
   }
@@ -247,15 +246,15 @@ export class Batcher {
       this.store.ownHidden(sequence);
       return { sequence, from };
     });
-    const drawn = await this.sampler.decode(sequences[0]!.adapter, rows, steps).finally(() => {
+    const sampled = await this.sampler.decode(sequences[0]!.adapter, rows, steps).finally(() => {
       for (const { from } of held) this.store.pages.release(from);
     });
     this.counters.decode_steps += steps;
     this.counters.decode_rows += steps * this.sampler.options.max_sequences;
-    sequences.forEach((sequence, i) => this.#advance(sequence, drawn[i]!));
+    sequences.forEach((sequence, i) => this.#advance(sequence, sampled[i]!));
   }
 
-  #advance(sequence: Sequence, { tokens, logprobs }: DrawnRow): void {
+  #advance(sequence: Sequence, { tokens, logprobs }: SampledTokens): void {
     const generation = sequence.generation!;
     if (!logprobs.every(Number.isFinite)) return this.#overflow(sequence);
     sequence.tokens.push(...tokens);
@@ -271,12 +270,12 @@ export class Batcher {
     if (stop) {
       // The device stops a row before its last token runs; that token runs when something follows it.
       sequence.processed--;
-      sequence.is_drawn_pending = true;
+      sequence.has_pending_sample = true;
       this.store.dropHidden(sequence);
       return this.#end(sequence, { tokens, logprobs, stop });
     }
     if (generation.is_cancelled) return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
-    this.listener.drawn(sequence, { tokens, logprobs, stop: null });
+    this.listener.sampled(sequence, { tokens, logprobs, stop: null });
   }
 
   /** Logits that are not finite: discard everything that was sampled from them. */
@@ -286,16 +285,16 @@ export class Batcher {
     this.store.trimPages(sequence);
     this.listener.failed(sequence, {
       code: "internal",
-      message: `Cannot draw for sequence ${sequence.id}: the model's logits are not numbers. ` +
+      message: `Cannot sample from sequence ${sequence.id}: the model's logits are not numbers. ` +
         `With model.compute = "f16", activations may be too large for it: set "f32"`,
       details: {},
     });
   }
 
-  #end(sequence: Sequence, block: DrawnBlock): void {
+  #end(sequence: Sequence, block: SampledBlock): void {
     sequence.generation = null;
     this.store.trimPages(sequence);
-    this.listener.drawn(sequence, block);
+    this.listener.sampled(sequence, block);
   }
 
   #expectIdle(sequence: Sequence, verb: string): void {
@@ -322,8 +321,12 @@ export class Batcher {
   }
 }
 
-/** Rows that share pages are adjacent, so that attention reads a shared page once. */
-function byPages(a: Sequence, b: Sequence): number {
-  const at = a.pages.findIndex((page, i) => page !== b.pages[i]);
-  return at < 0 ? 0 : a.pages[at]! - (b.pages[at] ?? -1);
+/**
+ * Orders sequences by their first differing page; where one has no more pages, it comes first. So rows that share pages
+ * are adjacent, and attention reads a shared page once.
+ */
+export function byPages(a: Pick<Sequence, "pages">, b: Pick<Sequence, "pages">): number {
+  let i = 0;
+  while (i < a.pages.length && a.pages[i] === b.pages[i]) i++;
+  return (a.pages[i] ?? -1) - (b.pages[i] ?? -1);
 }

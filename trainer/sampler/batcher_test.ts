@@ -5,7 +5,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { Grammars } from "../grammar/grammars.ts";
-import { Batcher } from "./batcher.ts";
+import { Batcher, byPages } from "./batcher.ts";
 import { FakeSampler, nextToken } from "./sampler_fake.ts";
 import type { SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
@@ -31,7 +31,7 @@ function createBatcher(sizes: Partial<SamplerOptions> = {}, grammars?: Grammars)
     return entry;
   };
   const batcher = new Batcher(fake.asSampler(), { max_context: MAX_CONTEXT, ...(grammars && { grammars }) }, {
-    drawn(sequence, { tokens, stop }) {
+    sampled(sequence, { tokens, stop }) {
       of(sequence).tokens.push(...tokens);
       of(sequence).stop = stop;
     },
@@ -104,6 +104,13 @@ Deno.test("rows that end are refilled at the next block", async () => {
   deepEqual(decodes, [[a, b], [a, c]]);
 });
 
+Deno.test("rows are ordered by their pages, whichever of two is asked about first", () => {
+  const order = [[], [0], [0, 3], [0, 3, 1], [0, 4], [2], [2, 0]].map((pages) => ({ pages }));
+  for (const [i, a] of order.entries()) {
+    for (const [j, b] of order.entries()) equal(Math.sign(byPages(a, b)), Math.sign(i - j), `${i}, ${j}`);
+  }
+});
+
 Deno.test("adapters take turns, and a step runs one of them", async () => {
   const { batcher, fake, drain } = createBatcher();
   for (const adapter of [...ADAPTERS, ADAPTERS[0]!]) {
@@ -118,11 +125,11 @@ Deno.test("adapters take turns, and a step runs one of them", async () => {
 Deno.test("a sampled last token runs when something follows it, and does not count as given", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const sequence = open(batcher, some(6, 10));
-  const drawn = continuation(some(6, 10), 20), stop = drawn[5]!;
+  const sampled = continuation(some(6, 10), 20), stop = sampled[5]!;
   generate(batcher, sequence, { max_tokens: 20, stop_tokens: [stop] });
   await drain();
-  const length = drawn.indexOf(stop) + 1;
-  deepEqual(heard(sequence), { tokens: drawn.slice(0, length), stop: "stop_token", error: null });
+  const length = sampled.indexOf(stop) + 1;
+  deepEqual(heard(sequence), { tokens: sampled.slice(0, length), stop: "stop_token", error: null });
   batcher.extend(sequence, [1, 2, 3]);
   await drain();
   deepEqual(fake.calls.at(-1)!.counts, [4]);
@@ -234,7 +241,7 @@ Deno.test("a mask that fails ends its own generation only, and a mask of a schem
     });
   generate(batcher, free, { max_tokens: 6 });
   masked(stuck, { const: "a" });
-  // The fake draws what it likes: 17 · 31 + 2 + 7 is 36 modulo 50, which no number has.
+  // The fake samples what it likes: 17 · 31 + 2 + 7 is 36 modulo 50, which no number has.
   masked(astray, { type: "integer" });
   await drain();
   match(heard(stuck).error!.message, /no token of the vocabulary has the characters that must follow/);
@@ -248,12 +255,12 @@ Deno.test("a mask that fails ends its own generation only, and a mask of a schem
 
 Deno.test("a lost device fails every generation and nothing else", async () => {
   const { batcher, heard } = createBatcher();
-  const drawing = open(batcher, [1]), idle = open(batcher, [2]);
-  generate(batcher, drawing, { max_tokens: 5 });
+  const generating = open(batcher, [1]), idle = open(batcher, [2]);
+  generate(batcher, generating, { max_tokens: 5 });
   batcher.fail(new ServiceError("device_lost", "Cannot go on: it is gone"));
-  equal(heard(drawing).error?.code, "device_lost");
+  equal(heard(generating).error?.code, "device_lost");
   equal(heard(idle).error, null);
-  await batcher.close(drawing);
+  await batcher.close(generating);
 });
 
 Deno.test("in any mix of sequences each reads its own tokens and samples as if alone", async () => {

@@ -40,7 +40,7 @@ export interface PrefillPart {
 }
 
 /** The tokens that a block sampled for a row, up to its end. */
-export interface DrawnRow {
+export interface SampledTokens {
   tokens: number[];
   logprobs: number[];
 }
@@ -132,7 +132,7 @@ export class Sampler {
     adapter: DeviceAdapter | null,
     batch: readonly DecodeRow[],
     steps: number,
-  ): Promise<DrawnRow[]> {
+  ): Promise<SampledTokens[]> {
     const { recorder, shape } = this.model;
     const rows = roundUp(batch.length, ROW_STEP);
     this.#uploadPages(batch.map((row) => row.sequence));
@@ -152,7 +152,7 @@ export class Sampler {
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const [bytes] = await recorder.submitAndRead([out]);
-    return batch.map((_, row) => drawnRow(bytes!, { row, rows, steps }));
+    return batch.map((_, row) => sampledTokens(bytes!, { row, rows, steps }));
   }
 
   /** Allocates for adapters of this rank, and for reading a block. */
@@ -219,15 +219,15 @@ export class Sampler {
 }
 
 /** The tokens of one row of a block's output `[2, K, B]`. */
-function drawnRow(
+function sampledTokens(
   bytes: ArrayBuffer,
   { row, rows, steps }: { row: number; rows: number; steps: number },
-): DrawnRow {
+): SampledTokens {
   const words = new Uint32Array(bytes), floats = new Float32Array(bytes);
-  const drawn: DrawnRow = { tokens: [], logprobs: [] };
+  const sampled: SampledTokens = { tokens: [], logprobs: [] };
   for (let step = 0; step < steps && words[step * rows + row] !== NONE; step++) {
-    drawn.tokens.push(words[step * rows + row]!);
-    drawn.logprobs.push(floats[(steps + step) * rows + row]!);
+    sampled.tokens.push(words[step * rows + row]!);
+    sampled.logprobs.push(floats[(steps + step) * rows + row]!);
   }
-  return drawn;
+  return sampled;
 }

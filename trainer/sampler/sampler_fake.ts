@@ -7,7 +7,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { DecodeRow } from "./decode_state.ts";
-import type { DrawnRow, PrefillPart, Sampler, SamplerOptions } from "./sampler.ts";
+import type { PrefillPart, SampledTokens, Sampler, SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** A recorded call of the fake. */
@@ -56,31 +56,35 @@ export class FakeSampler {
     }
   }
 
-  decode(adapter: DeviceAdapter | null, rows: readonly DecodeRow[], steps: number): Promise<DrawnRow[]> {
+  decode(adapter: DeviceAdapter | null, rows: readonly DecodeRow[], steps: number): Promise<SampledTokens[]> {
     this.#record("decode", adapter, rows.map(({ sequence }) => ({ sequence, count: steps })));
     ok(rows.length <= this.options.max_sequences && steps <= this.options.block_steps);
     this.#copyPages(rows.map(({ sequence }) => sequence));
     for (const { sequence, from } of rows) {
-      equal(this.#states[from], String(sequence.tokens), `sequence ${sequence.id} draws from its own state`);
+      equal(
+        this.#states[from],
+        String(sequence.tokens),
+        `sequence ${sequence.id} samples from its own state`,
+      );
     }
-    return Promise.resolve(rows.map(({ sequence }) => this.#draw(sequence, steps)));
+    return Promise.resolve(rows.map(({ sequence }) => this.#sample(sequence, steps)));
   }
 
-  #draw(sequence: Sequence, steps: number): DrawnRow {
+  #sample(sequence: Sequence, steps: number): SampledTokens {
     const { remaining, stop_tokens } = sequence.generation!, tokens = [...sequence.tokens];
-    const drawn: DrawnRow = { tokens: [], logprobs: [] };
+    const sampled: SampledTokens = { tokens: [], logprobs: [] };
     for (let step = 0; step < steps; step++) {
       const token = nextToken(tokens, this.model.shape.vocabulary);
-      drawn.tokens.push(token);
-      drawn.logprobs.push(-1);
+      sampled.tokens.push(token);
+      sampled.logprobs.push(-1);
       tokens.push(token);
       // A row that ends does not run its last token.
-      if (stop_tokens.includes(token) || drawn.tokens.length === remaining) return drawn;
+      if (stop_tokens.includes(token) || sampled.tokens.length === remaining) return sampled;
       this.#write({ ...sequence, tokens }, tokens.length - 1);
       this.#expectReadable({ ...sequence, tokens }, tokens.length);
     }
     this.#states[sequence.hidden!] = String(tokens);
-    return drawn;
+    return sampled;
   }
 
   #record(

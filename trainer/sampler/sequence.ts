@@ -33,7 +33,7 @@ export interface Sequence {
   /** The number of tokens with keys and values in the cache. */
   processed: number;
   /** The last token was sampled and has not been processed by the model yet. */
-  is_drawn_pending: boolean;
+  has_pending_sample: boolean;
   /** In order; the page of token t is `pages[t / 32]`. */
   pages: number[];
   /** The page table on the device differs from `pages`. */
@@ -51,10 +51,10 @@ export interface Sequence {
 
 /** Whether tokens must and can be processed. A sampled last token waits until something follows it. */
 export function isPrefillReady(sequence: Sequence): boolean {
-  const { tokens, processed, waits_for, is_drawn_pending, generation, waiting_children } = sequence;
+  const { tokens, processed, waits_for, has_pending_sample, generation, waiting_children } = sequence;
   if (waits_for !== null || processed === tokens.length) return false;
   const is_wanted = generation !== null || waiting_children > 0;
-  return is_wanted || !is_drawn_pending || processed < tokens.length - 1;
+  return is_wanted || !has_pending_sample || processed < tokens.length - 1;
 }
 
 /** Whether it can sample its next token. */

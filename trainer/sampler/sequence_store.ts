@@ -41,7 +41,7 @@ export class SequenceStore {
       slot: this.#slots.take(),
       tokens: [...given, ...tokens],
       processed: length,
-      is_drawn_pending: false,
+      has_pending_sample: false,
       pages: (parent?.pages ?? []).slice(0, whole_pages).map((page) => this.pages.share(page)),
       is_dirty: true,
       copies: [],

@@ -48,20 +48,23 @@ function listMask(tokens: readonly number[], { vocabulary }: MaskContext): Token
     bits[token >>> 5]! |= 1 << (token & 31);
   }
   if (tokens.length === 0) {
-    throw new ServiceError("config_invalid", "Cannot draw from an empty set of allowed tokens");
+    throw new ServiceError("config_invalid", "Cannot sample from an empty set of allowed tokens");
   }
   return { bits: () => bits, advance: () => {}, is_static: true };
 }
 
 function schemaMask(schema: string, { vocabulary, stop_tokens, grammars }: MaskContext): TokenMask {
   if (!grammars) {
-    throw new ServiceError("config_invalid", "Cannot draw under a JSON schema: the engine has no tokenizer");
+    throw new ServiceError(
+      "config_invalid",
+      "Cannot sample under a JSON schema: the engine has no tokenizer",
+    );
   }
   const stops = stop_tokens.filter((token) => Number.isInteger(token) && token >= 0 && token < vocabulary);
   if (stops.length === 0) {
     throw new ServiceError(
       "config_invalid",
-      "Cannot draw under a JSON schema without a stop token: the text would have no end. Give the ids that end a turn",
+      "Cannot sample under a JSON schema without a stop token: the text would have no end. Give the ids that end a turn",
     );
   }
   return new SchemaMask(grammars.mask(schema, Math.ceil(vocabulary / 32)), stops);

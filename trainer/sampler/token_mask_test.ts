@@ -11,7 +11,7 @@ Deno.test("bit id mod 32 of word id / 32 allows an id", () => {
   deepEqual([...allowed.bits()], [0x80000001, 1, 1 << 5]);
   equal(allowed.is_static, true);
   allowed.advance(31);
-  deepEqual([...allowed.bits()], [0x80000001, 1, 1 << 5], "whatever is drawn");
+  deepEqual([...allowed.bits()], [0x80000001, 1, 1 << 5], "whatever is sampled");
 });
 
 Deno.test("ids outside the vocabulary and an empty set are refused", () => {
@@ -23,7 +23,7 @@ Deno.test("ids outside the vocabulary and an empty set are refused", () => {
   }
   throws(
     () => mask([], 70),
-    new ServiceError("config_invalid", "Cannot draw from an empty set of allowed tokens"),
+    new ServiceError("config_invalid", "Cannot sample from an empty set of allowed tokens"),
   );
 });
 
@@ -58,7 +58,7 @@ Deno.test("stop tokens are allowed where the text may end, and only there", () =
 });
 
 Deno.test("a schema without stop tokens, without a tokenizer, or that no token can go on with is refused", () => {
-  throws(() => schemaMask({}, []), /Cannot draw under a JSON schema without a stop token/);
+  throws(() => schemaMask({}, []), /Cannot sample under a JSON schema without a stop token/);
   throws(() => schemaMask({}, [-1, 40, 0.5]), /without a stop token/);
   const context = { vocabulary: 40, stop_tokens: [END], grammars: null };
   throws(

@@ -58,6 +58,24 @@ class Fragment {
  * thinking), a new sequence starts with the changed history as prompt; each turn is trained once.
  *
  * @throws {ServiceError} `template_failed`, or `data_invalid` when there is no assistant message to train.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * import { openGguf } from "../formats/gguf.ts";
+ * import { ChatTemplate } from "./chat_template.ts";
+ * import { readTokenizer } from "./read_tokenizer.ts";
+ * import { Renderer } from "./renderer.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const tokenizer = readTokenizer(file), renderer = new Renderer(tokenizer, ChatTemplate.fromGguf(file));
+ * const messages = [{ role: "user", content: "17 + 25?" }, { role: "assistant", content: "42" }];
+ * const options = { tools: [], variables: {} };
+ * const [{ ids, loss_mask }] = renderConversation(renderer, { messages, train_on: "assistant" }, options);
+ * const trained = ids.filter((_, i) => loss_mask[i] === 1);
+ * assert.equal(tokenizer.decode(trained, { special: true }), "42<|im_end|>");
+ * ```
  */
 export function renderConversation(
   renderer: Renderer,

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { readFixtureLines } from "../../tests/fixture.ts";
 import { fixtureTokenizer, readVocabularyOf, strings, text } from "../../tests/vocabulary.ts";
 import { StreamingDecoder } from "./tokenizer.ts";
-import { MAX_CACHED_WORDS, WordCache } from "./word_cache.ts";
+import { MAX_CACHED_WORD_CHARS, MAX_CACHED_WORDS, WordCache } from "./word_cache.ts";
 
 const tiny = await fixtureTokenizer("models/tiny-agent-f16.gguf");
 const qwen = await fixtureTokenizer("tokenizers/vocab-qwen2.gguf");
@@ -89,13 +89,20 @@ Deno.test("a kind that is not built is refused by name", async () => {
 
 Deno.test("the word cache is bounded and keeps what is in use", () => {
   const cache = new WordCache();
-  cache.set("kept", [1]);
+  /** How often a request for a word encodes it. */
+  const encodings = (word: string) => {
+    let count = 0;
+    assert.deepEqual(cache.tokensOf(word, () => (count++, [word.length])), [word.length]);
+    return count;
+  };
+  assert.equal(encodings("kept"), 1);
   for (let i = 0; i < 5 * MAX_CACHED_WORDS; i++) {
-    cache.set(`word${i}`, [i]);
-    if (i % 1000 === 0) assert.deepEqual(cache.get("kept"), [1]);
+    assert.equal(encodings(`word${i}`), 1);
+    if (i % 1000 === 0) assert.equal(encodings("kept"), 0);
     assert.ok(cache.size <= 2 * MAX_CACHED_WORDS);
   }
-  assert.equal(cache.get("word0"), undefined);
-  cache.set("x".repeat(65), [1]);
-  assert.equal(cache.get("x".repeat(65)), undefined);
+  assert.equal(encodings("word0"), 1, "it was dropped");
+  const longest = "x".repeat(MAX_CACHED_WORD_CHARS);
+  assert.deepEqual([encodings(longest), encodings(longest)], [1, 0]);
+  assert.deepEqual([encodings(`${longest}x`), encodings(`${longest}x`)], [1, 1]);
 });

@@ -39,6 +39,17 @@ export interface ParsedTurn {
 /**
  * Splits a turn's text (without the end token) into thinking, content and calls. Calls inside the thinking are ignored.
  * Never throws: text that is not a valid call is content or malformed.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const call = '<tool_call>\n{"name": "read_file", "arguments": {"path": "a.txt"}}\n</tool_call>';
+ * const { content, calls, malformed } = parseToolCalls(`I look at it.\n${call}`);
+ * assert.equal(content, "I look at it.");
+ * assert.deepEqual(calls, [{ id: "call_0", name: "read_file", arguments: { path: "a.txt" } }]);
+ * assert.deepEqual(malformed, []);
+ * ```
  */
 export function parseToolCalls(text: string): ParsedTurn {
   const { reasoning, rest } = splitThinking(text);

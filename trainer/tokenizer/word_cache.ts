@@ -13,15 +13,16 @@ export class WordCache {
   #young = new Map<string, readonly number[]>();
   #old = new Map<string, readonly number[]>();
 
-  get(word: string): readonly number[] | undefined {
-    const found = this.#young.get(word);
-    if (found) return found;
-    const old = this.#old.get(word);
-    if (old) this.set(word, old);
-    return old;
+  /** The tokens of a word, encoded unless they are cached. */
+  tokensOf(word: string, encode: (word: string) => readonly number[]): readonly number[] {
+    const young = this.#young.get(word);
+    if (young) return young;
+    const tokens = this.#old.get(word) ?? encode(word);
+    this.#keep(word, tokens);
+    return tokens;
   }
 
-  set(word: string, tokens: readonly number[]): void {
+  #keep(word: string, tokens: readonly number[]): void {
     if (word.length > MAX_CACHED_WORD_CHARS) return;
     if (this.#young.size >= MAX_CACHED_WORDS) {
       this.#old = this.#young;

@@ -5,13 +5,10 @@ import { ServiceError } from "../../../core/errors.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../../core/lora_targets.ts";
 import type { RopePairing } from "../../../kernels/rope/rope.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
-import { type LayerShape, layerTensorName, type ModelShape } from "../model_shape.ts";
+import { type LayerShape, layerTensorName, MODEL_TENSORS, type ModelShape } from "../model_shape.ts";
 
 /** The default of `rope.freq_base` in GGUF. */
 const ROPE_BASE = 10_000;
-
-/** The tensor of divisors of the RoPE frequencies, one for all layers. Llama 3.1 extends its context with it. */
-const ROPE_FACTORS = "rope_freqs.weight";
 
 /** The properties in which the architectures differ. */
 export interface DecoderTraits {
@@ -36,7 +33,7 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
   const rotation = {
     base: file.getFloat(key("rope.freq_base"), ROPE_BASE),
     pairing,
-    factors: file.tensors.has(ROPE_FACTORS) ? ROPE_FACTORS : null,
+    factors: file.tensors.has(MODEL_TENSORS.rope_factors) ? MODEL_TENSORS.rope_factors : null,
   };
   return {
     architecture,
@@ -45,13 +42,13 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
     kv_heads: file.getUint(key("attention.head_count_kv"), heads),
     head_width,
     feed_forward: file.getUint(key("feed_forward_length")),
-    vocabulary: file.tensor("token_embd.weight").shape[0]!,
+    vocabulary: file.tensor(MODEL_TENSORS.embedding).shape[0]!,
     norm_eps: file.getFloat(key("attention.layer_norm_rms_epsilon")),
     attention_scale: 1 / Math.sqrt(head_width),
     embedding_scale: 1,
     logit_soft_cap: null,
     context_length: file.getUint(key("context_length")),
-    tied: !file.tensors.has("output.weight"),
+    tied: !file.tensors.has(MODEL_TENSORS.output),
     layers: Array.from({ length: layerCount(file, key("block_count")) }, (_, layer): LayerShape => ({
       rotation,
       qk_norm,

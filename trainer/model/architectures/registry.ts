@@ -23,6 +23,18 @@ const ARCHITECTURES: Readonly<Record<typeof BUILT_ARCHITECTURES[number], Archite
  *
  * @throws {ServiceError} `not_built` for an unknown architecture, part or tensor; `format_invalid` for sizes that
  * contradict each other or that the kernels cannot take.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * import { openGguf } from "../../formats/gguf.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const { architecture, width, heads, kv_heads, layers } = readModelShape(file);
+ * assert.deepEqual([architecture, width, heads, kv_heads, layers.length], ["qwen3", 256, 8, 2, 4]);
+ * assert.deepEqual(layers[0].rotation, { base: 10_000, pairing: "half", factors: null });
+ * ```
  */
 export function readModelShape(file: GgufFile): ModelShape {
   const architecture = file.getString("general.architecture");

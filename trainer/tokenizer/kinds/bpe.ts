@@ -46,13 +46,9 @@ class BpeCodec implements PlainCodec {
   constructor(private readonly vocabulary: Vocabulary, private readonly parts: BpeParts) {}
 
   encode(text: string, ids: number[]): void {
+    const encode = (word: string) => this.#encodeWord(word);
     eachWord(text, this.parts.pretokenizer, (word) => {
-      let tokens = this.#cache.get(word);
-      if (!tokens) {
-        tokens = this.#encodeWord(word);
-        this.#cache.set(word, tokens);
-      }
-      for (const id of tokens) ids.push(id);
+      for (const id of this.#cache.tokensOf(word, encode)) ids.push(id);
     });
   }
 

@@ -46,13 +46,9 @@ class SpmCodec implements PlainCodec {
 
   encode(text: string, ids: number[]): void {
     const { pieces, fallback } = this.parts, begin = ids.length;
+    const encode = (word: string) => this.#encodeWord(word);
     for (const word of splitWords(text.toWellFormed().replaceAll(" ", SPACE_MARK), pieces)) {
-      let tokens = this.#cache.get(word);
-      if (!tokens) {
-        tokens = this.#encodeWord(word);
-        this.#cache.set(word, tokens);
-      }
-      for (const id of tokens) {
+      for (const id of this.#cache.tokensOf(word, encode)) {
         // As in SentencePiece, a run of characters without a piece is one unknown token.
         const repeats = id === fallback.unknown_id && ids.length > begin && ids.at(-1) === id;
         if (!repeats) ids.push(id);

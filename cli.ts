@@ -5,20 +5,12 @@
  * under the name `svc-server` the compiled binary is `svc server`.
  */
 
-import { basename } from "node:path";
-import { argv0 } from "node:process";
 import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
-
-/** A first argument `svc` outweighs the name of the binary: a server under its own name starts its runs so. */
-function commandArguments(): readonly string[] {
-  const [first, ...rest] = Deno.args;
-  if (first === "svc") return rest;
-  return basename(argv0).startsWith("svc-server") ? ["server", ...Deno.args] : Deno.args;
-}
+import { svcArguments } from "./cli/svc_arguments.ts";
 
 async function main(): Promise<number> {
   const [{ runCli }, { processTerminal }, { systemClock }] = await Promise.all([
@@ -28,7 +20,7 @@ async function main(): Promise<number> {
   ]);
   const entry_url = import.meta.url;
   const terminal = processTerminal();
-  return await runCli(commandArguments(), {
+  return await runCli(svcArguments(), {
     terminal,
     clock: systemClock,
     // A wrapper such as ./dev sets the name under which it was started.

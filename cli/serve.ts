@@ -18,6 +18,7 @@ import { FleetRuns } from "../server/resources/run_document.ts";
 import { type ProbedDevice, probeDevices } from "./device_probe.ts";
 import { openDatabase } from "../server/store/database.ts";
 import { onLeaveSignal } from "./signals.ts";
+import { svcBinary } from "./svc_arguments.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ServeOptions {
@@ -38,7 +39,7 @@ const LEAVE_MS = 8000;
 
 /** How a run's process is started: as this program, with its permissions. */
 function svcCommand(entry_url: string): (args: readonly string[]) => readonly string[] {
-  if (Deno.build.standalone) return (args) => [Deno.execPath(), "svc", ...args];
+  if (Deno.build.standalone) return (args) => [...svcBinary(), ...args];
   const flags = [...entryFlags(), ...WORKER_FLAGS, ...PERMISSION_FLAGS];
   return (args) => [Deno.execPath(), "run", ...flags, fileURLToPath(entry_url), ...args];
 }

@@ -20,6 +20,8 @@ export interface StartRunOptions {
   control: boolean;
   /** The id of the run that a server has prepared. Absent: none. */
   adopt?: string;
+  /** The learning rate that a command set before the run starts or goes on. Absent: none. */
+  learning_rate?: number;
 }
 
 /** A started run. */

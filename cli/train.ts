@@ -21,6 +21,7 @@ interface TrainOptions {
   json?: true;
   control?: true;
   adopt?: string;
+  learningRate?: string;
 }
 
 function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
@@ -140,8 +141,11 @@ async function train(
     context.exit(EXIT.interrupted);
   });
   try {
-    const { adopt } = options;
-    const adopted = adopt === undefined ? {} : { adopt };
+    const { adopt, learningRate } = options;
+    const adopted = {
+      ...(adopt !== undefined && { adopt }),
+      ...(learningRate !== undefined && { learning_rate: Number(learningRate) }),
+    };
     run = await context.startRun({ loaded, ...start, force: options.force === true, control, ...adopted });
     const end = await follower.follow(run);
     if (end?.state === "failed") terminal.error(printable(`svc: ${end.detail ?? end.reason}`));
@@ -165,6 +169,7 @@ export function addTrainCommand(program: Command, context: CliContext): void {
     .option("--json", "print the events as JSON lines")
     .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
     .addOption(new Option("--adopt <run>", "take up the run that a server prepared").hideHelp())
+    .addOption(new Option("--learning-rate <lr>", "the rate that a command set, with --adopt").hideHelp())
     .action(async (path: string, overrides: string[], options: TrainOptions) => {
       try {
         await train(path, overrides, { options, given: context });

@@ -132,6 +132,9 @@ Deno.test("options choose how a run starts", async () => {
   assert.deepEqual(await begin("--force"), ["new", null, true]);
   assert.deepEqual(await begin("--resume"), ["resume", null, false]);
   assert.deepEqual(await begin("--fork", "runs/x/update_4"), ["fork", "runs/x/update_4", false]);
+  const adopted = new ScriptedRun(completing);
+  assert.equal(await adopted.train(EXAMPLE, "--adopt", "run_X", "--learning-rate", "0.30000000000000004"), 0);
+  assert.deepEqual([adopted.started!.adopt, adopted.started!.learning_rate], ["run_X", 0.1 + 0.2]);
   for (const other of [["--fork", "x"], ["--force"]]) {
     const both = new ScriptedRun(completing);
     assert.equal(await both.train(EXAMPLE, "--resume", ...other), 2);

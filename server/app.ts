@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import type { ServerConfig } from "../config/server/schema.ts";
 import type { Clock } from "../core/clock.ts";
-import { errorRecord } from "../core/errors.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
@@ -32,6 +31,7 @@ import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
 import type { ProbedDevice, Services } from "./routing/services.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { FleetEvents } from "./store/fleet_events.ts";
+import { followFleet } from "./store/follow_fleet.ts";
 import { RunIndex } from "./store/run_index.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
@@ -112,6 +112,8 @@ export class App {
   readonly #router: Router;
   readonly #services: Services;
   #devices: Promise<ProbedDevice[]> | null = null;
+  /** Resolves when the fleet is closed and all its changes are stored. */
+  readonly ended: Promise<void>;
 
   constructor(options: AppOptions) {
     const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
@@ -146,22 +148,10 @@ export class App {
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
       modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
-    if (options.changes) this.#follow(options.changes);
+    const { fleet, changes, log } = options, { fleet_events: events, index } = this.#services;
+    this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();
     // It is slow after a large run was deleted, and nothing waits for it.
-    this.#services.index.clean().catch((error) => options.log({ level: "error", message: String(error) }));
-  }
-
-  /** Stores the changes of runs until the fleet is closed. */
-  async #follow(changes: AsyncIterable<FleetChange>): Promise<void> {
-    const { fleet_events, index } = this.#services;
-    for await (const change of changes) {
-      try {
-        fleet_events.add(change);
-        if (change.kind === "deleted") await index.forget(change.run);
-      } catch (error) {
-        this.#options.log({ level: "error", run: change.run, message: errorRecord(error).message });
-      }
-    }
+    index.clean().catch((error) => log({ level: "error", message: String(error) }));
   }
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */

@@ -8,7 +8,7 @@ export interface JobApp extends ReturnType<typeof testApp> {
   data: string;
   root: string;
   /** Another app on the same folders, as after a restart. */
-  restart: () => ReturnType<typeof testApp>;
+  restart: (changed?: TestAppOptions) => ReturnType<typeof testApp>;
 }
 
 /** Runs a test with an app, and ends its jobs. */
@@ -21,7 +21,8 @@ export async function withJobApp(
   const data = `${folder}/data`, root = `${folder}/root`;
   await Deno.mkdir(root);
   const keys = `data_dir = ${JSON.stringify(data)}\npath_roots = [${JSON.stringify(root)}]\n`;
-  const restart = () => testApp({ toml: `${keys}${toml}`, jobs, ...options });
+  const restart = (changed: TestAppOptions = {}) =>
+    testApp({ toml: `${keys}${toml}`, jobs, ...options, ...changed });
   try {
     await body({ ...restart(), data, root, restart });
   } finally {

@@ -1,7 +1,8 @@
 /**
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
- * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n waits until the file `n` is in that folder.
+ * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits` in that
+ * folder, and waits for the file `n`.
  */
 
 import { parseArgs } from "node:util";
@@ -37,7 +38,7 @@ function scriptedRun(text: string): ScriptedRun {
 async function main(): Promise<void> {
   const boolean = { type: "boolean" } as const, string = { type: "string" } as const;
   const { values, positionals } = parseArgs({
-    options: { control: boolean, resume: boolean, adopt: string, fork: string },
+    options: { control: boolean, resume: boolean, adopt: string, fork: string, "learning-rate": string },
     allowPositionals: true,
   });
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
@@ -60,7 +61,11 @@ async function main(): Promise<void> {
         if (method === "checkpoint_load") {
           update = Number(/update_(\d+)/.exec((request as { directory: string }).directory)![1]);
         }
-        if (method === "train_step" && gate !== undefined) await waitFor(`${gate}/${++update}`);
+        if (method === "train_step" && gate !== undefined) {
+          await Deno.mkdir(gate, { recursive: true });
+          await Deno.writeTextFile(`${gate}/${++update}.waits`, "");
+          await waitFor(`${gate}/${update}`);
+        }
         return await call(method, request, ...rest);
       };
       return client;
@@ -69,6 +74,7 @@ async function main(): Promise<void> {
       mode: values.resume ? "resume" : values.fork === undefined ? "new" : "fork",
       checkpoint: values.fork ?? null,
       adopt: values.adopt!,
+      ...(values["learning-rate"] && { learning_rate: Number(values["learning-rate"]) }),
       control: streamPort(Deno.stdin.readable, Deno.stdout),
     },
   });

@@ -100,6 +100,14 @@ gpuTest("a killed server loses nothing, and its run resumes to the bytes of svc 
       // What the first server showed is in the log of the second one.
       const again = await follow(`${second.url}${path}/events`, 0, () => false);
       assert.deepEqual(again, all);
+      // The events of all runs have each of its states once, too.
+      const of_all_runs = await follow(
+        `${second.url}/v1/events`,
+        0,
+        ({ data }) => data.state === "completed",
+      );
+      const states = all.flatMap(({ kind, data }) => kind === "state" ? [data.state] : []);
+      assert.deepEqual(of_all_runs.map(({ data }) => data.state), states);
       const adapter = await fetch(`${second.url}${path}/artifacts/adapter`);
       assert.deepEqual(await adapter.bytes(), expected);
       const { samples } = await (await fetch(`${second.url}${path}/metrics?names=loss/sft`)).json();

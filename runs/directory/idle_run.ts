@@ -1,11 +1,11 @@
 /** Changes a run that has no process: its state, its log, and what a killed process left unfinished. */
 
-import { type Clock, timestamp } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
-import type { CommandEvent, EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
-import { EventLog } from "../record/event_log.ts";
-import { lastEvents } from "../record/log_tail.ts";
+import type { EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
+import { EventLog, readEvents } from "../record/event_log.ts";
+import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunRecord, type RunState, TRANSITIONS } from "../record/run.ts";
 import { DirectoryLock } from "./directory_lock.ts";
 import { readRunRecord } from "./run_directory.ts";
@@ -17,18 +17,15 @@ export class IdleRun {
   readonly #directory: string;
   readonly #lock: DirectoryLock;
   readonly #log: EventLog;
-  readonly #clock: Clock;
   /** The update that the log has reached. */
   readonly #update: number;
   #record: RunRecord;
-  #appended: RunEvent[] = [];
 
   private constructor(
-    { directory, clock, lock }: { directory: string; clock: Clock; lock: DirectoryLock },
+    { directory, lock }: { directory: string; lock: DirectoryLock },
     { record, log, update }: { record: RunRecord; log: EventLog; update: number },
   ) {
     this.#directory = directory;
-    this.#clock = clock;
     this.#lock = lock;
     this.#log = log;
     this.#record = record;
@@ -50,8 +47,8 @@ export class IdleRun {
       const path = `${directory}/events.jsonl`;
       const log = await EventLog.open(path, { run: record.id, clock });
       const { state, update } = await lastEvents(path);
-      const written = state && !matches(record, state) ? { ...record, ...ofState(state) } : record;
-      return new IdleRun({ directory, clock, lock }, { record: written, log, update });
+      const written = await repaired(record, { state, path });
+      return new IdleRun({ directory, lock }, { record: written, log, update });
     } catch (error) {
       lock.close();
       throw error;
@@ -60,11 +57,6 @@ export class IdleRun {
 
   get record(): RunRecord {
     return this.#record;
-  }
-
-  /** The events that this object appended. */
-  get appended(): readonly RunEvent[] {
-    return this.#appended;
   }
 
   /** After its process is gone: a run that was live is interrupted, and one that ended has its last event. */
@@ -78,25 +70,25 @@ export class IdleRun {
   }
 
   /** Appends an event without changing the state. */
-  append(event: EventData): void {
-    this.#appended.push(this.#log.append(event));
+  append(event: EventData): RunEvent {
+    return this.#log.append(event);
   }
 
   /** Changes the state: in the log, then in the record. An ended run gets its last event. */
-  async transition(state: RunState, more: StateReason & { command?: CommandEvent } = {}): Promise<void> {
+  async transition(state: RunState, more: StateReason = {}): Promise<void> {
+    this.enter(state, more);
+    await this.#log.flush();
+    await this.#write({});
+  }
+
+  /** Appends a change of the state, and the last event of a run that ends by it. {@link transition} writes them. */
+  enter(state: RunState, { reason = null, detail = null, checkpoint = null }: StateReason = {}): void {
     const from = this.#record.state;
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
-    const { reason = null, detail = null, checkpoint = null, command } = more;
-    if (command) this.append(command);
-    this.append({ kind: "state", state, reason, detail, update: this.#update, checkpoint });
-    const now = timestamp(this.#clock), ended = hasEnded(state);
-    const error = state === "failed"
-      ? { reason: reason ?? "internal", detail: detail ?? "", update: this.#update }
-      : null;
-    this.#record = { ...this.#record, state, state_reason: reason, error };
-    if (ended) this.append(this.#end());
-    await this.#log.flush();
-    await this.#write({ ended_at: ended || state === "interrupted" ? now : null });
+    const event = { kind: "state", state, reason, detail, update: this.#update, checkpoint } as const;
+    const { time } = this.append(event);
+    this.#record = { ...this.#record, ...ofState({ ...event, time }) };
+    if (hasEnded(state)) this.append(this.#end());
   }
 
   /** Releases the directory. */
@@ -136,14 +128,28 @@ export class IdleRun {
   }
 }
 
-/** A process writes its log first: the record may be older. */
-function matches(record: RunRecord, { state }: StateEvent): boolean {
-  return record.state === state;
+/** A process writes its log first: the record may be older, and lack what the log tells. */
+async function repaired(
+  record: RunRecord,
+  { state, path }: { state: LogTail["state"]; path: string },
+): Promise<RunRecord> {
+  if (!state || record.state === state.state) return record;
+  const started_at = record.started_at ?? await firstStart(path);
+  return { ...record, ...ofState(state), started_at };
+}
+
+/** When the run first trained; null when it never did. */
+async function firstStart(path: string): Promise<string | null> {
+  for await (const event of readEvents(path)) {
+    if (event.kind === "state" && event.state === "running") return event.time;
+  }
+  return null;
 }
 
 function ofState(
-  { state, reason, detail, update }: StateEvent,
-): Pick<RunRecord, "state" | "state_reason" | "error"> {
+  { state, reason, detail, update, time }: StateEvent & { time: string },
+): Pick<RunRecord, "state" | "state_reason" | "error" | "ended_at"> {
   const error = state === "failed" ? { reason: reason ?? "internal", detail: detail ?? "", update } : null;
-  return { state, state_reason: reason, error };
+  const ended_at = hasEnded(state) || state === "interrupted" ? time : null;
+  return { state, state_reason: reason, error, ended_at };
 }

@@ -32,7 +32,7 @@ export class EventFeed {
   readonly #places: Place[] = [{ seq: 0, offset: 0 }];
   #newest: FeedLine[] = [];
   #newest_bytes = 0;
-  #is_closed = false;
+  #closed: "now" | "at_last_event" | null = null;
   /** How far the file has been read. */
   #read: Place = { seq: 0, offset: 0 };
   #waiting: PromiseWithResolvers<void> = Promise.withResolvers();
@@ -67,7 +67,7 @@ export class EventFeed {
   }
 
   /**
-   * The lines after an event, in order, in pieces; then those to come, until the signal aborts.
+   * The lines after an event, in order, in pieces; then those to come, until the signal aborts or the feed is closed.
    *
    * @param since The number of the last event that the reader has, at most {@link last_seq}.
    */
@@ -75,12 +75,13 @@ export class EventFeed {
     const { promise: aborted, resolve } = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => resolve(), { once: true });
     let at = since;
-    while (!signal.aborted && !this.#is_closed) {
+    while (!signal.aborted && this.#closed !== "now") {
       const piece = this.#fromMemory(at) ?? await this.#fromFile(at);
       if (piece.length > 0) {
         at = piece.at(-1)!.seq;
         yield piece;
-      } else await Promise.race([this.#waiting.promise, aborted]);
+      } else if (this.#closed) return;
+      else await Promise.race([this.#waiting.promise, aborted]);
     }
   }
 
@@ -96,9 +97,9 @@ export class EventFeed {
     if (dropped > 0) this.#newest = this.#newest.slice(dropped);
   }
 
-  /** Ends all readers. */
-  close(): void {
-    this.#is_closed = true;
+  /** Ends all readers, of now and later: at once, or when they have the last event. */
+  close(when: "now" | "at_last_event"): void {
+    this.#closed = when;
     this.#wake();
   }
 

@@ -79,6 +79,22 @@ Deno.test("old events come from the file, new ones from memory, without a gap", 
   });
 });
 
+Deno.test("readers of a closed feed end: at once, or with the last event", strict, async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/events.jsonl`, never = new AbortController().signal;
+    await Deno.writeTextFile(path, lines(1, 3));
+    const feed = new EventFeed(path), waiting = Array.fromAsync(feed.follow(0, never));
+    await feed.advance(2);
+    await feed.advance(3);
+    feed.close("at_last_event");
+    const late = Array.fromAsync(feed.follow(1, never));
+    assert.deepEqual((await waiting).flat().map(({ seq }) => seq), [1, 2, 3]);
+    assert.deepEqual((await late).flat().map(({ seq }) => seq), [2, 3]);
+    feed.close("now");
+    assert.deepEqual(await Array.fromAsync(feed.follow(1, never)), []);
+  });
+});
+
 Deno.test("a log with a gap is a failure, not a silent loss", strict, async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/events.jsonl`, feed = new EventFeed(path);

@@ -8,6 +8,8 @@ import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
 import type { EvaluateCommand, GenerateCommand } from "../process/control.ts";
+import type { CommandEvent } from "../record/event.ts";
+import { acceptRate, commandEvent } from "./accepted_commands.ts";
 import { KeptRun } from "./kept_run.ts";
 import type { RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
@@ -48,6 +50,8 @@ export class Fleet {
   readonly changes = new AsyncQueue<FleetChange>();
   readonly #options: FleetOptions;
   readonly #runs = new Map<string, KeptRun>();
+  /** Runs whose records are damaged. */
+  readonly #unreadable = new Set<string>();
   readonly #slots: Slots;
   /** The runs that are being made and will wait for a slot. */
   readonly #joining = new Set<string>();
@@ -75,6 +79,7 @@ export class Fleet {
         if (UNFINISHED.test(name)) await Deno.remove(`${folder}/${name}`, { recursive: true });
         if (RUN_FOLDER.test(name)) await fleet.#take(await KeptRun.read(`${folder}/${name}`));
       } catch (error) {
+        fleet.#unreadable.add(name);
         log({ level: "error", run: name, message: errorRecord(error).message });
       }
     }
@@ -90,6 +95,11 @@ export class Fleet {
     return this.#runs.get(id) ?? null;
   }
 
+  /** Whether a run has a folder, also when it could not be read. */
+  hasFolder(id: string): boolean {
+    return this.#runs.has(id) || this.#unreadable.has(id);
+  }
+
   /** Whether a new run would start now, wait, or find no place. */
   get room(): "slot" | "queue" | "none" {
     if (this.#closing.signal.aborted) return "none";
@@ -100,7 +110,8 @@ export class Fleet {
   /**
    * Creates a run; its folder is complete and on disk when this returns. A run that then cannot start is `failed`.
    *
-   * @throws {ServiceError} `device_unavailable` without a slot or a place in the queue.
+   * @throws {ServiceError} `device_unavailable` without a slot or a place in the queue; `path_not_found` when the parent
+   * of a fork has lost its checkpoint.
    */
   async create(run: NewRun): Promise<KeptRun> {
     const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;
@@ -129,7 +140,9 @@ export class Fleet {
   /** @throws {ServiceError} `conflict` when the run's state does not accept it. */
   async command(id: string, command: FleetCommand): Promise<Takes> {
     const run = await this.#settled(id);
-    if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) return kill(run);
+    if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) {
+      return await kill(run, command);
+    }
     try {
       return await this.#command(run, command);
     } catch (error) {
@@ -151,8 +164,10 @@ export class Fleet {
         case "set_lr":
           return await this.#setLearningRate(run, command.lr);
         case "checkpoint":
+          if (run.child) return await run.child.command("checkpoint");
           // The pause wrote a checkpoint of this state.
-          return run.child ? await run.child.command("checkpoint") : "now";
+          await this.#logIdle(run, commandEvent("checkpoint", "now"));
+          return "now";
         case "pause":
           return await this.#childOf(run).command("pause");
       }
@@ -197,7 +212,10 @@ export class Fleet {
     });
   }
 
-  /** Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. */
+  /**
+   * Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. Then all readers of
+   * events end with the last one.
+   */
   async close(grace_ms: number): Promise<void> {
     this.#closing.abort();
     const waiting = this.#slots.allFree();
@@ -209,6 +227,7 @@ export class Fleet {
     await waiting;
     timer.abort();
     await late;
+    await Promise.allSettled([...this.#runs.values()].map((run) => run.leave()));
     this.changes.close();
   }
 
@@ -291,12 +310,15 @@ export class Fleet {
 
   async #resume(run: KeptRun): Promise<Takes> {
     if (this.#reserve(run.id)) {
-      await this.#keeper.start(run);
+      await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
     }
     if (this.room === "none") throw noRoom();
     await run.change({ queued_at: timestamp(this.#options.clock) });
-    await this.#keeper.idly(run, (idle) => idle.transition("queued"));
+    await this.#keeper.idly(run, (idle) => {
+      idle.append(commandEvent("resume", "boundary"));
+      return idle.transition("queued");
+    });
     this.startQueued();
     return "boundary";
   }
@@ -307,22 +329,36 @@ export class Fleet {
   ): Promise<Takes> {
     const { state } = run.record, command = { at, checkpoint };
     if (!run.child) {
-      const event = { kind: "command", command: "cancel", arguments: command, takes_effect: "now" } as const;
-      await this.#keeper.idly(run, (idle) => idle.transition("cancelled", { command: event }));
+      await this.#keeper.idly(run, (idle) => {
+        idle.append(commandEvent("cancel", "now", command));
+        return idle.transition("cancelled");
+      });
       return "now";
     }
-    // A starting process does not read commands yet.
-    if (state === "starting") return kill(run);
+    // A starting process has no update to finish.
+    if (state === "starting") return await kill(run, command);
     run.is_cancelling = true;
     return await run.child.command("cancel", command);
   }
 
-  /** A run that is not running gets the rate when it is. */
+  /** Every process of the run gets the rate from now on, before its first update. */
   async #setLearningRate(run: KeptRun, lr: number): Promise<Takes> {
-    const { state } = run.record;
-    if (run.child && state !== "starting") return await run.child.command("set_lr", { lr });
-    await run.change({ learning_rate: lr });
+    const { child, record: { state } } = run;
+    if (child && state === "starting") await acceptRate(run, lr);
+    else {
+      if (child) await child.command("set_lr", { lr });
+      else await this.#logIdle(run, commandEvent("set_lr", "boundary", { lr }));
+      await run.change({ learning_rate: lr });
+    }
     return "boundary";
+  }
+
+  /** Writes a command into the log of a run without a process. */
+  #logIdle(run: KeptRun, command: CommandEvent): Promise<void> {
+    return this.#keeper.idly(run, (idle) => {
+      idle.append(command);
+      return Promise.resolve();
+    });
   }
 }
 

@@ -5,35 +5,15 @@ import { withFolder } from "../../tests/folder.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { RunEvent } from "../record/event.ts";
-import { readEvents } from "../record/event_log.ts";
-import { TestFleet } from "./fleet_testing.ts";
+import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
 import type { KeptRun } from "./kept_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-const eventsOf = (run: KeptRun): Promise<RunEvent[]> => Array.fromAsync(readEvents(run.eventsPath));
 const statesOf = (events: readonly RunEvent[]) =>
   events.flatMap((event) => event.kind === "state" ? [event.state] : []);
 const adapterOf = (run: KeptRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
-const openGate = async (gate: string, ...updates: number[]) => {
-  await Deno.mkdir(gate, { recursive: true });
-  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
-};
 const isRefused = (code: string) => (error: unknown) => error instanceof ServiceError && error.code === code;
-
-async function withFleet(
-  test: (fleet: TestFleet, folder: string) => Promise<void>,
-  options: { slots?: number; max_queued?: number } = {},
-): Promise<void> {
-  await withFolder(async (folder) => {
-    const fleet = await TestFleet.open({ folder, ...options });
-    try {
-      await test(fleet, folder);
-    } finally {
-      await fleet.close();
-    }
-  });
-}
 
 /** The adapter of the same run without interruption. */
 async function unbrokenAdapter(): Promise<string> {
@@ -219,7 +199,7 @@ Deno.test("cancel ends a run in every state", strict, async () => {
     const running = await fleet.create({ gate }), queued = await fleet.create({ gate });
     assert.equal(await runs.command(queued.id, cancel), "now");
     assert.equal(queued.record.state, "cancelled");
-    await fleet.until(running, "running");
+    await untilWaiting(gate, 1);
     assert.equal(await runs.command(running.id, cancel), "boundary");
     await fleet.until(running, "stopping");
     assert.equal(await runs.command(running.id, kill), "now");
@@ -237,29 +217,6 @@ Deno.test("cancel ends a run in every state", strict, async () => {
     assert.deepEqual([...Deno.readDirSync(`${folder}/runs`)], []);
   }, { max_queued: 1 });
 });
-
-Deno.test(
-  "a learning rate set while a run has no process takes effect when it trains again",
-  strict,
-  async () => {
-    await withFleet(async (fleet, folder) => {
-      const gate = `${folder}/gate`;
-      const run = await fleet.create({ gate });
-      await fleet.until(run, "running");
-      await fleet.fleet.command(run.id, { command: "pause" });
-      await openGate(gate, 1);
-      await fleet.until(run, "paused");
-      await fleet.fleet.command(run.id, { command: "set_lr", lr: 0.5 });
-      await fleet.fleet.command(run.id, { command: "resume" });
-      await fleet.untilTrue(() => run.service.learning_rate === null);
-      await openGate(gate, 2, 3);
-      await fleet.until(run, "completed");
-      const commands = (await eventsOf(run)).filter((event) => event.kind === "command");
-      assert.deepEqual(commands.at(-1)!.kind === "command" && commands.at(-1)!.arguments, { lr: 0.5 });
-      assert.equal(run.last_metrics["optimizer/learning_rate"], 0.5);
-    });
-  },
-);
 
 Deno.test("a fork starts from its own copy of the checkpoint", strict, async () => {
   await withFleet(async (fleet) => {

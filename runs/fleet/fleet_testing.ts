@@ -5,12 +5,16 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
+import type { RunEvent } from "../record/event.ts";
+import { readEvents } from "../record/event_log.ts";
 import { Fleet } from "./fleet.ts";
 import type { FleetChange } from "./run_keeper.ts";
 import type { KeptRun } from "./kept_run.ts";
 import type { NewRun } from "./new_run.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../tests/scripted_run.ts", import.meta.url));
+
+const POLL_MS = 5;
 
 /** What such a run does; see the program. */
 export interface ScriptedRun {
@@ -94,4 +98,37 @@ export function testRun(scripted: ScriptedRun = {}): NewRun {
     ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null, idempotency: null },
     processConfig: () => JSON.stringify(scripted),
   };
+}
+
+/** Runs a test with a fleet in a folder of its own. */
+export async function withFleet(
+  test: (fleet: TestFleet, folder: string) => Promise<void>,
+  options: { slots?: number; max_queued?: number } = {},
+): Promise<void> {
+  const folder = await Deno.realPath(await Deno.makeTempDir());
+  const fleet = await TestFleet.open({ folder, ...options });
+  try {
+    await test(fleet, folder);
+  } finally {
+    await fleet.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** The log of a run. */
+export function eventsOf(run: KeptRun): Promise<RunEvent[]> {
+  return Array.fromAsync(readEvents(run.eventsPath));
+}
+
+/** Resolves when a run of a gate is in an update: it takes no command before the gate opens. */
+export async function untilWaiting(gate: string, update: number): Promise<void> {
+  while (!await Deno.stat(`${gate}/${update}.waits`).then(() => true, () => false)) {
+    await systemClock.sleep(POLL_MS);
+  }
+}
+
+/** Lets the runs of a gate train these updates. */
+export async function openGate(gate: string, ...updates: number[]): Promise<void> {
+  await Deno.mkdir(gate, { recursive: true });
+  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
 }

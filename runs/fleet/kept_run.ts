@@ -8,7 +8,12 @@ import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunFacts, type RunRecord } from "../record/run.ts";
 import { EventFeed } from "./event_feed.ts";
 import type { RunChild } from "./run_child.ts";
-import { readServiceRecord, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
+import {
+  type CancelArguments,
+  readServiceRecord,
+  type ServiceRecord,
+  writeServiceRecord,
+} from "./service_record.ts";
 
 /** How far a run is. */
 export interface RunProgress {
@@ -26,13 +31,15 @@ export class KeptRun {
   record: RunRecord;
   service: ServiceRecord;
   child: RunChild | null = null;
-  /** Why its process was killed. */
-  stop: "cancel" | null = null;
+  /** The cancel for which its process is killed. */
+  killed_for: CancelArguments | null;
   /** Whether its process was told to cancel. */
   is_cancelling = false;
   #tail: LogTail;
   #feed: Promise<EventFeed> | null = null;
+  #has_left = false;
   #working: Promise<unknown> = Promise.resolve();
+  #changing: Promise<unknown> = Promise.resolve();
 
   private constructor(
     directory: string,
@@ -41,6 +48,7 @@ export class KeptRun {
     this.directory = directory;
     this.record = record;
     this.service = service;
+    this.killed_for = service.killed_for;
     this.#tail = tail;
   }
 
@@ -72,13 +80,20 @@ export class KeptRun {
     return this.#feed ??= (async () => {
       const feed = new EventFeed(this.eventsPath);
       await feed.advance(this.#tail.seq);
+      if (this.#has_left) feed.close("at_last_event");
       return feed;
     })();
   }
 
   /** Ends the readers of its events: the run is being deleted. */
   async close(): Promise<void> {
-    (await this.#feed)?.close();
+    (await this.#feed)?.close("now");
+  }
+
+  /** The server ends: readers get the events up to the last one, and end. */
+  async leave(): Promise<void> {
+    this.#has_left = true;
+    (await this.#feed)?.close("at_last_event");
   }
 
   /** Whether its process left something unfinished: its log, its record, or its last event. */
@@ -90,6 +105,11 @@ export class KeptRun {
   /** The number of its last durable event. */
   get last_seq(): number {
     return this.#tail.seq;
+  }
+
+  /** The number of the durable event that told its state last; 0 before the first one. */
+  get last_state_seq(): number {
+    return this.#tail.state?.seq ?? 0;
   }
 
   /** Whether its last durable event is an `end`. */
@@ -134,11 +154,16 @@ export class KeptRun {
     };
   }
 
-  /** Changes the server's record, on disk first. */
-  async change(changes: Partial<ServiceRecord>): Promise<void> {
-    const service = { ...this.service, ...changes };
-    await writeServiceRecord(this.directory, service);
-    this.service = service;
+  /** Changes the server's record, on disk first; each change is of the record that the one before left. */
+  change(changes: Partial<ServiceRecord> | ((now: ServiceRecord) => Partial<ServiceRecord>)): Promise<void> {
+    const changed = this.#changing.then(async () => {
+      const more = typeof changes === "function" ? changes(this.service) : changes;
+      const service = { ...this.service, ...more };
+      await writeServiceRecord(this.directory, service);
+      this.service = service;
+    });
+    this.#changing = changed.catch(() => {});
+    return changed;
   }
 
   /** Runs one change of this run at a time, in order. */

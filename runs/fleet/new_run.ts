@@ -42,7 +42,8 @@ export async function makeRunFolder(
     await Deno.mkdir(made, { mode: 0o700 });
     await writeFileAtomic(`${made}/${PROCESS_CONFIG}`, run.processConfig(directory));
     await writeServiceRecord(made, {
-      ...{ format_version: 1, name, notes, tags, plan, parent, idempotency, queued_at, learning_rate: null },
+      ...{ format_version: 1, name, notes, tags, plan, parent, idempotency, queued_at },
+      ...{ learning_rate: null, unlogged: null, killed_for: null },
     });
     if (run.parent) await copyParent(run.parent, made);
     const record = newRecord(id, { ...run, created_at: now, parent });

@@ -1,20 +1,34 @@
 /** The checkpoint from which a fork starts, kept in the fork's own folder: its parent may be deleted. */
 
 import { dirname } from "node:path";
+import { ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { PARENT_CHECKPOINTS } from "./service_record.ts";
 
-/** Links a checkpoint's files, which never change, into a run's folder; copies them where links are not possible. */
+/**
+ * Links a checkpoint's files, which never change, into a run's folder; copies them where links are not possible.
+ *
+ * @throws {ServiceError} `path_not_found` with `details.lost_parent` when it is removed or replaced meanwhile.
+ */
 export async function copyParent(
-  { checkpoint, directory }: { checkpoint: string; directory: string },
+  { run, checkpoint, directory }: { run: string; checkpoint: string; directory: string },
   run_folder: string,
 ): Promise<void> {
   const to = `${run_folder}/${PARENT_CHECKPOINTS}/${checkpoint}`;
   await makeFolder(to);
-  for await (const { name, isFile } of Deno.readDir(directory)) {
-    if (!isFile) continue;
-    const from = `${directory}/${name}`, copy = `${to}/${name}`;
-    await Deno.link(from, copy).catch(() => Deno.copyFile(from, copy));
+  try {
+    const { ino } = await Deno.stat(directory);
+    for await (const { name, isFile } of Deno.readDir(directory)) {
+      if (!isFile) continue;
+      const from = `${directory}/${name}`, copy = `${to}/${name}`;
+      await Deno.link(from, copy).catch(() => Deno.copyFile(from, copy));
+    }
+    // A checkpoint loses its name before its files. With the same folder in its place the copy is complete.
+    if ((await Deno.stat(directory)).ino !== ino) throw new Deno.errors.NotFound("it was replaced");
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    const message = `Cannot fork ${run}: its checkpoint ${checkpoint} is gone`;
+    throw new ServiceError("path_not_found", message, { lost_parent: run }, { cause });
   }
   await syncDirectory(to);
   await syncDirectory(dirname(to));

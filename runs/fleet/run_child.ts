@@ -3,7 +3,12 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
-import type { ControlMessage, EvaluateCommand, GenerateCommand } from "../process/control.ts";
+import {
+  BEGIN,
+  type ControlMessage,
+  type EvaluateCommand,
+  type GenerateCommand,
+} from "../process/control.ts";
 
 /** The last bytes of standard error that are kept: what a crash says of itself. */
 export const KEPT_ERROR_BYTES = 1 << 13;
@@ -114,8 +119,11 @@ export class RunChild {
   #send(message: Record<string, unknown>, waiting: Waiting): void {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    const line = new TextEncoder().encode(JSON.stringify({ id, ...message }) + "\n");
-    this.#input.write(line).catch(() => this.#fail(id, gone()));
+    this.#write({ id, ...message }).catch(() => this.#fail(id, gone()));
+  }
+
+  async #write(message: Record<string, unknown>): Promise<void> {
+    await this.#input.write(new TextEncoder().encode(JSON.stringify(message) + "\n"));
   }
 
   #fail(id: number, error: unknown): void {
@@ -148,11 +156,16 @@ export class RunChild {
     // Something else may have written to standard output.
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
+    // Every command that was accepted before is in the pipe already. A process that is gone needs no answer.
+    else if ("ready" in message) this.#write(BEGIN).catch(() => {});
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
   }
 
-  #answer(id: Id, message: Exclude<ControlMessage, { durable_seq: number } | { fatal: ErrorRecord }>): void {
+  #answer(
+    id: Id,
+    message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
+  ): void {
     const waiting = this.#waiting.get(id as number);
     if (!waiting) return;
     const is_accepted = "accepted" in message && message.accepted;

@@ -3,26 +3,34 @@
 import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
+import { logUnlogged } from "./accepted_commands.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
 import type { ChildEnd } from "./run_child.ts";
-import { PROCESS_CONFIG } from "./service_record.ts";
+import { type CancelArguments, PROCESS_CONFIG } from "./service_record.ts";
 
 /** Whether a cancel has no reason to wait for the process: it reads no commands, or got one already. */
 export function isPastWaiting({ child, record: { state }, is_cancelling }: KeptRun): boolean {
   return child !== null && (state === "starting" || state === "stopping" || is_cancelling);
 }
 
-/** Kills the process of a run that is to be cancelled. */
-export function kill(run: KeptRun): "now" {
-  run.stop = "cancel";
-  run.child!.kill();
+/** Kills the process of a run that is to be cancelled. @throws {ServiceError} `conflict` when it has just ended. */
+export async function kill(run: KeptRun, { at, checkpoint }: CancelArguments): Promise<"now"> {
+  const killed_for = run.killed_for ??= { at, checkpoint };
+  // For the server that comes after a crash. A full disk must not keep the process alive.
+  await run.change({ killed_for }).catch(() => {});
+  const { child, record: { state } } = run;
+  if (!child || !isLive(state)) {
+    throw new ServiceError("conflict", `Cannot cancel the run: the run is ${state}`);
+  }
+  child.kill();
   return "now";
 }
 
 /** How `svc` goes on with a run. @throws {ServiceError} `path_not_found` when a fork has lost its checkpoint. */
 export async function startArguments(run: KeptRun): Promise<string[]> {
-  const own = ["train", `${run.directory}/${PROCESS_CONFIG}`, "--control", "--adopt", run.id];
+  const { learning_rate: lr } = run.service, rate = lr === null ? [] : ["--learning-rate", String(lr)];
+  const own = ["train", `${run.directory}/${PROCESS_CONFIG}`, "--control", "--adopt", run.id, ...rate];
   if ((await run.checkpoints()).length > 0) return [...own, "--resume"];
   if (run.service.parent === null) return own;
   const parent = await parentCheckpoint(run.directory);
@@ -30,14 +38,23 @@ export async function startArguments(run: KeptRun): Promise<string[]> {
   throw new ServiceError("path_not_found", `Cannot start ${run.id}: the checkpoint of its parent is gone`);
 }
 
-/** Writes what a process that has ended could not write itself. */
-export async function settle(run: KeptRun, { idle, end }: { idle: IdleRun; end: ChildEnd }): Promise<void> {
+/**
+ * Writes what a process that has ended could not write itself.
+ *
+ * @param end Null: the process was an earlier server's.
+ */
+export async function settle(
+  run: KeptRun,
+  { idle, end }: { idle: IdleRun; end: ChildEnd | null },
+): Promise<void> {
   const { state } = idle.record;
-  if (run.stop === "cancel" && isLive(state)) {
-    if (state !== "stopping") await idle.transition("stopping");
+  await logUnlogged(run, idle);
+  if (run.killed_for && isLive(state)) {
+    // One write for all of them: after a crash none or all are in the log.
+    if (state !== "stopping") idle.enter("stopping");
     return await idle.transition("cancelled");
   }
-  if (isLive(state) && end.fatal) {
+  if (isLive(state) && end?.fatal) {
     const { code, message } = end.fatal;
     return await idle.transition("failed", { reason: failureReason(code), detail: message });
   }

@@ -4,8 +4,9 @@ import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { IdleRun } from "../directory/idle_run.ts";
-import type { RunEvent } from "../record/event.ts";
+import type { CommandEvent, RunEvent } from "../record/event.ts";
 import { failureReason, isLive, type RunState } from "../record/run.ts";
+import { forgetUnlogged } from "./accepted_commands.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { RunChild } from "./run_child.ts";
 import { settle, startArguments } from "./run_ends.ts";
@@ -15,7 +16,8 @@ export const ORPHAN_POLL_MS = 500;
 
 /** A change that readers of all runs see. */
 export type FleetChange =
-  | { kind: "created" | "deleted"; run: string; state: RunState }
+  | { kind: "created"; run: string; state: RunState }
+  | { kind: "deleted"; run: string; state: RunState }
   | { kind: "events"; run: string; events: readonly RunEvent[] };
 
 interface RunKeeperOptions {
@@ -52,31 +54,33 @@ export class RunKeeper {
   async #publish(run: KeptRun, seq: number): Promise<void> {
     const events = await run.advance(seq);
     if (events.length > 0) this.#options.changes.push({ kind: "events", run: run.id, events });
-    if (events.some((event) => event.kind === "state" && event.state === "running")) {
-      run.exclusively(() => this.#setPendingRate(run)).catch((error) => this.#log(run.id, error));
-    }
   }
 
-  async #setPendingRate(run: KeptRun): Promise<void> {
-    const { learning_rate: lr } = run.service;
-    if (lr === null || !run.child) return;
-    await run.child.command("set_lr", { lr });
-    await run.change({ learning_rate: null });
-  }
-
-  /** Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free. */
-  async start(run: KeptRun): Promise<void> {
+  /**
+   * Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free.
+   *
+   * @param command The client's command that starts it; null without one.
+   * @throws When not even the command could be written.
+   */
+  async start(run: KeptRun, command: CommandEvent | null = null): Promise<void> {
     if (this.#options.closing.aborted) return this.#options.release(run.id);
+    let is_accepted = command === null;
     try {
-      await this.idly(run, (idle) => idle.transition("starting"));
-      await run.change({ queued_at: null });
+      await this.idly(run, (idle) => {
+        if (command) idle.append(command);
+        return idle.transition("starting");
+      });
+      is_accepted = true;
+      run.killed_for = null;
+      await run.change({ queued_at: null, killed_for: null });
       run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
     } catch (error) {
       this.#log(run.id, error);
       await this.#fail(run, error).catch((unwritten) => this.#log(run.id, unwritten));
-      return this.#options.release(run.id);
+      this.#options.release(run.id);
+      if (!is_accepted) throw error;
+      return;
     }
-    run.stop = null;
     run.is_cancelling = false;
     this.#follow(run, run.child);
   }
@@ -107,6 +111,7 @@ export class RunKeeper {
       await run.exclusively(async () => {
         run.child = null;
         await this.idly(run, (idle) => settle(run, { idle, end }));
+        await forgetUnlogged(run);
       });
     } catch (error) {
       this.#log(run.id, error);
@@ -143,9 +148,10 @@ export class RunKeeper {
       if (error instanceof ServiceError && error.code === "conflict") return false;
       throw error;
     }
-    await idle.recover().finally(() => idle.close());
+    await settle(run, { idle, end: null }).finally(() => idle.close());
     await this.#publish(run, Infinity);
     run.record = idle.record;
+    await forgetUnlogged(run);
     return true;
   }
 

@@ -24,8 +24,17 @@ export interface ServiceRecord {
   idempotency: { key: string; body_sha256: string; created_ms: number } | null;
   /** When it began to wait for a slot; null when it does not wait. */
   queued_at: string | null;
-  /** The learning rate to set when its process is ready; null when none was set meanwhile. */
+  /** The learning rate that a command set last, for every process that starts; null before the first. */
   learning_rate: number | null;
+  /** Rates accepted while its process started, in order, that its log may lack after this event. */
+  unlogged: { after_seq: number; rates: number[] } | null;
+  /** The cancel for which its process is killed: the log of a live run lacks it. */
+  killed_for: CancelArguments | null;
+}
+
+export interface CancelArguments {
+  at: "boundary" | "now";
+  checkpoint: boolean;
 }
 
 export async function writeServiceRecord(directory: string, record: ServiceRecord): Promise<void> {
@@ -37,7 +46,9 @@ export async function readServiceRecord(directory: string): Promise<ServiceRecor
   const path = `${directory}/${SERVICE_RECORD}`;
   try {
     const record = JSON.parse(await Deno.readTextFile(path));
-    if (record?.format_version === 1 && typeof record.plan?.config === "object") return record;
+    if (record?.format_version === 1 && typeof record.plan?.config === "object") {
+      return { unlogged: null, killed_for: null, ...record };
+    }
   } catch { /* told below */ }
   throw new ServiceError("format_invalid", `Cannot read ${path}: it is no record of a server's run`);
 }

@@ -1,5 +1,6 @@
 /** Runs jobs in child processes with limits of time and memory (docs/decisions/jobs.md). */
 
+import { ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { answerOf, cancelled, JobProcess } from "./job_process.ts";
 import { type JobName, type JobRunner, JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
@@ -41,22 +42,36 @@ export class JobPool implements JobRunner {
     request: JobTypes[N]["request"],
     signal: AbortSignal,
   ): Promise<JobTypes[N]["answer"]> {
-    const { doing, limits, reads } = (this.#options.jobs ?? JOBS)[name];
     const either = AbortSignal.any([signal, this.#closed.signal]);
     return await this.#slots.use(1, either, async () => {
-      const files = reads(request), { memory_bytes } = limits;
-      const key = JSON.stringify([memory_bytes, files]);
-      const process = this.#takeIdle(key) ??
-        new JobProcess({ entry_url: this.#options.entry_url, reads: files, memory_bytes });
       try {
-        const line = await process.ask({ name, request }, { doing, limits, signal: either });
-        this.#keep(key, process);
-        return answerOf(line) as JobTypes[N]["answer"];
+        return await this.#runOnce(name, request, either);
       } catch (error) {
-        if (!this.#idle.some((idle) => idle.process === process)) this.#end(process);
-        throw error;
+        if (!(error instanceof ServiceError) || error.details.killed_by === undefined) throw error;
+        // A job only reads. Whoever killed its process, such as a system short of memory, may leave the next one alone.
+        return await this.#runOnce(name, request, either);
       }
     });
+  }
+
+  async #runOnce<N extends JobName>(
+    name: N,
+    request: JobTypes[N]["request"],
+    signal: AbortSignal,
+  ): Promise<JobTypes[N]["answer"]> {
+    const { doing, limits, reads } = (this.#options.jobs ?? JOBS)[name];
+    const files = reads(request), { memory_bytes } = limits;
+    const key = JSON.stringify([memory_bytes, files]);
+    const process = this.#takeIdle(key) ??
+      new JobProcess({ entry_url: this.#options.entry_url, reads: files, memory_bytes });
+    try {
+      const line = await process.ask({ name, request }, { doing, limits, signal });
+      this.#keep(key, process);
+      return answerOf(line) as JobTypes[N]["answer"];
+    } catch (error) {
+      if (!this.#idle.some((idle) => idle.process === process)) this.#end(process);
+      throw error;
+    }
   }
 
   /** Ends all processes and fails all jobs. Resolves when the processes are gone. */

@@ -174,3 +174,65 @@ Deno.test({
     await assert.rejects(check(pool, "/x"), { code: "cancelled" });
   },
 });
+
+/** The processes of an entry; it is in a folder of its own. */
+async function processesOf(entry: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const command = await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "");
+    if (command.includes(entry)) found.push(Number(name));
+  }
+  return found;
+}
+
+/** Waits for a process of an entry other than `before`. */
+async function nextProcess(entry: string, before: number | null): Promise<number> {
+  while (true) {
+    const found = (await processesOf(entry)).find((pid) => pid !== before);
+    if (found !== undefined) return found;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+Deno.test({
+  name: `a job whose process another program kills is done by the next process, once${
+    Deno.build.os === "linux" ? "" : " (skipped: it looks for processes in /proc)"
+  }`,
+  ignore: Deno.build.os !== "linux",
+  ...sanitize,
+  fn: () =>
+    withFolder(async (folder) => {
+      const entry = `${folder}/entry.ts`, path = `${folder}/rows`;
+      // It answers when its file says so.
+      await Deno.writeTextFile(
+        entry,
+        `while ((await Deno.readTextFile(${JSON.stringify(path)})) === "wait") {
+           await new Promise((resolve) => setTimeout(resolve, 5));
+         }
+         for await (const _ of Deno.stdin.readable) console.log('{"answer":7}');`,
+      );
+      await withPool({}, async (pool) => {
+        await Deno.writeTextFile(path, "wait");
+        const done = check(pool, path), first = await nextProcess(entry, null);
+        Deno.kill(first, "SIGKILL");
+        await nextProcess(entry, first);
+        await Deno.writeTextFile(path, "go");
+        assert.equal(await done, 7);
+        // A process that waits for the next job on its files may be killed as well.
+        Deno.kill(await nextProcess(entry, null), "SIGTERM");
+        assert.equal(await check(pool, path), 7);
+      }, `file://${entry}`);
+      await withPool({}, async (pool) => {
+        await Deno.writeTextFile(path, "wait");
+        const failed = assert.rejects(check(pool, path), {
+          code: "internal",
+          message: /^Cannot check the rows: its process was killed \(SIGKILL\)/,
+        });
+        const first = await nextProcess(entry, null);
+        Deno.kill(first, "SIGKILL");
+        Deno.kill(await nextProcess(entry, first), "SIGKILL");
+        await failed;
+      }, `file://${entry}`);
+    }),
+});

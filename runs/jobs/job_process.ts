@@ -84,8 +84,8 @@ export class JobProcess {
   /**
    * Runs a job. After an error other than the job's own, the process is gone.
    *
-   * @throws {ServiceError} The job's own errors; `data_invalid` when it exceeded a limit, `internal` when the process
-   * failed; the signal's reason.
+   * @throws {ServiceError} The job's own errors; `data_invalid` when it exceeded a limit; `internal` when the process
+   * failed, with `details.killed_by` when another program killed it; the signal's reason.
    */
   async ask(
     line: JobLine,
@@ -171,8 +171,11 @@ export class JobProcess {
     }
     const reason = this.#killed === "answer"
       ? `its answer has more than ${MAX_ANSWER_BYTES} bytes`
+      : by !== null
+      ? `its process was killed (${by})`
       : `its process ended with status ${code}`;
-    return new ServiceError("internal", `Cannot ${doing}: ${reason}\n${stderr}`.trimEnd());
+    const details = this.#killed === null && by !== null ? { killed_by: by } : {};
+    return new ServiceError("internal", `Cannot ${doing}: ${reason}\n${stderr}`.trimEnd(), details);
   }
 }
 

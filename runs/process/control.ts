@@ -68,6 +68,8 @@ export type ControlMessage =
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
   | { durable_seq: number }
+  /** A server's run is about to train; the server answers {@link BEGIN}. */
+  | { ready: true }
   /** The run could not start. */
   | { fatal: ErrorRecord };
 
@@ -79,6 +81,9 @@ export interface ControlPort {
 
 /** Commands that take effect between two updates, in order of arrival. */
 export type BoundaryCommand = Exclude<ControlCommand, EvaluateCommand | GenerateCommand>;
+
+/** A server's answer to `ready`: the run has every command that it accepted while the run started. */
+export const BEGIN = { begin: true } as const;
 
 export interface ControllerOptions {
   port: ControlPort;
@@ -95,6 +100,7 @@ export class Controller {
   readonly #options: ControllerOptions;
   readonly #ended = new AbortController();
   readonly #asked = new Set<Promise<void>>();
+  readonly #begun: PromiseWithResolvers<void> = Promise.withResolvers();
   #boundary: BoundaryCommand[] = [];
   #has_ended = false;
 
@@ -104,7 +110,17 @@ export class Controller {
 
   /** Reads commands until the pipe ends. */
   async listen(): Promise<void> {
-    for await (const line of this.#options.port.lines) if (line.trim() !== "") this.receive(line);
+    try {
+      for await (const line of this.#options.port.lines) if (line.trim() !== "") this.receive(line);
+    } finally {
+      this.#begun.resolve();
+    }
+  }
+
+  /** Tells the server that the run is about to train, and waits for its {@link BEGIN}, or for the pipe's end. */
+  async ready(): Promise<void> {
+    this.#options.port.send({ ready: true });
+    await this.#begun.promise;
   }
 
   /** Handles a line of the pipe and answers it. */
@@ -113,6 +129,7 @@ export class Controller {
     let id: string | number | null = null;
     try {
       const value = parseLine(line);
+      if (isBegin(value)) return this.#begun.resolve();
       const given = (value as { id?: unknown } | null)?.id;
       if (typeof given === "string" || typeof given === "number") id = given;
       const command = parseCommand(value);
@@ -181,6 +198,8 @@ export class Controller {
     this.#asked.add(answered);
   }
 }
+
+const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
 const isQuestion = (command: ControlCommand): command is EvaluateCommand | GenerateCommand =>
   command.command === "evaluate" || command.command === "generate";

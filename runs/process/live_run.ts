@@ -115,19 +115,26 @@ export class LiveRun {
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
     const { reason = null, detail = null, checkpoint = null } = more;
     this.#run_state = state;
-    this.emit({ kind: "state", state, reason, detail, update: this.state.update, checkpoint });
+    const event = { kind: "state", state, reason, detail, update: this.state.update, checkpoint } as const;
+    const { time } = this.#options.log.append(event);
     for (const event of events) this.emit(event);
     await this.#options.log.flush();
-    const now = timestamp(this.clock);
     const has_ended = hasEnded(state) || state === "interrupted";
     await this.directory.update({
       state,
       state_reason: reason,
       deterministic: this.state.deterministic,
-      ended_at: has_ended ? now : null,
-      ...(state === "running" && this.directory.record.started_at === null && { started_at: now }),
+      ended_at: has_ended ? time : null,
+      ...(state === "running" && this.directory.record.started_at === null && { started_at: time }),
       error: state === "failed" ? { reason: reason!, detail: detail ?? "", update: this.state.update } : null,
     });
+  }
+
+  /** Changes the learning rate from the next update on; the next checkpoint keeps it. */
+  setLearningRate(learning_rate: number | null): void {
+    if (this.state.learning_rate === learning_rate) return;
+    this.state.learning_rate = learning_rate;
+    this.saved_update = null;
   }
 
   /** Writes a checkpoint of the current state and removes old ones. */

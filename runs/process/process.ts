@@ -47,6 +47,8 @@ export interface StartRunOptions {
   control?: ControlPort;
   /** The id of the run that a server has prepared in the directory. Absent: this process makes one. */
   adopt?: string;
+  /** The learning rate that a command set for this run before it starts or goes on. Absent: none. */
+  learning_rate?: number;
 }
 
 /** A started run. */
@@ -95,7 +97,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
 }
 
 export interface StartPreparedOptions
-  extends Pick<StartRunOptions, "mode" | "checkpoint" | "force" | "adopt"> {
+  extends Pick<StartRunOptions, "mode" | "checkpoint" | "force" | "adopt" | "learning_rate"> {
   control?: ControlPort;
   clock: Clock;
   /** Starts an engine and a host of rollouts; again after a lost device. */
@@ -194,6 +196,7 @@ async function begin(
   const from = await startingPoint(run, prepared, options);
   if (options.mode === "resume") await run.directory.writeConfig();
   run.restore(from);
+  if (options.learning_rate !== undefined) run.setLearningRate(options.learning_rate);
   const supervisor = new Supervisor({ ...options, prepared, run, from });
   try {
     await supervisor.begin();

@@ -94,14 +94,21 @@ export class Supervisor {
 
   /** Starts the engine and loads everything. @throws {ServiceError} Problems of the machine or the model. */
   async begin(): Promise<void> {
-    const { prepared, from } = this.#options;
+    const { prepared, from, adopt } = this.#options;
     // The server has written the start of its run, but does not know the checkpoint.
-    if (this.#options.adopt === undefined || from) {
+    if (adopt === undefined || from) {
       await this.#run.transition("starting", { checkpoint: from?.name ?? null });
     }
     for (const warning of prepared.warnings) this.#run.warn(warning);
+    if (adopt !== undefined) this.#listen();
     await this.#openSession(from);
+    // What the server accepted for a starting run counts from the first update on.
+    if (adopt !== undefined) await this.#controller?.ready();
     await this.#run.transition("running", { checkpoint: from?.name ?? null });
+    if (adopt === undefined) this.#listen();
+  }
+
+  #listen(): void {
     this.#controller?.listen().then(
       () => this.#leaveUnwatched("it was closed"),
       (error) => this.#leaveUnwatched(errorRecord(error).message),
@@ -189,11 +196,8 @@ export class Supervisor {
     const from = own ?? this.#options.from;
     run.restore(from);
     await run.restoreBestAdapter(from);
-    if (run.state.learning_rate !== learning_rate) {
-      // A command set it after the checkpoint; keep it across the lost device.
-      run.state.learning_rate = learning_rate;
-      run.saved_update = null;
-    }
+    // A command may have set it after the checkpoint; keep it across the lost device.
+    run.setLearningRate(learning_rate);
     run.warn({
       code: "device_lost",
       message:

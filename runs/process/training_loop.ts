@@ -105,10 +105,7 @@ export class TrainingLoop {
     while (true) {
       let is_asked = false;
       for (const command of controller?.takeBoundary() ?? []) {
-        if (command.command === "set_lr") {
-          run.state.learning_rate = command.lr;
-          run.saved_update = null;
-        }
+        if (command.command === "set_lr") run.setLearningRate(command.lr);
         is_asked ||= command.command === "checkpoint" || command.command === "cancel" && command.checkpoint;
       }
       const end = this.#end();

@@ -1,6 +1,6 @@
 /** The newest events of each kind in a log, read from its end. */
 
-import type { EndEvent, RunEvent, StateEvent, UpdateEvent } from "./event.ts";
+import type { EndEvent, RunEvent, UpdateEvent } from "./event.ts";
 
 /** Bytes to read at a time, from the end backwards. */
 const PIECE_BYTES = 1 << 18;
@@ -9,7 +9,8 @@ const PIECE_BYTES = 1 << 18;
 export interface LogTail {
   /** The number of the last complete event; 0 for an empty log. */
   seq: number;
-  state: StateEvent | null;
+  /** The last change of the state. */
+  state: Extract<RunEvent, { kind: "state" }> | null;
   /** The metrics of the last update and of evaluations since, by name. */
   metrics: Record<string, number>;
   /** The optimiser steps so far. */

@@ -16,6 +16,7 @@ export const RUN_STATES = [
   "interrupted",
 ] as const;
 
+/** A state of a run. */
 export type RunState = typeof RUN_STATES[number];
 
 export const RUN_COMMANDS = [

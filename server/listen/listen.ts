@@ -33,7 +33,8 @@ export interface ConnectionLimits {
 /** The pace is that of a very slow line, so that only clients which hold connections are cut. */
 const CONNECTION_LIMITS: ConnectionLimits = {
   max_connections: 10_000,
-  close_grace_ms: 5000,
+  // Runs have 8 seconds to leave, and readers get their last events then.
+  close_grace_ms: 9000,
   body_pace: { idle_ms: 30_000, bytes_per_second: 1024 },
   stall_ms: 30_000,
 };
@@ -41,7 +42,10 @@ const CONNECTION_LIMITS: ConnectionLimits = {
 export interface ListeningServer {
   /** The bound address, such as `127.0.0.1:8471`. */
   address: string;
-  /** Accepts no new connections, waits for open requests, and resolves when everything is closed. */
+  /**
+   * Accepts no new connections and waits for open requests. Resolves when all are closed, and what happened to the runs
+   * of the fleet, which the caller closes at the same time, is stored.
+   */
   close(): Promise<void>;
 }
 
@@ -125,6 +129,7 @@ export async function listen(
       const timer = setTimeout(() => server.closeAllConnections(), close_grace_ms);
       await closed;
       clearTimeout(timer);
+      await app.ended;
     },
   };
 }

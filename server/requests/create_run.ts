@@ -1,21 +1,26 @@
 /** Creates a run from a request, once for an idempotency key. */
 
 import { createHash } from "node:crypto";
+import { ServiceError } from "../../core/errors.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { readText } from "../routing/body.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
+import { runDocument } from "../resources/run_document.ts";
+import type { RunCard } from "../resources/run_schema.ts";
+import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_answers.ts";
 import { conflict, invalidRequest } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { RunRequestBody } from "./config_request.ts";
 import { planRun } from "./plan_run.ts";
 
-/** How long an idempotency key stands for its run. */
-const KEPT_HOURS = 24;
+/** How often a fork is planned whose parent loses its checkpoint meanwhile. */
+const MAX_PLANS = 3;
 
 const KEY = /^[!-~]{1,255}$/;
 
 interface Created {
-  run: KeptRun;
+  /** For a repeated request the run as it is now, or as it was first when it is deleted. */
+  document: RunCard;
   is_new: boolean;
 }
 
@@ -33,26 +38,30 @@ export async function createRun(
 ): Promise<Created> {
   const fleet = fleetOf(services), key = request.headers.get("idempotency-key");
   if (key === null) {
-    return { run: await planned(body, { services, request, idempotency: null }), is_new: true };
+    const run = await planned(await keptBody(body), { services, request, idempotency: null });
+    return { document: runDocument(run), is_new: true };
   }
   if (!KEY.test(key)) {
     const message = "the header Idempotency-Key must have 1 to 255 printable characters";
     throw invalidRequest([{ pointer: "", code: "invalid_value", message }]);
   }
-  const { body: kept, hash } = await hashed(body), now_ms = services.clock.wall_ms();
+  const kept = await keptBody(body), hash = hashOf(kept), now_ms = services.clock.wall_ms();
   let keys = pending.get(fleet);
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});
   const work = (async () => {
-    const found = fleet.list().find(({ service }) =>
-      service.idempotency?.key === key && isKept(service.idempotency, now_ms)
-    );
+    const found = earlierAnswer(key, services);
     if (!found) {
       const idempotency = { key, body_sha256: hash, created_ms: now_ms };
-      return { run: await planned(kept, { services, request, idempotency }), is_new: true };
+      const run = await planned(kept, { services, request, idempotency }), document = runDocument(run);
+      keepAnswerOf(run, services);
+      return { document, is_new: true };
     }
-    if (found.service.idempotency!.body_sha256 === hash) return { run: found, is_new: false };
-    throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    if (found.body_sha256 !== hash) {
+      throw conflict(`The Idempotency-Key ${key} belongs to a request with another body`);
+    }
+    const run = fleet.get(found.run);
+    return { document: run ? runDocument(run) : JSON.parse(found.answer), is_new: false };
   })();
   keys.set(key, work);
   try {
@@ -62,34 +71,75 @@ export async function createRun(
   }
 }
 
-function isKept({ created_ms }: { created_ms: number }, now_ms: number): boolean {
-  return now_ms - created_ms < KEPT_HOURS * 3_600_000;
+type AnswerServices = Pick<Services, "database" | "clock">;
+
+/** The answer to an earlier request with a key; a server that was killed has stored it only with the run. */
+function earlierAnswer(key: string, services: Services): KeptAnswer | null {
+  const now_ms = services.clock.wall_ms(), kept = keptAnswer(services.database, key, now_ms);
+  const run = kept ? null : fleetOf(services).list().find(({ service }) => service.idempotency?.key === key);
+  return kept ?? (run ? answerOf(run, now_ms) : null);
 }
 
-/** The body's hash, and the body to go on with: a stream can be read once only. */
-async function hashed(body: RunRequestBody): Promise<{ body: RunRequestBody; hash: string }> {
-  const text = body.content_type === "application/toml"
-    ? await readText(body.stream)
-    : JSON.stringify(body.value);
-  const hash = createHash("sha256").update(`${body.content_type}\n${text}`).digest("hex");
-  if (body.content_type === "application/json") return { body, hash };
-  return { body: { ...body, stream: new Blob([text]).stream() }, hash };
+/** The answer that a run's key stands for; null for a run without a key, or with an old one. */
+function answerOf(run: KeptRun, now_ms: number): KeptAnswer | null {
+  const { idempotency } = run.service;
+  if (idempotency === null || !isKept(idempotency, now_ms)) return null;
+  return { ...idempotency, run: run.id, answer: JSON.stringify(runDocument(run)) };
 }
 
-async function planned(
+/** Keeps the answer for a run's key, which outlives the run. */
+export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices): void {
+  const now_ms = clock.wall_ms(), answer = answerOf(run, now_ms);
+  if (answer) keepAnswer(database, answer, now_ms);
+}
+
+/** A body for any number of readings: a stream can be read once only. */
+interface KeptBody {
+  /** Its text; of JSON without its white space. */
+  text: string;
+  read(): RunRequestBody;
+}
+
+async function keptBody(body: RunRequestBody): Promise<KeptBody> {
+  if (body.content_type === "application/json") return { text: JSON.stringify(body.value), read: () => body };
+  const text = await readText(body.stream);
+  return { text, read: () => ({ ...body, stream: new Blob([text]).stream() }) };
+}
+
+function hashOf({ text, read }: KeptBody): string {
+  return createHash("sha256").update(`${read().content_type}\n${text}`).digest("hex");
+}
+
+interface PlannedOptions {
+  services: Services;
+  request: Request;
+  idempotency: KeptRun["service"]["idempotency"];
+}
+
+/** Plans and creates. A fork whose parent changes meanwhile is planned again, from what the parent then has. */
+async function planned(body: KeptBody, options: PlannedOptions): Promise<KeptRun> {
+  for (let tries = 1; tries <= MAX_PLANS; tries++) {
+    try {
+      return await planOnce(body.read(), options);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.details.lost_parent === undefined) throw error;
+    }
+  }
+  throw conflict(
+    "The parent's checkpoints are removed before they can be copied; try again when it has ended",
+  );
+}
+
+async function planOnce(
   body: RunRequestBody,
-  { services, request, idempotency }: {
-    services: Services;
-    request: Request;
-    idempotency: KeptRun["service"]["idempotency"];
-  },
+  { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
   const fleet = fleetOf(services);
   const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(body, {
     services,
-    signal: request.signal,
+    signal,
   });
-  request.signal.throwIfAborted();
+  signal.throwIfAborted();
   return await askFleet(fleet.create({
     ...{ name, notes: "", tags: [], plan, algorithm, processConfig, idempotency },
     parent: fork && fork.parent,

@@ -18,7 +18,7 @@ const JSON_TYPE = "application/json";
 /** The dataset of the path. @throws {Problem} `not-found`. */
 async function findDataset({ id }: { id: string }, { datasets }: Services): Promise<DatasetCard> {
   const card = await datasets.get(id);
-  if (!card) throw notFound("There is no such dataset");
+  if (!card) throw notFound("There is no such dataset; GET /v1/datasets lists them", "/path/id");
   return card;
 }
 
@@ -197,7 +197,7 @@ const listRowTokens = route({
   },
   async find({ id, n }, services) {
     const card = await findDataset({ id }, services), line = lineOf(n);
-    if (line === null) throw notFound("There is no such row: rows are numbered by line, from 1");
+    if (line === null) throw notFound("There is no such row: rows are numbered by line, from 1", "/path/n");
     return { card, line };
   },
   async handler({ found: { card, line }, query, request: { signal }, services: { datasets, jobs, config } }) {
@@ -208,7 +208,7 @@ const listRowTokens = route({
     const asked = { ...rendered, ...place, kind, start, limit: query.limit };
     const named = { pointer, named: query.model, file: model };
     const answer = await jobOn(jobs.run("row_tokens", asked, signal), named, "/path/n");
-    if (!answer) throw notFound("There is no such row");
+    if (!answer) throw notFound("There is no such row", "/path/n");
     const { tokens, has_more } = answer;
     return json(200, { tokens, next_cursor: has_more ? encodeCursor(String(start + tokens.length)) : null });
   },

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { number } from "../../config/sections/fields.ts";
 import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
-import { createRun } from "../requests/create_run.ts";
+import { createRun, keepAnswerOf } from "../requests/create_run.ts";
 import { RUN_BODY, RUN_PROBLEMS, runName } from "../requests/run_request.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
 import { runDocument } from "../resources/run_document.ts";
@@ -48,16 +48,17 @@ const create = route({
       headers: { "Location": "The path of the run." },
     },
     200: {
-      description: "The run of an earlier request with the same Idempotency-Key.",
+      description:
+        "The run of an earlier request with the same Idempotency-Key, for 24 hours; a deleted run as it " +
+        "was created.",
       content: { "application/json": runSchema },
     },
   },
   problems: { ...RUN_PROBLEMS, "device-busy": [] },
   async handler({ body, services, request }) {
-    const { run, is_new } = await createRun(body, { services, request });
-    const document = runDocument(run);
+    const { document, is_new } = await createRun(body, { services, request });
     if (!is_new) return json(200, document);
-    return { ...json(201, document), headers: { location: `/v1/runs/${run.id}` } };
+    return { ...json(201, document), headers: { location: `/v1/runs/${document.id}` } };
   },
 });
 
@@ -113,6 +114,7 @@ const deleteRun = route({
   answers: { 204: { description: "It is gone." } },
   problems: { "conflict": ["conflict"] },
   async handler({ found, services }) {
+    keepAnswerOf(found, services);
     await askFleet(fleetOf(services).delete(found.id));
     return empty(204);
   },

@@ -1,6 +1,6 @@
 /**
  * The server's database, `<data_dir>/index.sqlite`. Samples and places of events can be rebuilt from the logs of runs at
- * any time. This file has the pragmas, the schema and what happens to a damaged file; other files have the statements.
+ * any time; events of all runs, once lost, are told anew. This file has the pragmas, the schema and what happens to a damaged file; other files have the statements.
  */
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
@@ -57,6 +57,26 @@ const MIGRATIONS: readonly string[] = [
     run TEXT NOT NULL,
     state TEXT NOT NULL
   ) STRICT;
+  `,
+  `
+  -- What fleet_events has of a run: its states up to the event told_seq of its log, the last of them "state".
+  CREATE TABLE told_runs (
+    run TEXT PRIMARY KEY,
+    told_seq INTEGER NOT NULL,
+    state TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  -- Without such rows all runs are told anew.
+  DELETE FROM fleet_events;
+
+  -- Requests with an Idempotency-Key, with the run that each created and its first answer, as JSON.
+  CREATE TABLE kept_answers (
+    key TEXT PRIMARY KEY,
+    body_sha256 TEXT NOT NULL,
+    run TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kept_answers_by_time ON kept_answers (created_ms);
   `,
 ];
 

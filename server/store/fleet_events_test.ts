@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
+import type { RunState } from "../../runs/record/run.ts";
 import { openDatabase } from "./database.ts";
-import { FleetEvents, KEPT_EVENTS } from "./fleet_events.ts";
+import { type FleetEvent, FleetEvents, KEPT_EVENTS } from "./fleet_events.ts";
 
 const clock = new ManualClock();
 const log = () => {};
-const state = (run: string, state: "running" | "completed") =>
+const state = (run: string, seq: number, state: RunState) =>
   ({
     kind: "state",
     state,
-    seq: 1,
-    time: "",
+    seq,
+    time: `second ${seq}`,
     run,
     reason: null,
     detail: null,
@@ -25,7 +26,11 @@ Deno.test("events are numbered, outlive the server, and numbers are never used a
     const events = new FleetEvents(database, clock);
     assert.deepEqual([events.last_seq, events.first_seq], [0, null]);
     events.add({ kind: "created", run: "a", state: "queued" });
-    events.add({ kind: "events", run: "a", events: [state("a", "running"), state("a", "completed")] });
+    events.add({
+      kind: "events",
+      run: "a",
+      events: [state("a", 1, "queued"), state("a", 2, "running"), state("a", 5, "completed")],
+    });
     events.add({ kind: "events", run: "a", events: [] });
     events.add({ kind: "deleted", run: "a", state: "completed" });
     database.close();
@@ -46,9 +51,45 @@ Deno.test("events are numbered, outlive the server, and numbers are never used a
 
 Deno.test("only the newest events are kept", () => {
   const database = openDatabase(null, { clock, log }), events = new FleetEvents(database, clock);
-  const many = Array.from({ length: KEPT_EVENTS + 5 }, () => state("a", "running"));
+  events.add({ kind: "created", run: "a", state: "queued" });
+  const many = Array.from({ length: KEPT_EVENTS + 4 }, (_, i) => state("a", i + 2, "running"));
   events.add({ kind: "events", run: "a", events: many });
   assert.deepEqual([events.first_seq, events.last_seq], [6, KEPT_EVENTS + 5]);
+  database.close();
+});
+
+Deno.test("nothing is told twice, nor of a run before its creation or after its end", () => {
+  const database = openDatabase(null, { clock, log }), events = new FleetEvents(database, clock);
+  const changed = { kind: "events", run: "a", events: [state("a", 2, "starting")] } as const;
+  const created = { kind: "created", run: "a", state: "queued" } as const;
+  const deleted = { kind: "deleted", run: "a", state: "failed" } as const;
+  for (const change of [changed, deleted, created, created, changed, changed]) events.add(change);
+  assert.deepEqual(events.told().map((row) => ({ ...row })), [{ run: "a", told_seq: 2, state: "starting" }]);
+  events.add({ ...changed, events: [...changed.events, state("a", 9, "failed")] });
+  for (const change of [deleted, deleted, changed]) events.add(change);
+  assert.deepEqual(events.told(), []);
+  const rows = database.all<FleetEvent>("SELECT seq, time, kind, state FROM fleet_events");
+  const now = "2026-01-01T00:00:00.000Z";
+  assert.deepEqual(rows.map((row) => Object.values(row)), [
+    [1, now, "created", "queued"],
+    [2, "second 2", "state", "starting"],
+    [3, "second 9", "state", "failed"],
+    [4, now, "deleted", "failed"],
+  ]);
+  database.close();
+});
+
+Deno.test("readers of a closed store get what it has, and end", async () => {
+  const database = openDatabase(null, { clock, log }), events = new FleetEvents(database, clock);
+  const never = new AbortController().signal;
+  const waiting = Array.fromAsync(events.follow(0, never));
+  events.add({ kind: "created", run: "a", state: "queued" });
+  events.close();
+  const late = Array.fromAsync(events.follow(0, never));
+  for (const pieces of [await waiting, await late]) {
+    assert.deepEqual(pieces.flat().map(({ seq }) => seq), [1]);
+  }
+  assert.deepEqual(await Array.fromAsync(events.follow(1, never)), []);
   database.close();
 });
 

@@ -59,6 +59,13 @@ export class RunIndex {
     await this.#inTurn(run, () => this.#forget(run));
   }
 
+  /** Removes the runs that are no longer there. */
+  async keepOnly(isThere: (run: string) => boolean): Promise<void> {
+    const rows = this.#database.all<{ run: string }>("SELECT run FROM logs WHERE run IS NOT NULL");
+    const gone = rows.filter(({ run }) => !isThere(run));
+    for (const { run } of gone) await this.forget(run);
+  }
+
   /** Forgets a run and reads its log from the start. */
   async rebuild(log: RunLog): Promise<void> {
     await this.#inTurn(log.run, async () => {

@@ -1,0 +1,72 @@
+/** Stores what happens to the runs of a fleet, each event once, also when the server was killed in between. */
+
+import { errorRecord } from "../../core/errors.ts";
+import type { Fleet } from "../../runs/fleet/fleet.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
+import type { RunEvent } from "../../runs/record/event.ts";
+import { readEvents } from "../../runs/record/event_log.ts";
+import { CREATED_SEQ, type FleetEvents } from "./fleet_events.ts";
+import type { RunIndex } from "./run_index.ts";
+
+interface FollowFleetOptions {
+  fleet: Fleet;
+  /** Its changes, of which this is the only reader. */
+  changes: AsyncIterable<FleetChange>;
+  events: FleetEvents;
+  index: RunIndex;
+  log: (line: Record<string, unknown>) => void;
+}
+
+/**
+ * Stores what the logs of runs have and the events of all runs lack, then every change until the fleet is closed. What
+ * could not be stored, as on a full disk, is read from the logs again before the next change.
+ */
+export async function followFleet(options: FollowFleetOptions): Promise<void> {
+  const { changes, events, index, log } = options;
+  let is_complete = await attempt(() => catchUp(options), log);
+  for await (const change of changes) {
+    is_complete ||= await attempt(() => catchUp(options), log);
+    is_complete &&= await attempt(async () => {
+      events.add(change);
+      if (change.kind === "deleted") await index.forget(change.run);
+    }, log);
+  }
+  events.close();
+}
+
+async function attempt(work: () => Promise<void>, log: FollowFleetOptions["log"]): Promise<boolean> {
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    log({ level: "error", message: `Cannot store the events of runs: ${errorRecord(error).message}` });
+    return false;
+  }
+}
+
+/** Tells what is not told yet. A change of the same that still comes is then left out. */
+async function catchUp({ fleet, events, index }: FollowFleetOptions): Promise<void> {
+  const runs = fleet.list().reverse(), told = new Map(events.told().map((row) => [row.run, row]));
+  const forgotten = index.keepOnly((run) => fleet.hasFolder(run));
+  for (const { run, state } of told.values()) {
+    if (!fleet.hasFolder(run)) events.add({ kind: "deleted", run, state });
+  }
+  for (const run of runs) {
+    if (!told.has(run.id)) events.add({ kind: "created", run: run.id, state: "queued" });
+    const since = told.get(run.id)?.told_seq ?? CREATED_SEQ;
+    if (run.last_state_seq <= since) continue;
+    events.add({ kind: "events", run: run.id, events: await statesAfter(run, since) });
+  }
+  await forgotten;
+}
+
+/** The changes of a run's state after an event, up to the last one that is on disk. */
+async function statesAfter(run: KeptRun, since: number): Promise<RunEvent[]> {
+  const { last_seq } = run, states: RunEvent[] = [];
+  for await (const event of readEvents(run.eventsPath, { since })) {
+    if (event.seq > last_seq) break;
+    if (event.kind === "state") states.push(event);
+  }
+  return states;
+}

@@ -7,17 +7,19 @@ import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
 import { entryFlags, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { makeFolder } from "../core/files.ts";
-import { jsonText } from "../core/text.ts";
+import { Log } from "../core/log.ts";
+import { VERSION } from "../core/version.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { DirectoryLock } from "../runs/directory/directory_lock.ts";
 import { hasEnded } from "../runs/record/run.ts";
 import { Fleet } from "../runs/fleet/fleet.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
-import { listen } from "../server/listen/listen.ts";
+import { listen, type ListeningServer } from "../server/listen/listen.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
 import { type ProbedDevice, probeDevices } from "./device_probe.ts";
-import { openDatabase } from "../server/store/database.ts";
-import { onLeaveSignal } from "./signals.ts";
+import { type Database, openDatabase } from "../server/store/database.ts";
+import { EXIT, type ExitCode } from "./exit_codes.ts";
+import { type StopSignals, stopSignals } from "./signals.ts";
 import { svcBinary } from "./svc_arguments.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -36,6 +38,12 @@ async function configOf(path: string | null): Promise<ServerConfig> {
 
 /** The time for runs to write a checkpoint and leave. */
 const LEAVE_MS = 8000;
+
+/** The time for everything to stop. */
+const STOP_MS = 9500;
+
+/** The time for the log's reader to take its last lines. */
+const FLUSH_MS = 500;
 
 /** How a run's process is started: as this program, with its permissions. */
 function svcCommand(entry_url: string): (args: readonly string[]) => readonly string[] {
@@ -56,50 +64,94 @@ function usesDataset(fleet: Fleet, id: string): boolean {
   );
 }
 
-/** Resolves at the first signal to stop. */
-export function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    const release = onLeaveSignal(() => {
-      release();
-      resolve();
-    });
+/** Writes the server's log to standard error: as JSON lines, which a service manager collects. */
+function serverLog({ log: { level } }: ServerConfig): Log {
+  return new Log({ clock: systemClock, level, write: (bytes) => Deno.stderr.write(bytes) });
+}
+
+/** Everything of a server that has to be closed. */
+interface Opened {
+  server: ListeningServer;
+  fleet: Fleet;
+  jobs: JobPool;
+  database: Database;
+}
+
+async function open(
+  config: ServerConfig,
+  { entry_url, log }: { entry_url: string; log: Log },
+): Promise<Opened> {
+  const jobs = new JobPool({ entry_url });
+  const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log: log.line });
+  const fleet = await Fleet.open({
+    folder: `${config.data_dir}/runs`,
+    slots: config.max_concurrent_runs,
+    max_queued: config.max_queued_runs,
+    clock: systemClock,
+    svc: svcCommand(entry_url),
+    log: log.line,
   });
+  const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
+  const server = await listen(config, {
+    ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
+    ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
+    ...{ log: log.line, logRequest: log.line },
+  });
+  return { server, fleet, jobs, database };
+}
+
+/** Closes everything; live runs write a checkpoint first. */
+async function close({ server, fleet, jobs, database }: Opened): Promise<void> {
+  await Promise.all([server.close(), fleet.close(LEAVE_MS)]);
+  await jobs.close();
+  database.close();
+}
+
+/** Waits for the signal to stop, then stops. @returns The exit status. */
+async function untilStopped(
+  opened: Opened,
+  { signals, log }: { signals: StopSignals; log: Log },
+): Promise<ExitCode> {
+  const first = await signals.first;
+  log.line({ level: "info", message: `svc-server stops: ${first}` });
+  const timer = new AbortController();
+  const code = await Promise.race([
+    close(opened).then(() => EXIT.done),
+    signals.second.then(() => EXIT.interrupted),
+    systemClock.sleep(STOP_MS, timer.signal).then(() => EXIT.failed),
+  ]);
+  timer.abort();
+  if (code === EXIT.done) log.line({ level: "info", message: "svc-server has stopped" });
+  else {
+    const why = code === EXIT.failed ? `it takes longer than ${STOP_MS} ms` : "a second signal came";
+    log.line({ level: "error", message: `Cannot stop in good order: ${why}; runs end without a checkpoint` });
+    // Runs die with their processes, which the next server shows as interrupted.
+    opened.fleet.close(0).catch(() => {});
+  }
+  await Promise.race([log.flushed(), systemClock.sleep(FLUSH_MS)]);
+  return code;
 }
 
 /**
  * Listens as configured and resolves when the server has stopped.
  *
+ * @returns The exit status.
  * @throws {ServiceError} Problems of the configuration or the address.
  */
-export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<void> {
-  const config = await configOf(path);
-  const log = (line: Record<string, unknown>) =>
-    terminal.error(jsonText({ time: new Date().toISOString(), ...line }));
+export async function serve(path: string | null, { entry_url, terminal }: ServeOptions): Promise<ExitCode> {
+  const config = await configOf(path), log = serverLog(config);
   await makeFolder(config.data_dir);
   const lock = await DirectoryLock.take(config.data_dir, "data_dir");
   try {
-    const jobs = new JobPool({ entry_url });
-    const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log });
-    const fleet = await Fleet.open({
-      folder: `${config.data_dir}/runs`,
-      slots: config.max_concurrent_runs,
-      max_queued: config.max_queued_runs,
-      clock: systemClock,
-      svc: svcCommand(entry_url),
-      log,
-    });
-    const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
-    const server = await listen(config, {
-      ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
-      ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database, log },
-    });
+    const signals = stopSignals();
+    const opened = await open(config, { entry_url, log });
     // Only now: with its address taken the server would end, and interrupt them.
-    fleet.startQueued();
-    terminal.error(`svc-server listens at http://${server.address} (Ctrl-C stops it)`);
-    await stopSignal();
-    await Promise.all([server.close(), fleet.close(LEAVE_MS)]);
-    await jobs.close();
-    database.close();
+    opened.fleet.startQueued();
+    const { address } = opened.server;
+    const started = `svc-server listens at http://${address} (Ctrl-C stops it)`;
+    if (Deno.stderr.isTerminal()) terminal.error(started);
+    else log.line({ level: "info", message: started, address, version: VERSION, pid: Deno.pid });
+    return await untilStopped(opened, { signals, log });
   } finally {
     lock.close();
   }

@@ -36,8 +36,8 @@ async function run(args: readonly string[], options: ServeOptions): Promise<numb
     return terminal.error(USAGE.trimEnd()), EXIT.usage;
   }
   try {
-    if (viewed) await view(viewed, { terminal });
-    else await serve(first ?? null, options);
+    if (!viewed) return await serve(first ?? null, options);
+    await view(viewed, { terminal });
     return EXIT.done;
   } catch (error) {
     terminal.error(printable(indented(`svc-server: ${errorText(error)}`)));

@@ -22,14 +22,32 @@ function ignoresHangup(): boolean {
 /** Read once before anything else: Deno's first listener, for any signal, removes the mark. */
 const IGNORES_HANGUP = ignoresHangup();
 
-/** Calls back at every signal to stop, until the returned function is called. */
-export function onLeaveSignal(callback: () => void): () => void {
+/** Calls back at every signal to stop, with its name, until the returned function is called. */
+export function onLeaveSignal(callback: (signal: Deno.Signal) => void): () => void {
   const signals = Deno.build.os === "windows" ? ["SIGINT"] as const : POSIX_SIGNALS;
   const listeners = signals.map((signal) => {
     // Once any other signal has a listener, SIGHUP without one would end the process.
-    const listener = signal === "SIGHUP" && IGNORES_HANGUP ? () => {} : callback;
+    const listener = signal === "SIGHUP" && IGNORES_HANGUP ? () => {} : () => callback(signal);
     Deno.addSignalListener(signal, listener);
     return { signal, listener };
   });
   return () => listeners.forEach(({ signal, listener }) => Deno.removeSignalListener(signal, listener));
+}
+
+/** The signals that ask a server to stop. */
+export interface StopSignals {
+  /** Resolves at the first one: the server closes what is open. */
+  first: Promise<Deno.Signal>;
+  /** Resolves at the second one: the server leaves at once. */
+  second: Promise<Deno.Signal>;
+  /** Leaves signals to the system again. */
+  release(): void;
+}
+
+/** Listens for the signals to stop. */
+export function stopSignals(): StopSignals {
+  const first = Promise.withResolvers<Deno.Signal>(), second = Promise.withResolvers<Deno.Signal>();
+  let count = 0;
+  const release = onLeaveSignal((signal) => (count++ === 0 ? first : second).resolve(signal));
+  return { first: first.promise, second: second.promise, release };
 }

@@ -11,7 +11,7 @@ import { jsonText } from "../core/text.ts";
 import { listen } from "../server/listen/listen.ts";
 import { viewRoutes } from "../server/view_routes.ts";
 import { type ViewedDirectory, ViewSource } from "../server/resources/view_run.ts";
-import { stopSignal } from "./serve.ts";
+import { stopSignals } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ViewArguments {
@@ -89,6 +89,9 @@ export async function view(
   const url = `http://${server.address}${HAS_INTERFACE ? "/" : "/v1/runs"}`;
   terminal.error(`svc-server shows ${observe_dir} at ${url} (Ctrl-C stops it)`);
   if (open) openBrowser(url, terminal);
-  await stopSignal();
+  const { first, release } = stopSignals();
+  await first;
+  // A second signal ends the process as usual.
+  release();
   await server.close();
 }

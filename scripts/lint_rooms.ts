@@ -67,6 +67,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ],
   server: [
     "http",
+    "telemetry",
     "access",
     "store",
     "sources",

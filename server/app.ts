@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { ServerConfig } from "../config/server/schema.ts";
 import type { Clock } from "../core/clock.ts";
+import { type LogLine, withTrace } from "../core/log.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
@@ -33,6 +34,9 @@ import { type Database, openDatabase } from "./store/database.ts";
 import { FleetEvents } from "./store/fleet_events.ts";
 import { followFleet } from "./store/follow_fleet.ts";
 import { RunIndex } from "./store/run_index.ts";
+import { CLIENT_LEFT, RequestWatch, type WatchedRequest } from "./telemetry/request_watch.ts";
+import { activeSpan, nameSpan, type Span, traceIdOf } from "./telemetry/trace.ts";
+import { WatchedJobs } from "./telemetry/watched_jobs.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
 export interface RequestContext {
@@ -44,6 +48,8 @@ export interface RequestContext {
   hosts: readonly string[];
   /** The client's address, for the log only. */
   peer: string;
+  /** The span of a listener that does not make it the active one. */
+  span?: Span | null;
 }
 
 export interface AppOptions {
@@ -60,7 +66,9 @@ export interface AppOptions {
   /** Whether a live run uses a dataset; absent: none does. */
   isDatasetInUse?: (id: string) => Promise<boolean>;
   /** Writes a line of the server's log. */
-  log: (line: Record<string, unknown>) => void;
+  log: (line: LogLine) => void;
+  /** Gets a line for each request at its end; absent: they are not logged. */
+  logRequest?: (line: LogLine) => void;
   /** Absent: no runs. */
   runs?: RunSource;
   /** Absent: none are remembered yet. */
@@ -84,6 +92,8 @@ interface Exchange {
   path: string;
   search: string;
   trace_id: string;
+  span: Span | null;
+  watched: WatchedRequest;
 }
 
 /**
@@ -111,18 +121,21 @@ export class App {
   readonly #options: AppOptions;
   readonly #router: Router;
   readonly #services: Services;
+  readonly #watch: RequestWatch;
   #devices: Promise<ProbedDevice[]> | null = null;
   /** Resolves when the fleet is closed and all its changes are stored. */
   readonly ended: Promise<void>;
 
   constructor(options: AppOptions) {
-    const { config, clock, routes = ROUTES, runs = NO_RUNS, jobs = NO_JOBS } = options;
+    const { config, clock, log, routes = ROUTES, runs = NO_RUNS, logRequest = () => {} } = options;
     const { trajectories = new ObservedRuns() } = options;
     const { database = openDatabase(null, options) } = options;
     const started_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
     this.#router = new Router(routes);
+    this.#watch = new RequestWatch({ clock, log: logRequest });
+    const jobs = new WatchedJobs({ jobs: options.jobs ?? NO_JOBS, clock, log });
     this.#services = {
       config,
       clock,
@@ -139,16 +152,18 @@ export class App {
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
+      telemetry: [() => this.#watch.families(), () => jobs.families()],
+      openRequests: (route) => this.#watch.open(route),
       datasets: new DatasetStore({
         folder: join(config.data_dir, "datasets"),
         clock,
         check: (request, signal) => jobs.run("check_dataset", request, signal),
-        unreadable: (id, reason) => options.log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
+        unreadable: (id, reason) => log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
       }),
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
       modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
     };
-    const { fleet, changes, log } = options, { fleet_events: events, index } = this.#services;
+    const { fleet, changes } = options, { fleet_events: events, index } = this.#services;
     this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();
     // It is slow after a large run was deleted, and nothing waits for it.
     index.clean().catch((error) => log({ level: "error", message: String(error) }));
@@ -156,29 +171,48 @@ export class App {
 
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */
   async handle(request: Request, context: RequestContext): Promise<Response> {
-    const exchange = { request, context, ...splitTarget(context.target), trace_id: crypto.randomUUID() };
-    let response: Response;
-    try {
-      response = await this.#respond(exchange);
-    } catch (error) {
-      response = this.#failed(error, exchange);
-    }
-    const headers = new Headers(response.headers);
-    headers.set("x-trace-id", exchange.trace_id);
-    headers.set("x-content-type-options", "nosniff");
-    headers.set("cache-control", "no-store");
-    const is_head = context.method === "HEAD";
-    if (is_head) await response.body?.cancel().catch(() => {});
-    return new Response(is_head ? null : response.body, { status: response.status, headers });
+    const span = context.span ?? activeSpan();
+    const trace_id = traceIdOf({ headers: request.headers, span }), { method, peer } = context;
+    const target = splitTarget(context.target);
+    const watched = this.#watch.start({ method, path: target.path, peer, trace_id });
+    const exchange: Exchange = { request, context, ...target, trace_id, span, watched };
+    return await withTrace(trace_id, () => this.#answer(exchange));
   }
 
-  async #respond(exchange: Exchange): Promise<Response> {
-    this.#admit(exchange);
-    const { path, context } = exchange;
+  async #answer(exchange: Exchange): Promise<Response> {
+    const { request, context, trace_id, watched } = exchange;
+    let answer: Answer;
+    try {
+      answer = await this.#respond(exchange);
+    } catch (error) {
+      answer = this.#failed(error, exchange);
+    }
+    const { status } = answer, { headers, body } = contentOf(answer);
+    headers.set("x-trace-id", trace_id);
+    headers.set("x-content-type-options", "nosniff");
+    headers.set("cache-control", "no-store");
+    const seen = request.signal.aborted ? CLIENT_LEFT : status;
+    if (body instanceof ReadableStream && context.method !== "HEAD") {
+      return new Response(watched.streams(seen, body), { status, headers });
+    }
+    if (body instanceof ReadableStream) await body.cancel().catch(() => {});
+    const bytes = context.method === "HEAD" ? null : body as Uint8Array<ArrayBuffer> | null;
+    watched.sends(seen, bytes?.length ?? 0);
+    return new Response(bytes, { status, headers });
+  }
+
+  async #respond(exchange: Exchange): Promise<Answer> {
+    const { path, context, span, watched } = exchange;
     const found = this.#router.find(path);
+    // A refused request counts for its route too.
+    if (found) {
+      watched.route = found.pattern;
+      if (span) nameSpan(span, { method: context.method, route: found.pattern });
+    }
+    this.#admit(exchange);
     if (!found) throw notFound(missingText(path));
     const { allow, routes } = found;
-    if (context.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow } });
+    if (context.method === "OPTIONS") return { status: 204, headers: { allow } };
     const route = routes.get((context.method === "HEAD" ? "GET" : context.method) as Method);
     if (!route) throw new Problem("method-not-allowed", `This path takes ${allow}`, { headers: { allow } });
     return await this.#call(route, found, exchange);
@@ -199,7 +233,7 @@ export class App {
     throw unauthorized("The request needs the header Authorization: Bearer with the server's token");
   }
 
-  async #call(route: Route, { params }: FoundPath, exchange: Exchange): Promise<Response> {
+  async #call(route: Route, { params }: FoundPath, exchange: Exchange): Promise<Answer> {
     if (!route.handler) {
       throw new Problem("not-implemented", "This route is in the contract and not in this build");
     }
@@ -213,7 +247,7 @@ export class App {
     // Paths outside the API have no parameters to check.
     const { query, errors: query_errors } = readQuery(isApi(route.path) ? search : "", route.query);
     if (errors.length + query_errors.length > 0) throw invalidRequest([...query_errors, ...errors]);
-    return responseOf(await route.handler({ request, params, query, body, found, trace_id, services }));
+    return await route.handler({ request, params, query, body, found, trace_id, services });
   }
 
   /** A failed probe is not cached: the next request tries again. */
@@ -226,7 +260,7 @@ export class App {
     }
   }
 
-  #failed(error: unknown, exchange: Exchange): Response {
+  #failed(error: unknown, exchange: Exchange): Answer {
     const { request, context, path, trace_id } = exchange;
     const problem = error instanceof Problem
       ? error
@@ -240,25 +274,28 @@ export class App {
     const { status } = PROBLEM_TYPES[problem.type];
     if (!isApi(path)) {
       const content_type = "text/plain; charset=utf-8";
-      return responseOf({ status, content_type, body: `${problem.message}\n`, headers: problem.headers });
+      return { status, content_type, body: `${problem.message}\n`, headers: problem.headers };
     }
     const type_base = this.#options.config.problem_type_base;
     const document = problemDocument(problem, { type_base, trace_id });
     const content_type = "application/problem+json";
-    return responseOf({ status, content_type, body: JSON.stringify(document), headers: problem.headers });
+    return { status, content_type, body: JSON.stringify(document), headers: problem.headers };
   }
 }
 
-/** Converts an answer to a `Response`: JSON as text, and a length for complete bodies. */
-function responseOf({ status, content_type, body = null, headers = {} }: Answer): Response {
+/** The headers and body of an answer: JSON as text, and a length for complete bodies. */
+function contentOf({ content_type, body = null, headers = {} }: Answer): {
+  headers: Headers;
+  body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | null;
+} {
   const all = new Headers(headers);
-  if (content_type !== undefined) all.set("content-type", content_type);
-  if (body instanceof JsonPieces) return new Response(body.stream(), { status, headers: all });
+  if (content_type !== undefined && !all.has("content-type")) all.set("content-type", content_type);
+  if (body instanceof JsonPieces) return { headers: all, body: body.stream() };
   const text = content_type === "application/json" ? JSON.stringify(body) : body;
-  if (typeof text !== "string") return new Response(text as BodyInit | null, { status, headers: all });
+  if (typeof text !== "string") return { headers: all, body: new Response(text as BodyInit | null).body };
   const bytes = new TextEncoder().encode(text);
   all.set("content-length", String(bytes.length));
-  return new Response(bytes, { status, headers: all });
+  return { headers: all, body: bytes };
 }
 
 function missingText(path: string): string {

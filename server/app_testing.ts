@@ -149,13 +149,14 @@ export function testApp(options: TestAppOptions = {}) {
   const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse, fleet } = options;
   const config = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
   const clock = new ManualClock();
-  const logged: Record<string, unknown>[] = [];
+  const logged: Record<string, unknown>[] = [], requests: Record<string, unknown>[] = [];
   const app = new App({
     config,
     clock,
     port: () => 8471,
     probeDevices: probeDevices ?? (() => Promise.resolve([TEST_DEVICE])),
     log: (line) => logged.push(line),
+    logRequest: (line) => requests.push(line),
     runs,
     routes,
     ...(jobs ? { jobs } : {}),
@@ -178,5 +179,5 @@ export function testApp(options: TestAppOptions = {}) {
     assertDeclared(sent, { method: given.method ?? "GET", target, type_base, routes });
     return sent;
   };
-  return { app, send, clock, logged };
+  return { app, send, clock, logged, requests };
 }

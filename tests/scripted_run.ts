@@ -79,14 +79,17 @@ async function main(): Promise<void> {
     },
   });
   await run.ended;
-  Deno.exit(0);
 }
 
-if (import.meta.main) {
+/** Runs as a program does, and ends the process. */
+export async function runScripted(): Promise<never> {
   try {
     await main();
   } catch (error) {
     console.log(JSON.stringify({ fatal: errorRecord(error) }));
     Deno.exit(1);
   }
+  Deno.exit(0);
 }
+
+if (import.meta.main) await runScripted();

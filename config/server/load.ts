@@ -45,14 +45,16 @@ function problemsOf(issue: z.core.$ZodIssue, tree: unknown): Problem[] {
     });
   }
   const value = valueAt(tree, path);
+  // A token must not come into a log, not even a wrong one.
+  const shown = path[0] === "auth_token" ? "" : `, not ${showValue(value)}`;
   if (value === undefined) return [{ path, code: "missing_field", message: "is missing" }];
   if (issue.code === "too_small" || issue.code === "too_big") {
     const bound = issue.code === "too_small" ? `at least ${issue.minimum}` : `at most ${issue.maximum}`;
     const what = typeof value === "number" ? bound : "longer";
-    return [{ path, code: "out_of_range", message: `must be ${what}, not ${showValue(value)}` }];
+    return [{ path, code: "out_of_range", message: `must be ${what}${shown}` }];
   }
   const reason = issue.code === "invalid_type" ? `must be of type ${issue.expected}` : issue.message;
-  return [{ path, code: "invalid_value", message: `${reason}, not ${showValue(value)}` }];
+  return [{ path, code: "invalid_value", message: `${reason}${shown}` }];
 }
 
 function ruleProblems(config: ServerConfig): Problem[] {

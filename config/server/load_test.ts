@@ -33,6 +33,7 @@ Deno.test("an empty file gives the contract's defaults", () => {
     problem_type_base: "urn:svc:problems",
     allowed_hosts: [],
     limits: { vram: "all", ram: "all" },
+    log: { level: "info" },
     serving: { enabled: false, idle_seconds: 300 },
     rewards: [],
     judges: [],
@@ -82,6 +83,9 @@ Deno.test("only a loopback address may be used without a token", () => {
   assert.deepEqual(problems(`bind = "[::1]:0"`), []);
   assert.deepEqual(problems(`auth_token = "two words"`), ["1 auth_token invalid_value"]);
   assert.deepEqual(problems(`auth_token = ""`), ["1 auth_token invalid_value"]);
+  for (const text of [`auth_token = "canary words"`, `auth_token = ["canary"]`, `auth_token = "canary`]) {
+    assert.throws(() => load(text), (error: Error) => !error.message.includes("canary"), text);
+  }
   assert.ok(isLoopback("127.1.2.3") && isLoopback("localhost") && !isLoopback("10.0.0.1"));
   assert.deepEqual(parseBind("[::1]:80"), { host: "::1", port: 80 });
   assert.equal(parseBind("127.0.0.1:65536"), null);

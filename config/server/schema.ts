@@ -8,6 +8,7 @@ import {
   rewardEntrySchema,
 } from "../check/catalogue.ts";
 import { text } from "../sections/fields.ts";
+import { LOG_LEVELS } from "../../core/log.ts";
 
 /** The accepted range of every numeric key of the server. */
 export const SERVER_LIMITS = {
@@ -108,6 +109,11 @@ export const serverConfigSchema = z.strictObject({
   ).default([]).meta({ description: "Hosts that requests may name beside the loopback names." }),
   limits: z.strictObject({ vram: budget("device's memory"), ram: budget("machine's memory") }).prefault({})
     .meta({ description: "Memory that all runs share." }),
+  log: z.strictObject({
+    level: z.enum(LOG_LEVELS).default("info").meta({
+      description: "Which lines the server logs to standard error; info has one for each request.",
+    }),
+  }).prefault({}).meta({ description: "The server's log." }),
   serving: z.strictObject({
     enabled: z.boolean().default(false).meta({ description: "Whether to serve chat completions." }),
     idle_seconds: integer("idle_seconds").default(300).meta({

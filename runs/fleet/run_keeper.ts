@@ -3,6 +3,7 @@
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { withoutTrace } from "../../core/log.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { CommandEvent, RunEvent } from "../record/event.ts";
 import { failureReason, isLive, type RunState } from "../record/run.ts";
@@ -82,7 +83,9 @@ export class RunKeeper {
       return;
     }
     run.is_cancelling = false;
-    this.#follow(run, run.child);
+    const { child } = run;
+    // What the process does later is not part of the request that started it.
+    withoutTrace(() => this.#follow(run, child));
   }
 
   async #fail(run: KeptRun, error: unknown): Promise<void> {

@@ -22,6 +22,7 @@ export interface JobTypes {
   plan_run: { request: PlanJobRequest; answer: PlanAnswer };
 }
 
+/** The name of a job. */
 export type JobName = keyof JobTypes;
 
 export interface JobLimits {

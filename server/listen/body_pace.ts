@@ -11,8 +11,6 @@ export interface BodyPace {
   bytes_per_second: number;
 }
 
-type Chunk = IteratorResult<Uint8Array>;
-
 /** Watches one body. Only the time in which the server waits for the client counts. */
 export class PaceWatch {
   readonly #options: { pace: BodyPace; clock: Clock; cut: () => void };
@@ -25,7 +23,7 @@ export class PaceWatch {
   }
 
   /** Waits for the next chunk. */
-  async next(chunk: Promise<Chunk>): Promise<Chunk> {
+  async next<C extends { value?: Uint8Array | undefined }>(chunk: Promise<C>): Promise<C> {
     const { pace, clock, cut } = this.#options;
     const started_ms = clock.monotonic_ms(), arrived = new AbortController();
     clock.sleep(this.#left_ms, arrived.signal).then(cut, () => {});

@@ -6,6 +6,8 @@ import type { RequestContext } from "../app.ts";
 import type { Bytes } from "../routing/body.ts";
 import type { PaceWatch } from "./body_pace.ts";
 import { requestUrl } from "../routing/router.ts";
+import type { Span } from "../telemetry/trace.ts";
+import { clientLeft, slowBody } from "./listener.ts";
 
 /** Headers as sent; a repeated name has all of its values. */
 function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
@@ -71,13 +73,15 @@ export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse):
   return controller.signal;
 }
 
-function clientLeft(): DOMException {
-  return new DOMException("The client left", "AbortError");
+/** The span that Deno keeps of an answer, which `node:http` does not make the active one; null without OpenTelemetry. */
+export function spanOf(outgoing: ServerResponse): Span | null {
+  const key = Object.getOwnPropertySymbols(outgoing).find(({ description }) => description === "kOtelSpan");
+  return key ? (outgoing as unknown as Record<symbol, Span | null | undefined>)[key] ?? null : null;
 }
 
 /** Closes the connection of a client whose body is too slow, with 408 and no body where no answer has begun. */
 export function refuseSlowBody(message: IncomingMessage, outgoing: ServerResponse): void {
-  const slow = new Error("The client sends its body too slowly");
+  const slow = slowBody();
   if (outgoing.headersSent) {
     outgoing.destroy();
     return void message.destroy(slow);
@@ -111,11 +115,14 @@ export async function sendResponse(
   if (headers["content-length"] === undefined) outgoing.flushHeaders();
   const reader = response.body.getReader();
   let wake = () => {};
-  outgoing.on("drain", () => wake());
-  outgoing.once("close", () => {
+  const leave = () => {
     reader.cancel(clientLeft()).catch(() => {});
     wake();
-  });
+  };
+  outgoing.on("drain", () => wake());
+  outgoing.once("close", leave);
+  // A client that left before has closed it already.
+  if (outgoing.destroyed) leave();
   while (!outgoing.destroyed) {
     const { done, value } = await reader.read();
     if (done) break;

@@ -170,7 +170,7 @@ Deno.test("a dataset is deleted unless a live run uses it", async () => {
     assert.equal((await app.send(`/v1/datasets/${id}`)).status, 200);
     used.clear();
     assert.equal((await gone()).status, 204);
-    assert.deepEqual(refusal(await gone()), [404, "not-found", [" not_found"]]);
+    assert.deepEqual(refusal(await gone()), [404, "not-found", ["/path/id not_found"]]);
     assert.deepEqual(await folders(app.data), []);
   }, { isDatasetInUse: (id) => Promise.resolve(used.has(id)) });
 });
@@ -190,7 +190,7 @@ Deno.test("an id that there is not is not found, whatever it is", () =>
       for (const rest of ["", "/preview", "/rows/1/tokens?model=/x"]) {
         assert.deepEqual(
           refusal(await send(`/v1/datasets/${id}${rest}`)),
-          [404, "not-found", [" not_found"]],
+          [404, "not-found", ["/path/id not_found"]],
           id,
         );
       }
@@ -251,7 +251,7 @@ Deno.test("a row's tokens come in pages, with what is trained", () =>
       "/path/n invalid_value",
     ]]);
     for (const n of ["3", "0", "-1", "x", "1e0", "99999999999999999999"]) {
-      assert.deepEqual(await refused(n, `model=${model}`), [404, "not-found", [" not_found"]], n);
+      assert.deepEqual(await refused(n, `model=${model}`), [404, "not-found", ["/path/n not_found"]], n);
     }
     assert.deepEqual(await refused("1", ""), [422, "invalid-request", ["/query/model missing_field"]]);
     assert.deepEqual(await refused("1", `model=${model}&ctx=0`), [

@@ -168,8 +168,10 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
       schemas: components.schemas,
       headers: {
         "X-Trace-Id": {
-          description: "Random id of the request, which the server's log has too.",
-          schema: { type: "string", format: "uuid" },
+          description:
+            "Random id of the request, which the server's log has too; with a `traceparent`, the id of " +
+            "its trace.",
+          schema: { type: "string", pattern: "^[0-9a-f]{32}$" },
         },
       },
       securitySchemes: { bearer: { type: "http", scheme: "bearer" } },

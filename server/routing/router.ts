@@ -5,6 +5,8 @@ import type { Method, Route } from "./route.ts";
 
 /** A path of the table, with the request's values for its names. */
 export interface FoundPath {
+  /** The path in the table, with names for values. */
+  pattern: string;
   routes: ReadonlyMap<Method, Route>;
   params: Record<string, string>;
   /** The value of `Allow`: HEAD is available wherever GET is. */
@@ -90,6 +92,6 @@ export class Router {
     const { segments, routes } = pattern;
     const params: Record<string, string> = {};
     for (const [i, part] of segments.entries()) if (isName(part)) params[part.slice(1, -1)] = decoded[i]!;
-    return { routes, params, allow: allowHeader(routes.keys()) };
+    return { pattern: segments.join("/"), routes, params, allow: allowHeader(routes.keys()) };
   }
 }

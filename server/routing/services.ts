@@ -15,6 +15,7 @@ import type { RunSource } from "../sources/run_source.ts";
 import type { Database } from "../store/database.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
 import type { RunIndex } from "../store/run_index.ts";
+import type { Family } from "../telemetry/exposition.ts";
 
 /** A device, with what plans need to know of it. */
 export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
@@ -47,6 +48,10 @@ export interface Services {
   openApi(): OpenApiDocument;
   /** Runs long or hostile work outside of this thread. */
   jobs: JobRunner;
+  /** The server's own metrics. */
+  telemetry: readonly (() => Family[])[];
+  /** The number of requests of a route, such as `/v1/events`, that are being answered. */
+  openRequests(route: string): number;
   datasets: DatasetStore;
   /** Whether a live run uses a dataset. */
   isDatasetInUse(id: string): Promise<boolean>;

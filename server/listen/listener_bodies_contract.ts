@@ -1,12 +1,10 @@
-/** Bodies on real sockets: both directions at the reader's pace, and the end of the work when a client leaves. */
+/** Bodies on every listener: both directions at their reader's pace, and the end of the work when a client leaves. */
 
 import assert from "node:assert/strict";
 import { z } from "zod";
-import { parseServerConfig } from "../../config/server/load.ts";
-import { type Clock, systemClock } from "../../core/clock.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { listen } from "./listen.ts";
 import { raw, type Route, route } from "../routing/route.ts";
+import { connect, reader, type WithRoutes } from "./listener_testing.ts";
 
 const BYTES = "application/octet-stream";
 const CHUNK = new Uint8Array(65_536);
@@ -32,27 +30,6 @@ function bytesRoute(path: string, handler: Handler): Route {
   });
 }
 
-async function withRoutes(
-  routes: readonly Route[],
-  body: (address: string, logged: Record<string, unknown>[]) => Promise<void>,
-  clock: Clock = systemClock,
-): Promise<void> {
-  const config = parseServerConfig(`bind = "127.0.0.1:0"\n`, { path: "server.toml" });
-  const logged: Record<string, unknown>[] = [];
-  const probeDevices = () => Promise.resolve([]);
-  const server = await listen(config, { probeDevices, log: (line) => logged.push(line), routes, clock });
-  try {
-    await body(server.address, logged);
-  } finally {
-    await server.close();
-  }
-}
-
-function connect(address: string): Promise<Deno.TcpConn> {
-  const [hostname, port] = address.split(":");
-  return Deno.connect({ hostname: hostname!, port: Number(port) });
-}
-
 function head(address: string, lines: string): Uint8Array {
   return new TextEncoder().encode(
     `POST /x HTTP/1.1\r\nHost: ${address}\r\nContent-Type: ${BYTES}\r\n${lines}\r\n`,
@@ -72,32 +49,15 @@ function chunks(count: number) {
   return { state, stream };
 }
 
-/** Reads from a connection until all of it contains the text. */
-function reader(connection: Deno.TcpConn) {
-  const decoder = new TextDecoder(), buffer = new Uint8Array(4096);
-  let seen = "";
-  return async (text: string) => {
-    while (!seen.includes(text)) {
-      const count = await connection.read(buffer);
-      assert.ok(count !== null, `the connection ends before ${text}: ${seen}`);
-      seen += decoder.decode(buffer.subarray(0, count));
-    }
-    return seen;
-  };
-}
-
 /** Moves the clock once the server waits for its client. */
 async function whileWaiting(clock: ManualClock, delta_ms: number): Promise<void> {
   while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   await clock.advance(delta_ms);
 }
 
-const sanitize = { sanitizeOps: true, sanitizeResources: true };
-
-Deno.test({
-  name: "request and answer bodies are streamed at the same time",
-  ...sanitize,
-  async fn() {
+/** The tests by name. */
+export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Promise<void>>> = {
+  "request and answer bodies are streamed at the same time": async (withRoutes) => {
     // The answer starts before the body has ended: neither is buffered completely.
     const echo = bytesRoute("/x", (_, body) => body);
     await withRoutes([echo], async (address, logged) => {
@@ -113,12 +73,8 @@ Deno.test({
       assert.deepEqual(logged, []);
     });
   },
-});
 
-Deno.test({
-  name: "an answer is produced at its client's pace, and ends when the client leaves",
-  ...sanitize,
-  async fn() {
+  "an answer is produced at its client's pace, and ends when the client leaves": async (withRoutes) => {
     const { state, stream } = chunks(MANY);
     const left = Promise.withResolvers<void>();
     const big = bytesRoute("/x", (request) => {
@@ -136,12 +92,8 @@ Deno.test({
       assert.deepEqual(logged, []);
     });
   },
-});
 
-Deno.test({
-  name: "a client that leaves during its body ends the reading, and nothing is logged",
-  ...sanitize,
-  async fn() {
+  "a client that leaves during its body ends the reading, and nothing is logged": async (withRoutes) => {
     const started = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<{ bytes: number; aborted: boolean }>();
     const reads = bytesRoute("/x", async (request, body) => {
@@ -167,12 +119,8 @@ Deno.test({
       assert.deepEqual(logged, []);
     });
   },
-});
 
-Deno.test({
-  name: "an answer that fails during sending is cut off and logged with its trace",
-  ...sanitize,
-  async fn() {
+  "an answer that fails during sending is cut off and logged with its trace": async (withRoutes) => {
     const fails = bytesRoute("/x", () =>
       new ReadableStream({
         pull(controller) {
@@ -187,15 +135,11 @@ Deno.test({
       assert.ok(!text.endsWith("0\r\n\r\n"), "the answer looks whole");
       assert.equal(logged.length, 1);
       assert.match(String(logged[0]!.message), /the file is gone/);
-      assert.match(String(logged[0]!.trace_id), /^[0-9a-f-]{36}$/);
+      assert.match(String(logged[0]!.trace_id), /^[0-9a-f]{32}$/);
     });
   },
-});
 
-Deno.test({
-  name: "a client that leaves before its answer starts ends the work",
-  ...sanitize,
-  async fn() {
+  "a client that leaves before its answer starts ends the work": async (withRoutes) => {
     const started = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
     const waits = bytesRoute("/x", async (request, body) => {
@@ -215,41 +159,36 @@ Deno.test({
       assert.deepEqual(logged, []);
     });
   },
-});
 
-Deno.test({
-  name: "a client that sends nothing of its body is answered 408 without a body, and its work ends",
-  ...sanitize,
-  async fn() {
-    const clock = new ManualClock(), aborted = Promise.withResolvers<boolean>();
+  "a client that sends nothing of its body is answered 408 without a body, and its work ends": async (
+    withRoutes,
+  ) => {
+    const clock = new ManualClock(), ended = Promise.withResolvers<[how: string, aborted: boolean]>();
     const reads = bytesRoute("/x", async (request, body) => {
-      try {
-        return await new Response(body).text();
-      } finally {
-        aborted.resolve(request.signal.aborted);
-      }
+      const how = await new Response(body).text().then(() => "whole", () => "broken");
+      ended.resolve([how, request.signal.aborted]);
+      return "";
     });
     await withRoutes([reads], async (address, logged) => {
       using connection = await connect(address);
       await connection.write(head(address, "Content-Length: 4\r\n"));
       await connection.write(CHUNK.subarray(0, 1));
-      await whileWaiting(clock, 29_000);
+      await whileWaiting(clock, 24_000);
       await whileWaiting(clock, 1000);
-      // It ends because the server closes the connection.
-      const text = await new Response(connection.readable).text();
+      const text = await reader(connection)("\r\n\r\n");
       assert.match(text, /^HTTP\/1\.1 408 /);
-      assert.ok(text.endsWith("\r\n\r\n") || text.endsWith("\r\n0\r\n\r\n"), text);
-      assert.ok(await aborted.promise);
+      assert.match(text, /\r\n(content-length: 0|transfer-encoding: chunked)\r\n/i);
+      assert.deepEqual(await ended.promise, ["broken", true]);
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);
   },
-});
 
-Deno.test({
-  name: "a body that keeps its pace takes any time, and one that then stops is cut off",
-  ...sanitize,
-  async fn() {
-    const clock = new ManualClock(), echo = bytesRoute("/x", (_, body) => body);
+  "a body that keeps its pace takes any time, and one that then stops is cut off": async (withRoutes) => {
+    const clock = new ManualClock(), left = Promise.withResolvers<void>();
+    const echo = bytesRoute("/x", (request, body) => {
+      request.signal.addEventListener("abort", () => left.resolve());
+      return body;
+    });
     await withRoutes([echo], async (address, logged) => {
       using connection = await connect(address);
       await connection.write(head(address, "Transfer-Encoding: chunked\r\n"));
@@ -260,18 +199,13 @@ Deno.test({
         await connection.write(new TextEncoder().encode(`${length}\r\n${word}${end}\r\n`));
         await readUntil(end);
       }
-      await whileWaiting(clock, 30_000);
-      const rest = await new Response(connection.readable).text().catch(String);
-      assert.ok(!rest.endsWith("0\r\n\r\n"), "the answer looks whole");
+      await whileWaiting(clock, 25_000);
+      await left.promise;
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);
   },
-});
 
-Deno.test({
-  name: "a client that stops reading is cut off, and its answer's stream ends",
-  ...sanitize,
-  async fn() {
+  "a client that stops reading is cut off, and its answer's stream ends": async (withRoutes) => {
     const clock = new ManualClock(), endless = chunks(Infinity);
     const big = bytesRoute("/x", () => endless.stream);
     await withRoutes([big], async (address, logged) => {
@@ -287,4 +221,51 @@ Deno.test({
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);
   },
-});
+
+  "an upload is read at its reader's pace, and a body that nobody reads is not kept": async (withRoutes) => {
+    const taken = Promise.withResolvers<void>(), go = Promise.withResolvers<void>();
+    const slow = bytesRoute("/x", async (_, body) => {
+      const chunks = body.getReader();
+      await chunks.read();
+      taken.resolve();
+      await go.promise;
+      await chunks.cancel();
+      return "enough";
+    });
+    await withRoutes([slow], async (address) => {
+      using connection = await connect(address);
+      await connection.write(head(address, `Content-Length: ${MANY * CHUNK.length}\r\n`));
+      let written = 0;
+      const writing = (async () => {
+        while (written < MANY * CHUNK.length) written += await connection.write(CHUNK);
+      })().catch(() => {});
+      await taken.promise;
+      // Once the buffers of the sockets are full, nothing more is taken.
+      for (let before = -1; before !== written;) {
+        before = written;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      assert.ok(written < MANY * CHUNK.length / 2, `${written} bytes were taken for a reader of one chunk`);
+      go.resolve();
+      assert.match(await reader(connection)("enough"), /^HTTP\/1\.1 200 /);
+      connection.close();
+      await writing;
+    });
+  },
+
+  "a large body comes back as it was sent": async (withRoutes) => {
+    const echo = bytesRoute("/x", (_, body) => body);
+    await withRoutes([echo], async (address) => {
+      const sent = new Uint8Array(8 << 20).map((_, i) => i * i);
+      const answer = await fetch(`http://${address}/x`, {
+        method: "POST",
+        headers: { "content-type": BYTES },
+        body: sent,
+      });
+      const [given, wanted] = await Promise.all(
+        [await answer.bytes(), sent].map((bytes) => crypto.subtle.digest("SHA-256", bytes)),
+      );
+      assert.deepEqual(given, wanted);
+    });
+  },
+};

@@ -1,0 +1,170 @@
+/** The listener on loopback: `Deno.serve` (docs/decisions/listeners.md says what it can and cannot do). */
+
+import type { RequestContext } from "../app.ts";
+import type { Bytes } from "../routing/body.ts";
+import { requestUrl } from "../routing/router.ts";
+import { PaceWatch } from "./body_pace.ts";
+import { clientLeft, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
+
+/** An answer of at most this size fits in the buffers of a socket, so its client cannot hold it up. */
+const UNPACED_BYTES = 65_536;
+
+/**
+ * The request target as sent. `Deno.serve` puts scheme and authority before it without changing it; a full URL from a
+ * proxy stays as it is, and is kept when it is not what the Host header names.
+ */
+export function targetOf(url: string, host: string | null): string {
+  const [, scheme, authority, target] = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(.*)$/is.exec(url)!;
+  return host === null || host === "" || (scheme === "http" && authority === host) ? target! : url;
+}
+
+function hasBody({ method, headers }: Request): boolean {
+  if (method === "GET" || method === "HEAD" || method === "TRACE" || method === "CONNECT") return false;
+  return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) > 0;
+}
+
+/** A client on the way from its request to the end of its answer. */
+class Exchange {
+  readonly #options: ListenerOptions;
+  readonly #left = new AbortController();
+  readonly #slow = new AbortController();
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+  }
+
+  async answer(request: Request, peer: Deno.NetAddr): Promise<Response> {
+    // Deno aborts it only when the client leaves: deno.json switches its older behaviour off.
+    request.signal.addEventListener("abort", () => this.#leave(), { once: true });
+    const slow = Promise.withResolvers<null>();
+    this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
+    const answering = this.#options.handle(...this.#convert(request, peer));
+    const response = await Promise.race([answering, slow.promise]);
+    if (response) return this.#paced(response);
+    answering.then(({ body }) => body?.cancel()).catch(() => {});
+    return new Response(null, { status: 408, headers: { connection: "close" } });
+  }
+
+  #convert(sent: Request, { hostname, port }: Deno.NetAddr): [Request, RequestContext] {
+    const { method, headers } = sent, host = headers.get("host"), target = targetOf(sent.url, host);
+    const request = new Request(requestUrl(target), {
+      // A Request does not support these two.
+      method: method === "TRACE" || method === "CONNECT" ? "GET" : method,
+      headers,
+      signal: this.#left.signal,
+      body: hasBody(sent) ? this.#bodyOf(sent) : null,
+    });
+    // Two Host headers never come here: Deno answers 400.
+    return [request, { method, target, hosts: host === null ? [] : [host], peer: `${hostname}:${port}` }];
+  }
+
+  #leave(): void {
+    this.#left.abort(clientLeft());
+  }
+
+  #bodyOf(sent: Request): Bytes {
+    const { clock, limits: { body_pace } } = this.#options;
+    // Deno takes a body that was asked for as one that will be read.
+    let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null = null;
+    const cut = () => {
+      this.#leave();
+      this.#slow.abort(slowBody());
+      reader!.cancel().catch(() => {});
+    };
+    const pace = new PaceWatch({ pace: body_pace, clock, cut });
+    return new ReadableStream({
+      pull: async (controller) => {
+        try {
+          reader ??= sent.body!.getReader();
+          const { done, value } = await pace.next(reader.read());
+          // Cancelling looks like the end of the body.
+          this.#slow.signal.throwIfAborted();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          // Only a client that leaves breaks its body.
+          this.#leave();
+          throw error;
+        }
+      },
+      cancel: (reason) => reader?.cancel(reason),
+    }, { highWaterMark: 0 });
+  }
+
+  /** The answer with a body that ends when its client stops reading, or sends its own body too slowly. */
+  #paced(response: Response): Response {
+    const { body, headers, status } = response, { log, clock, limits: { stall_ms } } = this.#options;
+    const bytes = headers.get("content-length");
+    if (!body || bytes !== null && Number(bytes) <= UNPACED_BYTES) return response;
+    const reader = body.getReader(), left = this.#left.signal, slow = this.#slow.signal;
+    let waiting = new AbortController(), cut = (_reason: unknown) => {};
+    slow.addEventListener("abort", () => cut(slow.reason), { once: true });
+    const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start(controller) {
+        cut = (reason) => {
+          reader.cancel(clientLeft()).catch(() => {});
+          controller.error(reason);
+        };
+      },
+      async pull(controller) {
+        waiting.abort();
+        try {
+          const { done, value } = await reader.read();
+          if (done) return controller.close();
+          controller.enqueue(value);
+        } catch (error) {
+          const reason = error instanceof Error ? error.stack ?? error.message : String(error);
+          if (!left.aborted) log({ level: "error", trace_id: headers.get("x-trace-id"), message: reason });
+          throw error;
+        }
+        waiting = new AbortController();
+        clock.sleep(stall_ms, waiting.signal).then(() => cut(clientLeft()), () => {});
+      },
+      cancel: async (reason) => {
+        waiting.abort();
+        // Deno does not abort the request's signal when it cannot write.
+        this.#leave();
+        await reader.cancel(reason);
+      },
+    }, { highWaterMark: 0 });
+    return new Response(paced, { status, headers });
+  }
+}
+
+/** Listens with `Deno.serve`. @throws {Error} When the address cannot be bound. */
+export function listenDeno(options: ListenerOptions): Listener {
+  const { host: hostname, port, limits: { close_grace_ms } } = options;
+  const stop = new AbortController(), idle = Promise.withResolvers<void>();
+  let open = 0, is_closing = false;
+  const end = () => {
+    if (--open === 0 && is_closing) idle.resolve();
+  };
+  const server = Deno.serve({
+    hostname,
+    port,
+    signal: stop.signal,
+    onListen() {},
+    // Only bodies of answers fail, which are logged.
+    onError: () => new Response(null, { status: 500 }),
+  }, async (request, { remoteAddr, completed }) => {
+    open++;
+    completed.then(end, end);
+    const response = await new Exchange(options).answer(request, remoteAddr);
+    if (is_closing) response.headers.set("connection", "close");
+    return response;
+  });
+  return {
+    host: server.addr.hostname,
+    port: server.addr.port,
+    async close() {
+      // Its own shutdown would wait for clients without a limit, and could then not be hurried.
+      is_closing = true;
+      if (open === 0) idle.resolve();
+      const timer = setTimeout(() => idle.resolve(), close_grace_ms);
+      await idle.promise;
+      clearTimeout(timer);
+      stop.abort();
+      await server.finished;
+    },
+  };
+}

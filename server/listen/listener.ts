@@ -1,0 +1,59 @@
+/** What a listener is: HTTP on a socket, in front of a handler of web requests. Both kinds pass `listener_contract.ts`. */
+
+import type { Clock } from "../../core/clock.ts";
+import type { LogLine } from "../../core/log.ts";
+import type { RequestContext } from "../app.ts";
+import type { BodyPace } from "./body_pace.ts";
+
+/** Limits on clients. */
+export interface ConnectionLimits {
+  /** Further connections are closed at once. `Deno.serve` has no such limit. */
+  max_connections: number;
+  /** The time for a request's headers. `Deno.serve` has no such limit. */
+  headers_ms: number;
+  /** The time for open requests to finish after the server was asked to stop. */
+  close_grace_ms: number;
+  /** A client that sends its body more slowly is answered with 408. */
+  body_pace: BodyPace;
+  /** A client that leaves a full connection unread for longer is cut off. */
+  stall_ms: number;
+}
+
+/** The pace is that of a very slow line, so that only clients which hold connections are cut. */
+export const CONNECTION_LIMITS: ConnectionLimits = {
+  max_connections: 10_000,
+  headers_ms: 10_000,
+  // Runs have 8 seconds to leave, and readers get their last events then.
+  close_grace_ms: 9000,
+  body_pace: { idle_ms: 25_000, bytes_per_second: 1024 },
+  stall_ms: 25_000,
+};
+
+export interface ListenerOptions {
+  host: string;
+  /** 0: a free one. */
+  port: number;
+  /** Never rejects; the body of its answer can fail. */
+  handle(request: Request, context: RequestContext): Promise<Response>;
+  log: (line: LogLine) => void;
+  clock: Clock;
+  limits: ConnectionLimits;
+}
+
+/** A socket that is listened at. */
+export interface Listener {
+  host: string;
+  port: number;
+  /** Waits for open requests, and resolves when everything is closed. */
+  close(): Promise<void>;
+}
+
+/** The reason of a signal that aborts because the client left before it had the entire answer. */
+export function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
+}
+
+/** The error of a body whose client is too slow. */
+export function slowBody(): Error {
+  return new Error("The client sends its body too slowly");
+}

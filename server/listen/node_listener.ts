@@ -1,0 +1,65 @@
+/** The listener beyond loopback: `node:http`, which has limits for headers, idle connections and their number. */
+
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { PaceWatch } from "./body_pace.ts";
+import type { Listener, ListenerOptions } from "./listener.ts";
+import { leaveSignal, refuseSlowBody, requestOf, sendResponse, spanOf } from "./node_bridge.ts";
+
+/** Limits of the parser. It answers violations (400, 408, 431) before a request reaches the app. */
+const PARSER_LIMITS = {
+  // A body has a slowest pace instead of a time for all of it: an upload may be large.
+  requestTimeout: 0,
+  keepAliveTimeout: 60_000,
+  maxHeaderSize: 16_384,
+  connectionsCheckingInterval: 500,
+} as const;
+
+type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
+
+async function answer([message, outgoing]: Exchange, options: ListenerOptions): Promise<void> {
+  const { log, clock, limits: { body_pace, stall_ms } } = options;
+  let trace_id: string | null = null;
+  const encoding = message.headers["transfer-encoding"];
+  // The parser refuses other encodings only when the body is read, after a command would have been carried out.
+  if (encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+    return void outgoing.writeHead(400, { connection: "close" }).end();
+  }
+  try {
+    const cut = () => refuseSlowBody(message, outgoing);
+    const pace = new PaceWatch({ pace: body_pace, clock, cut });
+    const { request, context } = requestOf(message, { signal: leaveSignal(message, outgoing), pace });
+    const response = await options.handle(request, { ...context, span: spanOf(outgoing) });
+    trace_id = response.headers.get("x-trace-id");
+    await sendResponse(response, [message, outgoing], { clock, stall_ms });
+  } catch (error) {
+    const reason = error instanceof Error ? error.stack ?? error.message : String(error);
+    if (!outgoing.destroyed) log({ level: "error", trace_id, message: reason });
+    // Cut off an answer that cannot be completed, so that a client does not take a part for all of it.
+    outgoing.destroy();
+  }
+}
+
+/** Listens with `node:http`. @throws {Error} When the address cannot be bound. */
+export async function listenNode(options: ListenerOptions): Promise<Listener> {
+  const { headers_ms, max_connections, close_grace_ms } = options.limits;
+  const limits = { ...PARSER_LIMITS, headersTimeout: headers_ms };
+  const server = createServer(limits, (message, outgoing) => void answer([message, outgoing], options));
+  server.maxConnections = max_connections;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, options.host, resolve);
+  });
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    host: address,
+    port,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), close_grace_ms);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,133 @@
+/** The listener with limits for clients: slow ones and too many of them cannot keep others out. */
+
+import assert from "node:assert/strict";
+import { ManualClock } from "../../core/clock_fake.ts";
+import { listenerContract } from "./listener_contract.ts";
+import { connect, reader, sendRaw, withHandler } from "./listener_testing.ts";
+import { listenNode } from "./node_listener.ts";
+
+listenerContract("node:http", listenNode);
+
+const sanitize = { sanitizeOps: true, sanitizeResources: true };
+const GET = "GET / HTTP/1.1\r\nHost: a\r\n";
+
+/** Clients that hold their connections, by how. */
+const SLOW = 100;
+
+const ok = () => Promise.resolve(new Response("ok"));
+
+/** Everything that a client gets until its connection ends, also when that is reset. */
+async function untilClosed(connection: Deno.TcpConn): Promise<string> {
+  let text = "";
+  const buffer = new Uint8Array(65_536), decoder = new TextDecoder();
+  try {
+    for (let count; (count = await connection.read(buffer)) !== null;) {
+      text = (text + decoder.decode(buffer.subarray(0, count))).slice(0, 200);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.ConnectionReset)) throw error;
+  }
+  return text;
+}
+
+Deno.test({
+  name:
+    "clients that send headers, bodies or nothing slowly are all closed, and others are answered meanwhile",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), reading = Promise.withResolvers<void>();
+    let readers = 0;
+    const handle = async (request: Request) => {
+      if (request.body && ++readers === SLOW) reading.resolve();
+      if (request.body) await request.text();
+      return new Response("ok");
+    };
+    const limits = { headers_ms: 1000, body_pace: { idle_ms: 1000, bytes_per_second: 1 } };
+    await withHandler({ listen: listenNode, handle, limits, clock }, async (address) => {
+      const open = async (text: string) => {
+        const connection = await connect(address);
+        await connection.write(new TextEncoder().encode(text));
+        return connection;
+      };
+      const all = (text: string) => Promise.all(Array.from({ length: SLOW }, () => open(text)));
+      const headers = await all("GET / HTTP/1.1\r\nHost: a\r\nX-A: "), silent = await all("");
+      const bodies = await all("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\na");
+      await reading.promise;
+      assert.match(await sendRaw(address, `${GET}Connection: close\r\n\r\n`), /^HTTP\/1\.1 200 /);
+      await clock.advance(1000);
+      for (const connection of bodies) {
+        assert.match(await untilClosed(connection), /^HTTP\/1\.1 408 [^]*\r\n\r\n/);
+      }
+      for (const connection of headers) {
+        assert.match(await untilClosed(connection), /^HTTP\/1\.1 408 [^]*\r\n\r\n$/);
+      }
+      for (const connection of silent) {
+        assert.match(await untilClosed(connection), /^(HTTP\/1\.1 408 [^]*\r\n\r\n)?$/);
+      }
+      for (const connection of [...headers, ...silent, ...bodies]) connection.close();
+    });
+  },
+});
+
+Deno.test({
+  name: "clients that do not read their answers are closed",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock();
+    let cut = 0;
+    const handle = () =>
+      Promise.resolve(
+        new Response(
+          new ReadableStream({
+            pull: (controller) => controller.enqueue(new Uint8Array(65_536)),
+            cancel: () => void cut++,
+          }, { highWaterMark: 0 }),
+        ),
+      );
+    await withHandler({ listen: listenNode, handle, clock }, async (address) => {
+      const clients = await Promise.all(Array.from({ length: 10 }, () => connect(address)));
+      for (const client of clients) await client.write(new TextEncoder().encode(`${GET}\r\n`));
+      while (cut < clients.length) {
+        await clock.advance(1000);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      // What the sockets' buffers hold, then the end: no chunk says that the answer is whole.
+      for (const client of clients) {
+        assert.match(await untilClosed(client), /^HTTP\/1\.1 200 /);
+        client.close();
+      }
+    });
+  },
+});
+
+Deno.test({
+  name: "headers above the limit are refused with 431 and no body",
+  ...sanitize,
+  async fn() {
+    await withHandler({ listen: listenNode, handle: ok }, async (address) => {
+      const sized = (bytes: number) => `${GET}X-A: ${"a".repeat(bytes)}\r\nConnection: close\r\n\r\n`;
+      assert.match(await sendRaw(address, sized(16_000)), /^HTTP\/1\.1 200 /);
+      assert.match(await sendRaw(address, sized(17_000)), /^HTTP\/1\.1 431 [^]*\r\n\r\n$/);
+    });
+  },
+});
+
+Deno.test({
+  name: "a connection above the limit is closed, and one less makes room",
+  ...sanitize,
+  async fn() {
+    const limits = { max_connections: 1, close_grace_ms: 20 };
+    await withHandler({ listen: listenNode, handle: ok, limits }, async (address) => {
+      const first = await connect(address);
+      await first.write(new TextEncoder().encode(`${GET}\r\n`));
+      await reader(first)("ok");
+      const second = await connect(address);
+      assert.equal(await untilClosed(second), "", "the second is closed without an answer");
+      second.close();
+      first.close();
+      let text = "";
+      while (text === "") text = await sendRaw(address, `${GET}Connection: close\r\n\r\n`).catch(() => "");
+      assert.match(text, /^HTTP\/1\.1 200 /);
+    });
+  },
+});

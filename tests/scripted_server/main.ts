@@ -1,0 +1,20 @@
+/** `svc-server` with runs on a scripted engine: for tests of the process. It has no device. */
+
+import { endProcess } from "../../cli/end_process.ts";
+import { isJobProcess, serveJobProcess } from "../../cli/job_entry.ts";
+import { serve } from "../../cli/serve.ts";
+import { processTerminal } from "../../cli/terminal.ts";
+
+/** In the worker that looks for devices. */
+function answerNoDevice(): void {
+  const scope = globalThis as unknown as Worker & { close(): void };
+  scope.postMessage({ error: { code: "device_unavailable", message: "Cannot find a device", details: {} } });
+  scope.close();
+}
+
+if ("WorkerGlobalScope" in globalThis) answerNoDevice();
+else if (isJobProcess()) await serveJobProcess();
+else {
+  const terminal = processTerminal("svc-server");
+  endProcess(await serve(Deno.args[0]!, { entry_url: import.meta.url, terminal }));
+}

@@ -94,7 +94,7 @@ function givenOf({ method, token, type }: Case): Given {
 
 /** Checks the headers that the contract promises for a status. */
 function assertHeaders({ status, headers, json }: Sent, { routes, method }: Case): void {
-  assert.match(headers["x-trace-id"]!, /^[0-9a-f-]{36}$/);
+  assert.match(headers["x-trace-id"]!, /^[0-9a-f]{32}$/);
   assert.deepEqual([headers["x-content-type-options"], headers["cache-control"]], ["nosniff", "no-store"]);
   if (status === 401) assert.equal(headers["www-authenticate"], "Bearer");
   if (status === 405 || method === "OPTIONS" && status === 204) {

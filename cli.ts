@@ -1,14 +1,15 @@
 #!/usr/bin/env -S deno run -A
 /**
  * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, of the device
- * probe's, and of the processes of jobs, so that one file works the same from source, bundled and compiled. Started
- * under the name `svc-server` the compiled binary is `svc server`.
+ * probe's, of the processes of jobs, and of the process that serves a model, so that one file works the same from source,
+ * bundled and compiled. Started under the name `svc-server` the compiled binary is `svc server`.
  */
 
 import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
+import { isServingProcess, runServingProcess } from "./cli/serving_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
 import { svcArguments } from "./cli/svc_arguments.ts";
 
@@ -35,6 +36,13 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
+    async answer(what, loaded) {
+      const { streamPort } = await import("./runs/process/control.ts");
+      const control = streamPort(Deno.stdin.readable, Deno.stdout);
+      const { startCalibration } = await import("./runs/process/calibrate.ts");
+      const { startProbe } = await import("./runs/process/probe.ts");
+      await (what === "probe" ? startProbe : startCalibration)(loaded, { control, entry_url });
+    },
     async runServer(args) {
       const { runServerProgram } = await import("./cli/server_program.ts");
       return await runServerProgram(args, { entry_url, terminal: processTerminal("svc-server") });
@@ -60,7 +68,10 @@ async function work(name: string): Promise<void> {
 
 if ("WorkerGlobalScope" in globalThis) await work((globalThis as { name?: string }).name ?? "");
 else if (import.meta.main && isJobProcess()) await serveJobProcess();
-else if (import.meta.main) {
+else if (import.meta.main && isServingProcess()) {
+  prepareGpuEnvironment();
+  endProcess(await runServingProcess(import.meta.url));
+} else if (import.meta.main) {
   prepareGpuEnvironment();
   endProcess(await main());
 }

@@ -58,6 +58,8 @@ export interface CliContext {
   startRun(options: StartRunOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
+  /** Answers requests about a run without a process, or measures one, on standard input and output. */
+  answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
   /** Runs `svc-server` with arguments; returns its exit status when it has ended. */
   runServer(args: readonly string[]): Promise<number>;
   /** Calls back at every Ctrl-C until the returned function is called. */

@@ -39,6 +39,7 @@ export function testContext(
     command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
+    answer: unexpected,
     runServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},

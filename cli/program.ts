@@ -12,6 +12,7 @@ import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
 import { addPlanCommand } from "./plan.ts";
+import { addProbeCommands } from "./probe.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
@@ -45,6 +46,7 @@ export function buildProgram(context: CliContext): Command {
   addDoctorCommand(program, context);
   addInitCommand(program, context);
   addConfigCommand(program, context);
+  addProbeCommands(program, context);
   program.command("server").description("run the HTTP API (as svc-server does)")
     .argument(
       "[arguments...]",

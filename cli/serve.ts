@@ -13,6 +13,7 @@ import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { DirectoryLock } from "../runs/directory/directory_lock.ts";
 import { hasEnded } from "../runs/record/run.ts";
 import { Fleet } from "../runs/fleet/fleet.ts";
+import { Serving } from "../runs/serving/serving.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen, type ListeningServer } from "../server/listen/listen.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
@@ -92,10 +93,16 @@ async function open(
     log: log.line,
   });
   const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
+  const { serving: { enabled, idle_seconds, record } } = config;
+  const serving = enabled && new Serving({
+    ...{ fleet, runs_folder: `${config.data_dir}/runs`, idle_seconds, clock: systemClock, log: log.line },
+    recordings: record ? `${config.data_dir}/conversations` : null,
+    svc: svcCommand(entry_url),
+  });
   const server = await listen(config, {
     ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
     ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
-    ...{ log: log.line, logRequest: log.line },
+    ...{ log: log.line, logRequest: log.line, ...(serving ? { serving } : {}) },
   });
   return { server, fleet, jobs, database };
 }

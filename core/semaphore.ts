@@ -18,14 +18,20 @@ export class Semaphore {
 
   /** Waits for the permits, runs the work, and releases them. @throws The signal's reason, or the work's error. */
   async use<T>(permits: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    using _ = await this.hold(permits, signal);
+    return await work();
+  }
+
+  /** Waits for the permits and holds them until they are disposed of. @throws The signal's reason. */
+  async hold(permits: number, signal: AbortSignal): Promise<Disposable> {
     assert(permits <= this.total, "nobody needs more permits than there are");
     await this.#take(permits, signal);
-    try {
-      return await work();
-    } finally {
-      this.#free += permits;
-      this.#admit();
-    }
+    return {
+      [Symbol.dispose]: () => {
+        this.#free += permits;
+        this.#admit();
+      },
+    };
   }
 
   #take(permits: number, signal: AbortSignal): Promise<void> {

@@ -7,6 +7,7 @@ import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
+import type { Message } from "../core/chat.ts";
 import type { Clock } from "../core/clock.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import type { EngineClient } from "../trainer/engine/client.ts";
@@ -19,6 +20,7 @@ import { algorithmOf } from "./algorithms/registry.ts";
 import { Sft } from "./algorithms/sft/sft.ts";
 import type { SftData, SftSequence } from "./algorithms/sft/sft_rows.ts";
 import { identityOf } from "./directory/config_identity.ts";
+import type { ChatModel } from "./chat/answer_chat.ts";
 import type { PreparedRun } from "./plan/prepare.ts";
 import type { PlanWarning } from "./record/warning.ts";
 import type { ControlMessage, ControlPort } from "./process/control.ts";
@@ -108,7 +110,7 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
     return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
   };
   return await startPrepared(
-    { ...prepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
+    { ...testPrepared(config), warnings, ...(algorithm && { createAlgorithm: () => algorithm }) },
     {
       mode: "new",
       checkpoint: null,
@@ -118,6 +120,21 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
       ...options.start,
     },
   );
+}
+
+/** What chats need of a text chat: prompts and texts. */
+function chatModel(chat: TextChat): ChatModel {
+  const textOf = (id: number) => chat.decode([id]);
+  const tokenizer = {
+    end_ids: chat.stop_tokens,
+    has_space_prefix: false,
+    isControl: () => false,
+    decode: (ids: Iterable<number>) => chat.decode([...ids]),
+    textOf,
+    bytesOf: (id: number) => new TextEncoder().encode(textOf(id)),
+  };
+  const renderPrompt = (messages: readonly Message[]) => ({ text: "", ids: chat.promptTokens(messages) });
+  return { renderer: { tokenizer, renderPrompt }, probe: {}, variables: {} } as unknown as ChatModel;
 }
 
 /** Episodes of one word on a scripted engine. */
@@ -136,7 +153,8 @@ export function testAgentHost(
   const settings = config.agent ? rolloutSettings(config.agent) : null;
   const { ctx: max_context } = config.training;
   const chat = new WordChat(), { graders = more.world?.graders ?? [environmentGrader(environment)] } = more;
-  return createAgentHost({ settings, engine, chat, max_context, environment, graders, clock });
+  const model = chatModel(chat);
+  return createAgentHost({ settings, engine, chat, model, max_context, environment, graders, clock });
 }
 
 const sequence = (first: number): SftSequence => ({
@@ -185,7 +203,8 @@ function testAlgorithm(shared: SharedOptions, agent: AgentHost): Algorithm {
   }
 }
 
-function prepared(config: ResolvedConfig): PreparedRun {
+/** The run of {@link startTestRun} before its start. */
+export function testPrepared(config: ResolvedConfig): PreparedRun {
   return {
     config,
     definition: algorithmOf(config),

@@ -39,6 +39,7 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
 - docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.
+- docs/reference/requests.md has more about evaluate, generate, calibrate and the device.
 - Outside \`/v1\` there is no token, and refusals are plain text.
 `;
 

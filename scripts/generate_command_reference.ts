@@ -75,7 +75,9 @@ levels, and a line of data has at most 16 MiB. A message lists up to 200 problem
 /** The commands with an action, by their full names. */
 function* leaves(command: Command, path: string): Generator<[string, Command]> {
   if (command.commands.length === 0) yield [path, command];
-  for (const inner of command.commands) yield* leaves(inner, `${path} ${inner.name()}`);
+  for (const inner of command.createHelp().visibleCommands(command)) {
+    if (command.commands.includes(inner)) yield* leaves(inner, `${path} ${inner.name()}`);
+  }
 }
 
 function row(term: string, { description, defaultValue, argChoices }: Argument | Option): string {

@@ -56,6 +56,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "views",
     "directory",
     "results",
+    "chat",
     "session",
     "algorithms",
     "plan",
@@ -64,6 +65,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "jobs",
     "process",
     "fleet",
+    "serving",
   ],
   server: [
     "http",

@@ -6,6 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { type LogLine, withTrace } from "../core/log.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
@@ -75,6 +76,8 @@ export interface AppOptions {
   trajectories?: ObservedRuns;
   /** Creates and commands runs; absent: none. */
   fleet?: Fleet;
+  /** Answers chats; absent: serving is off. */
+  serving?: Serving;
   /** The changes of its runs, of which this is the only reader; absent: they are not told. */
   changes?: AsyncIterable<FleetChange>;
   /** Absent: one in memory. */
@@ -143,6 +146,7 @@ export class App {
       runs,
       trajectories,
       fleet: options.fleet ?? null,
+      serving: options.serving ?? null,
       assumedDevice: options.assumedDevice ?? null,
       database,
       fleet_events: new FleetEvents(database, clock),
@@ -239,6 +243,8 @@ export class App {
     }
     const { request, search, trace_id } = exchange;
     const services = this.#services;
+    const off = route.offReason?.(services) ?? null;
+    if (off !== null) throw new Problem("not-implemented", off);
     const found = await route.find?.(params, services);
     const takes_body = route.method === "POST" || route.method === "PATCH";
     const spec = route.body ?? null;
@@ -277,7 +283,9 @@ export class App {
       return { status, content_type, body: `${problem.message}\n`, headers: problem.headers };
     }
     const type_base = this.#options.config.problem_type_base;
-    const document = problemDocument(problem, { type_base, trace_id });
+    const routes = this.#router.find(path)?.routes.values() ?? [];
+    const has_openai_error = [...routes].some((route) => route.has_openai_error);
+    const document = problemDocument(problem, { type_base, trace_id, has_openai_error });
     const content_type = "application/problem+json";
     return { status, content_type, body: JSON.stringify(document), headers: problem.headers };
   }

@@ -6,6 +6,7 @@ import { parseServerConfig } from "../config/server/load.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import type { Database } from "./store/database.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
+import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
@@ -126,6 +127,7 @@ export interface TestAppOptions {
   jobs?: JobRunner;
   isDatasetInUse?: (id: string) => Promise<boolean>;
   fleet?: Fleet;
+  serving?: Serving;
   changes?: AsyncIterable<FleetChange>;
   database?: Database;
   routes?: readonly Route[];
@@ -161,6 +163,7 @@ export function testApp(options: TestAppOptions = {}) {
     routes,
     ...(jobs ? { jobs } : {}),
     ...(fleet ? { fleet } : {}),
+    ...(options.serving ? { serving: options.serving } : {}),
     ...(options.changes ? { changes: options.changes } : {}),
     ...(options.database ? { database: options.database } : {}),
     ...(isDatasetInUse ? { isDatasetInUse } : {}),

@@ -7,7 +7,8 @@ import type { Route } from "../server/routing/route.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { prismMissing, startPrism } from "./prism.ts";
-import { shownEvents, startServer } from "./real_server.ts";
+import { ServerProcess } from "./server_process.ts";
+import { shownEvents } from "./shown_events.ts";
 
 const JSON_HEADERS = { "content-type": "application/json" };
 
@@ -28,7 +29,7 @@ async function withRuns(body: (server: { url: string; root: string; runs: string
     );
     const params = { "training.ctx": 64, "training.batch_tokens": 64, "checkpoint.every_updates": 1 };
     const recipe = JSON.stringify({ recipe: "sft", model, data, budget: { updates: 3 }, params });
-    const server = await startServer(config);
+    const server = await ServerProcess.start({ config });
     try {
       const runs: string[] = [];
       for (let i = 0; i < 2; i++) {
@@ -42,7 +43,7 @@ async function withRuns(body: (server: { url: string; root: string; runs: string
       }
       await body({ url: server.url, root, runs });
     } finally {
-      await server.kill("SIGTERM");
+      await server.stop("SIGTERM");
     }
   });
 }

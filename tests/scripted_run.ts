@@ -3,14 +3,20 @@
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
  * counts, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits` in that
  * folder, and waits for the file `n`.
+ * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says.
  */
 
 import { parseArgs } from "node:util";
 import { parse } from "smol-toml";
+import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
-import { errorRecord } from "../core/errors.ts";
+import { errorRecord, ServiceError } from "../core/errors.ts";
+import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
-import { startTestRun } from "../runs/run_fake.ts";
+import { serveProbe } from "../runs/process/probe.ts";
+import { startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
+import type { EngineClient } from "../trainer/engine/client.ts";
+import type { EngineMethod } from "../trainer/engine/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 
 /** What a scripted run does. */
@@ -20,6 +26,10 @@ export interface ScriptedRun {
   gate?: string;
   /** The run fails at its start with this message. */
   fatal?: string;
+  /** Generations of this many tokens never end by themselves. */
+  hang?: number;
+  /** How a probe fails: its process ends, or its files are not those of the run. */
+  probe?: "dies" | "changed";
 }
 
 const POLL_MS = 5;
@@ -35,27 +45,80 @@ function scriptedRun(text: string): ScriptedRun {
   return { updates: agent?.updates ?? training?.updates ?? 3 };
 }
 
+/** A change of the test's configuration to that of a server's run. */
+const placedIn = (directory: string, updates: number) => (config: ResolvedConfig) => {
+  config.run.directory = directory;
+  config.output.path = `${directory}/adapter.gguf`;
+  config.checkpoint!.directory = `${directory}/checkpoints`;
+  config.agent!.updates = updates;
+};
+
+function scriptedEngine(
+  { hang }: ScriptedRun,
+  refuse?: (method: EngineMethod, request: unknown) => void,
+): EngineClient {
+  return new ScriptedEngine({
+    ...(refuse && { refuse }),
+    script: ({ max_tokens }) => max_tokens === hang ? "hang" : undefined,
+  }).client;
+}
+
+async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
+  const config = testRunConfig({ root: directory, change: placedIn(directory, scripted.updates ?? 3) });
+  const { definition, createAlgorithm } = testPrepared(config);
+  const identity = { "model.path": scripted.probe === "changed" ? "other" : "m" };
+  await serveProbe({
+    control: streamPort(Deno.stdin.readable, Deno.stdout),
+    read: () => Promise.resolve({ config, definition, identity, createAlgorithm }),
+    openSession: () => {
+      if (scripted.probe === "dies") Deno.exit(1);
+      const engine = scriptedEngine(scripted);
+      const agent = testAgentHost({ config, engine, clock: systemClock });
+      return Promise.resolve({ engine, agent, close: () => Promise.resolve() });
+    },
+  });
+  Deno.exit(0);
+}
+
+/** What such a process measures. */
+export const SCRIPTED_CALIBRATION = {
+  seconds: 3,
+  tokens: 100,
+  bytes: { weights: 1000, adapters: 30, kv: 500 },
+};
+
+async function calibrate(calibration: string | undefined): Promise<void> {
+  if (calibration === "dies") Deno.exit(1);
+  await serveCalibration(streamPort(Deno.stdin.readable, Deno.stdout), () => {
+    if (calibration === "hangs") return new Promise(() => {});
+    if (calibration === undefined) return Promise.resolve(SCRIPTED_CALIBRATION);
+    return Promise.reject(new ServiceError("out_of_memory", "Cannot allocate weights: /secret/place"));
+  });
+  Deno.exit(0);
+}
+
 async function main(): Promise<void> {
   const boolean = { type: "boolean" } as const, string = { type: "string" } as const;
   const { values, positionals } = parseArgs({
-    options: { control: boolean, resume: boolean, adopt: string, fork: string, "learning-rate": string },
+    options: {
+      ...{ control: boolean, resume: boolean, adopt: string, fork: string, "learning-rate": string },
+      calibration: string,
+    },
     allowPositionals: true,
   });
+  if (positionals[0] === "calibrate") return await calibrate(values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
-  const { updates = 3, gate, fatal } = scriptedRun(await Deno.readTextFile(path));
+  const scripted = scriptedRun(await Deno.readTextFile(path));
+  const { updates = 3, gate, fatal } = scripted;
+  if (positionals[0] === "probe") return await probe(directory, scripted);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
   const run = await startTestRun({
     root: directory,
     clock: systemClock,
-    change(config) {
-      config.run.directory = directory;
-      config.output.path = `${directory}/adapter.gguf`;
-      config.checkpoint!.directory = `${directory}/checkpoints`;
-      config.agent!.updates = updates;
-    },
+    change: placedIn(directory, updates),
     newEngine(refuse) {
-      const { client } = new ScriptedEngine({ refuse });
+      const client = scriptedEngine(scripted, refuse);
       const call = client.call.bind(client);
       client.call = async (method, request, ...rest) => {
         if (method === "checkpoint_load") {

@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-import { type ShownEvent, shownEvents, startServer } from "./real_server.ts";
+import { ServerProcess } from "./server_process.ts";
+import { type ShownEvent, shownEvents } from "./shown_events.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -75,7 +76,7 @@ gpuTest("a killed server loses nothing, and its run resumes to the bytes of svc 
 
     await Deno.writeTextFile(config, `bind = "127.0.0.1:0"\npath_roots = [${JSON.stringify(root)}]\n`);
     const headers = { "content-type": "application/json" };
-    const first = await startServer(config);
+    const first = await ServerProcess.start({ config });
     const created = await fetch(`${first.url}/v1/runs`, {
       method: "POST",
       headers,
@@ -85,9 +86,9 @@ gpuTest("a killed server loses nothing, and its run resumes to the bytes of svc 
     assert.equal(created.status, 201, JSON.stringify(run));
     const path = `/v1/runs/${run.id}`;
     const seen = await follow(`${first.url}${path}/events`, 0, ({ kind }) => kind === "checkpoint");
-    await first.kill("SIGKILL");
+    await first.stop("SIGKILL");
 
-    const second = await startServer(config);
+    const second = await ServerProcess.start({ config });
     try {
       const found = await (await fetch(`${second.url}${path}`)).json();
       assert.equal(found.state, "interrupted");
@@ -123,7 +124,7 @@ gpuTest("a killed server loses nothing, and its run resumes to the bytes of svc 
       });
       assert.equal(planned.status, 200, await planned.text());
     } finally {
-      await second.kill("SIGTERM");
+      await second.stop("SIGTERM");
     }
   });
 });

@@ -17,6 +17,7 @@ function newFragment(): Fragment {
   return { tokens: [], spans: [], sampled };
 }
 
+/** The fragments of a trajectory while it grows. */
 export class FragmentRecorder {
   readonly fragments: Fragment[] = [newFragment()];
 

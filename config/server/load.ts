@@ -9,13 +9,7 @@ import { showValue } from "../check/issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { nearestName } from "../text/nearest.ts";
 import { configError, type ConfigProblem } from "../text/problems.ts";
-import {
-  isLoopback,
-  parseBind,
-  type ServerConfig,
-  serverConfigSchema,
-  serverPartsNotBuilt,
-} from "./schema.ts";
+import { isLoopback, parseBind, type ServerConfig, serverConfigSchema } from "./schema.ts";
 import { parseToml, valueAt } from "../text/toml_tree.ts";
 
 type Path = (string | number)[];
@@ -58,12 +52,7 @@ function problemsOf(issue: z.core.$ZodIssue, tree: unknown): Problem[] {
 }
 
 function ruleProblems(config: ServerConfig): Problem[] {
-  const problems: Problem[] = serverPartsNotBuilt(config).map(({ key, part }) => ({
-    path: key.split("."),
-    code: "not_built",
-    message: `Cannot use ${key}: ${part} is not in this build`,
-  }));
-  problems.push(...catalogueProblems(config));
+  const problems = catalogueProblems(config);
   if (!isLoopback(parseBind(config.bind)!.host) && config.auth_token === undefined) {
     const message = `must be a loopback address without auth_token, not ${showValue(config.bind)}`;
     problems.push({ path: ["bind"], code: "invalid_value", message });

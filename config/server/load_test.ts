@@ -34,7 +34,7 @@ Deno.test("an empty file gives the contract's defaults", () => {
     allowed_hosts: [],
     limits: { vram: "all", ram: "all" },
     log: { level: "info" },
-    serving: { enabled: false, idle_seconds: 300 },
+    serving: { enabled: false, idle_seconds: 300, record: false },
     rewards: [],
     judges: [],
     mcp_servers: [],
@@ -90,10 +90,6 @@ Deno.test("only a loopback address may be used without a token", () => {
   assert.deepEqual(parseBind("[::1]:80"), { host: "::1", port: 80 });
   assert.equal(parseBind("127.0.0.1:65536"), null);
   assert.equal(parseBind("127.0.0.1"), null);
-});
-
-Deno.test("parts that are not built are refused by name", () => {
-  assert.deepEqual(problems(`[serving]\nenabled = true`), ["2 serving.enabled not_built"]);
 });
 
 Deno.test("an entry of the catalogue has an id of its own and what it needs", () => {

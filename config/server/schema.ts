@@ -119,6 +119,9 @@ export const serverConfigSchema = z.strictObject({
     idle_seconds: integer("idle_seconds").default(300).meta({
       description: "Idle time until a model is unloaded.",
     }),
+    record: z.boolean().default(false).meta({
+      description: "Whether conversations are recorded with their tokens, in data_dir/conversations.",
+    }),
   }).prefault({}).meta({ description: "OpenAI-compatible serving." }),
   rewards: z.array(rewardEntrySchema).default([]).meta({ description: "Catalogue of rewards." }),
   judges: z.array(judgeEntrySchema).default([]).meta({ description: "Catalogue of judges." }),
@@ -130,8 +133,3 @@ export const serverConfigSchema = z.strictObject({
 
 /** The checked configuration of `svc-server` with defaults filled in. */
 export type ServerConfig = z.output<typeof serverConfigSchema>;
-
-/** Keys of the server's configuration that this build knows but does not have: the key, and the missing part. */
-export function serverPartsNotBuilt({ serving }: ServerConfig): { key: string; part: string }[] {
-  return serving.enabled ? [{ key: "serving.enabled", part: "serving" }] : [];
-}

@@ -9,6 +9,7 @@ import type { RunWarning } from "../record/warning.ts";
 import type { ModelParts } from "../session/model_parts.ts";
 import type { SequenceDemand, Session, TrainingDemand } from "../session/session.ts";
 import type { Algorithm } from "./algorithm.ts";
+import type { MeasuredUpdate, Measurement } from "./measured_update.ts";
 
 /** An entry of the registry. A new algorithm consists of this, its section of the configuration, and a line. */
 export interface AlgorithmDefinition {
@@ -30,6 +31,11 @@ export interface AlgorithmDefinition {
     config: ResolvedConfig,
     used_by: "updates" | "evaluations",
   ): { adapter: string; source: AdapterSource }[];
+  /**
+   * Measures an update on the device, as long as the data or the configuration can make it. Nothing is learned, and no
+   * tool, environment or grader is used.
+   */
+  measureUpdate(config: ResolvedConfig, measurement: Measurement): Promise<MeasuredUpdate>;
   /** Checks the form of a file of its data, without the model and the environment. @throws {ServiceError} `data_invalid`. */
   checkFile(path: string): Promise<void>;
   /**

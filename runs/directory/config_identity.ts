@@ -86,12 +86,19 @@ export function identityHash(identity: Identity): string {
   return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
 }
 
-/** Fingerprints of the files that a configuration names, by key. */
-export async function inputFingerprints(config: ResolvedConfig): Promise<Record<string, string>> {
+/**
+ * Fingerprints of the files that a configuration names, by key.
+ *
+ * @param keys Absent: all of them.
+ */
+export async function inputFingerprints(
+  config: ResolvedConfig,
+  keys?: readonly string[],
+): Promise<Record<string, string>> {
   const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
   for (const { key, path } of describeKeys()) {
     const value = leaves.get(key);
-    if (path !== "input" || typeof value !== "string") continue;
+    if (path !== "input" || typeof value !== "string" || keys?.includes(key) === false) continue;
     fingerprints[key] = await doing(`read ${value}`, () => fingerprint(value));
   }
   return fingerprints;

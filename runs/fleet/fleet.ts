@@ -6,20 +6,19 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
+import type { Calibration } from "../process/calibrate.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
-import type { EvaluateCommand, GenerateCommand } from "../process/control.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { acceptRate, commandEvent } from "./accepted_commands.ts";
+import { busy, DeviceLease } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
-import type { RunChild } from "./run_child.ts";
+import { Probes } from "./probes.ts";
+import type { Asked, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
+import { inTime, type Patience, untilAborted } from "./patience.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
-import { Slots } from "./slots.ts";
 import type { ServiceRecord } from "./service_record.ts";
-
-/** Seconds after which a client that found no slot may ask again. */
-export const RETRY_AFTER_SECONDS = 30;
 
 const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
@@ -48,22 +47,27 @@ type Takes = "boundary" | "now";
 export class Fleet {
   /** All changes in order, for one reader; ends when the fleet is closed. */
   readonly changes = new AsyncQueue<FleetChange>();
+  /** Who has the device. */
+  readonly device: DeviceLease;
   readonly #options: FleetOptions;
   readonly #runs = new Map<string, KeptRun>();
   /** Runs whose records are damaged. */
   readonly #unreadable = new Set<string>();
-  readonly #slots: Slots;
   /** The runs that are being made and will wait for a slot. */
   readonly #joining = new Set<string>();
   readonly #closing = new AbortController();
   readonly #keeper: RunKeeper;
+  readonly #probes: Probes;
 
   private constructor(options: FleetOptions) {
     this.#options = options;
-    this.#slots = new Slots(options.slots);
     const { clock, svc, log } = options, closing = this.#closing.signal;
+    const returned = () => this.startQueued();
+    const device = this.device = new DeviceLease({ runs: options.slots, clock, returned });
     const release = (run: string) => this.#release(run);
-    this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, release });
+    const ready = () => device.ready();
+    this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
+    this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 
   /**
@@ -103,7 +107,7 @@ export class Fleet {
   /** Whether a new run would start now, wait, or find no place. */
   get room(): "slot" | "queue" | "none" {
     if (this.#closing.signal.aborted) return "none";
-    if (this.#slots.has_free) return "slot";
+    if (this.device.has_slot) return "slot";
     return this.#queued().length + this.#joining.size < this.#options.max_queued ? "queue" : "none";
   }
 
@@ -117,7 +121,7 @@ export class Fleet {
     const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;
     if (room === "none") throw noRoom();
     // The place is taken before anything is awaited, so that two requests cannot have the same.
-    if (room === "slot") this.#slots.take(id);
+    if (room === "slot") this.device.take(id);
     else this.#joining.add(id);
     try {
       const directory = `${folder}/${id}`, made = `${folder}/.new_${id}`;
@@ -184,17 +188,42 @@ export class Fleet {
   }
 
   /**
-   * Asks a live run to evaluate or to generate.
+   * Evaluates or generates: a live run answers itself, any other by a process that then ends.
    *
-   * @throws {ServiceError} `conflict` when its state does not accept it, or the run's refusal.
+   * @throws {ServiceError} `conflict` when its state does not accept it, `device_unavailable` when the device is taken,
+   * `cancelled` with `details.is_late` when the time is up, the run's refusal, or the signal's reason.
    */
-  async ask(
-    id: string,
-    question: Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">,
-  ): Promise<unknown> {
-    const run = await this.#settled(id);
-    await this.#check(run, question.command);
-    return await this.#childOf(run).ask(question);
+  async ask(id: string, question: Asked, patience: Patience): Promise<unknown> {
+    const doing = `${question.command} the run`;
+    return await inTime(doing, { ...patience, clock: this.#options.clock }, async (signal) => {
+      while (true) {
+        const run = await untilAborted(this.#settled(id), signal);
+        // Its process may be leaving, or one may be starting.
+        if (!run.child) await untilAborted(run.exclusively(() => Promise.resolve()), signal);
+        await this.#check(run, question.command);
+        try {
+          return await (run.child
+            ? run.child.ask(question, signal)
+            : this.#probes.ask(run, question, signal));
+        } catch (error) {
+          if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
+          // The process leaves: its run answers in the state that follows, or refuses it there.
+          await untilAborted(this.idle(id), signal);
+        }
+      }
+    });
+  }
+
+  /**
+   * Measures what a run would need on the device. Nothing of it remains.
+   *
+   * @param processConfig The configuration for its process, given a folder.
+   * @throws {ServiceError} `device_unavailable`, `out_of_memory`, `cancelled` with `details.is_late` when the time is up,
+   * or the signal's reason.
+   */
+  calibrate(processConfig: (directory: string) => string, patience: Patience): Promise<Calibration> {
+    const limit = { ...patience, clock: this.#options.clock };
+    return inTime("calibrate the plan", limit, (signal) => this.#probes.calibrate(processConfig, signal));
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */
@@ -202,6 +231,7 @@ export class Fleet {
     const run = await this.#settled(id);
     await run.exclusively(async () => {
       await this.#check(run, "delete");
+      await this.#probes.stop(id);
       await run.close();
       const { folder } = this.#options, gone = `${folder}/.gone_${id}`;
       await Deno.rename(run.directory, gone);
@@ -218,11 +248,13 @@ export class Fleet {
    */
   async close(grace_ms: number): Promise<void> {
     this.#closing.abort();
-    const waiting = this.#slots.allFree();
+    this.device.close();
+    const waiting = this.device.allFree();
     for (const run of this.#runs.values()) run.child?.leave();
     const timer = new AbortController();
     const late = this.#options.clock.sleep(grace_ms, timer.signal).then(() => {
       for (const run of this.#runs.values()) run.child?.kill();
+      this.device.hurry();
     }, () => {});
     await waiting;
     timer.abort();
@@ -233,7 +265,7 @@ export class Fleet {
 
   /** Resolves when a run has no process and its slot is free. */
   async idle(id: string): Promise<void> {
-    await this.#slots.freed(id);
+    await this.device.freed(id);
   }
 
   /** A run whose process, if it has one, still works: one that is leaving is waited for. */
@@ -266,14 +298,14 @@ export class Fleet {
 
   /** Takes a slot for a run, now. @returns False when there is none. */
   #reserve(id: string): boolean {
-    if (this.#closing.signal.aborted || !this.#slots.has_free) return false;
-    this.#slots.take(id);
+    if (this.#closing.signal.aborted || !this.device.has_slot) return false;
+    this.device.take(id);
     return true;
   }
 
   /** Frees a run's slot for the next one in the queue. */
   #release(id: string): void {
-    if (this.#slots.free(id)) this.startQueued();
+    if (this.device.free(id)) this.startQueued();
   }
 
   #log(run: string, error: unknown): void {
@@ -284,7 +316,7 @@ export class Fleet {
   async #take(run: KeptRun): Promise<void> {
     if (run.needs_repair && !await this.#keeper.recover(run)) {
       // It has a slot as long as a process of an earlier server works in it.
-      this.#slots.take(run.id);
+      this.device.take(run.id);
       this.#keeper.repairLater(run);
     }
     this.#runs.set(run.id, run);
@@ -299,7 +331,7 @@ export class Fleet {
   /** Starts queued runs in free slots, in the order in which they began to wait. */
   startQueued(): void {
     for (const run of this.#queued()) {
-      if (this.#slots.has(run.id)) continue;
+      if (this.device.has(run.id)) continue;
       if (!this.#reserve(run.id)) return;
       run.exclusively(async () => {
         if (run.record.state === "queued") await this.#keeper.start(run);
@@ -363,11 +395,5 @@ export class Fleet {
 }
 
 function noRoom(): ServiceError {
-  return new ServiceError(
-    "device_unavailable",
-    "Cannot start the run: every slot is taken; try again later",
-    {
-      retry_after_seconds: RETRY_AFTER_SECONDS,
-    },
-  );
+  return busy("Cannot start the run: every slot is taken; try again later");
 }

@@ -21,6 +21,8 @@ export interface ScriptedRun {
   updates?: number;
   gate?: string;
   fatal?: string;
+  hang?: number;
+  probe?: "dies" | "changed";
 }
 
 interface TestFleetOptions {
@@ -36,6 +38,8 @@ export class TestFleet {
   readonly changes: FleetChange[] = [];
   /** The same changes for one more reader. */
   readonly relayed = new AsyncQueue<FleetChange>();
+  /** How a calibration fails; null when it does not. */
+  calibration: "dies" | "hangs" | "out_of_memory" | null = null;
   #changed: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly #reading: Promise<void>;
 
@@ -49,10 +53,14 @@ export class TestFleet {
     { folder, slots = 1, max_queued = 0, clock = systemClock }: TestFleetOptions,
   ): Promise<TestFleet> {
     const logged: Record<string, unknown>[] = [];
-    const svc = (args: readonly string[]) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args];
+    const svc = (args: readonly string[]) => {
+      const { calibration } = opened;
+      const more = args[0] === "calibrate" && calibration !== null ? ["--calibration", calibration] : [];
+      return [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args, ...more];
+    };
     const log = (line: Record<string, unknown>) => void logged.push(line);
     const fleet = await Fleet.open({ folder: `${folder}/runs`, slots, max_queued, clock, svc, log });
-    const opened = new TestFleet(fleet, logged);
+    const opened: TestFleet = new TestFleet(fleet, logged);
     fleet.startQueued();
     return opened;
   }

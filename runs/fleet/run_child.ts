@@ -3,11 +3,14 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import type { ChatEvent } from "../chat/chat_request.ts";
 import {
   BEGIN,
+  type ChatCommand,
   type ControlMessage,
   type EvaluateCommand,
   type GenerateCommand,
+  MAX_COMMAND_BYTES,
 } from "../process/control.ts";
 
 /** The last bytes of standard error that are kept: what a crash says of itself. */
@@ -28,12 +31,19 @@ export interface ChildEnd {
 
 type Takes = "boundary" | "now";
 type Id = string | number | null;
-type Question = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+
+/** A request to evaluate or to generate. */
+export type Asked = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+
+/** A chat with the run's policy, a checkpoint or its base. */
+export type AskedChat = Omit<ChatCommand, "id" | "command">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;
   /** Null for a command, which has no answer but its acceptance. */
   answer: ((result: unknown) => void) | null;
+  /** Takes what comes before the answer. */
+  item?: (item: unknown) => void;
   fail(error: unknown): void;
 }
 
@@ -95,11 +105,46 @@ export class RunChild {
     }
   }
 
-  /** Asks the run to evaluate or to generate. @throws {ServiceError} Its refusal, or why it has no answer. */
-  async ask(question: Question): Promise<unknown> {
-    return await new Promise<unknown>((answer, fail) => {
-      this.#send({ ...question }, { accept: () => {}, answer, fail });
-    });
+  /**
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the run is told that nobody waits any more.
+   *
+   * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
+   */
+  async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
+    return await this.#ask({ ...question }, signal, () => {});
+  }
+
+  /** Chats with the run. Leaving the iteration tells the run that nobody waits any more. */
+  async *chat(chat: AskedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+    const events = new AsyncQueue<ChatEvent>(), left = new AbortController();
+    const either = AbortSignal.any([signal, left.signal]);
+    const answered = this.#ask(
+      { command: "chat", ...chat },
+      either,
+      (item) => events.push(item as ChatEvent),
+    );
+    answered.then(() => events.close(), (error) => events.fail(error));
+    try {
+      yield* events;
+    } finally {
+      left.abort(new ServiceError("cancelled", "Cannot answer: nobody waits for it any more"));
+    }
+  }
+
+  async #ask(
+    question: Record<string, unknown>,
+    signal: AbortSignal,
+    item: (item: unknown) => void,
+  ): Promise<unknown> {
+    signal.throwIfAborted();
+    const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
+    const request = this.#send(question, { accept: () => {}, answer, item, fail });
+    const drop = () => {
+      this.#fail(request, signal.reason);
+      this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
+    };
+    signal.addEventListener("abort", drop, { once: true });
+    return await promise.finally(() => signal.removeEventListener("abort", drop));
   }
 
   /** Ends the process and the processes of its group at once. */
@@ -116,14 +161,20 @@ export class RunChild {
     this.#input.close().catch(() => {});
   }
 
-  #send(message: Record<string, unknown>, waiting: Waiting): void {
+  #send(message: Record<string, unknown>, waiting: Waiting): number {
     const id = this.#next++;
     this.#waiting.set(id, waiting);
-    this.#write({ id, ...message }).catch(() => this.#fail(id, gone()));
+    this.#write({ id, ...message }).catch((error) =>
+      this.#fail(id, error instanceof ServiceError ? error : gone())
+    );
+    return id;
   }
 
   async #write(message: Record<string, unknown>): Promise<void> {
-    await this.#input.write(new TextEncoder().encode(JSON.stringify(message) + "\n"));
+    const line = new TextEncoder().encode(JSON.stringify(message) + "\n");
+    // A longer line would end the run.
+    if (line.length > MAX_COMMAND_BYTES) throw tooLong(line.length);
+    await this.#input.write(line);
   }
 
   #fail(id: number, error: unknown): void {
@@ -168,6 +219,7 @@ export class RunChild {
   ): void {
     const waiting = this.#waiting.get(id as number);
     if (!waiting) return;
+    if ("item" in message) return waiting.item?.(message.item);
     const is_accepted = "accepted" in message && message.accepted;
     if (!is_accepted || !waiting.answer) this.#waiting.delete(id as number);
     if (is_accepted) waiting.accept(message.takes_effect);
@@ -180,6 +232,14 @@ function silent(command: string): ServiceError {
   return new ServiceError(
     "conflict",
     `Cannot ${command} the run: its process does not answer; cancel it "now"`,
+  );
+}
+
+function tooLong(bytes: number): ServiceError {
+  return new ServiceError(
+    "config_invalid",
+    `Cannot ask the run: the messages and tools take ${bytes} bytes, and at most ${MAX_COMMAND_BYTES} are sent`,
+    { field: "messages" },
   );
 }
 

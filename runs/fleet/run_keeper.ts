@@ -29,6 +29,8 @@ interface RunKeeperOptions {
   changes: AsyncQueue<FleetChange>;
   /** Aborts when the server ends. */
   closing: AbortSignal;
+  /** Resolves when the process of a run with a slot may use the device. */
+  ready: () => Promise<void>;
   /** Frees the slot of a run that has no process any more. */
   release: (run: string) => void;
 }
@@ -64,6 +66,7 @@ export class RunKeeper {
    * @throws When not even the command could be written.
    */
   async start(run: KeptRun, command: CommandEvent | null = null): Promise<void> {
+    await this.#options.ready();
     if (this.#options.closing.aborted) return this.#options.release(run.id);
     let is_accepted = command === null;
     try {

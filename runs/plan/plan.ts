@@ -30,6 +30,13 @@ export interface MemoryPost {
   bytes: number;
 }
 
+/** The length of a run; its times are null unless they were measured. */
+export interface PlanSchedule extends RunSchedule {
+  seconds_per_update: number | null;
+  eta_seconds: number | null;
+  calibrated: boolean;
+}
+
 /** The answer of `svc plan --json`. */
 export interface Plan {
   config: ResolvedConfig;
@@ -45,7 +52,7 @@ export interface Plan {
   /** Empty: a complete configuration is planned as written. */
   levers_applied: string[];
   levers: { lever: string; saved_bytes: number; time_factor: number }[];
-  schedule: RunSchedule & { seconds_per_update: null; eta_seconds: null; calibrated: false };
+  schedule: PlanSchedule;
   template_probe: TemplateProbe;
   warnings: PlanWarning[];
 }

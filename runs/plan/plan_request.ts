@@ -247,13 +247,18 @@ const POST_KEYS: Readonly<Record<string, string>> = {
   optimizer: "lora.rank",
 };
 
+/** The key behind a component of memory. */
+export function keyOfPost(post: string | undefined): string {
+  return POST_KEYS[post ?? "weights"] ?? "training.ctx";
+}
+
 function outOfMemory(
   config: ResolvedConfig,
   { target, measure }: { target: PlanTarget; measure: MeasureMemory },
 ): PlanRefusal {
   const { message, details } = memoryRefusal(config, { target, measure })!;
   const [dominant] = details.dominant_posts as { post: string }[];
-  const key = POST_KEYS[dominant?.post ?? "weights"] ?? "training.ctx";
+  const key = keyOfPost(dominant?.post);
   return { kind: "memory", problems: [{ key, code: "out_of_range", message }], meta: details };
 }
 

@@ -44,6 +44,14 @@ export interface ReadRun {
  * @throws {ServiceError} Like {@link prepareRun}.
  */
 export async function readRun(loaded: LoadedConfig, open?: typeof openGgufHeader): Promise<ReadRun> {
+  const { written, definition, parts } = await readModel(loaded, open);
+  return { written, definition, parts, data: await definition.readData(written, parts) };
+}
+
+async function readModel(
+  loaded: LoadedConfig,
+  open?: typeof openGgufHeader,
+): Promise<Omit<ReadRun, "data">> {
   const parts = await loadModelParts(loaded.config, open);
   const { init_adapter } = loaded.config.lora;
   const written = resolveLoaded(loaded, {
@@ -51,8 +59,20 @@ export async function readRun(loaded: LoadedConfig, open?: typeof openGgufHeader
     ...parts,
     ...(init_adapter !== undefined && { init_adapter: await adapterFacts(init_adapter) }),
   });
-  const definition = algorithmOf(written);
-  return { written, definition, parts, data: await definition.readData(written, parts) };
+  return { written, definition: algorithmOf(written), parts };
+}
+
+/** The inputs of a run that its model consists of. */
+const MODEL_INPUTS = ["model.path", "model.chat_template"];
+
+/** Like {@link prepareRun}, without its data: its identity has only the model's files. */
+export async function prepareModel(
+  loaded: LoadedConfig,
+): Promise<Pick<PreparedRun, "config" | "definition" | "identity"> & { createAlgorithm: null }> {
+  const { written, definition } = await readModel(loaded);
+  const config = await withRealPaths(written);
+  const identity = await inputFingerprints(config, MODEL_INPUTS);
+  return { config, definition, identity, createAlgorithm: null };
 }
 
 /**

@@ -10,6 +10,7 @@ import { ROLES } from "../../core/chat.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
+import type { ChatRequest } from "../chat/chat_request.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { refusal, type RunFacts, type RunState } from "../record/run.ts";
 
@@ -54,17 +55,36 @@ const commandSchema = z.discriminatedUnion("command", [
     adapter: z.boolean().default(true),
     timeout_ms,
   }),
+  // The server has checked what it asks.
+  z.strictObject({
+    id,
+    command: z.literal("chat"),
+    request: z.custom<ChatRequest>((value) => typeof value === "object" && value !== null),
+    checkpoint: z.string().optional(),
+    adapter: z.boolean().default(true),
+    timeout_ms,
+  }),
+  // Nobody waits for the answer to this request any more.
+  z.strictObject({ id, command: z.literal("drop"), request: id }),
 ]);
 
-export type ControlCommand = z.output<typeof commandSchema>;
+type ReceivedCommand = z.output<typeof commandSchema>;
+type DropCommand = Extract<ReceivedCommand, { command: "drop" }>;
+export type ControlCommand = Exclude<ReceivedCommand, DropCommand>;
 export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
+/** Its answers arrive as items, before the result null. */
+export type ChatCommand = Extract<ControlCommand, { command: "chat" }>;
+export type Question = EvaluateCommand | GenerateCommand | ChatCommand;
+
+type Id = string | number;
 
 /** Outgoing messages. */
 export type ControlMessage =
   | { id: string | number | null; accepted: true; takes_effect: "boundary" | "now" }
   | { id: string | number | null; accepted: false; error: ErrorRecord }
   | { id: string | number; result: unknown }
+  | { id: string | number; item: unknown }
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
   | { durable_seq: number }
@@ -80,7 +100,7 @@ export interface ControlPort {
 }
 
 /** Commands that take effect between two updates, in order of arrival. */
-export type BoundaryCommand = Exclude<ControlCommand, EvaluateCommand | GenerateCommand>;
+export type BoundaryCommand = Exclude<ControlCommand, Question>;
 
 /** A server's answer to `ready`: the run has every command that it accepted while the run started. */
 export const BEGIN = { begin: true } as const;
@@ -90,8 +110,8 @@ export interface ControllerOptions {
   state: () => RunState;
   facts: () => RunFacts;
   record: (event: CommandEvent) => void;
-  /** Answers a request during training; the signal aborts at its time limit or the run's end. */
-  ask: (command: EvaluateCommand | GenerateCommand, signal: AbortSignal) => Promise<unknown>;
+  /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
+  ask: (command: Question, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
@@ -99,7 +119,7 @@ export interface ControllerOptions {
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #ended = new AbortController();
-  readonly #asked = new Set<Promise<void>>();
+  readonly #asked = new Set<{ id: Id; answered: Promise<void>; limit: AbortController }>();
   readonly #begun: PromiseWithResolvers<void> = Promise.withResolvers();
   #boundary: BoundaryCommand[] = [];
   #has_ended = false;
@@ -133,8 +153,9 @@ export class Controller {
       const given = (value as { id?: unknown } | null)?.id;
       if (typeof given === "string" || typeof given === "number") id = given;
       const command = parseCommand(value);
+      if (command.command === "drop") return this.#drop(command);
       const is_ending = this.#has_ended;
-      const reason = is_ending ? "the run is ending" : refusal(command.command, state(), facts());
+      const reason = is_ending ? "the run is ending" : refusal(actionOf(command), state(), facts());
       if (reason !== null) {
         throw new ServiceError(
           "conflict",
@@ -143,8 +164,10 @@ export class Controller {
         );
       }
       const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
-      const { id: _, command: name, ...rest } = command;
-      record({ kind: "command", command: name, arguments: rest, takes_effect });
+      // Chats are many, and not about the run.
+      if (command.command !== "chat") {
+        record({ kind: "command", command: command.command, arguments: argumentsOf(command), takes_effect });
+      }
       port.send({ id: command.id, accepted: true, takes_effect });
       if (isQuestion(command)) this.#ask(command);
       else this.#boundary.push(command);
@@ -174,11 +197,18 @@ export class Controller {
   /** Aborts all open requests and waits until they are answered. */
   async close(): Promise<void> {
     this.end();
-    this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends"));
-    await Promise.all(this.#asked);
+    const is_ending = true;
+    this.#ended.abort(new ServiceError("conflict", "Cannot answer: the run's process ends", { is_ending }));
+    await Promise.all([...this.#asked].map(({ answered }) => answered));
   }
 
-  #ask(command: EvaluateCommand | GenerateCommand): void {
+  #drop({ id, request }: DropCommand): void {
+    this.#options.port.send({ id, accepted: true, takes_effect: "now" });
+    const dropped = new ServiceError("cancelled", "Cannot answer: the request was dropped");
+    for (const asked of this.#asked) if (asked.id === request) asked.limit.abort(dropped);
+  }
+
+  #ask(command: Question): void {
     const { port, ask } = this.#options;
     const limit = new AbortController();
     const reason = new ServiceError(
@@ -188,21 +218,35 @@ export class Controller {
     const timer = command.timeout_ms === undefined
       ? undefined
       : setTimeout(() => limit.abort(reason), command.timeout_ms);
-    const answered = ask(command, AbortSignal.any([limit.signal, this.#ended.signal])).then(
+    const signal = AbortSignal.any([limit.signal, this.#ended.signal]);
+    const asked = { id: command.id, limit, answered: Promise.resolve() };
+    this.#asked.add(asked);
+    const item = (item: unknown) => port.send({ id: command.id, item });
+    asked.answered = ask(command, signal, item).then(
       (result) => port.send({ id: command.id, result }),
       (error) => port.send({ id: command.id, error: errorRecord(error) }),
     ).finally(() => {
       clearTimeout(timer);
-      this.#asked.delete(answered);
+      this.#asked.delete(asked);
     });
-    this.#asked.add(answered);
   }
 }
 
 const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
-const isQuestion = (command: ControlCommand): command is EvaluateCommand | GenerateCommand =>
-  command.command === "evaluate" || command.command === "generate";
+/** What the log tells of a command's arguments: not the texts of a request, which may be long. */
+function argumentsOf(command: ControlCommand): Record<string, unknown> {
+  const { id: _, command: __, ...rest } = command;
+  if (command.command !== "generate") return rest;
+  const { messages, tools, ...short } = rest as Omit<GenerateCommand, "id" | "command">;
+  return { ...short, messages: messages.length, tools: tools.length };
+}
+
+const isQuestion = (command: ControlCommand): command is Question =>
+  ["evaluate", "generate", "chat"].includes(command.command);
+
+/** What the run's state must allow: a chat is a generation. */
+const actionOf = ({ command }: ControlCommand) => command === "chat" ? "generate" : command;
 
 const isKill = (command: ControlCommand) => command.command === "cancel" && command.at === "now";
 
@@ -217,7 +261,7 @@ function parseLine(line: string): unknown {
   }
 }
 
-function parseCommand(value: unknown): ControlCommand {
+function parseCommand(value: unknown): ReceivedCommand {
   const parsed = commandSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new ServiceError(

@@ -118,6 +118,43 @@ Deno.test("a request ends with its time limit", { sanitizeOps: true }, async () 
   assert.equal((sent[1] as Extract<ControlMessage, { error: ErrorRecord }>).error.code, "cancelled");
 });
 
+Deno.test("a request that is dropped ends, and others go on", async () => {
+  const answers = new Map<unknown, (answer: string) => void>();
+  const { controller: c, sent, events } = controller({
+    ask: ({ id }, signal) =>
+      new Promise((resolve, reject) => {
+        answers.set(id, resolve);
+        signal.addEventListener("abort", () => reject(signal.reason));
+      }),
+  });
+  c.receive('{"id": 1, "command": "evaluate"}');
+  c.receive('{"id": 2, "command": "evaluate"}');
+  c.receive('{"id": 3, "command": "drop", "request": 1}');
+  c.receive('{"id": 4, "command": "drop", "request": "unknown"}');
+  answers.get(2)!("two");
+  await c.close();
+  const of = (id: number) => sent.filter((message) => "id" in message && message.id === id);
+  assert.equal((of(1)[1] as Extract<ControlMessage, { error: ErrorRecord }>).error.code, "cancelled");
+  assert.deepEqual(of(2)[1], { id: 2, result: "two" });
+  assert.deepEqual([of(3), of(4)], [
+    [{ id: 3, accepted: true, takes_effect: "now" }],
+    [{ id: 4, accepted: true, takes_effect: "now" }],
+  ]);
+  assert.equal(events.length, 2);
+});
+
+Deno.test("the log has no texts of requests", () => {
+  const { controller: c, events } = controller();
+  const messages = [{ role: "user", content: "secret" }], tools = [{ name: "t" }];
+  c.receive(JSON.stringify({ id: 1, command: "generate", messages, tools, max_new_tokens: 4 }));
+  assert.deepEqual(events, [{
+    ...{ kind: "command", command: "generate", takes_effect: "now" },
+    arguments: {
+      ...{ messages: 1, tools: 1, max_new_tokens: 4, temperature: 1, top_p: 1, seed: 0, adapter: true },
+    },
+  }]);
+});
+
 Deno.test("lines arrive whole however the bytes are cut", async () => {
   const bytes = new TextEncoder().encode('{"a":"é"}\n\n{"b":1}\nrest');
   for (let size = 1; size < bytes.length; size++) {

@@ -3,18 +3,23 @@
 import { type Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import type { AdapterSource } from "../../trainer/engine/protocol.ts";
-import { type Algorithm, POLICY } from "../algorithms/algorithm.ts";
+import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
 import { refuseStrangeCsv } from "../directory/strangers.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { failureReason, hasEnded, type RunState } from "../record/run.ts";
-import { loadRequest, loraShape, requestLimit, type Session, softwareWarning } from "../session/session.ts";
-import { Controller, type ControlPort, type EvaluateCommand, type GenerateCommand } from "./control.ts";
+import {
+  loadRequest,
+  policySource,
+  requestLimit,
+  type Session,
+  softwareWarning,
+} from "../session/session.ts";
+import { Controller, type ControlPort, type Question } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
-import { answerLiveRequest } from "./live_requests.ts";
+import { answerRequest } from "./requests.ts";
 import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
@@ -64,11 +69,11 @@ export class Supervisor {
         state: () => run.runState,
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
-        ask: (command, signal) =>
+        ask: (command, signal, tell) =>
           permits.use(
             command.command === "evaluate" ? limit : 1,
             signal,
-            () => this.#answer(command, signal),
+            () => this.#answer(command, signal, tell),
           ),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
@@ -76,15 +81,18 @@ export class Supervisor {
       : null;
   }
 
-  #answer(command: EvaluateCommand | GenerateCommand, signal: AbortSignal): Promise<unknown> {
+  #answer(command: Question, signal: AbortSignal, tell: (item: unknown) => void): Promise<unknown> {
+    const algorithm = this.#algorithm!;
     const context = {
       session: this.#session!,
-      algorithm: this.#algorithm!,
+      evaluate: (request: EvaluationRequest) => algorithm.evaluate(request),
+      policy: { type: "copy", adapter: POLICY } as const,
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
       concurrent_rollouts: this.#request_limit,
+      tell,
     };
-    return answerLiveRequest(command, context, signal);
+    return answerRequest(command, context, signal);
   }
 
   /** Finishes the update and ends the run. */
@@ -225,7 +233,7 @@ export class Supervisor {
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });
-      else await session.engine.call("adapter_open", { adapter: POLICY, source: this.#adapterSource() });
+      else await session.engine.call("adapter_open", { adapter: POLICY, source: policySource(config) });
       for (const adapter of definition.adapters(config, "updates")) {
         await session.engine.call("adapter_open", adapter);
       }
@@ -234,12 +242,6 @@ export class Supervisor {
       await session.close();
       throw error;
     }
-  }
-
-  #adapterSource(): AdapterSource {
-    const { config } = this.#options.prepared, { init_adapter, seed } = config.lora;
-    if (init_adapter !== undefined) return { type: "file", path: init_adapter };
-    return { type: "init", lora: loraShape(config), seed };
   }
 
   /** An accepted command appears in the log at once, and in the state if it changes it. */

@@ -13,6 +13,8 @@ import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { RngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
+import { answerChat, type ChatModel } from "../chat/answer_chat.ts";
+import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 
 /** Plain data, so that it can cross to a worker. */
@@ -49,6 +51,13 @@ export interface AgentHost {
   rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
   /** Generates one assistant turn without executing its calls. */
   generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
+  /** Answers a chat, one choice after the other. */
+  chat(request: HostedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, null, void>;
+}
+
+export interface HostedChat {
+  request: ChatRequest;
+  adapter: string | null;
 }
 
 export interface AgentHostOptions {
@@ -56,6 +65,8 @@ export interface AgentHostOptions {
   settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;
+  /** What chats are rendered with. */
+  model: ChatModel;
   /** The engine's longest sequence in tokens: `training.ctx`. */
   max_context: number;
   /** Null like `settings`. */
@@ -100,6 +111,13 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
       return groups;
     },
     generate: (request, signal) => generate(options, request, signal),
+    async *chat({ request, adapter }, signal) {
+      const { engine, model, max_context } = options;
+      // A request has room for one sequence.
+      const context = { engine, model, adapter, max_context, at_once: 1, recorder: null };
+      yield* answerChat(request, context, signal);
+      return null;
+    },
   };
 }
 
@@ -109,12 +127,13 @@ async function generate(
   signal: AbortSignal,
 ): Promise<GenerateAnswer> {
   const { messages, tools, adapter, max_new_tokens, temperature, top_p, rng_key } = request;
-  const prompt = chat.promptTokens(messages, tools);
+  const prompt = promptOf(chat, messages, tools);
   const room = max_context - prompt.length;
   if (room <= 0) {
     throw new ServiceError(
       "config_invalid",
       `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
+      { field: "messages" },
     );
   }
   const sequence = engine.newSequence();
@@ -137,6 +156,20 @@ async function generate(
     };
   } finally {
     await engine.call("sequence_close", { sequence });
+  }
+}
+
+/** @throws {ServiceError} `template_failed` at the messages, which a template may refuse. */
+function promptOf(chat: ChatFormat, messages: Message[], tools: ToolFunction[]): number[] {
+  try {
+    return chat.promptTokens(messages, tools);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "template_failed") throw error;
+    const reason = error.cause instanceof Error ? error.cause.message : error.message;
+    const message = `Cannot generate: the chat template refuses the messages: ${reason}`;
+    throw new ServiceError("template_failed", message, { ...error.details, field: "messages" }, {
+      cause: error,
+    });
   }
 }
 

@@ -29,6 +29,9 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
       return yield* (await opening).host.rollout(request, signal);
     },
     generate: async (request, signal) => await (await opening).host.generate(request, signal),
+    async *chat(request, signal) {
+      return yield* (await opening).host.chat(request, signal);
+    },
   };
   serveRpc(port, { ...methods });
   return async () => {
@@ -48,6 +51,7 @@ async function openHost(
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,
     chat: chatOf(parts),
+    model: parts,
     max_context: config.training.ctx,
     environment: world?.environments ?? null,
     graders: world?.graders ?? [],
@@ -62,8 +66,9 @@ export function agentClient(port: RpcPort): { host: AgentHost; client: RpcClient
   const host: AgentHost = {
     rollout: (request, signal) => client.stream("rollout", request, signal),
     generate: (request, signal) => client.call("generate", request, signal),
+    chat: (request, signal) => client.stream("chat", request, signal),
   };
   return { host, client };
 }
 
-type AgentMethods = Pick<AgentHost, "rollout" | "generate">;
+type AgentMethods = Pick<AgentHost, "rollout" | "generate" | "chat">;

@@ -6,6 +6,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
 import {
+  type AdapterSource,
   type EngineDemand,
   type LoadRequest,
   type LoraShape,
@@ -57,6 +58,13 @@ export function requestLimit(rollouts: SequenceDemand | null): number {
 export function loraShape({ lora }: ResolvedConfig): LoraShape {
   const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
   return { rank: lora.rank, alpha: lora.alpha, targets };
+}
+
+/** The policy at the start of a run. */
+export function policySource(config: ResolvedConfig): AdapterSource {
+  const { init_adapter, seed } = config.lora;
+  if (init_adapter !== undefined) return { type: "file", path: init_adapter };
+  return { type: "init", lora: loraShape(config), seed };
 }
 
 /**

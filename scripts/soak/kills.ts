@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { sha256OfFile } from "../../core/files.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { type RealServer, type ShownEvent, shownEvents, startServer } from "../../tests/real_server.ts";
+import { ServerProcess } from "../../tests/server_process.ts";
+import { type ShownEvent, shownEvents } from "../../tests/shown_events.ts";
 
 const UPDATES = 6;
 const POLL_MS = 50;
@@ -160,7 +161,7 @@ class Client {
   }
 }
 
-async function createRun(server: RealServer, toml: string): Promise<string> {
+async function createRun(server: ServerProcess, toml: string): Promise<string> {
   const headers = { "content-type": "application/toml" };
   const { id } = await api(`${server.url}/v1/runs`, { method: "POST", headers, body: toml });
   return id as string;
@@ -177,7 +178,7 @@ export async function soakKills(
   };
   const { config, run } = await writeInputs(folder),
     directory = (id: string) => join(folder, "data/runs", id);
-  let server = await startServer(config);
+  let server = await ServerProcess.start({ config });
   try {
     const started = performance.now(), undisturbed = await createRun(server, run);
     await until(`${server.url}/v1/runs/${undisturbed}`, ENDED);
@@ -189,9 +190,9 @@ export async function soakKills(
       for (let state = ""; !ENDED.includes(state);) {
         const working = client.work(server.url);
         await sleep(random.uniform() * life_ms);
-        await server.kill("SIGKILL");
+        await server.stop("SIGKILL");
         await working;
-        server = await startServer(config);
+        server = await ServerProcess.start({ config });
         state = await until(server.url + client.path, [...ENDED, "interrupted"]);
         result.lost_writes += await client.lostWrites(server.url);
         onKill(++result.kills, state);
@@ -208,7 +209,7 @@ export async function soakKills(
     }
     return result;
   } finally {
-    await server.kill("SIGTERM");
+    await server.stop("SIGTERM");
     await Deno.remove(folder, { recursive: true });
   }
 }

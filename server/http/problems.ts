@@ -61,6 +61,14 @@ const problemErrorSchema = z.strictObject({
 
 export type ProblemError = z.output<typeof problemErrorSchema>;
 
+/** What OpenAI's clients show of a failure. */
+const openAiErrorSchema = z.strictObject({
+  message: z.string(),
+  type: z.enum(["invalid_request_error", "authentication_error", "server_error"]),
+  param: z.string().nullable().meta({ description: "The field of the first problem, with dots." }),
+  code: z.string().meta({ description: "The code of the first problem, else the kind." }),
+}).meta({ id: "OpenAiError", description: "In the answers of the OpenAI-compatible routes." });
+
 /** The problem document of every failed answer. */
 export const problemSchema = z.strictObject({
   type: z.string().meta({
@@ -73,6 +81,7 @@ export const problemSchema = z.strictObject({
   trace_id: z.string().meta({ description: "Equal to the header X-Trace-Id, and in every line of the log." }),
   errors: z.array(problemErrorSchema),
   meta: z.record(z.string(), z.json()).meta({ description: "Belongs to the type; empty where it has none." }),
+  error: openAiErrorSchema.optional(),
 }).meta({ id: "Problem" });
 
 export type ProblemDocument = z.output<typeof problemSchema>;
@@ -164,10 +173,27 @@ export function problemAt(pointer: string, error: ServiceError): Problem | Servi
   return new Problem(type, message, { errors: code === null ? [] : [{ pointer, code, message }] });
 }
 
+/** The member `error` for OpenAI's clients. */
+export function openAiError(
+  { type, errors: [first], message }: Problem,
+): NonNullable<ProblemDocument["error"]> {
+  const { status } = PROBLEM_TYPES[type], param = first?.pointer.slice(1).replaceAll("/", ".") ?? "";
+  return {
+    message,
+    type: status === 401 ? "authentication_error" : status < 500 ? "invalid_request_error" : "server_error",
+    param: param === "" ? null : param,
+    code: first?.code ?? type,
+  };
+}
+
 /** The body of a problem document. */
 export function problemDocument(
   problem: Problem,
-  { type_base, trace_id }: { type_base: string; trace_id: string },
+  { type_base, trace_id, has_openai_error = false }: {
+    type_base: string;
+    trace_id: string;
+    has_openai_error?: boolean;
+  },
 ): ProblemDocument {
   const { status, title } = PROBLEM_TYPES[problem.type];
   // "<base>/<kind>", also when the operator's base ends in a slash.
@@ -180,5 +206,6 @@ export function problemDocument(
     trace_id,
     errors: [...problem.errors],
     meta: problem.meta,
+    ...(has_openai_error ? { error: openAiError(problem) } : {}),
   };
 }

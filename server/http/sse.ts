@@ -51,10 +51,27 @@ export function resumeId(
  */
 export function eventStream(
   events: AsyncGenerator<readonly SentEvent[]>,
-  { clock, stop }: { clock: Clock; stop: AbortController },
+  end: StreamEnd,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const texts = async function* () {
+    for await (const piece of events) yield piece.map(eventText).join("");
+  };
+  return textEventStream(texts(), end);
+}
+
+/** What a stream waits with, and what it aborts when its client leaves. */
+export interface StreamEnd {
+  clock: Clock;
+  stop: AbortController;
+}
+
+/** The same for events as text. */
+export function textEventStream(
+  events: AsyncGenerator<string>,
+  { clock, stop }: StreamEnd,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder();
-  let next: Promise<IteratorResult<readonly SentEvent[]>> | null = null;
+  let next: Promise<IteratorResult<string>> | null = null;
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       next ??= events.next();
@@ -65,7 +82,7 @@ export function eventStream(
       if (result === null) return controller.enqueue(encoder.encode(":\n\n"));
       next = null;
       if (result.done) return controller.close();
-      controller.enqueue(encoder.encode(result.value.map(eventText).join("")));
+      controller.enqueue(encoder.encode(result.value));
     },
     async cancel() {
       stop.abort();

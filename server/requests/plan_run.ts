@@ -35,6 +35,8 @@ export interface PlannedRun {
   planned: PlannedRequest;
   /** The configuration for the run's process in a folder. */
   processConfig: (directory: string) => string;
+  /** The field of the request that sets a key; `""` when none does. */
+  fieldOf: (key: string) => string;
   fork: Fork | null;
 }
 
@@ -68,6 +70,7 @@ export async function planRun(
     algorithm,
     planned: { ...planned, plan: shown },
     processConfig: (directory) => tomlOf(config, { settings: planned.settings, directory }),
+    fieldOf: (key) => heldPointer(request, key),
     fork,
   };
 }

@@ -1,9 +1,10 @@
 /** Plans of runs. */
 
 import { z } from "zod";
-import { type PlanCard, planSchema } from "../resources/plan_schema.ts";
+import { calibratePlan } from "../requests/calibrate_plan.ts";
 import { planRun } from "../requests/plan_run.ts";
 import { RUN_BODY, RUN_PROBLEMS } from "../requests/run_request.ts";
+import { type PlanCard, planSchema } from "../resources/plan_schema.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 const createPlan = route({
@@ -13,11 +14,18 @@ const createPlan = route({
   summary: "Plans a recipe, a configuration or a fork; nothing is created.",
   body: RUN_BODY,
   answers: { 200: { description: "The plan.", content: { "application/json": planSchema } } },
-  problems: RUN_PROBLEMS,
-  query: z.object({}),
-  async handler({ body, services, request }) {
-    const { planned } = await planRun(body, { services, signal: request.signal });
-    return json(200, planned.plan as unknown as PlanCard);
+  problems: { ...RUN_PROBLEMS, "device-busy": [], "timeout": [] },
+  query: z.object({
+    calibrate: z.enum(["true", "false"]).default("false").meta({
+      description: "true measures an update on the device, in place of estimates of memory and time.",
+    }),
+  }),
+  async handler({ body, query, services, request: { signal } }) {
+    const run = await planRun(body, { services, signal });
+    const plan = query.calibrate === "true"
+      ? await calibratePlan(run, { services, signal })
+      : run.planned.plan;
+    return json(200, plan as unknown as PlanCard);
   },
 });
 

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { FleetCommand } from "../../runs/fleet/fleet.ts";
 import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
-import { json, notBuilt, type Route, route } from "../routing/route.ts";
+import { json, type Route, route } from "../routing/route.ts";
 
 const ACCEPTED = {
   202: {
@@ -74,17 +74,5 @@ export const RUN_COMMAND_ROUTES: readonly Route[] = [
   command("/v1/runs/{id}/checkpoints", {
     ...{ operation: "create_checkpoint", name: "checkpoint" },
     summary: "Writes a checkpoint at the next boundary.",
-  }),
-  notBuilt({
-    method: "POST",
-    path: "/v1/runs/{id}/evaluate",
-    operation: "evaluate_run",
-    summary: "Measures a run on its held-out data now.",
-  }),
-  notBuilt({
-    method: "POST",
-    path: "/v1/runs/{id}/generate",
-    operation: "generate_with_run",
-    summary: "Lets the policy of a run answer messages.",
   }),
 ];

@@ -108,6 +108,10 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
   answers: A;
   /** Problems besides those of every route of its form; see `route_problems.ts`. */
   problems?: DeclaredProblems;
+  /** Why the operator's configuration leaves the route out; null when it does not. */
+  offReason?: (services: Services) => string | null;
+  /** Problems have the member `error`, in OpenAI's form. */
+  has_openai_error?: boolean;
   /** Finds the resource of the path before the body is checked. @throws {Problem} `not-found`. */
   find?: (params: Readonly<Record<PathNames<P>, string>>, services: Services) => Promise<F>;
   handler: (
@@ -121,6 +125,8 @@ export interface Route extends Entry {
   body?: BodySpec;
   answers: AnswerSpecs;
   problems?: DeclaredProblems;
+  offReason?: (services: Services) => string | null;
+  has_openai_error?: boolean;
   find?: (params: Readonly<Record<string, string>>, services: Services) => Promise<unknown>;
   handler?: (call: Call) => Answer | Promise<Answer>;
 }

@@ -24,6 +24,7 @@ function formProblems(entry: Route): DeclaredProblems {
   const takes_body = entry.method === "POST" || entry.method === "PATCH";
   return {
     ...always,
+    ...(entry.offReason ? { "not-implemented": [] } as const : {}),
     ...(pathNames(entry.path).length > 0 ? { "not-found": ["not_found"] } as const : {}),
     ...(takes_body ? { "unsupported-media-type": ["unsupported_format"] } as const : {}),
     ...(entry.body ? { "payload-too-large": ["out_of_range"] } as const : {}),

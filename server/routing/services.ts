@@ -6,6 +6,7 @@ import type { ObservedRuns } from "../../runs/views/observed_runs.ts";
 import type { DatasetStore } from "../../runs/datasets/dataset_store.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
+import type { Serving } from "../../runs/serving/serving.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
 import type { ModelFiles } from "../sources/model_files.ts";
 import type { Checksums } from "../../runs/results/content.ts";
@@ -35,6 +36,8 @@ export interface Services {
   trajectories: ObservedRuns;
   /** Creates and commands runs; null in view mode. */
   fleet: Fleet | null;
+  /** Answers chats; null when serving is off. */
+  serving: Serving | null;
   database: Database;
   /** The events of all runs. */
   fleet_events: FleetEvents;

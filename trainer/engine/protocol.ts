@@ -108,6 +108,7 @@ export type TokenMaskRequest =
    */
   | { type: "json_schema"; schema: string };
 
+/** How tokens are sampled. */
 export interface SamplingRequest {
   /** 0: the largest logit; of equal logits the lowest id. */
   temperature: number;

@@ -9,6 +9,7 @@ import { readScenarios } from "../../../data/scenario.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { measureAgentUpdate } from "./measured_update.ts";
 import { readScenarioData } from "./scenario_data.ts";
 
 export const agentGrpo: AlgorithmDefinition = {
@@ -37,6 +38,7 @@ export const agentGrpo: AlgorithmDefinition = {
     if (kl_coefficient === 0 || kl_reference !== "init_adapter") return [];
     return [{ adapter: REFERENCE, source: { type: "file", path: lora.init_adapter! } }];
   },
+  measureUpdate: measureAgentUpdate,
   async readData(written, parts) {
     const data = await readScenarioData(written, parts);
     return {

@@ -8,6 +8,7 @@ import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
+import { measureRows } from "../measured_update.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
 import { OBJECTIVE, Preference, REFERENCE, stepsOf } from "./preference.ts";
@@ -31,6 +32,7 @@ export const preference: AlgorithmDefinition = {
     if (path === undefined || !PREFERENCE_LOSSES[preference!.loss].has_reference) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
   },
+  measureUpdate: (_, measurement) => measureRows(measurement),
   async readData({ preference, evaluation, training: { ctx, micro_batch_tokens } }, { renderer, variables }) {
     const options = { renderer, variables, ctx };
     const data = await readPairRows(preference!.data, { ...options, micro_batch_tokens });

@@ -6,6 +6,7 @@ import { parseTrace } from "../../../data/trace.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
+import { measureRows } from "../measured_update.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { OBJECTIVE, Sft, stepsOf } from "./sft.ts";
 import { readSftRows } from "./sft_rows.ts";
@@ -26,6 +27,7 @@ export const sft: AlgorithmDefinition = {
     adapters: 0,
   }),
   adapters: () => [],
+  measureUpdate: (_, measurement) => measureRows(measurement),
   async readData({ sft, evaluation, training: { ctx } }, { renderer, variables }) {
     const { data: path, train_on } = sft!;
     const options = { renderer, train_on, variables, ctx };

@@ -1,44 +1,56 @@
-/** Requests to a live run during its training: an evaluation, or one assistant turn. */
+/** Requests about a run: an evaluation, or one assistant turn. */
 
 import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
-import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
-import { type Algorithm, type EvaluationResult, POLICY } from "../algorithms/algorithm.ts";
+import { type AdapterSource, CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import type { Algorithm, EvaluationResult } from "../algorithms/algorithm.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
+import type { ChatEvent } from "../chat/chat_request.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
 import type { Session } from "../session/session.ts";
-import type { EvaluateCommand, GenerateCommand } from "./control.ts";
+import type { Question } from "./control.ts";
 
-export interface LiveRequestContext {
+export interface RequestContext {
   session: Session;
-  algorithm: Algorithm;
+  evaluate: Algorithm["evaluate"];
+  /** The adapter that answers when a request names no checkpoint. */
+  policy: AdapterSource;
   /** The folder of the checkpoints. */
   checkpoints: string;
   /** Distinguishes the adapters of requests that are open at the same time. */
   number: number;
   /** Attempts at once of an evaluation. */
   concurrent_rollouts: number;
+  /** Sends a part of the answer of a chat; absent where nobody chats. */
+  tell?: (event: ChatEvent) => void;
 }
 
 /**
- * Answers with a copy of the policy, or with a checkpoint's adapter. A training step never waits for an answer, and the
- * request uses its own random numbers.
+ * Answers with the policy, which a live run copies, or with a checkpoint's adapter. A training step never waits for an
+ * answer, and the request uses its own random numbers.
  */
-export async function answerLiveRequest(
-  command: EvaluateCommand | GenerateCommand,
-  context: LiveRequestContext,
+export async function answerRequest(
+  command: Question,
+  context: RequestContext,
   signal: AbortSignal,
-): Promise<EvaluationResult | GenerateAnswer> {
-  const { session: { engine, agent }, algorithm, number, concurrent_rollouts } = context;
-  const adapter = command.command === "generate" && !command.adapter ? null : `request_${number}`;
+): Promise<EvaluationResult | GenerateAnswer | null> {
+  const { session: { engine, agent }, number, concurrent_rollouts } = context;
+  const is_base = command.command !== "evaluate" && !command.adapter;
+  const adapter = is_base ? null : `request_${number}`;
   if (adapter !== null) {
     await engine.call("adapter_open", { adapter, source: await adapterSource(command, context) });
   }
   try {
     if (command.command === "evaluate") {
       const { limit } = command;
-      return await algorithm.evaluate({ adapter, limit, concurrent_rollouts, signal });
+      return await context.evaluate({ adapter, limit, concurrent_rollouts, signal });
+    }
+    if (command.command === "chat") {
+      for await (const event of agent.chat({ request: command.request, adapter }, signal)) {
+        context.tell?.(event);
+      }
+      return null;
     }
     const { messages, tools, max_new_tokens, temperature, top_p, seed } = command;
     return await agent.generate({
@@ -56,18 +68,19 @@ export async function answerLiveRequest(
 }
 
 async function adapterSource(
-  command: EvaluateCommand | GenerateCommand,
-  { checkpoints }: LiveRequestContext,
-) {
+  command: Question,
+  { checkpoints, policy }: RequestContext,
+): Promise<AdapterSource> {
   const { checkpoint } = command;
-  if (checkpoint === undefined) return { type: "copy" as const, adapter: POLICY };
+  if (checkpoint === undefined) return policy;
   if (!(await listCheckpoints(checkpoints)).includes(checkpoint)) {
     throw new ServiceError(
       "config_invalid",
       `Cannot ${command.command}: there is no checkpoint ${checkpoint}`,
+      { field: "checkpoint" },
     );
   }
-  return { type: "file" as const, path: `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}` };
+  return { type: "file", path: `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}` };
 }
 
 function ignoreLostDevice(error: unknown): void {

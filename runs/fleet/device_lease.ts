@@ -1,0 +1,189 @@
+/**
+ * The device lease: who may use the server's device. It is lent to up to `max_concurrent_runs` runs, or to one probe (an
+ * evaluation, a generation or a calibration that no live run answers), or to one serving process.
+ *
+ * | finds it with | a run                           | a probe or serving |
+ * | ------------- | ------------------------------- | ------------------ |
+ * | runs          | takes a free slot, else waits   | is refused         |
+ * | a probe       | waits                           | is refused         |
+ * | serving       | takes it when serving has ended | is refused         |
+ *
+ * A run that waits is queued, or refused where the queue is full. A refusal is `device_unavailable` with
+ * `details.retry_after_seconds`, which the API answers as `device-busy`. Live runs answer requests about themselves
+ * without the lease.
+ *
+ * For a probe or a serving process:
+ *
+ * ```ts
+ * using loan = fleet.device.lend("serving"); // throws when it is taken
+ * // Start the process. When loan.wanted aborts, take no new work, finish what goes on, and end the process. When
+ * // loan.overdue aborts, kill it. Release the loan only when the process is gone: its memory is needed then.
+ * ```
+ */
+
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+
+/** Seconds after which a client that found the device taken may ask again. */
+export const RETRY_AFTER_SECONDS = 30;
+
+/** The time for a serving process to finish its answers when a run wants the device. */
+export const DRAIN_MS = 10_000;
+
+export type Borrower = "probe" | "serving";
+
+/** The device, lent to a probe or a serving process. */
+export interface DeviceLoan extends Disposable {
+  /** Aborts when the holder must finish: a run wants the device, or the server ends. */
+  readonly wanted: AbortSignal;
+  /** Aborts {@link DRAIN_MS} after `wanted`, or earlier when the server ends: the process must be killed. */
+  readonly overdue: AbortSignal;
+  /** Gives the device back; again is nothing. `using` does the same. */
+  release(): void;
+}
+
+export interface DeviceLeaseOptions {
+  /** Runs that train at once. */
+  runs: number;
+  clock: Clock;
+  /** Called when a probe or a serving process has given the device back: queued runs may start. */
+  returned: () => void;
+}
+
+/** The slots of runs, by run, and the loan to another process. */
+export class DeviceLease {
+  readonly #options: DeviceLeaseOptions;
+  readonly #runs = new Map<string, PromiseWithResolvers<void>>();
+  #loan: Loan | null = null;
+  #is_closed = false;
+
+  constructor(options: DeviceLeaseOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a run could have a slot now. A serving process does not keep it from one. */
+  get has_slot(): boolean {
+    return !this.#is_closed && this.#runs.size < this.#options.runs && this.#loan?.borrower !== "probe";
+  }
+
+  has(run: string): boolean {
+    return this.#runs.has(run);
+  }
+
+  /**
+   * Gives a run a slot, even above the number: a process that another server left takes its place all the same. A
+   * serving process is told to end; the run's process starts after {@link ready}.
+   */
+  take(run: string): void {
+    this.#runs.set(run, Promise.withResolvers());
+    this.#loan?.want(`Cannot go on: the run ${run} takes the device`);
+  }
+
+  /** Resolves when the process of a run with a slot may start: the device is in no other hands. */
+  async ready(): Promise<void> {
+    await this.#loan?.released;
+  }
+
+  /** @returns Whether the run had a slot. */
+  free(run: string): boolean {
+    const taken = this.#runs.get(run);
+    this.#runs.delete(run);
+    taken?.resolve();
+    return taken !== undefined;
+  }
+
+  /** Resolves when the run has no slot. */
+  async freed(run: string): Promise<void> {
+    await this.#runs.get(run)?.promise;
+  }
+
+  /** Lends the device. @throws {ServiceError} `device_unavailable` when it is taken or the server ends. */
+  lend(borrower: Borrower): DeviceLoan {
+    const holder = this.#is_closed
+      ? "the server ends"
+      : this.#runs.size > 0
+      ? "runs are training on it"
+      : this.#loan && HOLDERS[this.#loan.borrower];
+    if (holder !== null) throw busy(`Cannot use the device: ${holder}; try again later`);
+    const returned = () => {
+      this.#loan = null;
+      this.#options.returned();
+    };
+    return this.#loan = new Loan(borrower, { clock: this.#options.clock, returned });
+  }
+
+  /** Lends nothing more, and wants back what is lent. */
+  close(): void {
+    this.#is_closed = true;
+    this.#loan?.want("Cannot go on: the server ends");
+  }
+
+  /** Has a process that still holds the device killed. */
+  hurry(): void {
+    this.#loan?.hurry();
+  }
+
+  /** Resolves when what is lent now has been given back. */
+  async allFree(): Promise<void> {
+    await Promise.all([...this.#runs.values()].map(({ promise }) => promise));
+    await this.#loan?.released;
+  }
+}
+
+const HOLDERS: Record<Borrower, string> = {
+  probe: "it answers another request",
+  serving: "it serves a model",
+};
+
+/** The refusal of whoever finds the device taken. */
+export function busy(message: string): ServiceError {
+  return new ServiceError("device_unavailable", message, { retry_after_seconds: RETRY_AFTER_SECONDS });
+}
+
+class Loan implements DeviceLoan {
+  readonly #wanted = new AbortController();
+  readonly #overdue = new AbortController();
+  readonly #released = Promise.withResolvers<void>();
+  readonly #timer = new AbortController();
+  readonly #options: Pick<DeviceLeaseOptions, "clock" | "returned">;
+  #is_released = false;
+
+  constructor(readonly borrower: Borrower, options: Pick<DeviceLeaseOptions, "clock" | "returned">) {
+    this.#options = options;
+  }
+
+  get wanted(): AbortSignal {
+    return this.#wanted.signal;
+  }
+
+  get overdue(): AbortSignal {
+    return this.#overdue.signal;
+  }
+
+  get released(): Promise<void> {
+    return this.#released.promise;
+  }
+
+  want(reason: string): void {
+    if (this.wanted.aborted) return;
+    this.#wanted.abort(busy(`${reason}; try again later`));
+    this.#options.clock.sleep(DRAIN_MS, this.#timer.signal).then(() => this.hurry(), () => {});
+  }
+
+  hurry(): void {
+    this.#timer.abort();
+    this.#overdue.abort(this.wanted.reason);
+  }
+
+  release(): void {
+    if (this.#is_released) return;
+    this.#is_released = true;
+    this.#timer.abort();
+    this.#released.resolve();
+    this.#options.returned();
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
+  }
+}

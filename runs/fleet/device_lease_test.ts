@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { ManualClock } from "../../core/clock_fake.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { DeviceLease, DRAIN_MS } from "./device_lease.ts";
+import { TestFleet } from "./fleet_testing.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+function testLease(runs = 1) {
+  const clock = new ManualClock(), told = { returned: 0 };
+  return { clock, told, lease: new DeviceLease({ runs, clock, returned: () => void told.returned++ }) };
+}
+
+const isBusy = (message: RegExp) => (error: unknown) =>
+  error instanceof ServiceError && error.code === "device_unavailable" &&
+  error.details.retry_after_seconds === 30 && message.test(error.message);
+
+Deno.test("runs have the device up to their number, and nothing else gets it then", async () => {
+  const { lease, told } = testLease(2);
+  lease.take("a");
+  assert.ok(lease.has("a") && lease.has_slot);
+  for (const borrower of ["probe", "serving"] as const) {
+    assert.throws(() => lease.lend(borrower), isBusy(/runs are training/));
+  }
+  lease.take("b");
+  assert.ok(!lease.has_slot);
+  let is_freed = false;
+  const freed = lease.freed("a").then(() => is_freed = true);
+  await Promise.resolve();
+  assert.ok(!is_freed);
+  assert.deepEqual([lease.free("a"), lease.free("a"), lease.has("a"), lease.has_slot], [
+    true,
+    false,
+    false,
+    true,
+  ]);
+  await freed;
+  lease.free("b");
+  await lease.allFree();
+  assert.equal(told.returned, 0);
+  lease.lend("probe").release();
+});
+
+Deno.test("a probe keeps runs, serving and other probes out, and nothing takes the device from it", async () => {
+  const { lease, clock, told } = testLease(2);
+  {
+    using loan = lease.lend("probe");
+    assert.ok(!lease.has_slot);
+    for (const borrower of ["probe", "serving"] as const) {
+      assert.throws(() => lease.lend(borrower), isBusy(/answers another request/));
+    }
+    await clock.advance(10 * DRAIN_MS);
+    assert.ok(!loan.wanted.aborted && !loan.overdue.aborted);
+    assert.equal(told.returned, 0);
+  }
+  assert.equal(told.returned, 1);
+  assert.ok(lease.has_slot);
+});
+
+Deno.test("a run takes the device from serving, which has 10 seconds and is then killed", async () => {
+  const { lease, clock, told } = testLease();
+  const loan = lease.lend("serving");
+  assert.throws(() => lease.lend("probe"), isBusy(/serves a model/));
+  assert.ok(lease.has_slot && !loan.wanted.aborted);
+  lease.take("a");
+  assert.ok(isBusy(/the run a takes the device/)(loan.wanted.reason));
+  let is_ready = false;
+  const ready = lease.ready().then(() => is_ready = true);
+  await clock.advance(9_999);
+  assert.ok(!loan.overdue.aborted);
+  await clock.advance(1);
+  assert.equal(loan.overdue.reason, loan.wanted.reason);
+  assert.ok(!is_ready, "the run starts when the process is gone, not when it is killed");
+  loan.release();
+  loan.release();
+  await ready;
+  assert.deepEqual([told.returned, lease.has_slot, clock.sleeping], [1, false, 0]);
+  await lease.ready();
+  lease.free("a");
+  assert.ok(lease.has_slot);
+});
+
+Deno.test("serving that ends in time is not killed", async () => {
+  const { lease, clock } = testLease(2);
+  const loan = lease.lend("serving");
+  lease.take("a");
+  lease.take("b");
+  loan.release();
+  await clock.advance(10 * DRAIN_MS);
+  assert.ok(!loan.overdue.aborted);
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("a server that ends lends nothing, and has what is lent given back", async () => {
+  const { lease, clock } = testLease();
+  const loan = lease.lend("probe");
+  lease.close();
+  assert.ok(isBusy(/the server ends/)(loan.wanted.reason));
+  assert.ok(!lease.has_slot);
+  assert.throws(() => lease.lend("serving"), isBusy(/the server ends/));
+  let is_free = false;
+  const free = lease.allFree().then(() => is_free = true);
+  lease.hurry();
+  await Promise.resolve();
+  assert.deepEqual([loan.overdue.aborted, is_free, clock.sleeping], [true, false, 0]);
+  loan.release();
+  await free;
+});
+
+Deno.test("a fleet's run waits for a probe, and starts when the device is given back", strict, async () => {
+  await withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder, max_queued: 1 });
+    try {
+      const loan = fleet.fleet.device.lend("probe");
+      assert.equal(fleet.fleet.room, "queue");
+      const run = await fleet.create({ updates: 1 });
+      assert.equal(run.record.state, "queued");
+      await assert.rejects(fleet.create(), isBusy(/every slot is taken/));
+      loan.release();
+      assert.throws(() => fleet.fleet.device.lend("probe"), isBusy(/runs are training/));
+      await fleet.until(run, "completed");
+    } finally {
+      await fleet.close();
+    }
+  });
+});
+
+Deno.test("a fleet's run has no process before serving has ended", strict, async () => {
+  await withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder });
+    try {
+      const { device } = fleet.fleet, loan = device.lend("serving");
+      const ready = device.ready.bind(device), asked = Promise.withResolvers<void>();
+      device.ready = () => {
+        asked.resolve();
+        return ready();
+      };
+      const created = fleet.create({ updates: 1 });
+      assert.ok(loan.wanted.aborted);
+      await asked.promise;
+      const [run] = fleet.fleet.list();
+      assert.deepEqual([run!.record.state, run!.child], ["queued", null]);
+      loan.release();
+      await fleet.until(await created, "completed");
+    } finally {
+      await fleet.close();
+    }
+  });
+});

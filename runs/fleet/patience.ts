@@ -1,0 +1,45 @@
+/** How long somebody waits for an answer. */
+
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+
+export interface Patience {
+  timeout_ms: number;
+  /** Aborts when nobody waits any more. */
+  signal: AbortSignal;
+}
+
+/**
+ * Runs work whose signal aborts when the time is up or nobody waits any more.
+ *
+ * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
+ */
+export async function inTime<T>(
+  doing: string,
+  { timeout_ms, signal, clock }: Patience & { clock: Clock },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = new AbortController(), timer = new AbortController();
+  const message = `Cannot ${doing}: there is no answer after ${timeout_ms / 1000} seconds`;
+  clock.sleep(timeout_ms, timer.signal).then(
+    () => limit.abort(new ServiceError("cancelled", message, { is_late: true })),
+    () => {},
+  );
+  try {
+    return await work(AbortSignal.any([signal, limit.signal]));
+  } finally {
+    timer.abort();
+  }
+}
+
+/** Waits for a promise. @throws The signal's reason when it aborts first. */
+export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>(), abort = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

@@ -1,0 +1,162 @@
+/** Processes that answer one request, about a run without a process or a plan. Each has the device while it lives. */
+
+import type { Clock } from "../../core/clock.ts";
+import { type ErrorCode, errorFromRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { writeFileAtomic } from "../../core/files.ts";
+import { newId } from "../../core/ids.ts";
+import type { Calibration } from "../process/calibrate.ts";
+import type { DeviceLease } from "./device_lease.ts";
+import type { KeptRun } from "./kept_run.ts";
+import { type Asked, RunChild } from "./run_child.ts";
+import { PROCESS_CONFIG } from "./service_record.ts";
+
+/** The time for a process that has answered to free the device. */
+export const PROBE_LEAVE_MS = 5000;
+
+export interface ProbesOptions {
+  device: DeviceLease;
+  /** The folder with a folder for each run. */
+  folder: string;
+  clock: Clock;
+  /** The program and arguments of a `svc` command. */
+  svc: (args: readonly string[]) => readonly string[];
+  log: (line: Record<string, unknown>) => void;
+}
+
+/** Failures of the run's own files: a change or a loss since it was created, not a fault of the request. */
+const OF_THE_FILES: readonly ErrorCode[] = [
+  "config_invalid",
+  "conflict",
+  "data_invalid",
+  "format_invalid",
+  "not_built",
+  "path_not_found",
+  "template_failed",
+];
+
+/** A process to start: the arguments of `svc`, and what it is asked. */
+interface Probe {
+  args: readonly string[];
+  question: Asked | { command: "calibrate" };
+  /** The run that it is about; null for a plan. */
+  run: string | null;
+  /** What the process's failure means for whoever asked. */
+  told: (failure: unknown) => unknown;
+}
+
+export class Probes {
+  readonly #options: ProbesOptions;
+  /** The run that is asked: at most one, because a probe has the device for itself. */
+  #asked: { run: string | null; stop: AbortController; ended: Promise<void> } | null = null;
+
+  constructor(options: ProbesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks about a run that has no process: its newest checkpoint, or its result when it is completed.
+   *
+   * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files are not what
+   * they were, the refusal of the request, or the signal's reason.
+   */
+  async ask(run: KeptRun, question: Asked, signal: AbortSignal): Promise<unknown> {
+    const checkpoint = question.checkpoint ??
+      (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
+    const asked = checkpoint === undefined ? question : { ...question, checkpoint };
+    const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
+    const told = (failure: unknown) => this.#ofRun(failure, { run: run.id, doing: question.command });
+    return await this.#lent({ args, question: asked, run: run.id, told }, signal);
+  }
+
+  /**
+   * Measures a configuration on the device, in a folder that is then removed.
+   *
+   * @param processConfig The configuration for the process, given the folder.
+   * @throws {ServiceError} `device_unavailable` when the device is taken, the process's own error, or the signal's reason.
+   */
+  async calibrate(
+    processConfig: (directory: string) => string,
+    signal: AbortSignal,
+  ): Promise<Calibration> {
+    const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
+    const path = `${directory}/${PROCESS_CONFIG}`, told = (failure: unknown) => failure;
+    try {
+      // It holds what only the operator may see.
+      await Deno.mkdir(directory, { mode: 0o700 });
+      await writeFileAtomic(path, processConfig(directory));
+      const question = { command: "calibrate" } as const;
+      const answer = await this.#lent({ args: ["calibrate", path], question, run: null, told }, signal);
+      return answer as Calibration;
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  }
+
+  /** Ends the process that is asked about a run, because the run is being deleted. */
+  async stop(run: string): Promise<void> {
+    if (this.#asked?.run !== run) return;
+    this.#asked.stop.abort(
+      new ServiceError("conflict", `Cannot ask ${run}: it is being deleted`),
+    );
+    await this.#asked.ended;
+  }
+
+  /** Starts a process that has the device until it is gone. */
+  async #lent(probe: Probe, signal: AbortSignal): Promise<unknown> {
+    using loan = this.#options.device.lend("probe");
+    const stop = new AbortController(), ended = Promise.withResolvers<void>();
+    const either = AbortSignal.any([signal, loan.wanted, stop.signal]);
+    this.#asked = { run: probe.run, stop, ended: ended.promise };
+    try {
+      return await this.#answer(probe, either);
+    } finally {
+      this.#asked = null;
+      ended.resolve();
+    }
+  }
+
+  async #answer({ args, question, told }: Probe, signal: AbortSignal): Promise<unknown> {
+    const child = await RunChild.start(this.#options.svc(args));
+    const kill = () => child.kill();
+    signal.addEventListener("abort", kill, { once: true });
+    try {
+      return await child.ask(question, signal);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : told(await this.#failure(error, child));
+    } finally {
+      await this.#leave(child);
+      signal.removeEventListener("abort", kill);
+    }
+  }
+
+  /** Resolves when a process is gone. */
+  async #leave(child: RunChild): Promise<void> {
+    child.leave();
+    const timer = new AbortController();
+    this.#options.clock.sleep(PROBE_LEAVE_MS, timer.signal).then(() => child.kill(), () => {});
+    await child.ended;
+    timer.abort();
+  }
+
+  /** Why a process did not answer: what it said, or that it died. */
+  async #failure(failure: unknown, child: RunChild): Promise<unknown> {
+    if (!(failure instanceof ServiceError) || !failure.details.is_ending) return failure;
+    const { fatal, stderr } = await child.ended;
+    if (fatal) return errorFromRecord(fatal);
+    const message = `Cannot answer: the process has ended without an answer`;
+    this.#options.log({ level: "error", message: `${message}: ${stderr.trim()}` });
+    return new ServiceError("internal", message);
+  }
+
+  /** What a failure means for whoever asked about a run. Paths and reasons of the machine are for the log. */
+  #ofRun(failure: unknown, { run, doing }: { run: string; doing: string }): unknown {
+    const { code, message, details } = errorRecord(failure);
+    if (!OF_THE_FILES.includes(code) || details.field !== undefined) return failure;
+    this.#options.log({ level: "warning", run, message });
+    const { changed } = details;
+    const what = Array.isArray(changed)
+      ? `${changed.join(", ")} changed since it trained`
+      : "it does not load any more";
+    return new ServiceError("conflict", `Cannot ${doing} the run: ${what}; the server's log has the reason`);
+  }
+}

@@ -1,0 +1,267 @@
+/** Requests to evaluate and to generate, about runs in every state. */
+
+import assert from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { MAX_COMMAND_BYTES } from "../process/control.ts";
+import { readEvents } from "../record/event_log.ts";
+import { TestFleet } from "./fleet_testing.ts";
+import type { KeptRun } from "./kept_run.ts";
+import type { Asked } from "./run_child.ts";
+import { PROCESS_CONFIG } from "./service_record.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const never = new AbortController().signal;
+const patience = { timeout_ms: 60_000, signal: never };
+
+const generate = (more: Partial<Extract<Asked, { command: "generate" }>> = {}): Asked => ({
+  ...{ command: "generate", messages: [{ role: "user", content: "abc" }], tools: [], max_new_tokens: 20 },
+  ...{ temperature: 1, top_p: 1, seed: 7, adapter: true },
+  ...more,
+});
+const EVALUATE: Asked = { command: "evaluate", limit: 2 };
+
+async function withFleet(
+  test: (fleet: TestFleet, folder: string) => Promise<void>,
+  options: { slots?: number; max_queued?: number } = {},
+): Promise<void> {
+  await withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder, ...options });
+    try {
+      await test(fleet, folder);
+    } finally {
+      await fleet.close();
+    }
+  });
+}
+
+async function openGate(gate: string, ...updates: number[]): Promise<void> {
+  await Deno.mkdir(gate, { recursive: true });
+  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
+}
+
+const adapterOf = (run: KeptRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
+
+/** A refusal's code, and whether its message matches. */
+const refused = (code: string, message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof ServiceError, String(error));
+  assert.equal(error.code, code, error.message);
+  assert.match(error.message, message);
+  return true;
+};
+
+interface Generated {
+  token_ids: number[];
+  logprobs: number[];
+  stop_reason: string;
+  usage: { prompt_tokens: number; completion_tokens: number };
+}
+
+Deno.test(
+  "a live run answers itself, and its adapter is that of a run that was not asked",
+  strict,
+  async () => {
+    let expected = "";
+    await withFleet(async (fleet) => {
+      const run = await fleet.create();
+      await fleet.until(run, "completed");
+      expected = await adapterOf(run);
+    });
+    await withFleet(async (fleet, folder) => {
+      const gate = `${folder}/gate`, run = await fleet.create({ gate });
+      await fleet.until(run, "running");
+      const asked = [
+        fleet.fleet.ask(run.id, generate(), patience),
+        fleet.fleet.ask(run.id, EVALUATE, patience),
+      ];
+      await openGate(gate, 1);
+      const again = fleet.fleet.ask(run.id, generate({ seed: 8 }), patience);
+      const [first, evaluation] = await Promise.all(asked) as [Generated, { scenarios: unknown[] }];
+      assert.equal(first.usage.completion_tokens, first.token_ids.length);
+      assert.equal(first.logprobs.length, first.token_ids.length);
+      assert.equal(evaluation.scenarios.length, 2);
+      await again;
+      await openGate(gate, 2, 3);
+      await fleet.until(run, "completed");
+      assert.equal(await adapterOf(run), expected);
+      const events = await Array.fromAsync(readEvents(run.eventsPath));
+      const commands = events.flatMap((event) => event.kind === "command" ? [event.arguments] : []);
+      assert.deepEqual(commands.find(({ seed }) => seed === 7), {
+        ...{ max_new_tokens: 20, temperature: 1, top_p: 1, seed: 7, adapter: true, messages: 1, tools: 0 },
+      });
+    });
+  },
+);
+
+Deno.test(
+  "a paused and a completed run are answered by a process that frees the device",
+  strict,
+  async () => {
+    await withFleet(async (fleet, folder) => {
+      const gate = `${folder}/gate`, run = await fleet.create({ gate });
+      await fleet.until(run, "running");
+      const base = await fleet.fleet.ask(run.id, generate({ adapter: false }), patience) as Generated;
+      await fleet.fleet.command(run.id, { command: "pause" });
+      await openGate(gate, 1);
+      await fleet.until(run, "paused");
+      const paused = await fleet.fleet.ask(run.id, generate(), patience);
+      assert.equal(run.child, null);
+      const evaluated = await fleet.fleet.ask(run.id, EVALUATE, patience) as { scenarios: unknown[] };
+      assert.equal(evaluated.scenarios.length, 2);
+      await openGate(gate, 2, 3);
+      await fleet.fleet.command(run.id, { command: "resume" });
+      await fleet.until(run, "completed");
+      const completed = await fleet.fleet.ask(run.id, generate(), patience) as Generated;
+      assert.notDeepEqual(completed.logprobs, (paused as Generated).logprobs);
+      const named = (checkpoint: string) => fleet.fleet.ask(run.id, generate({ checkpoint }), patience);
+      assert.deepEqual(await named("update_000003"), completed);
+      assert.deepEqual(await fleet.fleet.ask(run.id, generate({ adapter: false }), patience), base);
+      await assert.rejects(
+        named("update_000009"),
+        refused("config_invalid", /there is no checkpoint update_000009/),
+      );
+      assert.equal(fleet.fleet.room, "slot");
+    });
+  },
+);
+
+Deno.test("states that accept no request refuse it, and so does a device that is taken", strict, async () => {
+  await withFleet(async (fleet, folder) => {
+    const gate = `${folder}/gate`, ask = (run: KeptRun) => fleet.fleet.ask(run.id, generate(), patience);
+    const first = await fleet.create({ updates: 1 });
+    await fleet.until(first, "completed");
+    await fleet.fleet.idle(first.id);
+    const second = await fleet.create({ gate });
+    const waiting = await fleet.create({ gate });
+    await assert.rejects(ask(waiting), refused("conflict", /the run is queued/));
+    await assert.rejects(ask(first), refused("device_unavailable", /runs are training/));
+    await fleet.fleet.command(waiting.id, { command: "cancel", at: "now", checkpoint: false });
+    await assert.rejects(ask(waiting), refused("conflict", /the run is cancelled/));
+    await fleet.until(second, "running");
+    second.child!.kill();
+    await fleet.until(second, "interrupted");
+    await assert.rejects(ask(second), refused("conflict", /the run is interrupted/));
+    const loan = fleet.fleet.device.lend("serving");
+    await assert.rejects(ask(first), refused("device_unavailable", /serves a model/));
+    loan.release();
+    await fleet.fleet.delete(first.id);
+    await assert.rejects(ask(first), refused("conflict", /has been deleted/));
+  }, { max_queued: 1 });
+});
+
+Deno.test("an answer that takes too long is given up, and the run is told", strict, async () => {
+  await withFleet(async (fleet, folder) => {
+    const gate = `${folder}/gate`, run = await fleet.create({ gate, hang: 20 });
+    await fleet.until(run, "running");
+    // More than a run answers at a time.
+    const late = Array.from({ length: 6 }, () =>
+      assert.rejects(
+        fleet.fleet.ask(run.id, generate(), { timeout_ms: 300, signal: never }),
+        refused("cancelled", /no answer after 0.3 seconds/),
+      ));
+    await Promise.all(late);
+    const left = new AbortController(), reason = new Error("the client left");
+    const leaving = assert.rejects(
+      fleet.fleet.ask(run.id, generate(), { ...patience, signal: left.signal }),
+      reason,
+    );
+    left.abort(reason);
+    await leaving;
+    // An evaluation waits for all of them.
+    await fleet.fleet.ask(run.id, EVALUATE, patience);
+    await openGate(gate, 1, 2, 3);
+    await fleet.until(run, "completed");
+    await assert.rejects(
+      fleet.fleet.ask(run.id, generate(), { timeout_ms: 2000, signal: never }),
+      refused("cancelled", /no answer/),
+    );
+    assert.equal(fleet.fleet.room, "slot");
+  });
+});
+
+Deno.test("a request to a run that is ending is answered when it has ended", strict, async () => {
+  await withFleet(async (fleet, folder) => {
+    const gate = `${folder}/gate`, run = await fleet.create({ gate, updates: 1, hang: 20 });
+    await fleet.until(run, "running");
+    const asked = fleet.fleet.ask(run.id, generate(), patience);
+    // The run's process never answers, the one that follows does.
+    await Deno.writeTextFile(`${run.directory}/${PROCESS_CONFIG}`, "{}");
+    await openGate(gate, 1);
+    await fleet.until(run, "completed");
+    assert.ok((await asked as Generated).token_ids.length > 0);
+    const commands = (await Array.fromAsync(readEvents(run.eventsPath))).filter(({ kind }) =>
+      kind === "command"
+    );
+    assert.equal(commands.length, 1);
+  });
+});
+
+Deno.test("a process that dies or finds other files answers with what that means", strict, async () => {
+  await withFleet(async (fleet) => {
+    const done = async (scripted: { probe: "dies" | "changed" }) => {
+      const run = await fleet.create({ updates: 1, ...scripted });
+      await fleet.until(run, "completed");
+      return run;
+    };
+    const dying = await done({ probe: "dies" });
+    await assert.rejects(
+      fleet.fleet.ask(dying.id, EVALUATE, patience),
+      refused("internal", /process has ended/),
+    );
+    const other = await done({ probe: "changed" });
+    await assert.rejects(
+      fleet.fleet.ask(other.id, EVALUATE, patience),
+      refused("conflict", /^Cannot evaluate the run: model.path changed since it trained/),
+    );
+    const lost = await done({} as { probe: "dies" });
+    await Deno.remove(`${lost.directory}/adapter.gguf`);
+    await assert.rejects(
+      fleet.fleet.ask(lost.id, generate(), patience),
+      refused(
+        "conflict",
+        /^Cannot generate the run: it does not load any more; the server's log has the reason$/,
+      ),
+    );
+    await Deno.writeTextFile(`${lost.directory}/checkpoints/update_000001/adapter.gguf`, "x");
+    await assert.rejects(
+      fleet.fleet.ask(lost.id, generate({ checkpoint: "update_000001" }), patience),
+      refused(
+        "conflict",
+        /^Cannot generate the run: it does not load any more; the server's log has the reason$/,
+      ),
+    );
+    assert.ok(fleet.logged.some(({ message }) => /adapter.gguf has 1 bytes/.test(String(message))));
+    assert.equal(fleet.fleet.room, "slot");
+  });
+});
+
+Deno.test("a run that is deleted ends the process that is asked about it", strict, async () => {
+  await withFleet(async (fleet) => {
+    const run = await fleet.create({ updates: 1, hang: 20 });
+    await fleet.until(run, "completed");
+    await fleet.fleet.idle(run.id);
+    const asked = assert.rejects(
+      fleet.fleet.ask(run.id, generate(), patience),
+      refused("conflict", /deleted/),
+    );
+    while (fleet.fleet.room === "slot") await new Promise((resolve) => setTimeout(resolve));
+    await fleet.fleet.delete(run.id);
+    await asked;
+    assert.equal(fleet.fleet.room, "slot");
+  });
+});
+
+Deno.test("messages that do not fit are refused, and the run goes on", strict, async () => {
+  await withFleet(async (fleet, folder) => {
+    const gate = `${folder}/gate`, run = await fleet.create({ gate });
+    await fleet.until(run, "running");
+    const say = (content: string) =>
+      fleet.fleet.ask(run.id, generate({ messages: [{ role: "user", content }] }), patience);
+    const fields = (error: unknown) => error instanceof ServiceError && error.details.field === "messages";
+    await assert.rejects(say("x".repeat(MAX_COMMAND_BYTES)), fields);
+    await assert.rejects(say("x".repeat(MAX_COMMAND_BYTES >> 4)), fields);
+    await openGate(gate, 1, 2, 3);
+    await fleet.until(run, "completed");
+  });
+});

@@ -1,0 +1,56 @@
+/** A plan with measurements in the place of its estimates. */
+
+import { formatBytes } from "../../core/text.ts";
+import { memoryPosts, type Plan } from "./plan.ts";
+
+/** What was measured on the device. */
+export interface Measured {
+  seconds: number;
+  /** The tokens of these seconds. */
+  tokens: number;
+  /** Bytes on the device by component. */
+  bytes: Record<string, number>;
+}
+
+/** The posts are those on the device after the measured update; the time is that of an update's tokens. */
+export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured): Plan {
+  const posts = memoryPosts({ bytes }), { schedule, config: { training } } = plan;
+  const seconds_per_update = seconds * schedule.tokens_per_update / tokens;
+  const limits = [
+    ...(schedule.updates === null ? [] : [schedule.updates * seconds_per_update]),
+    ...(training.max_minutes === undefined ? [] : [training.max_minutes * 60]),
+  ];
+  const eta_seconds = limits.length === 0 ? null : Math.min(...limits);
+  return {
+    ...plan,
+    memory: { ...plan.memory, posts, peak_bytes: posts.reduce((sum, post) => sum + post.bytes, 0) },
+    schedule: { ...schedule, seconds_per_update, eta_seconds, calibrated: true },
+  };
+}
+
+/** The posts that a refusal names. */
+const NAMED_POSTS = 3;
+
+/**
+ * Why a plan does not fit the device's budget; null when it does.
+ *
+ * @param has_failed Whether the device had not enough memory for the measurement, whatever the plan says.
+ */
+export function overflow(
+  { memory, levers_applied }: Plan,
+  has_failed: boolean,
+): { message: string; meta: Record<string, unknown> } | null {
+  const { posts, peak_bytes, vram_budget_bytes, ram_budget_bytes } = memory;
+  const overflow_bytes = Math.max(0, peak_bytes - (vram_budget_bytes ?? Infinity));
+  if (overflow_bytes === 0 && !has_failed) return null;
+  const message = has_failed
+    ? `the device has no memory for it, although the plan takes ${
+      formatBytes(peak_bytes)
+    }: it is used by others`
+    : `it takes ${formatBytes(peak_bytes)} of the device's ${formatBytes(vram_budget_bytes!)}, as measured`;
+  const dominant_posts = posts.slice(0, NAMED_POSTS);
+  const meta = {
+    ...{ overflow_bytes, vram_budget_bytes, ram_budget_bytes, dominant_posts, levers_applied, unlocks: [] },
+  };
+  return { message, meta };
+}

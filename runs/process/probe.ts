@@ -1,0 +1,137 @@
+/**
+ * `svc probe`: answers requests about a run that has no process, over the control pipe, until the pipe ends. The server
+ * starts it for a run that is paused or completed. It changes nothing of the run.
+ */
+
+import { killLeftovers } from "../../agent/environment/leftovers.ts";
+import { removeWorkspaces } from "../../agent/environment/workspace.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
+import type { LoadedConfig } from "../../config/check/load.ts";
+import { systemClock } from "../../core/clock.ts";
+import { assert, doing, ServiceError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/files.ts";
+import { listCheckpoints, loadCheckpoint, readCheckpointRecord } from "../directory/checkpoint.ts";
+import type { Identity } from "../directory/config_identity.ts";
+import { type PreparedRun, prepareModel, prepareRun } from "../plan/prepare.ts";
+import { loadRequest, openWorkerSession, type Session } from "../session/session.ts";
+import { Controller, type ControlPort, type Question } from "./control.ts";
+import { answerRequest } from "./requests.ts";
+
+/** A run without a process, as far as a request needs it. */
+export interface IdleModel extends Pick<PreparedRun, "config" | "definition" | "identity"> {
+  /** Its evaluations; null for a request that needs none. */
+  createAlgorithm: PreparedRun["createAlgorithm"] | null;
+}
+
+export interface ProbeOptions {
+  control: ControlPort;
+  /** Reads what a request needs. */
+  read: (question: Question) => Promise<IdleModel>;
+  openSession: (config: ResolvedConfig) => Promise<Session>;
+}
+
+/** Answers requests until the pipe ends; no session is open then. */
+export async function serveProbe(options: ProbeOptions): Promise<void> {
+  const controller = new Controller({
+    port: options.control,
+    // The server has checked the state; a probe takes no other commands.
+    state: () => "completed",
+    facts: () => ({ has_checkpoint: true, checkpoint_configured: true, has_heldout: true }),
+    record: () => {},
+    ask: (question, signal) => answer(question, options, signal),
+    cancelNow: () => {},
+  });
+  await controller.listen();
+  await controller.close();
+}
+
+/** {@link serveProbe} for a run's configuration, with real workers. */
+export async function startProbe(
+  loaded: LoadedConfig,
+  { control, entry_url }: { control: ControlPort; entry_url: string },
+): Promise<void> {
+  let workspaces: string | null = null;
+  try {
+    await serveProbe({
+      control,
+      read: ({ command }) => command === "evaluate" ? prepareRun(loaded) : prepareModel(loaded),
+      async openSession(config) {
+        const folder = `${config.run.directory}/workspaces`;
+        await killLeftovers(folder);
+        await removeWorkspaces(folder);
+        await makeFolder(folder);
+        workspaces = await Deno.realPath(folder);
+        return openWorkerSession({ config, entry_url, workspaces, readable: [checkpointsOf(config)] });
+      },
+    });
+  } finally {
+    if (workspaces !== null) await removeWorkspaces(workspaces);
+  }
+}
+
+const checkpointsOf = ({ checkpoint, run }: ResolvedConfig) =>
+  checkpoint?.directory ?? `${run.directory}/checkpoints`;
+
+/** The result of the run answers, or the checkpoint that the request names. */
+async function answer(
+  question: Question,
+  { read, openSession }: ProbeOptions,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const { config, definition, identity, createAlgorithm } = await read(question);
+  const checkpoints = checkpointsOf(config), result = config.output.path;
+  await checkRun(question, { checkpoints, result, identity });
+  signal.throwIfAborted();
+  const is_evaluation = question.command === "evaluate";
+  const sequences = is_evaluation ? definition.sequences(config) : null;
+  const session = await openSession(config);
+  try {
+    const { engine } = session;
+    await engine.call("load", loadRequest(config, sequences));
+    for (const other of is_evaluation ? definition.adapters(config, "evaluations") : []) {
+      await engine.call("adapter_open", other);
+    }
+    const algorithm = createAlgorithm?.(session, systemClock) ?? null;
+    return await answerRequest(question, {
+      session,
+      checkpoints,
+      evaluate: (request) => {
+        assert(algorithm, "an evaluation has the run's data");
+        return algorithm.evaluate(request);
+      },
+      policy: { type: "file", path: result },
+      number: 1,
+      concurrent_rollouts: sequences?.count ?? 1,
+    }, signal);
+  } finally {
+    await session.close();
+  }
+}
+
+/** The inputs of a run that a request may read. */
+const READ_INPUTS = ["model.path", "model.chat_template", "evaluation.data"];
+
+/**
+ * Another model or other data must not answer in the place of the run's, nor a damaged checkpoint.
+ *
+ * @throws {ServiceError} `conflict` naming the keys, `format_invalid` or `path_not_found`.
+ */
+async function checkRun(
+  { command, checkpoint }: Question,
+  { checkpoints, result, identity }: { checkpoints: string; result: string; identity: Identity },
+): Promise<void> {
+  const names = await listCheckpoints(checkpoints);
+  // One that does not exist is refused with the request.
+  if (checkpoint === undefined) await doing(`read ${result}`, () => Deno.stat(result));
+  else if (names.includes(checkpoint)) await loadCheckpoint(`${checkpoints}/${checkpoint}`);
+  const newest = names.at(-1);
+  const record = newest === undefined ? null : await readCheckpointRecord(`${checkpoints}/${newest}`);
+  if (!record) return;
+  const changed = READ_INPUTS.filter((key) => key in identity && record.config[key] !== identity[key]);
+  if (changed.length === 0) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot ${command}: ${changed.join(", ")} changed since the run, or what the file holds`,
+    { changed },
+  );
+}

@@ -1,0 +1,276 @@
+/** Serves the models of a server's runs: from the process of a run that is live, else from one process for one base. */
+
+import { join } from "node:path";
+import type { Clock } from "../../core/clock.ts";
+import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { withoutTrace } from "../../core/log.ts";
+import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
+import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
+import type { Fleet } from "../fleet/fleet.ts";
+import type { RunChild } from "../fleet/run_child.ts";
+import { ModelProcess } from "./model_process.ts";
+import type { RecordingPlace } from "./protocol.ts";
+import {
+  adapterFile,
+  baseKey,
+  chatConfig,
+  configOf,
+  findServedModel,
+  namesOf,
+  servedLoad,
+  type ServedModel,
+} from "./served_models.ts";
+import { SERVING_COMMAND } from "./serving_command.ts";
+
+/** Requests that are answered or wait at a time; more are refused. */
+export const MAX_CHATS = 64;
+
+/** A name for a client's list. */
+export interface ModelName {
+  name: string;
+  created_at: string;
+}
+
+export interface ServingOptions {
+  fleet: Fleet;
+  /** The folder with the adapters of its runs. */
+  runs_folder: string;
+  /** After this time without a request the model is unloaded. */
+  idle_seconds: number;
+  /** The folder for recorded conversations; null: none are recorded. */
+  recordings: string | null;
+  clock: Clock;
+  /** The program and arguments of a `svc` command. */
+  svc: (args: readonly string[]) => readonly string[];
+  log: (line: Record<string, unknown>) => void;
+}
+
+/** A process, its base and its chats. */
+interface Base {
+  key: string;
+  process: ModelProcess;
+  loan: DeviceLoan;
+  max_context: number;
+  /** Chats that are answered or wait. */
+  chats: number;
+  /** Aborts the wait for idleness. */
+  idle: AbortController;
+  is_leaving: boolean;
+  /** Resolves when the process is gone and the device given back. */
+  gone: Promise<void>;
+}
+
+/** Answers chats; at most one process serves a base at a time. */
+export class Serving {
+  readonly #options: ServingOptions;
+  #base: Base | null = null;
+  /** Starts and ends of processes, one after the other. */
+  #changing: Promise<unknown> = Promise.resolve();
+  #chats = 0;
+
+  constructor(options: ServingOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a process has a base. */
+  get is_loaded(): boolean {
+    return this.#base !== null;
+  }
+
+  /** Resolves when the process that there is now is gone. */
+  async unloaded(): Promise<void> {
+    await this.#base?.gone;
+  }
+
+  /** The models of all runs, newest first. */
+  async *models(): AsyncGenerator<ModelName[]> {
+    for (const run of this.#options.fleet.list()) {
+      const { created_at } = run.record;
+      yield (await namesOf(run)).map((name) => ({ name, created_at }));
+    }
+  }
+
+  /** Finds a model by its name; null when there is none. */
+  find(name: string): Promise<ServedModel | null> {
+    return findServedModel(this.#options.fleet, name);
+  }
+
+  /**
+   * Answers a request. The first event comes when sampling has begun; leaving the iteration cancels it.
+   *
+   * @throws {ServiceError} `device_unavailable` with `details.retry_after_seconds`: another base is in use, a run or a
+   * probe has the device, or too many requests wait. `path_not_found`: the model has no adapter, or its file is gone.
+   * The refusals of the request ({@link answerChat}).
+   */
+  async *chat(
+    model: ServedModel,
+    request: ChatRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatEvent, void> {
+    if (this.#chats >= MAX_CHATS) {
+      throw busy(`Cannot answer: ${MAX_CHATS} requests are answered or wait; try again later`);
+    }
+    this.#chats++;
+    try {
+      yield* this.#served(model, request, signal);
+    } finally {
+      this.#chats--;
+    }
+  }
+
+  async *#served(
+    model: ServedModel,
+    request: ChatRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatEvent, void> {
+    const { child } = model.run;
+    if (child) return yield* liveChat(model, request, { child, signal });
+    const base = await this.#exclusively(() => this.#baseOf(model));
+    try {
+      signal.throwIfAborted();
+      const adapter = await adapterOf(model);
+      const chat = { request, config: chatConfig(model.run), adapter, recording: this.#place(model) };
+      // Requests that wait when the device is wanted get a time to ask again; those that run have until it is overdue.
+      const either = AbortSignal.any([signal, base.loan.overdue]);
+      yield* base.process.client.stream("chat", chat, either);
+    } catch (error) {
+      // The process was told to end, or killed: the reason is the loan's.
+      if (base.loan.overdue.aborted && !signal.aborted) throw base.loan.overdue.reason;
+      throw error;
+    } finally {
+      base.chats--;
+      if (base.chats === 0) this.#rest(base);
+    }
+  }
+
+  #place({ name, run }: ServedModel): RecordingPlace | null {
+    const { recordings } = this.#options;
+    return recordings === null ? null : { directory: join(recordings, name), name: run.service.name };
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#changing.then(work);
+    this.#changing = done.catch(() => {});
+    return done;
+  }
+
+  /** The process with a model's base; one that is idle with another base makes room. It counts one more chat. */
+  async #baseOf({ run }: ServedModel): Promise<Base> {
+    const known = this.#base, key = baseKey(run);
+    const fits = known !== null && known.key === key && known.max_context >= configOf(run).training.ctx;
+    if (known && fits && !known.is_leaving) {
+      known.idle.abort();
+      known.chats++;
+      return known;
+    }
+    if (known && known.chats > 0) {
+      throw busy(
+        known.is_leaving
+          ? "Cannot answer: the device is wanted for a run; try again later"
+          : "Cannot answer: another model is being served; try again later",
+      );
+    }
+    if (known) await this.#leave(known);
+    // The process outlives the request that starts it.
+    return await withoutTrace(() => this.#start(run, key));
+  }
+
+  async #start(run: ServedModel["run"], key: string): Promise<Base> {
+    const { fleet, runs_folder, svc, log } = this.#options;
+    const load = servedLoad(run, fleet.list()), { max_context } = load;
+    const loan = fleet.device.lend("serving");
+    let process: ModelProcess;
+    try {
+      process = await ModelProcess.start(svc([SERVING_COMMAND]));
+    } catch (error) {
+      loan.release();
+      throw error;
+    }
+    const gone = process.ended.then(({ code, stderr }) => {
+      if (this.#base === base) this.#base = null;
+      base.is_leaving = true;
+      base.idle.abort();
+      if (code !== 0) {
+        log({ level: "warning", message: `The process that serves models ended: ${stderr.trim()}` });
+      }
+      loan.release();
+    });
+    const idle = new AbortController();
+    const base: Base = { key, process, loan, max_context, chats: 1, idle, is_leaving: false, gone };
+    this.#base = base;
+    whenAborted(loan.wanted, () => this.#drain(base));
+    whenAborted(loan.overdue, () => process.kill());
+    try {
+      await process.client.call("load", { load, adapters: runs_folder });
+    } catch (error) {
+      base.chats = 0;
+      await this.#leave(base);
+      if (loan.wanted.aborted) throw loan.wanted.reason;
+      throw error;
+    }
+    log({ level: "info", message: `A model is loaded for serving: ${load.path}` });
+    return base;
+  }
+
+  /** The device is wanted: takes no more chats, and leaves after the last. */
+  #drain(base: Base): void {
+    base.is_leaving = true;
+    base.idle.abort();
+    if (base.chats === 0) base.process.leave();
+  }
+
+  /** After its last chat: leaves at once when the device is wanted, else after the idle time. */
+  #rest(base: Base): void {
+    if (base.is_leaving) return base.process.leave();
+    base.idle = new AbortController();
+    const { clock, idle_seconds } = this.#options;
+    clock.sleep(idle_seconds * 1000, base.idle.signal).then(() =>
+      this.#exclusively(() => this.#leaveIdle(base))
+    )
+      .catch((error) => {
+        if (!base.idle.signal.aborted) {
+          this.#options.log({ level: "error", message: errorRecord(error).message });
+        }
+      });
+  }
+
+  async #leaveIdle(base: Base): Promise<void> {
+    if (base.chats === 0 && !base.idle.signal.aborted) await this.#leave(base);
+  }
+
+  async #leave(base: Base): Promise<void> {
+    base.is_leaving = true;
+    base.idle.abort();
+    base.process.leave();
+    await base.gone;
+  }
+}
+
+/** Calls back when a signal aborts, or at once when it has. */
+function whenAborted(signal: AbortSignal, callback: () => void): void {
+  if (signal.aborted) callback();
+  else signal.addEventListener("abort", callback, { once: true });
+}
+
+/** A live run answers about itself, without the device lease. */
+async function* liveChat(
+  { name, run, part }: ServedModel,
+  request: ChatRequest,
+  { child, signal }: { child: RunChild; signal: AbortSignal },
+): AsyncGenerator<ChatEvent, void> {
+  const { state } = run.record;
+  if (state !== "running") {
+    throw new ServiceError("conflict", `Cannot chat with ${name}: its run is ${state}`);
+  }
+  const checkpoint = typeof part === "object" ? part : {};
+  yield* child.chat({ request, adapter: part !== "base", ...checkpoint }, signal);
+}
+
+async function adapterOf({ name, part, adapter }: ServedModel) {
+  if (part === "base") return null;
+  const file = adapter === null ? null : await adapterFile(adapter);
+  if (file) return file;
+  throw new ServiceError("path_not_found", `Cannot serve ${name}: it has no adapter yet`, {
+    field: "/model",
+  });
+}

@@ -1,0 +1,40 @@
+/** Measures a planned run on the device. */
+
+import { ServiceError } from "../../core/errors.ts";
+import { calibratedPlan, overflow } from "../../runs/plan/calibrated_plan.ts";
+import type { Plan } from "../../runs/plan/plan.ts";
+import { keyOfPost } from "../../runs/plan/plan_request.ts";
+import { Problem } from "../http/problems.ts";
+import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
+import type { Services } from "../routing/services.ts";
+import type { PlannedRun } from "./plan_run.ts";
+
+/**
+ * The plan with measurements in place of its estimates.
+ *
+ * @throws {Problem} `device-busy` when the device is taken, `timeout`, or `insufficient-memory` when what was measured
+ * does not fit.
+ */
+export async function calibratePlan(
+  { planned: { plan }, processConfig, fieldOf }: PlannedRun,
+  { services, signal }: { services: Services; signal: AbortSignal },
+): Promise<Plan> {
+  const timeout_ms = services.config.command_timeout_seconds * 1000;
+  let calibrated = plan, has_failed = false;
+  try {
+    const measured = await askFleet(fleetOf(services).calibrate(processConfig, { timeout_ms, signal }));
+    calibrated = calibratedPlan(plan, measured);
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    if (error.code === "cancelled" && error.details.is_late) throw new Problem("timeout", error.message);
+    if (error.code !== "out_of_memory") throw error;
+    has_failed = true;
+  }
+  const refused = overflow(calibrated, has_failed);
+  if (refused === null) return calibrated;
+  const { message, meta } = refused, pointer = fieldOf(keyOfPost(calibrated.memory.posts[0]?.post));
+  throw new Problem("insufficient-memory", `Cannot fit the run on the device: ${message}`, {
+    errors: [{ pointer, code: "out_of_range", message }],
+    meta: JSON.parse(JSON.stringify(meta)),
+  });
+}

@@ -1,0 +1,195 @@
+/** What evaluate and generate take and answer, and what their failures mean for a request. */
+
+import { z } from "zod";
+import { type ChatMessage, normalizeMessages, ROLES } from "../../core/chat.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { Asked } from "../../runs/fleet/run_child.ts";
+import { invalidRequest, notFound, Problem } from "../http/problems.ts";
+import type { Services } from "../routing/services.ts";
+import { evaluationSchema } from "./evaluation.ts";
+import { askFleet, fleetOf } from "./fleet_problems.ts";
+
+/** The most characters of a checkpoint's name. */
+const MAX_NAME_CHARS = 200;
+
+const checkpoint = z.string().min(1).max(MAX_NAME_CHARS).optional().meta({
+  description: "One of the run's checkpoints. Left out: the policy as it is; of a completed run its result.",
+});
+
+export const evaluateSchema = z.strictObject({
+  checkpoint,
+  limit: z.int().gte(1).default(16).meta({ description: "The most scenarios or rows." }),
+}).meta({ id: "Evaluate" });
+
+const { n: _n, update: _update, time: _time, ...measured } = evaluationSchema.shape;
+
+export const evaluationResultSchema = z.strictObject({
+  checkpoint: z.string().nullable().meta({ description: "As requested." }),
+  ...measured,
+  deterministic: z.boolean().meta({
+    description: "False when a wall-clock limit or a hosted service had an effect.",
+  }),
+}).meta({ id: "EvaluationResult" });
+
+/** An object with any keys; `z.record` would drop `__proto__` without a word. */
+const anyObject = () =>
+  z.unknown().refine((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
+    error: "must be an object",
+  }).transform((value) => value as Record<string, unknown>).meta({ type: "object" });
+
+const toolCall = z.strictObject({
+  id: z.string().optional(),
+  type: z.literal("function").optional(),
+  function: z.strictObject({
+    name: z.string(),
+    arguments: z.union([z.string(), anyObject()]).meta({ description: "An object, or its JSON text." }),
+  }),
+}).meta({ id: "ToolCall" });
+
+const message = z.strictObject({
+  role: z.enum(ROLES),
+  content: z.string().nullable().optional(),
+  reasoning_content: z.string().nullable().optional().meta({
+    description: "Thinking before the content.",
+  }),
+  tool_calls: z.array(toolCall).nullable().optional(),
+  tool_call_id: z.string().optional().meta({ description: "In a tool's message: the call that it answers." }),
+  name: z.string().optional(),
+}).meta({ id: "Message" });
+
+const tool = z.union([
+  z.strictObject({
+    type: z.literal("function"),
+    function: z.strictObject({
+      name: z.string().min(1),
+      description: z.string().optional(),
+      parameters: anyObject().optional(),
+    }),
+  }),
+  z.strictObject({
+    name: z.string().min(1),
+    description: z.string().optional(),
+    inputSchema: anyObject().optional(),
+  }),
+]).meta({ id: "Tool", description: "A tool in the form of OpenAI or of the Model Context Protocol." });
+
+export const generateSchema = z.strictObject({
+  messages: z.array(message).min(1),
+  tools: z.array(tool).default([]).meta({ description: "What the model may call; nothing is executed." }),
+  max_new_tokens: z.int().gte(1).meta({ description: "At most what training.ctx leaves." }),
+  temperature: z.number().gte(0).meta({ description: "0 takes the most probable token." }),
+  top_p: z.number().gt(0).lte(1),
+  seed: z.int().gte(0).default(0).meta({
+    description: "The same request with the same seed has one answer.",
+  }),
+  checkpoint,
+  adapter: z.boolean().default(true).meta({ description: "False: the base model answers." }),
+}).refine(({ adapter, checkpoint }) => adapter || checkpoint === undefined, {
+  path: ["checkpoint"],
+  error: "must be left out with adapter = false: the base model has no checkpoints",
+}).meta({ id: "Generate" });
+
+export const generationSchema = z.strictObject({
+  message: z.strictObject({
+    role: z.literal("assistant"),
+    content: z.string(),
+    tool_calls: z.array(
+      z.strictObject({
+        id: z.string(),
+        type: z.literal("function"),
+        function: z.strictObject({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
+      }),
+    ).optional(),
+  }),
+  token_ids: z.array(z.int()).meta({ description: "The sampled tokens, with the one that ends the turn." }),
+  logprobs: z.array(z.number()).meta({
+    description:
+      "Of each of these, by the distribution it was drawn from; with temperature 0, by that of temperature 1.",
+  }),
+  stop_reason: z.enum(["stop", "length"]).meta({
+    description: "stop: the model ended its turn; length: max_new_tokens or training.ctx did.",
+  }),
+  usage: z.strictObject({ prompt_tokens: z.int(), completion_tokens: z.int() }),
+}).meta({ id: "Generation" });
+
+/** What evaluates or generates, as its schema has checked it. */
+type Generate = z.output<typeof generateSchema>;
+type Evaluate = z.output<typeof evaluateSchema>;
+export type Generation = z.input<typeof generationSchema>;
+
+/** The request of a body. @throws {Problem} At a message whose calls have no JSON objects. */
+export function generateRequest({ messages, checkpoint, ...rest }: Generate): Asked {
+  const named = checkpoint === undefined ? {} : { checkpoint };
+  try {
+    const normal = normalizeMessages(messages as ChatMessage[]);
+    return { command: "generate", ...rest, ...named, messages: normal as unknown as { role: "user" }[] };
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
+    const pointer = `/messages/${error.details.message}/tool_calls`;
+    throw invalidRequest([{ pointer, code: "invalid_value", message: error.message }]);
+  }
+}
+
+export function evaluateRequest({ limit, checkpoint }: Evaluate): Asked {
+  return { command: "evaluate", limit, ...(checkpoint === undefined ? {} : { checkpoint }) };
+}
+
+/** An evaluation on request as the API shows it. */
+export function evaluationResult(
+  result: EvaluationResult,
+  checkpoint: string | null,
+): z.input<typeof evaluationResultSchema> {
+  const { pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure, scenarios } = result;
+  const losses = rows === null ? [] : Object.entries(result.by_example);
+  return {
+    ...{
+      checkpoint,
+      pass_rate,
+      reward_mean,
+      loss,
+      perplexity,
+      values: values ?? {},
+      rows,
+      failure,
+      scenarios,
+    },
+    failed: failed as Record<string, number>,
+    row_losses: losses.map(([row, { sum, weight }]) => ({ row, loss: sum / weight, weight })),
+    deterministic: result.deterministic,
+  };
+}
+
+/**
+ * Asks a run, and makes its refusals problems.
+ *
+ * @throws {Problem} `not-found` at the checkpoint, `invalid-request` at the messages, `conflict`, `device-busy`,
+ * `timeout`.
+ */
+export async function askRun(
+  run: KeptRun,
+  asked: Asked,
+  { services, request }: { services: Services; request: Request },
+): Promise<unknown> {
+  const { checkpoint } = asked, { signal } = request;
+  if (checkpoint !== undefined && !(await run.checkpoints()).includes(checkpoint)) throw noCheckpoint();
+  const timeout_ms = services.config.command_timeout_seconds * 1000;
+  try {
+    return await askFleet(fleetOf(services).ask(run.id, asked, { timeout_ms, signal }));
+  } catch (error) {
+    throw error instanceof ServiceError ? questionProblem(error) : error;
+  }
+}
+
+function noCheckpoint(): Problem {
+  return notFound("The run has no such checkpoint; GET its checkpoints for their names", "/checkpoint");
+}
+
+function questionProblem(error: ServiceError): unknown {
+  const { code, message, details } = error;
+  if (code === "cancelled" && details.is_late) return new Problem("timeout", message);
+  if (details.field === "checkpoint") return noCheckpoint();
+  if (details.field !== "messages") return error;
+  return invalidRequest([{ pointer: "/messages", code: "invalid_value", message }]);
+}

@@ -1,0 +1,109 @@
+/** `POST /v1/plan?calibrate=true`, with real jobs and a process whose measurements are fixed. */
+
+import assert from "node:assert/strict";
+import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
+import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
+import type { Given, Sent } from "../app_testing.ts";
+import { withJobApp } from "../jobs_testing.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const post = (body: unknown): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
+}
+
+interface Plans {
+  fleet: TestFleet;
+  folder: string;
+  plan: (query: string, more?: Record<string, unknown>) => Promise<Sent>;
+}
+
+/** An app with a fleet, and a recipe that trains 3 updates. */
+const withPlans = (body: (plans: Plans) => Promise<void>, toml = "") =>
+  withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder });
+    try {
+      await withJobApp(async ({ send, root }) => {
+        const files = { model: `${root}/m.gguf`, data: `${root}/t.jsonl` };
+        await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), files.model);
+        await Deno.copyFile(await fixturePath("models/tiny-agent/sft-traces.jsonl"), files.data);
+        const recipe = { recipe: "sft", ...files, budget: { updates: 3 }, params: { "training.ctx": 1024 } };
+        await body({
+          fleet,
+          folder,
+          plan: (query, more = {}) => send(`/v1/plan${query}`, post({ ...recipe, ...more })),
+        });
+      }, {
+        ...{ fleet: fleet.fleet, toml },
+        probeDevices: () => Promise.resolve([ASSUMED_DEVICE]),
+      });
+    } finally {
+      await fleet.close();
+    }
+  });
+
+Deno.test(
+  "measurements of an update replace the estimates of memory and time",
+  strict,
+  () =>
+    withPlans(async ({ plan, fleet, folder }) => {
+      const estimated = await plan("?calibrate=false"), measured = await plan("?calibrate=true");
+      assert.deepEqual([estimated.status, measured.status], [200, 200], measured.body);
+      assert.deepEqual(estimated.json, (await plan("")).json);
+      const { seconds_per_update, eta_seconds, calibrated } = estimated.json.schedule;
+      assert.deepEqual([seconds_per_update, eta_seconds, calibrated], [null, null, false]);
+      const { memory, schedule, ...rest } = measured.json,
+        { memory: _, schedule: planned, ...same } = estimated.json;
+      assert.deepEqual(rest, same);
+      assert.deepEqual([memory.posts[0], memory.peak_bytes], [{ post: "weights", bytes: 1000 }, 1530]);
+      // 100 tokens take 3 seconds.
+      const seconds = 3 * planned.tokens_per_update / 100;
+      assert.deepEqual(schedule, {
+        ...{ ...planned, seconds_per_update: seconds, eta_seconds: 3 * seconds, calibrated: true },
+      });
+      assert.equal(fleet.fleet.room, "slot");
+      assert.deepEqual(await Array.fromAsync(Deno.readDir(`${folder}/runs`)), []);
+      assert.deepEqual(refusal(await plan("?calibrate=yes")), [422, "invalid-request", [
+        "/query/calibrate invalid_value",
+      ]]);
+    }),
+);
+
+Deno.test(
+  "a measurement needs the device, and may fail",
+  strict,
+  () =>
+    withPlans(async ({ plan, fleet, folder }) => {
+      const loan = fleet.fleet.device.lend("serving"), busy = await plan("?calibrate=true");
+      assert.deepEqual([refusal(busy), busy.headers["retry-after"]], [[503, "device-busy", []], "30"]);
+      assert.equal((await plan("")).status, 200);
+      loan.release();
+      fleet.calibration = "dies";
+      assert.deepEqual(refusal(await plan("?calibrate=true")), [500, "internal", []]);
+      fleet.calibration = "out_of_memory";
+      const refused = await plan("?calibrate=true");
+      assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/params/training.ctx out_of_range"]]);
+      assert.ok(!refused.body.includes("/secret"));
+      assert.deepEqual(await Array.fromAsync(Deno.readDir(`${folder}/runs`)), []);
+    }),
+);
+
+Deno.test(
+  "a measurement that takes too long is a timeout",
+  strict,
+  () =>
+    withPlans(async ({ plan, fleet }) => {
+      fleet.calibration = "hangs";
+      assert.deepEqual(refusal(await plan("?calibrate=true")), [504, "timeout", []]);
+      assert.equal(fleet.fleet.room, "slot");
+    }, "command_timeout_seconds = 1\n"),
+);

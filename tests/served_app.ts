@@ -1,0 +1,177 @@
+/** A server that serves the models of scripted runs, and OpenAI's client of it. */
+
+import { fileURLToPath } from "node:url";
+import OpenAI from "openai";
+import { parseServerConfig } from "../config/server/load.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
+import type { KeptRun } from "../runs/fleet/kept_run.ts";
+import { Serving } from "../runs/serving/serving.ts";
+import { fixturePath } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
+import { assertDeclared, type Given, type Sent, testApp, testRequest } from "../server/app_testing.ts";
+import { listen } from "../server/listen/listen.ts";
+import { ROUTES } from "../server/route_table.ts";
+
+const PROGRAMS = {
+  scripted: fileURLToPath(new URL("./scripted_serving.ts", import.meta.url)),
+  real: fileURLToPath(new URL("../cli.ts", import.meta.url)),
+};
+
+/** What the scripted engine answers to prompts that hold a text; see the program. */
+export type Script = { prompt: string; text?: string; hang?: boolean; fails?: boolean }[];
+
+/** Requests to an engine, as it logged them. */
+// deno-lint-ignore no-explicit-any -- requests of every form
+type EngineRequest = { method: string; request: any };
+
+export interface ServingTest {
+  send(target: string, given?: Given): Promise<Sent>;
+  /** OpenAI's client; each answer is checked against its route's declaration. */
+  openai: OpenAI;
+  fleet: TestFleet;
+  serving: Serving;
+  /** A completed run with a checkpoint after each update. */
+  completed(): Promise<KeptRun>;
+  /** A completed run with this model file. */
+  run(model: string, ctx?: number): Promise<KeptRun>;
+  /** A run that trains until its update's file is in the gate's folder. */
+  live(gate: string): Promise<KeptRun>;
+  script(lines: Script): Promise<void>;
+  /** What the engines were asked, since the beginning. */
+  asked(): Promise<EngineRequest[]>;
+  folder: string;
+}
+
+interface ServingTestOptions {
+  idle_seconds?: number;
+  clock?: Clock;
+  record?: boolean;
+  /** Whether models have a real engine. */
+  program?: keyof typeof PROGRAMS;
+}
+
+/** OpenAI's client of a server at a port of its own, which has the same models. */
+export async function withListener(
+  { fleet, serving }: ServingTest,
+  body: (openai: OpenAI) => Promise<void>,
+): Promise<void> {
+  const config = parseServerConfig('bind = "127.0.0.1:0"\nauth_token = "secret"\n', { path: "server.toml" });
+  const probeDevices = () => Promise.resolve([]), log = () => {};
+  const server = await listen(config, { probeDevices, log, fleet: fleet.fleet, serving });
+  try {
+    await body(new OpenAI({ apiKey: "secret", baseURL: `http://${server.address}/v1`, maxRetries: 0 }));
+  } finally {
+    await server.close();
+  }
+}
+
+/** The configuration of a run that can be served. */
+export function servedConfig(model: string, ctx = 1024) {
+  return {
+    run: { algorithm: "agent_grpo" },
+    model: { path: model, device: "auto", webgpu: "auto", compute: "auto", kv: "auto" },
+    training: { ctx, micro_batch_tokens: 512, loss_chunk_rows: 64 },
+    agent: { updates: 2, template_variables: {} },
+    checkpoint: {},
+    evaluation: {},
+  };
+}
+
+/** A test with a fleet and serving on; nothing is left running. */
+export const withServing = (
+  body: (test: ServingTest) => Promise<void>,
+  { idle_seconds = 600, clock = systemClock, record = false, program = "scripted" }: ServingTestOptions = {},
+) =>
+  withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder });
+    const runs_folder = `${folder}/runs`, model = await fixturePath("models/tiny-agent-f16.gguf");
+    const serving = new Serving({
+      ...{ fleet: fleet.fleet, runs_folder, idle_seconds, clock },
+      recordings: record ? `${folder}/conversations` : null,
+      svc: (args) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAMS[program], ...args],
+      log: (line) => void fleet.logged.push(line),
+    });
+    const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, serving });
+    const create = (scripted: ScriptedRun, path: string, ctx?: number) => {
+      const { plan } = testRun(scripted), config = servedConfig(path, ctx);
+      return fleet.create(scripted, { plan: { ...plan, config } as unknown as typeof plan });
+    };
+    const run = async (path: string, ctx?: number) => {
+      const kept = await create({ updates: 2 }, path, ctx);
+      await fleet.until(kept, "completed");
+      await fleet.fleet.idle(kept.id);
+      return kept;
+    };
+    try {
+      await body({
+        ...{ send: app.send, fleet, serving, folder, openai: clientOf(app.app), run },
+        completed: () => run(model),
+        async live(gate) {
+          const kept = await create({ updates: 1, gate }, model);
+          await fleet.until(kept, "running");
+          return kept;
+        },
+        script: (lines) => Deno.writeTextFile(`${runs_folder}/script.json`, JSON.stringify(lines)),
+        async asked() {
+          const text = await Deno.readTextFile(`${runs_folder}/engine.log`).catch(() => "");
+          return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+        },
+      });
+    } finally {
+      await fleet.close();
+    }
+  });
+
+/** OpenAI's client of an app, without a port. */
+function clientOf(app: ReturnType<typeof testApp>["app"]): OpenAI {
+  return new OpenAI({
+    apiKey: "none",
+    baseURL: "http://localhost:8471/v1",
+    maxRetries: 0,
+    async fetch(input, init = {}) {
+      const { pathname, search } = new URL(String(input)), target = pathname + search;
+      const { method = "GET", headers, body, signal } = init;
+      const given: Given = {
+        method,
+        headers: Object.fromEntries(new Headers(headers as HeadersInit)),
+        ...(typeof body === "string" ? { body } : {}),
+        ...(signal ? { signal } : {}),
+      };
+      const response = await app.handle(...testRequest(target, given));
+      // Nobody gets an answer who has left.
+      signal?.throwIfAborted();
+      if (response.headers.get("content-type")?.startsWith("text/event-stream")) return response;
+      const text = await response.clone().text();
+      const sent: Sent = {
+        status: response.status,
+        headers: Object.fromEntries(response.headers),
+        body: text,
+        json: JSON.parse(text),
+      };
+      assertDeclared(sent, { method, target, type_base: "urn:svc:problems", routes: ROUTES });
+      return response;
+    },
+  });
+}
+
+/** A conversation with one question. */
+export const messages = [{ role: "user" as const, content: "Hi" }];
+
+/** A POST of JSON. */
+export const post = (body: unknown): Given => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+/** A refusal as status, type, and the place and code of each problem. */
+export function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
+}
+
+/** The number of requests of a kind to the engines. */
+export async function count({ asked }: ServingTest, method: string): Promise<number> {
+  return (await asked()).filter((request) => request.method === method).length;
+}

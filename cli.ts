@@ -2,16 +2,16 @@
 /**
  * `svc`: the command line. The same file is the entry of a run's workers, named `engine` and `agent`, of the device
  * probe's, of the processes of jobs, and of the process that serves a model, so that one file works the same from source,
- * bundled and compiled. Under the name `svc-server` the compiled binary is `svc server`.
+ * bundled and compiled. Started under the name `svc-server` the compiled binary is `svc server`.
  */
 
-import { basename } from "node:path";
 import { bufferMessages } from "./cli/buffered_messages.ts";
 import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { isServingProcess, runServingProcess } from "./cli/serving_entry.ts";
 import { onLeaveSignal } from "./cli/signals.ts";
+import { svcArguments } from "./cli/svc_arguments.ts";
 
 async function main(): Promise<number> {
   const [{ runCli }, { processTerminal }, { systemClock }] = await Promise.all([
@@ -21,8 +21,7 @@ async function main(): Promise<number> {
   ]);
   const entry_url = import.meta.url;
   const terminal = processTerminal();
-  const is_server = basename(Deno.execPath()).startsWith("svc-server");
-  return await runCli(is_server ? ["server", ...Deno.args] : Deno.args, {
+  return await runCli(svcArguments(), {
     terminal,
     clock: systemClock,
     // A wrapper such as ./dev sets the name under which it was started.
@@ -44,9 +43,9 @@ async function main(): Promise<number> {
       const { startProbe } = await import("./runs/process/probe.ts");
       await (what === "probe" ? startProbe : startCalibration)(loaded, { control, entry_url });
     },
-    async startServer(path) {
-      const { serve } = await import("./cli/serve.ts");
-      return await serve(path, { entry_url, terminal });
+    async runServer(args) {
+      const { runServerProgram } = await import("./cli/server_program.ts");
+      return await runServerProgram(args, { entry_url, terminal: processTerminal("svc-server") });
     },
     onInterrupt: onLeaveSignal,
     exit: endProcess,

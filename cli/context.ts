@@ -60,8 +60,8 @@ export interface CliContext {
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
   /** Answers requests about a run without a process, or measures one, on standard input and output. */
   answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
-  /** Starts `svc-server`, with its defaults when there is no path; resolves to its exit status when it has ended. */
-  startServer(path: string | null): Promise<number>;
+  /** Runs `svc-server` with arguments; returns its exit status when it has ended. */
+  runServer(args: readonly string[]): Promise<number>;
   /** Calls back at every Ctrl-C until the returned function is called. */
   onInterrupt(callback: () => void): () => void;
   /** Ends the process at once. */

@@ -40,7 +40,7 @@ export function testContext(
     startRun: unexpected,
     evaluate: unexpected,
     answer: unexpected,
-    startServer: unexpected,
+    runServer: unexpected,
     onInterrupt: () => () => {},
     exit: () => {},
     ...given,

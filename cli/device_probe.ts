@@ -15,11 +15,6 @@ const CLOSE_TIMEOUT_MS = 5000;
 
 type ProbeAnswer = { probed: ProbedDevice } | { error: ErrorRecord };
 
-/** Whether this thread is that worker. */
-export function isProbeWorker(): boolean {
-  return "WorkerGlobalScope" in globalThis && (globalThis as { name?: string }).name === PROBE_WORKER;
-}
-
 /** In the worker: opens a device, sends its description, and closes the worker. */
 export async function answerProbe(): Promise<void> {
   const scope = globalThis as unknown as Worker & { close(): void };

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
-import { VERSION } from "../core/version.ts";
+import { VERSION_TEXT } from "../core/version.ts";
 import { type DeviceFacts, openGpu } from "../kernels/device.ts";
 import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
@@ -53,7 +53,7 @@ function deviceRows(facts: DeviceFacts): Row[] {
 
 async function machineRows(): Promise<Row[]> {
   const rows: Row[] = [
-    ["svc", VERSION],
+    ["svc", VERSION_TEXT],
     ["deno", `${Deno.version.deno} (V8 ${Deno.version.v8}, TypeScript ${Deno.version.typescript})`],
     [
       "system",

@@ -44,6 +44,34 @@ Deno.test({
   },
 });
 
+const WINDOWS = Deno.build.os === "windows";
+
+Deno.test({
+  name: `a program named svc-server is the server, and svc with svc as its first argument${
+    WINDOWS ? " (skipped: needs links)" : ""
+  }`,
+  ignore: WINDOWS,
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    try {
+      // The binary itself cannot be made without a download, but Deno under this name sees the same name.
+      const program = `${folder}/svc-server`;
+      await Deno.symlink(Deno.execPath(), program);
+      const help = async (...args: string[]) => {
+        const command = ["run", "-A", "--no-check", "cli.ts", ...args];
+        const { stdout } = await new Deno.Command(program, { args: command, cwd: ROOT }).output();
+        return new TextDecoder().decode(stdout);
+      };
+      assert.match(await help("--help"), /^Usage: svc-server /);
+      assert.match(await help("svc", "train", "--help"), /^Usage: svc train /);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
 /** Doubles a list in every round. */
 const EXPLODING =
   "{% set n = namespace(l=['x']) %}{% for i in range(40) %}{% set n.l = n.l + n.l %}{% endfor %}";

@@ -3,7 +3,7 @@
 import { Command, CommanderError } from "commander";
 import { errorText } from "../core/errors.ts";
 import { indented, printable } from "../core/text.ts";
-import { VERSION } from "../core/version.ts";
+import { VERSION_TEXT } from "../core/version.ts";
 import { addConfigCommand } from "./config.ts";
 import type { CliContext } from "./context.ts";
 import { addDoctorCommand } from "./doctor.ts";
@@ -28,7 +28,7 @@ export function buildProgram(context: CliContext): Command {
   program.description(
     "Fine-tunes language models with low-rank adapters, from examples, preference pairs and rewards.",
   )
-    .version(VERSION, "-V, --version", "print the version")
+    .version(VERSION_TEXT, "-V, --version", "print the version")
     .exitOverride()
     .configureOutput({
       writeOut: (text) => terminal.write(text),
@@ -48,8 +48,12 @@ export function buildProgram(context: CliContext): Command {
   addConfigCommand(program, context);
   addProbeCommands(program, context);
   program.command("server").description("run the HTTP API (as svc-server does)")
-    .argument("[config]", "server configuration (TOML); without it the defaults")
-    .action(async (path: string | undefined) => context.setExitCode(await context.startServer(path ?? null)));
+    .argument(
+      "[arguments...]",
+      "those of svc-server, such as the server's configuration (TOML); --help lists them",
+    )
+    .helpOption(false).allowUnknownOption()
+    .action(async (args: string[]) => context.setExitCode(await context.runServer(args)));
   return program;
 }
 

@@ -4,7 +4,7 @@ import { ServiceError } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { runCli } from "./program.ts";
-import { loadServerConfig } from "../config/server/load.ts";
+import { runServerProgram } from "./server_program.ts";
 import { printable } from "../core/text.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { runCommand, testContext, testTerminal } from "./context_fake.ts";
@@ -18,11 +18,21 @@ Deno.test("requested output goes to standard output with exit status 0", async (
   assert.match(help.out, /Usage: svc tools list/);
   const schema = await runCommand("config", "schema");
   assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
-  const served: (string | null)[] = [];
-  const startServer = (path: string | null) => Promise.resolve((served.push(path), 0));
-  assert.equal(await runCli(["server", "s.toml"], testContext({ startServer })), 0);
-  assert.equal(await runCli(["server"], testContext({ startServer })), 0);
-  assert.deepEqual(served, ["s.toml", null]);
+});
+
+Deno.test("svc server has the arguments and the exit status of svc-server", async () => {
+  const lines = [["s.toml"], [], ["view", "runs/x", "--open", "--port", "80"], ["openapi"], ["--help"], [
+    "-x",
+  ]];
+  for (const [code, line] of lines.entries()) {
+    let given: readonly string[] | undefined;
+    const runServer = (args: readonly string[]) => {
+      given = args;
+      return Promise.resolve(code);
+    };
+    assert.equal(await runCli(["server", ...line], testContext({ runServer })), code);
+    assert.deepEqual(given, line);
+  }
 });
 
 Deno.test("a usage error goes to standard error with exit status 2", async () => {
@@ -126,12 +136,13 @@ Deno.test("text from files, models and arguments neither controls the terminal n
       ]
     ) {
       const terminal = testTerminal();
-      const startServer = async (path: string | null) => (await loadServerConfig(path!), 0);
-      const code = await runCli(args, testContext({ terminal, startServer }));
+      const runServer = (args: readonly string[]) =>
+        runServerProgram(args, { terminal, entry_url: "data:," });
+      const code = await runCli(args, testContext({ terminal, runServer }));
       assert.equal(code, EXIT.usage, terminal.err);
       assert.equal(terminal.err, printable(terminal.err));
       const [first, ...others] = terminal.err.trimEnd().split("\n");
-      assert.match(first!, /^svc: Cannot /);
+      assert.match(first!, /^svc(-server)?: Cannot /);
       assert.deepEqual(others.filter((line) => !line.startsWith("  ")), []);
     }
     await writeGguf(`${folder}/x.gguf`, {

@@ -5,6 +5,7 @@ import type { ServerConfig } from "../config/server/schema.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server/load.ts";
 import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
+import { entryFlags, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { makeFolder } from "../core/files.ts";
 import { Log } from "../core/log.ts";
 import { VERSION } from "../core/version.ts";
@@ -20,12 +21,13 @@ import { type ProbedDevice, probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { type StopSignals, stopSignals } from "./signals.ts";
+import { svcBinary } from "./svc_arguments.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ServeOptions {
-  /** The program's entry file, which probes devices as a worker. */
+  /** The program's entry file, for the device probe, jobs and runs. */
   entry_url: string;
-  terminal: Pick<Terminal, "error">;
+  terminal: Terminal;
 }
 
 /** Loads a configuration file; without one, uses the defaults with paths in the current directory. */
@@ -44,11 +46,11 @@ const STOP_MS = 9500;
 /** The time for the log's reader to take its last lines. */
 const FLUSH_MS = 500;
 
-/** How a run's process is started: as this program, with the permissions that it has. */
+/** How a run's process is started: as this program, with its permissions. */
 function svcCommand(entry_url: string): (args: readonly string[]) => readonly string[] {
-  const entry = fileURLToPath(new URL("cli.ts", entry_url));
-  return (args) =>
-    Deno.build.standalone ? [Deno.execPath(), ...args] : [Deno.execPath(), "run", "-A", entry, ...args];
+  if (Deno.build.standalone) return (args) => [...svcBinary(), ...args];
+  const flags = [...entryFlags(), ...WORKER_FLAGS, ...PERMISSION_FLAGS];
+  return (args) => [Deno.execPath(), "run", ...flags, fileURLToPath(entry_url), ...args];
 }
 
 function assumedDevice(): ProbedDevice {

@@ -1,2 +1,16 @@
-/** The program's version, as in `svc --version` and the API. */
+/** The program's version and build. */
+
+/** The version, as in the API. */
 export const VERSION = "0.1.0";
+
+/** What a bundled program knows of its making (scripts/bundle.ts writes it into the file). */
+export interface Build {
+  /** The commit, with `-dirty` when files were changed; null when it was not a git checkout. */
+  commit: string | null;
+}
+
+/** Null in a source checkout. */
+export const BUILD: Build | null = (globalThis as { SVC_BUILD?: Build }).SVC_BUILD ?? null;
+
+/** The version and, of a bundled program, its commit: `0.1.0 (2f1a…)`. */
+export const VERSION_TEXT = BUILD?.commit ? `${VERSION} (${BUILD.commit})` : VERSION;

@@ -15,8 +15,9 @@ const INTRODUCTION = `# The command line
 
 <!-- Written by scripts/generate_command_reference.ts from cli/: change the commands, then run it again. -->
 
-\`svc\` is \`deno run -A cli.ts\` (\`./dev svc\` finds Deno and a driver first), or the compiled binary. Paths of the command
-line resolve against the current folder, paths in a configuration against the configuration's folder.
+\`svc\` is \`deno run -A cli.ts\` (\`./dev svc\` finds Deno and a driver first), a bundle or a binary
+([installing](../guides/install.md)). Paths of the command line resolve against the current folder, paths in a
+configuration against the configuration's folder.
 
 | Exit status | Meaning |
 |---|---|

@@ -7,7 +7,6 @@ import { JOB_PROCESSES, JobPool } from "./job_pool.ts";
 import { JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
 
 const CLI = new URL("../../cli.ts", import.meta.url).href;
-const MAIN = new URL("../../main.ts", import.meta.url).href;
 
 type Spec = JobSpec<JobTypes["check_dataset"]["request"]>;
 
@@ -43,19 +42,17 @@ const SWELLING = `{"text":"a","x":[${"[],".repeat(2_000_000)}[]]}`;
 const check = (pool: JobPool, path: string, signal = never) =>
   pool.run("check_dataset", { path, kind: "auto" }, signal);
 
-for (const [name, entry] of [["cli.ts", CLI], ["main.ts", MAIN]] as const) {
-  Deno.test({
-    name: `${name} is the entry of its jobs, and the next job on the same files finds the process warm`,
-    ...sanitize,
-    fn: () =>
-      withRows('{"text":"a"}\nx', (path) =>
-        withPool({}, async (pool) => {
-          const first = await check(pool, path);
-          assert.deepEqual([first.kind, first.rows, first.invalid_rows], ["sft", 2, 1]);
-          assert.deepEqual(await check(pool, path), first);
-        }, entry)),
-  });
-}
+Deno.test({
+  name: "cli.ts is the entry of jobs, and the next job on the same files finds the process warm",
+  ...sanitize,
+  fn: () =>
+    withRows('{"text":"a"}\nx', (path) =>
+      withPool({}, async (pool) => {
+        const first = await check(pool, path);
+        assert.deepEqual([first.kind, first.rows, first.invalid_rows], ["sft", 2, 1]);
+        assert.deepEqual(await check(pool, path), first);
+      })),
+});
 
 Deno.test({
   name: "a job that takes too long is refused with its limit, and the next one works",

@@ -1,6 +1,7 @@
 /** A child process that answers jobs, one at a time, as JSON lines: the end that the server holds. */
 
 import { dirname } from "node:path";
+import { entryFlags } from "../../core/deno_flags.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { JOB_COMMAND } from "./job_command.ts";
 import type { JobLimits, JobName } from "./job_table.ts";
@@ -47,7 +48,8 @@ export function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions
     return new Deno.Command(Deno.execPath(), { args: [JOB_COMMAND], env: { DENO_V8_FLAGS: heap }, ...pipes });
   }
   const read = reads.length > 0 ? [`--allow-read=${reads.map(grantable).join(",")}`] : [];
-  const flags = ["--quiet", "--no-check", "--no-prompt", "--cached-only", `--v8-flags=${heap}`, ...read];
+  const common = ["--quiet", "--no-check", "--no-prompt", "--cached-only", ...entryFlags()];
+  const flags = [...common, `--v8-flags=${heap}`, ...read];
   return new Deno.Command(Deno.execPath(), { args: ["run", ...flags, entry_url, JOB_COMMAND], ...pipes });
 }
 

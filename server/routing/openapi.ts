@@ -156,7 +156,14 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   }
   return {
     openapi: "3.1.0",
-    info: { title: "svc", version: VERSION, description: DESCRIPTION },
+    info: {
+      title: "svc",
+      version: VERSION,
+      description: DESCRIPTION,
+      license: { name: "MIT", identifier: "MIT" },
+    },
+    // The server that the document comes from.
+    servers: [{ url: "/" }],
     security: [{ bearer: [] }, {}],
     paths,
     components: {

@@ -4,7 +4,13 @@ import { z } from "zod";
 
 export const openApiSchema = z.strictObject({
   openapi: z.string(),
-  info: z.strictObject({ title: z.string(), version: z.string(), description: z.string() }),
+  info: z.strictObject({
+    title: z.string(),
+    version: z.string(),
+    description: z.string(),
+    license: z.strictObject({ name: z.string(), identifier: z.string() }),
+  }),
+  servers: z.array(z.strictObject({ url: z.string() })),
   security: z.array(z.record(z.string(), z.array(z.string()))),
   paths: z.record(z.string(), z.record(z.string(), z.json())),
   components: z.record(z.string(), z.record(z.string(), z.json())),

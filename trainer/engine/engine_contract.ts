@@ -38,6 +38,7 @@ export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<v
   "a truncated sequence forgets what was generated": checkTruncate,
   "a cancelled generation ends before its answer": checkCancel,
   "a mask admits its tokens only": checkMask,
+  "a temperature that would overflow counts as 0": checkTemperature,
   ...SCHEMA_CHECKS,
   "closed sequences give their pages back": checkPages,
   "what is not possible is refused and the engine goes on": checkRefusals,
@@ -218,6 +219,22 @@ async function checkMask(engine: TestedEngine): Promise<void> {
     ok(tokens.every((token) => allowed.includes(token)));
   }
   await close(engine, sequence);
+}
+
+async function checkTemperature(engine: TestedEngine): Promise<void> {
+  const generated = [];
+  for (const temperature of [0, 1e-40, 5e-324]) {
+    const sequence = await open(engine, someTokens(4, 5));
+    const { tokens, logprobs } = await generate(engine, {
+      sequence,
+      max_tokens: 5,
+      sampling: { temperature },
+    });
+    generated.push({ tokens, logprobs });
+    await close(engine, sequence);
+  }
+  deepEqual(generated[1], generated[0]);
+  deepEqual(generated[2], generated[0]);
 }
 
 async function checkPages(engine: TestedEngine): Promise<void> {

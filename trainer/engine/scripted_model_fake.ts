@@ -14,6 +14,7 @@ import type {
   SamplingRequest,
   TrainingSample,
 } from "./protocol.ts";
+import { effectiveTemperature } from "../sampler/decode_state.ts";
 import { pairTerms } from "./scripted_preference_fake.ts";
 
 type Rows = Map<number, Float64Array>;
@@ -61,7 +62,7 @@ export class BigramModel {
   /** log softmax((base + delta)[previous] / temperature) over the allowed tokens; −∞ for others. */
   logprobs(adapter: BigramAdapter | null, previous: number, sampling?: MaskedSampling): Float64Array {
     const delta = adapter?.delta.get(previous);
-    const temperature = sampling?.temperature || 1;
+    const temperature = effectiveTemperature(sampling?.temperature ?? 1) || 1;
     const logits = this.#baseRow(previous).map((x, v) => (x + (delta?.[v] ?? 0)) / temperature);
     const bits = sampling?.allowed;
     if (bits) {
@@ -74,7 +75,7 @@ export class BigramModel {
 
   /** The token at `position`: the argmax at temperature 0, else inverse transform sampling with (rng_key, position). */
   sample(logprobs: Float64Array, position: number, sampling: SamplingRequest): number {
-    if (sampling.temperature === 0) return logprobs.indexOf(Math.max(...logprobs));
+    if (effectiveTemperature(sampling.temperature) === 0) return logprobs.indexOf(Math.max(...logprobs));
     const [k0, k1] = sampling.rng_key;
     let left = (pcg4d(k0, k1, position, 0)[0] + 0.5) / 2 ** 32;
     let last = 0;

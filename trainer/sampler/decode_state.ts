@@ -15,6 +15,11 @@ export interface DecodeRow {
 /** A temperature below this would divide logits out of range; it has the same effect as 0. */
 const MIN_TEMPERATURE = 1e-6;
 
+/** The temperature that a row is sampled with. */
+export function effectiveTemperature(temperature: number): number {
+  return temperature < MIN_TEMPERATURE ? 0 : temperature;
+}
+
 const WORDS = [
   "token",
   "position",
@@ -74,7 +79,7 @@ export class DecodeState {
     words(a.top_k, samplings.map((sampling) => sampling.top_k), 0);
     floats(
       a.temperature,
-      samplings.map(({ temperature }) => temperature < MIN_TEMPERATURE ? 0 : temperature),
+      samplings.map(({ temperature }) => effectiveTemperature(temperature)),
     );
     floats(a.top_p, samplings.map((sampling) => sampling.top_p));
     const stops = generations.map(({ stop_tokens }) =>

@@ -1,0 +1,136 @@
+/**
+ * Writes the program as one file with its launchers: `svc.js` (all of the program, its own workers and processes),
+ * `svc` and `svc-server` (shell scripts, and `.cmd` files for Windows), `LICENSE` and `THIRD_PARTY_LICENSES.txt`. The
+ * same commit always gives the same bytes.
+ */
+
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
+import type { Build } from "../core/version.ts";
+import { type BundledPackage, licensesText } from "./licenses.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** Deno's flags for the bundled program. */
+export const PROGRAM_FLAGS: readonly string[] = [...BUNDLE_FLAGS, ...WORKER_FLAGS, ...PERMISSION_FLAGS];
+
+/** The program in one file. */
+export interface Bundle {
+  text: string;
+  /** What it is made of: modules and shaders as paths from the root, those of packages as `npm/<name>/<version>/…`. */
+  sources: string[];
+  packages: BundledPackage[];
+}
+
+/** Runs Deno or git in the root and returns its output. @throws When it fails. */
+async function output(program: string, args: readonly string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd: ROOT })
+    .output();
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(`Cannot run ${program} ${args[0]}: ${decoder.decode(stderr)}`);
+  return decoder.decode(stdout);
+}
+
+/** The commit, marked when files differ from it; null when this is no git checkout. */
+async function currentCommit(): Promise<string | null> {
+  const args = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+  return await output("git", args).then((text) => text.trim(), () => null);
+}
+
+/** The folder with the packages of the registry. */
+async function packagesFolder(): Promise<string> {
+  const { npmCache } = JSON.parse(await output(Deno.execPath(), ["info", "--json"]));
+  return join(npmCache, "registry.npmjs.org");
+}
+
+/** A package's name, version and folder, of a path `npm/<name>/<version>/…`; null for the program's own files. */
+function packageOf(source: string, folder: string): BundledPackage | null {
+  const [, name, version] = /^npm\/((?:@[^/]+\/)?[^/]+)\/([^/]+)\//.exec(source) ?? [];
+  return name === undefined ? null : { name, version: version!, folder: join(folder, name, version!) };
+}
+
+/** Bundles `cli.ts`. */
+export async function bundleProgram(): Promise<Bundle> {
+  const folder = await Deno.makeTempDir(), packages_folder = await packagesFolder();
+  try {
+    const file = join(folder, "svc.js");
+    await output(Deno.execPath(), ["bundle", "--quiet", "--sourcemap=external", "--output", file, "cli.ts"]);
+    // The bundler names modules by their paths from the root, which differ between machines for packages.
+    const named = (await Deno.readTextFile(file)).replaceAll(relative(ROOT, packages_folder), "npm");
+    const build: Build = { commit: await currentCommit() };
+    const text = named.replace(/^#!.*/, `globalThis.SVC_BUILD = ${JSON.stringify(build)};`);
+    const map: { sources: string[] } = JSON.parse(await Deno.readTextFile(`${file}.map`));
+    const sources = map.sources.map((source) => {
+      const path = join(folder, source), inside = relative(packages_folder, path);
+      return inside.startsWith("..") ? relative(ROOT, path) : join("npm", inside);
+    }).sort();
+    const found = sources.flatMap((source) => packageOf(source, packages_folder) ?? []);
+    const packages = new Map(found.map((bundled) => [`${bundled.name}@${bundled.version}`, bundled]));
+    return { text, sources, packages: [...packages.values()] };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** A shell script that starts the program, also through links. */
+function shellLauncher(program: string, args: string, deno_version: string): string {
+  return `#!/bin/sh
+# Starts svc.js, which is in this file's folder, with the permissions that it needs.
+self=$0
+while [ -L "$self" ]; do
+  link=$(readlink "$self")
+  case $link in /*) self=$link ;; *) self=$(dirname -- "$self")/$link ;; esac
+done
+folder=$(CDPATH='' cd -- "$(dirname -- "$self")" && pwd -P)
+if ! command -v deno >/dev/null 2>&1; then
+  echo "${program}: Cannot start: there is no deno on the path; install it: npm install -g deno@${deno_version}" >&2
+  exit 1
+fi
+export DENO_NO_UPDATE_CHECK=1
+exec deno run ${PROGRAM_FLAGS.join(" ")} "$folder/svc.js" ${args}"$@"
+`;
+}
+
+/** The same for Windows. */
+function windowsLauncher(args: string): string {
+  const lines = [
+    "@echo off",
+    "rem Starts svc.js, which is in this file's folder, with the permissions that it needs.",
+    "setlocal",
+    "set DENO_NO_UPDATE_CHECK=1",
+    `deno run ${PROGRAM_FLAGS.join(" ")} "%~dp0svc.js" ${args}%*`,
+    "exit /b %errorlevel%",
+  ];
+  return lines.map((line) => `${line}\r\n`).join("");
+}
+
+/** Writes the program and its launchers to a folder, which is made if needed. */
+export async function writeProgram(folder: string): Promise<Bundle> {
+  const bundle = await bundleProgram();
+  const deno_version = (await Deno.readTextFile(join(ROOT, ".deno-version"))).trim();
+  const files: [name: string, text: string, mode: number][] = [
+    ["svc.js", bundle.text, 0o644],
+    ["svc", shellLauncher("svc", "", deno_version), 0o755],
+    ["svc-server", shellLauncher("svc-server", "server ", deno_version), 0o755],
+    ["svc.cmd", windowsLauncher(""), 0o644],
+    ["svc-server.cmd", windowsLauncher("server "), 0o644],
+    ["LICENSE", await Deno.readTextFile(join(ROOT, "LICENSE")), 0o644],
+    ["THIRD_PARTY_LICENSES.txt", await licensesText(bundle.packages), 0o644],
+  ];
+  await Deno.mkdir(folder, { recursive: true });
+  for (const [name, text, mode] of files) {
+    const path = join(folder, name);
+    await Deno.writeTextFile(path, text);
+    if (Deno.build.os !== "windows") await Deno.chmod(path, mode);
+  }
+  return bundle;
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { out: { type: "string", default: join(ROOT, "dist") } } });
+  const { text, packages } = await writeProgram(values.out);
+  const names = packages.map(({ name, version }) => `${name} ${version}`).join(", ");
+  console.log(`wrote ${values.out}: svc.js has ${text.length} characters and contains ${names}`);
+}

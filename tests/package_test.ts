@@ -1,0 +1,274 @@
+/**
+ * The program as it is shipped: one bundled file with its launchers. It runs in an empty folder with an empty home, so
+ * that workers, shaders, jobs and runs can only come from the bundle.
+ */
+
+import assert from "node:assert/strict";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { PERMISSION_FLAGS } from "../core/deno_flags.ts";
+import { VERSION } from "../core/version.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
+import { writeProgram } from "../scripts/bundle.ts";
+import { compileArguments } from "../scripts/compile.ts";
+import { fixturePath } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const FILES = [
+  "LICENSE",
+  "THIRD_PARTY_LICENSES.txt",
+  "svc",
+  "svc-server",
+  "svc-server.cmd",
+  "svc.cmd",
+  "svc.js",
+];
+
+/** What runs in workers, jobs and the server; the command line imports all of it only when it is needed. */
+const PARTS = [
+  "trainer/engine/engine.ts",
+  "runs/session/agent_worker.ts",
+  "runs/process/process.ts",
+  "runs/jobs/job_work.ts",
+  "cli/device_probe.ts",
+  "cli/view.ts",
+  "server/route_table.ts",
+];
+
+interface Output {
+  code: number;
+  out: string;
+  err: string;
+}
+
+async function output(program: string, options: Deno.CommandOptions): Promise<Output> {
+  const { code, stdout, stderr } = await new Deno.Command(program, { stdin: "null", ...options }).output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+async function denoInfo(...args: string[]) {
+  return JSON.parse((await output(Deno.execPath(), { args: ["info", "--json", ...args], cwd: ROOT })).out);
+}
+
+Deno.test("two bundles have the same bytes: every shader and part, and no path of this machine", async () => {
+  await withFolder(async (folder) => {
+    const { sources } = await writeProgram(`${folder}/a`);
+    await writeProgram(`${folder}/b`);
+    const names = (await Array.fromAsync(Deno.readDir(`${folder}/a`))).map(({ name }) => name).sort();
+    assert.deepEqual(names, FILES);
+    const { npmCache } = await denoInfo();
+    for (const name of FILES) {
+      const text = await Deno.readTextFile(`${folder}/a/${name}`);
+      assert.equal(text, await Deno.readTextFile(`${folder}/b/${name}`), name);
+      for (const path of [ROOT, folder, npmCache, relative(ROOT, npmCache)]) {
+        assert.ok(!text.includes(path), `${name} contains ${path}`);
+      }
+    }
+    const { modules }: { modules: { specifier: string }[] } = await denoInfo("cli.ts");
+    const imported = modules.map(({ specifier }) => specifier).filter((name) => name.endsWith(".wgsl"));
+    const shaders = imported.map((specifier) => relative(ROOT, fileURLToPath(specifier)));
+    assert.ok(shaders.length > 50);
+    assert.deepEqual([...shaders, ...PARTS].filter((path) => !sources.includes(path)), []);
+    const for_tests = /_(test|fake|contract|testing)\.ts$/;
+    assert.deepEqual(sources.filter((path) => for_tests.test(path)), []);
+  });
+});
+
+Deno.test("the bundle lists the licence of each package in it, and the launchers its permissions", async () => {
+  await withFolder(async (folder) => {
+    const { sources } = await writeProgram(folder);
+    const packages = new Set(sources.flatMap((path) => /^npm\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));
+    const { npmPackages } = await denoInfo("cli.ts");
+    const licenses = await Deno.readTextFile(`${folder}/THIRD_PARTY_LICENSES.txt`);
+    const headings = [...licenses.matchAll(/^(.+)\n=+\n\n/gm)].map(([, heading]) => heading);
+    const locked = Object.values(npmPackages as Record<string, { name: string; version: string }>);
+    const expected = [...packages].sort().map((name) => {
+      const { version } = locked.find((found) => found.name === name)!;
+      return `${name} ${version} (MIT)`;
+    });
+    // smol-toml has the other licence.
+    assert.deepEqual(headings.map((heading) => heading!.replace("BSD-3-Clause", "MIT")), expected);
+    assert.equal(licenses.match(/Copyright/gi)!.length >= expected.length, true);
+    assert.ok(!PERMISSION_FLAGS.includes("--allow-all") && !PERMISSION_FLAGS.includes("-A"));
+    for (const name of FILES.filter((file) => /^svc(-server)?(\.cmd)?$/.test(file))) {
+      const launcher = await Deno.readTextFile(`${folder}/${name}`);
+      assert.ok(launcher.includes(`${PERMISSION_FLAGS.join(" ")} "`), name);
+      assert.ok(/svc\.js" server /.test(launcher) === name.startsWith("svc-server"), name);
+    }
+  });
+});
+
+Deno.test("the single binary embeds the bundle and nothing else", async () => {
+  await withFolder(async (folder) => {
+    await writeProgram(`${folder}/dist`);
+    // Deno in place of denort gives no program that runs, but the same listing.
+    const { code, out, err } = await output(Deno.execPath(), {
+      args: compileArguments(`${folder}/dist/svc.js`, `${folder}/svc`),
+      cwd: ROOT,
+      env: { NO_COLOR: "1", DENORT_BIN: Deno.execPath() },
+    });
+    assert.equal(code, 0, err);
+    const listed = [...`${out}${err}`.matchAll(/^[│├└ ─┬]+(\S+) \(/gm)].map(([, name]) => name);
+    assert.deepEqual(listed, ["svc.js"]);
+  });
+});
+
+const denort = Deno.env.get("DENORT_BIN");
+
+Deno.test({
+  name: `the single binary runs under both names${denort ? "" : " (skipped: DENORT_BIN names no denort)"}`,
+  ignore: !denort,
+  fn: () =>
+    withFolder(async (folder) => {
+      await writeProgram(`${folder}/dist`);
+      const args = compileArguments(`${folder}/dist/svc.js`, `${folder}/svc`);
+      assert.equal((await output(Deno.execPath(), { args, cwd: ROOT })).code, 0);
+      await Deno.symlink(`${folder}/svc`, `${folder}/svc-server`);
+      assert.match((await output(`${folder}/svc`, { args: ["--help"] })).out, /^Usage: svc /);
+      assert.match((await output(`${folder}/svc-server`, { args: ["--help"] })).out, /^Usage: svc-server /);
+      assert.equal((await output(`${folder}/svc`, { args: ["doctor"] })).code, 0);
+    }),
+});
+
+/** The installed program, in an empty folder. */
+interface Installed {
+  /** The empty folder. */
+  folder: string;
+  options: Deno.CommandOptions;
+  /** Runs `svc`, through a link on the path. */
+  svc(...args: string[]): Promise<Output>;
+}
+
+/** Installs the program, and removes it with all that it wrote. */
+async function withProgram(body: (installed: Installed) => Promise<void>): Promise<void> {
+  await withFolder(async (root) => {
+    const program = `${root}/it's here`, bin = `${root}/bin`, folder = `${root}/empty`;
+    await writeProgram(program);
+    for (const path of [bin, folder, `${root}/home`]) await Deno.mkdir(path);
+    await Deno.symlink(Deno.execPath(), `${bin}/deno`);
+    await Deno.symlink("../it's here/svc", `${bin}/svc`);
+    await Deno.symlink(`${program}/svc-server`, `${bin}/svc-server`);
+    // Deno would refuse to run with such a file near the program, if it looked for one.
+    await Deno.writeTextFile(`${root}/deno.json`, "{");
+    const passed = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "XDG_RUNTIME_DIR"];
+    const env = Object.fromEntries(passed.flatMap((name) => {
+      const value = Deno.env.get(name);
+      return value === undefined ? [] : [[name, value]];
+    }));
+    const path = `${bin}:${Deno.env.get("PATH")}`;
+    const options = { cwd: folder, clearEnv: true, env: { ...env, PATH: path, HOME: `${root}/home` } };
+    await body({ folder, options, svc: (...args) => output(`${bin}/svc`, { ...options, args }) });
+  });
+}
+
+/** A run of one update with two attempts. */
+async function agentRun(): Promise<string> {
+  return `
+[run]
+algorithm = "agent_grpo"
+[model]
+path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
+[training]
+ctx = 640
+[agent]
+scenarios = ${JSON.stringify(await fixturePath("models/tiny-agent/scenarios.train.jsonl"))}
+updates = 1
+scenarios_per_update = 1
+group_size = 2
+max_turns = 2
+max_new_tokens_per_turn = 24
+truncation = "min_reward"
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+`;
+}
+
+gpuTest("the bundle trains an agent from an empty folder", async () => {
+  await withProgram(async ({ folder, svc }) => {
+    const version = await svc("--version");
+    assert.deepEqual([version.code, version.err], [0, ""]);
+    assert.match(version.out, new RegExp(`^${RegExp.escape(VERSION)}( \\([0-9a-f]{12}(-dirty)?\\))?\n$`));
+    const commit = await output("git", { args: ["rev-parse", "--short=12", "HEAD"], cwd: ROOT });
+    if (commit.code === 0) assert.ok(version.out.includes(commit.out.trim()), version.out);
+    const doctor = await svc("doctor", "--json");
+    assert.equal(doctor.code, 0, doctor.err);
+    const facts: Record<string, string> = JSON.parse(doctor.out).facts;
+    assert.deepEqual(Object.keys(facts).filter((name) => name.startsWith("permission")), []);
+    assert.equal((await svc("init")).code, 0);
+    const starter = await svc("train", "run.toml");
+    assert.equal(starter.code, 2);
+    assert.match(starter.err, /model\.gguf/);
+    await Deno.writeTextFile(`${folder}/agent.toml`, await agentRun());
+    const trained = await svc("train", "agent.toml", "--json");
+    assert.equal(trained.code, 0, trained.err);
+    const adapter = await svc("inspect", "runs/agent/adapter.gguf");
+    assert.match(adapter.out, /rank +8/);
+  });
+});
+
+gpuTest("the bundle's server answers, runs jobs and starts runs from an empty folder", async () => {
+  await withProgram(async ({ folder, options }) => {
+    await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), `${folder}/model.gguf`);
+    await Deno.writeTextFile(`${folder}/rows.jsonl`, '{"text":"Once there was a cat."}\n');
+    await Deno.writeTextFile(`${folder}/server.toml`, 'bind = "127.0.0.1:0"\npath_roots = ["."]\n');
+    const child = new Deno.Command(`${folder}/../bin/svc-server`, {
+      ...options,
+      args: ["server.toml"],
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+    let log = "", url: string | undefined;
+    while (url === undefined) {
+      const { value, done } = await reader.read();
+      assert.ok(!done, `the server ended: ${log}`);
+      log += value;
+      url = /listens at (http:\S+)/.exec(log)?.[1];
+    }
+    const rest = (async () => {
+      while (!(await reader.read()).done);
+    })();
+    try {
+      await useServer(`${url}/v1`, folder);
+    } finally {
+      child.kill("SIGTERM");
+      await rest;
+    }
+    assert.equal((await child.status).code, 0);
+  });
+});
+
+async function useServer(url: string, folder: string): Promise<void> {
+  assert.equal((await (await fetch(`${url}/health`)).json()).version, VERSION);
+  // The device probe is a worker, a plan is a job, and a run is a process with workers of its own.
+  assert.equal((await (await fetch(`${url}/capabilities`)).json()).devices.length, 1);
+  const recipe = {
+    recipe: "sft",
+    model: `${folder}/model.gguf`,
+    data: `${folder}/rows.jsonl`,
+    budget: { updates: 1 },
+    params: { "training.ctx": 64 },
+  };
+  const request = {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(recipe),
+  };
+  const planned = await fetch(`${url}/plan`, request);
+  assert.equal(planned.status, 200, await planned.text());
+  const created = await fetch(`${url}/runs`, request);
+  const { id } = await created.json();
+  assert.equal(created.status, 201);
+  const response = await fetch(`${url}/runs/${id}/events`);
+  let events = "";
+  for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+    events += piece;
+    // The stream ends with the run, but waits for an interrupted one to be resumed.
+    if (events.includes('"interrupted"')) break;
+  }
+  assert.match(events, /"state":"completed"/);
+}

@@ -2,10 +2,12 @@
 
 import { EXIT } from "./exit_codes.ts";
 import { SERVING_COMMAND } from "../runs/serving/serving_command.ts";
+import { svcArguments } from "./svc_arguments.ts";
 
 /** Whether this process was started to serve a model. */
 export function isServingProcess(): boolean {
-  return Deno.args.length === 1 && Deno.args[0] === SERVING_COMMAND;
+  const args = svcArguments();
+  return args.length === 1 && args[0] === SERVING_COMMAND;
 }
 
 /** Answers chats until the server closes the pipe. @returns The exit status. */

@@ -10,23 +10,6 @@ import type { ViewSource } from "./resources/view_run.ts";
 
 const JSON_TYPE = "application/json";
 
-/** The routes of the server's table that view mode has too. */
-const SHARED = [
-  "/v1/capabilities",
-  "/v1/openapi.json",
-  "/v1/runs/{id}/health",
-  "/v1/runs/{id}/metrics",
-  "/v1/runs/{id}/scenarios",
-  "/v1/runs/{id}/scenarios/{scenario}",
-];
-
-const TRAJECTORIES = "/v1/runs/{id}/trajectories";
-
-function isShared({ method, path }: Route): boolean {
-  return method === "GET" &&
-    (SHARED.includes(path) || path === TRAJECTORIES || path.startsWith(`${TRAJECTORIES}/`));
-}
-
 /** The table of view mode. Only GET: another method on these paths is 405, any other path 404. */
 export function viewRoutes(source: ViewSource): Route[] {
   const listRuns = route({
@@ -64,5 +47,5 @@ export function viewRoutes(source: ViewSource): Route[] {
     find: findRun,
     handler: async () => json(200, await source.card()),
   });
-  return [...ROUTES.filter(isShared), listRuns, getRun];
+  return [...ROUTES.filter(({ in_view_mode }) => in_view_mode), listRuns, getRun];
 }

@@ -8,6 +8,7 @@ const getCapabilities = route({
   path: "/v1/capabilities",
   operation: "get_capabilities",
   summary: "Features, devices, budgets and what this build has.",
+  in_view_mode: true,
   answers: {
     200: { description: "What there is.", content: { "application/json": capabilitiesSchema } },
   },

@@ -142,6 +142,7 @@ const listMetrics = route({
   path: "/v1/runs/{id}/metrics",
   operation: "list_metrics",
   summary: "Samples of the metrics, as JSON or CSV.",
+  in_view_mode: true,
   query,
   answers: {
     200: {

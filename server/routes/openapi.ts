@@ -8,6 +8,7 @@ const openApi = route({
   path: "/v1/openapi.json",
   operation: "get_openapi",
   summary: "This description, as OpenAPI 3.1.",
+  in_view_mode: true,
   answers: {
     200: {
       description: "The document, equal to api/openapi.json of the program's source.",

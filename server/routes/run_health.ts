@@ -58,6 +58,7 @@ const getRunHealth = route({
   path: "/v1/runs/{id}/health",
   operation: "get_run_health",
   summary: "Rules read from the metrics of a run, with advice.",
+  in_view_mode: true,
   answers: {
     200: {
       description: "What the rules find; docs/reference/health.md lists them.",

@@ -16,6 +16,7 @@ const listScenarios = route({
   path: "/v1/runs/{id}/scenarios",
   operation: "list_run_scenarios",
   summary: "The scenarios of a run with their pass rate by update.",
+  in_view_mode: true,
   query: z.strictObject(pageQuery),
   answers: {
     200: {
@@ -45,6 +46,7 @@ const getScenario = route({
   path: "/v1/runs/{id}/scenarios/{scenario}",
   operation: "get_run_scenario",
   summary: "A scenario with its groups over updates.",
+  in_view_mode: true,
   query: z.strictObject(pageQuery),
   answers: {
     200: {

@@ -32,6 +32,7 @@ const listUpdates = route({
   path: "/v1/runs/{id}/trajectories",
   operation: "list_trajectory_updates",
   summary: "Updates with their counts, rewards and whether texts are kept.",
+  in_view_mode: true,
   query: z.strictObject(pageQuery),
   answers: {
     200: {
@@ -60,6 +61,7 @@ const getUpdate = route({
   path: "/v1/runs/{id}/trajectories/updates/{update}",
   operation: "get_trajectory_update",
   summary: "The groups of an update, without texts.",
+  in_view_mode: true,
   query: z.strictObject(pageQuery),
   answers: {
     200: {
@@ -86,6 +88,7 @@ const getGroup = route({
   path: "/v1/runs/{id}/trajectories/updates/{update}/groups/{group}",
   operation: "get_trajectory_group",
   summary: "A group with every text.",
+  in_view_mode: true,
   query: z.strictObject({
     ...pageQuery,
     member: wholeNumber.optional().meta({ description: "Only this member, by its number." }),
@@ -121,6 +124,7 @@ const listTokens = route({
   path: "/v1/runs/{id}/trajectories/updates/{update}/groups/{group}/members/{member}/tokens",
   operation: "list_trajectory_tokens",
   summary: "The tokens of a member as they were trained.",
+  in_view_mode: true,
   query: z.strictObject(pageQuery),
   answers: {
     200: {

@@ -27,6 +27,7 @@ const search = route({
   path: "/v1/runs/{id}/trajectories/search",
   operation: "search_trajectories",
   summary: "Members by scenario, ending, failure, reward or text.",
+  in_view_mode: true,
   query: z.strictObject({
     ...pageQuery,
     scenario: z.string().optional().meta({ description: "The scenario's id." }),
@@ -71,6 +72,7 @@ const diff = route({
   path: "/v1/runs/{id}/trajectories/updates/{update}/groups/{group}/diff",
   operation: "diff_trajectories",
   summary: "Where two members of a group part.",
+  in_view_mode: true,
   query: z.strictObject({
     a: wholeNumber.meta({ description: "A member." }),
     b: wholeNumber.meta({ description: "The member to compare it with." }),

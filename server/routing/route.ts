@@ -120,6 +120,8 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
   answers: A;
   /** Problems besides those of every route of its form; see `route_problems.ts`. */
   problems?: DeclaredProblems;
+  /** View mode has the route as well. */
+  in_view_mode?: true;
   /** Why the operator's configuration leaves the route out; null when it does not. */
   offReason?: (services: Services) => string | null;
   /** Problems have the member `error`, in OpenAI's form. */
@@ -138,6 +140,7 @@ export interface Route extends Entry {
   body?: BodySpec;
   answers: AnswerSpecs;
   problems?: DeclaredProblems;
+  in_view_mode?: true;
   offReason?: (services: Services) => string | null;
   has_openai_error?: boolean;
   find?: (params: Readonly<Record<string, string>>, services: Services) => Promise<unknown>;

@@ -39,10 +39,10 @@ async function currentCommit(): Promise<string | null> {
   return await output("git", args).then((text) => text.trim(), () => null);
 }
 
-/** The folder with the packages of the registry. */
-async function packagesFolder(): Promise<string> {
+/** The folder of Deno's cache that has a folder of packages for each registry. */
+async function registriesFolder(): Promise<string> {
   const { npmCache } = JSON.parse(await output(Deno.execPath(), ["info", "--json"]));
-  return join(npmCache, "registry.npmjs.org");
+  return npmCache;
 }
 
 /** A package's name, version and folder, of a path `npm/<name>/<version>/…`; null for the program's own files. */
@@ -53,17 +53,22 @@ function packageOf(source: string, folder: string): BundledPackage | null {
 
 /** Bundles `cli.ts`. */
 export async function bundleProgram(): Promise<Bundle> {
-  const folder = await Deno.makeTempDir(), packages_folder = await packagesFolder();
+  const folder = await Deno.makeTempDir(), registries = await registriesFolder();
   try {
     const file = join(folder, "svc.js");
     await output(Deno.execPath(), ["bundle", "--quiet", "--sourcemap=external", "--output", file, "cli.ts"]);
+    const map: { sources: string[] } = JSON.parse(await Deno.readTextFile(`${file}.map`));
+    const paths = map.sources.map((source) => join(folder, source));
+    // All packages come from one registry; what it is called is the machine's affair.
+    const [registry] = paths.filter((path) => path.startsWith(registries))
+      .map((path) => relative(registries, path).split("/")[0]!);
+    const packages_folder = join(registries, registry ?? "");
     // The bundler names modules by their paths from the root, which differ between machines for packages.
     const named = (await Deno.readTextFile(file)).replaceAll(relative(ROOT, packages_folder), "npm");
     const build: Build = { commit: await currentCommit() };
     const text = named.replace(/^#!.*/, `globalThis.SVC_BUILD = ${JSON.stringify(build)};`);
-    const map: { sources: string[] } = JSON.parse(await Deno.readTextFile(`${file}.map`));
-    const sources = map.sources.map((source) => {
-      const path = join(folder, source), inside = relative(packages_folder, path);
+    const sources = paths.map((path) => {
+      const inside = relative(packages_folder, path);
       return inside.startsWith("..") ? relative(ROOT, path) : join("npm", inside);
     }).sort();
     const found = sources.flatMap((source) => packageOf(source, packages_folder) ?? []);

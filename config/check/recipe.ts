@@ -116,15 +116,14 @@ function changeTree(tree: Record<string, unknown>, recipe: RecipeChanges): Expan
     ...fields.map(([, key]) => key),
     ...Object.keys(recipe.params ?? {}).map((key) => key.split(".")),
   ];
+  const names = new Set(Object.keys(recipe.params ?? {}));
   for (const [place, key] of all) places.push([key, place]);
   for (const [, key, value] of fields) setAt(tree, key, value);
   for (const [name, value] of Object.entries(recipe.params ?? {})) {
     const key = name.split("."), place = ["params", name];
     places.push([key, place]);
     const other = fields.find(([, set]) => isPrefix(set, key) || isPrefix(key, set));
-    const same = Object.keys(recipe.params ?? {}).find((known) =>
-      known !== name && isPrefix(known.split("."), key)
-    );
+    const same = key.slice(1).map((_, i) => key.slice(0, i + 1).join(".")).find((above) => names.has(above));
     if (other && JSON.stringify(other[2]) !== JSON.stringify(value)) {
       findings.push(conflict(place, `says another value than /${other[0].join("/")}; give one of them`));
     } else if (same !== undefined) {

@@ -69,9 +69,10 @@ export class Redactor {
   /** A problem document: its prose, and all texts of its `meta`. */
   problem(document: ProblemDocument): ProblemDocument {
     const kept = document.errors.map(({ pointer }) => pointer);
-    const { detail, errors, meta } = document;
+    const { detail, errors, meta, error } = document;
     return {
       ...document,
+      ...(error ? { error: { ...error, message: this.text(error.message, kept) } } : {}),
       detail: this.text(detail, kept),
       errors: errors.map(({ message, hint, ...entry }) => ({
         ...entry,
@@ -94,7 +95,9 @@ export class Redactor {
       transform: (piece, controller) => {
         const text = decoder.decode(piece).replace(
           /^data: (.*)$/gm,
-          (_, data) => `data: ${JSON.stringify(this.#fields(JSON.parse(data), EVENT_TEXTS))}`,
+          // OpenAI's streams end with a line that is no JSON.
+          (line, data) =>
+            data === "[DONE]" ? line : `data: ${JSON.stringify(this.#fields(JSON.parse(data), EVENT_TEXTS))}`,
         );
         controller.enqueue(encoder.encode(text));
       },

@@ -45,8 +45,13 @@ Deno.test("of a problem the prose and all texts of meta are shortened, and point
       hint: "/srv/b/y",
     }],
     meta: { dominant_posts: [{ post: "/srv/a/z", bytes: 1 }] },
+    error: {
+      ...{ message: "/params/x/y names /srv/a/x", code: "invalid_value", param: null },
+      type: "invalid_request_error" as const,
+    },
   };
-  const { detail, errors, meta } = new Redactor([]).problem(document);
+  const { detail, errors, meta, error } = new Redactor([]).problem(document);
+  assert.deepEqual(error, { ...document.error, message: detail });
   assert.equal(detail, "/params/x/y names <path>/x");
   assert.deepEqual(errors, [{ ...document.errors[0], message: "<path>/x", hint: "<path>/y" }]);
   assert.deepEqual(meta, { dominant_posts: [{ post: "<path>/z", bytes: 1 }] });
@@ -68,11 +73,13 @@ Deno.test("of an answer only prose is shortened: other fields are data", () => {
 });
 
 Deno.test("of events the prose and the paths of files are shortened", async () => {
+  const end = "data: [DONE]\n\n";
   const events =
     'id: 1\nevent: artifact\ndata: {"kind":"artifact","path":"/srv/a\\n/b","values":{"x/y":1}}\n\n';
-  const stream = new Blob([events, ":\n\n"]).stream().pipeThrough(new Redactor([]).events());
+  const stream = new Blob([events, ":\n\n", end]).stream().pipeThrough(new Redactor([]).events());
   assert.equal(
     await new Response(stream).text(),
-    'id: 1\nevent: artifact\ndata: {"kind":"artifact","path":"<path>/a\\n<path>/b","values":{"x/y":1}}\n\n:\n\n',
+    'id: 1\nevent: artifact\ndata: {"kind":"artifact","path":"<path>/a\\n<path>/b","values":{"x/y":1}}\n\n:\n\n' +
+      end,
   );
 });

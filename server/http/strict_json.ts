@@ -7,6 +7,9 @@ import type { ProblemError } from "./problems.ts";
 /** The most entries for one body. */
 const MAX_ERRORS = 200;
 
+/** The most values of one body, lists and objects included: checking each takes time from all other requests. */
+export const MAX_JSON_VALUES = 20_000;
+
 export interface StrictJson {
   value: unknown;
   errors: ProblemError[];
@@ -18,6 +21,7 @@ class NotJson extends Error {}
 class Reader {
   readonly errors: ProblemError[] = [];
   #at = 0;
+  #values = 0;
   readonly #path: (string | number)[] = [];
 
   constructor(readonly text: string) {}
@@ -59,6 +63,7 @@ class Reader {
   }
 
   #value(): unknown {
+    if (++this.#values > MAX_JSON_VALUES) throw new NotJson(`has more than ${MAX_JSON_VALUES} values`);
     this.#skipSpace();
     const next = this.text[this.#at];
     const is_nested = next === "{" || next === "[";
@@ -123,8 +128,8 @@ class Reader {
 }
 
 /**
- * Parses JSON. Duplicate keys, lone surrogates, integers that lose precision, and text that is not JSON are
- * `invalid_value`.
+ * Parses JSON. Duplicate keys, lone surrogates, integers that lose precision, text that is not JSON, and a text
+ * of more than {@link MAX_JSON_VALUES} values are `invalid_value`.
  */
 export function parseStrictJson(text: string): StrictJson {
   const reader = new Reader(text);

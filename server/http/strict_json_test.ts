@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { MAX_JSON_DEPTH } from "../../core/json.ts";
-import { parseStrictJson } from "./strict_json.ts";
+import { MAX_JSON_VALUES, parseStrictJson } from "./strict_json.ts";
 
 /** The pointers of all errors. */
 function wrong(text: string): string[] {
@@ -67,4 +67,15 @@ Deno.test("JSON nests up to the limit", () => {
   assert.deepEqual(wrong(nested(MAX_JSON_DEPTH)), []);
   assert.deepEqual(wrong(nested(MAX_JSON_DEPTH + 1)), [""]);
   assert.deepEqual(wrong("[".repeat(100_000)), [""]);
+});
+
+Deno.test("a text has values up to a limit, whatever holds them", () => {
+  const list = (length: number) => `[${Array(length).fill(0).join(",")}]`;
+  assert.equal(parseStrictJson(list(MAX_JSON_VALUES - 1)).errors.length, 0);
+  const pairs = Array.from({ length: MAX_JSON_VALUES }, (_, i) => `"${i}":0`).join(",");
+  for (const text of [list(MAX_JSON_VALUES), `{${pairs}}`]) {
+    const { value, errors } = parseStrictJson(text);
+    assert.equal(value, null);
+    assert.deepEqual(errors, [{ pointer: "", code: "invalid_value", message: "has more than 20000 values" }]);
+  }
 });

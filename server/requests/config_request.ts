@@ -19,7 +19,13 @@ import {
   operatorsKeys,
   withoutPaths,
 } from "../../config/check/request_keys.ts";
-import { isPrefix, parseToml, type TomlTree, valueAt } from "../../config/text/toml_tree.ts";
+import {
+  isPrefix,
+  parseToml,
+  type TomlSyntaxError,
+  type TomlTree,
+  valueAt,
+} from "../../config/text/toml_tree.ts";
 import { check, pointerOf } from "../http/issues.ts";
 import type { ProblemError } from "../http/problems.ts";
 import { formOf, type PartialBody, type RecipeBody, tomlHeadSchema } from "./run_request.ts";
@@ -79,9 +85,14 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   return { request, errors: [...form.errors, ...rest] };
 }
 
+/** The longest TOML body: reading a longer one would hold up other requests. */
+export const MAX_TOML_CHARS = 1 << 17;
+
+const TOO_LONG: TomlSyntaxError = { message: `is longer than ${MAX_TOML_CHARS} characters`, line: 1 };
+
 /** Reads a TOML body. */
 export function readTomlRequest(text: string): ReadRequest {
-  const toml = parseToml(text), errors: ProblemError[] = [];
+  const toml = text.length > MAX_TOML_CHARS ? TOO_LONG : parseToml(text), errors: ProblemError[] = [];
   const { name, fork_from, ...tree } = "message" in toml ? {} as Table : toml.tree;
   const head = check({ schema: tomlHeadSchema, value: { name, fork_from }, prefix: "" });
   const { name: given, fork_from: parent } = (head.value ?? {}) as {

@@ -33,6 +33,13 @@ const keys = () =>
     error: "must be an object",
   }).transform((value) => value as Record<string, unknown>).meta({ type: "object" });
 
+/** The most `params`: more than there are keys, and few enough to be compared with each other. */
+export const MAX_PARAMS = 512;
+
+const params = keys().refine((value) => Object.keys(value).length <= MAX_PARAMS, {
+  error: `must have at most ${MAX_PARAMS} keys`,
+});
+
 const objective = z.strictObject({
   reward: catalogueId("a reward").optional(),
   judge: catalogueId("a judge").optional(),
@@ -53,7 +60,7 @@ const recipeFields = {
     epochs: z.number().optional(),
     minutes: z.number().optional(),
   }).optional().meta({ description: "How long to train; the first limit that is reached ends the run." }),
-  params: keys().optional().meta({
+  params: params.optional().meta({
     description: "Further keys of the configuration by dotted name, such as `training.lr`.",
   }),
   allow: z.array(z.enum(DEGRADATIONS)).optional().meta({

@@ -80,8 +80,6 @@ Deno.test("the schema of requests has no key of the operator and no output path"
     "id",
     "limits",
     "pool",
-    "protect",
-    "scenario_toolsets",
     "tools",
   ]);
   assert.deepEqual(Object.keys(agent.properties.mcp_servers.items.properties).sort(), [
@@ -90,7 +88,6 @@ Deno.test("the schema of requests has no key of the operator and no output path"
     "id",
     "name",
     "required",
-    "stateless",
   ]);
   assert.ok(!("base_url" in agent.properties.judge.properties) && !("mcp_config" in agent.properties));
   assert.deepEqual(Object.keys(output.properties), ["adapter"]);

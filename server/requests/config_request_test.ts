@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { MAX_TOML_CHARS, readJsonRequest, readTomlRequest } from "./config_request.ts";
+import { MAX_PARAMS } from "./run_request.ts";
+
+const parentOf = () => Promise.reject(new Error("no fork"));
+
+/** The entries of a refused body as `pointer message`. */
+const said = (errors: readonly { pointer: string; message: string }[]) =>
+  errors.map(({ pointer, message }) => `${pointer} ${message}`);
+
+Deno.test("a recipe has a limited number of params", async () => {
+  const recipe = (count: number) => ({
+    ...{ recipe: "sft", model: "/m.gguf", data: "/d.jsonl" },
+    params: Object.fromEntries(Array.from({ length: count }, (_, i) => [`training.k${i}`, 1])),
+  });
+  const message = `/params must have at most ${MAX_PARAMS} keys`;
+  const { errors } = await readJsonRequest(recipe(MAX_PARAMS + 1), parentOf as never);
+  assert.ok(said(errors).includes(message));
+  const most = await readJsonRequest(recipe(MAX_PARAMS), parentOf as never);
+  assert.ok(!said(most.errors).includes(message));
+  assert.ok(most.errors.length >= MAX_PARAMS, "each unknown key is told");
+});
+
+Deno.test("a TOML body is read up to a length", () => {
+  const line = "[training]\nlr = 1e-4\n";
+  const text = (length: number) => line + "#".repeat(length - line.length);
+  const { errors } = readTomlRequest(text(MAX_TOML_CHARS + 1));
+  assert.deepEqual(said(errors), [` is longer than ${MAX_TOML_CHARS} characters (line 1)`]);
+  assert.ok(!said(readTomlRequest(text(MAX_TOML_CHARS)).errors).some((entry) => entry.includes("longer")));
+});

@@ -6,7 +6,7 @@ import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { serverConfig, ServerProcess } from "./server_process.ts";
 
-const PROGRAM = "tests/scripted_server/main.ts";
+const PROGRAM = "tests/scripted_server.ts";
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
 const JSON_TYPE = { "content-type": "application/json" };
 

@@ -17,7 +17,7 @@ const INTRODUCTION = `# The HTTP API
 <!-- Written by scripts/generate_api_reference.ts from server/route_table.ts: change a route's entry, then run it again. -->
 
 \`GET /v1/openapi.json\` describes all routes with their parameters and bodies, as OpenAPI 3.1; \`svc-server openapi\` prints
-the same, and \`api/openapi.json\` is a stored copy. An operation whose only answers are problems is not in this build.
+the same, and \`api/openapi.json\` is a stored copy.
 Each answer that is a problem lists its types and codes under \`x-problems\`.
 
 ## Every request
@@ -53,7 +53,7 @@ function problemText(entry: Route): string {
 }
 
 function routeRow(entry: Route): string {
-  const summary = entry.handler ? entry.summary : `${entry.summary} Not in this build.`;
+  const { summary } = entry;
   return `| ${entry.method} | \`${entry.path}\` | ${summary} | ${problemText(entry) || "–"} |`;
 }
 

@@ -242,9 +242,6 @@ export class App {
   }
 
   async #call(route: Route, { params }: FoundPath, exchange: Exchange): Promise<Answer> {
-    if (!route.handler) {
-      throw new Problem("not-implemented", "This route is in the contract and not in this build");
-    }
     const { request, search, trace_id } = exchange;
     const services = this.#services;
     const off = route.offReason?.(services) ?? null;

@@ -24,7 +24,7 @@ import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
 import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
 
-/** All routes of the contract, in order. One without a handler answers 501. */
+/** All routes of the contract, in order. */
 export const ROUTES: readonly Route[] = [
   ...HEALTH_ROUTES,
   ...CAPABILITIES_ROUTES,

@@ -59,7 +59,7 @@ function liar(path: string, handler: Route["handler"]): Route {
     operation: path.slice(4),
     summary: "Lies.",
     answers,
-    ...(handler ? { handler } : {}),
+    handler,
   };
 }
 

@@ -18,7 +18,7 @@ import {
 
 /**
  * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
- * u `[N, stride] f32` may hold the down projections of several matrices side by side; R, stride and column are
+ * u `[N, stride] f32` may hold x·Aᵀ of several matrices side by side; R, stride and column are
  * multiples of 4.
  */
 export interface LoraTerm {

@@ -85,8 +85,8 @@ export function rmsNorm(
 }
 
 /**
- * Records the gradient of {@link rmsNorm} with respect to its input. `d_x` is overwritten, or added to for a residual
- * stream.
+ * Records the gradient of {@link rmsNorm} with respect to its input. `d_x` is overwritten, or added to where a
+ * residual connection adds gradients.
  *
  * @param tensors x, d_y, d_x `[N, C] f32`; gamma `[C] f32`; rstd `[N] f32` from the forward pass.
  * @throws {ShapeError} When the shapes do not match.

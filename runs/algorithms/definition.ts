@@ -11,7 +11,7 @@ import type { SequenceDemand, Session, TrainingDemand } from "../session/session
 import type { Algorithm } from "./algorithm.ts";
 import type { MeasuredUpdate, Measurement } from "./measured_update.ts";
 
-/** An entry of the registry. A new algorithm consists of this, its section of the configuration, and a line. */
+/** An entry of the registry: what the rest of the program needs of an algorithm. */
 export interface AlgorithmDefinition {
   readonly name: AlgorithmName;
   /** The objective of evaluations, when there is held-out data. */

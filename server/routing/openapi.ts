@@ -15,7 +15,7 @@ const DESCRIPTION = `Fine-tuning of language models with low-rank adapters.
 
 HEAD works wherever GET does. OPTIONS answers 204 with Allow, another method 405 (method-not-allowed) with Allow, and an unknown path 404 (not-found). A bearer token is needed where the server is configured with one. Every answer has the header X-Trace-Id.
 
-An operation whose only answers are problems is in the contract and not in this build: it answers 501 (not-implemented).`;
+An operation that the operator has switched off answers 501 (not-implemented).`;
 
 const TRACE_HEADER = { $ref: "#/components/headers/X-Trace-Id" };
 

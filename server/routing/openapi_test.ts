@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { openApiDocument, openApiText } from "./openapi.ts";
 import { PROBLEM_TYPES } from "../http/problems.ts";
-import { notBuilt, pathNames, type Route, route } from "./route.ts";
+import { pathNames, type Route, route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "../route_table.ts";
 import { testApp } from "../app_testing.ts";
@@ -93,13 +93,13 @@ Deno.test("the server answers with the document", async () => {
   assert.deepEqual(json, JSON.parse(openApiText(ROUTES)));
 });
 
-Deno.test("exactly the built operations have a success answer", () => {
+Deno.test("every operation has a success answer, and 501 where it can be switched off", () => {
   const document: Json = openApiDocument(ROUTES);
-  for (const { method, path, handler, offReason } of ROUTES) {
+  for (const { method, path, offReason } of ROUTES) {
     const { responses } = document.paths[path][method.toLowerCase()];
     const succeeds = Object.keys(responses).some((status) => status.startsWith("2"));
-    assert.equal(succeeds, handler !== undefined, path);
-    assert.equal("501" in responses, !handler || offReason !== undefined, path);
+    assert.ok(succeeds, path);
+    assert.equal("501" in responses, offReason !== undefined, path);
   }
 });
 
@@ -192,7 +192,7 @@ Deno.test("two schemas with one id are refused", () => {
   const changes = z.strictObject({ a: z.int().default(1) }).meta({ id: "OpenApiTestChanges" });
   const content = { "application/json": changes };
   const both: Route = {
-    ...notBuilt({ method: "POST", path: "/v1/x", operation: "x", summary: "x" }),
+    ...{ method: "POST", path: "/v1/x", operation: "x", summary: "x", handler: () => ({ status: 200 }) },
     body: { limit: "max_body_bytes", content },
     answers: { 200: { description: "x", content } },
   };

@@ -133,7 +133,7 @@ interface RouteSpec<P extends string, Q extends z.ZodObject, B extends BodySpec,
   ) => AnswerOf<A> | Promise<AnswerOf<A>>;
 }
 
-/** An entry of the table. Without a handler it is in the contract but not in this build. */
+/** An entry of the table. */
 export interface Route extends Entry {
   query?: z.ZodObject;
   headers?: HeaderSpecs;
@@ -144,7 +144,7 @@ export interface Route extends Entry {
   offReason?: (services: Services) => string | null;
   has_openai_error?: boolean;
   find?: (params: Readonly<Record<string, string>>, services: Services) => Promise<unknown>;
-  handler?: (call: Call) => Answer | Promise<Answer>;
+  handler: (call: Call) => Answer | Promise<Answer>;
 }
 
 /** Declares a route; the handler's types follow from the declaration. */
@@ -156,11 +156,6 @@ export function route<
   F = undefined,
 >(spec: RouteSpec<P, Q, B, A, F>): Route {
   return spec as unknown as Route;
-}
-
-/** Declares a route of the contract that this build does not have. */
-export function notBuilt(entry: Entry): Route {
-  return { ...entry, answers: {} };
 }
 
 /** A JSON answer. */

@@ -19,7 +19,6 @@ function queryCodes(query: z.ZodObject | undefined): ProblemCode[] {
 function formProblems(entry: Route): DeclaredProblems {
   if (!isApi(entry.path)) return {};
   const always = { unauthorized: ["unauthorized"], internal: [] } as const;
-  if (!entry.handler) return { ...always, "not-implemented": [] };
   const codes = queryCodes(entry.query);
   const takes_body = entry.method === "POST" || entry.method === "PATCH";
   return {

@@ -19,7 +19,7 @@ import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
 import { RUN_COMMAND_ROUTES } from "./routes/run_commands.ts";
 import { RUN_HEALTH_ROUTES } from "./routes/run_health.ts";
 import { SCENARIO_ROUTES } from "./routes/run_scenarios.ts";
-import { RUN_QUESTION_ROUTES } from "./routes/run_questions.ts";
+import { RUN_REQUEST_ROUTES } from "./routes/run_requests.ts";
 import { RUN_ROUTES } from "./routes/runs.ts";
 import { SERVING_ROUTES } from "./routes/serving.ts";
 import { TRAJECTORY_ROUTES } from "./routes/trajectories.ts";
@@ -33,7 +33,7 @@ export const ROUTES: readonly Route[] = [
   ...PLAN_ROUTES,
   ...RUN_ROUTES,
   ...RUN_COMMAND_ROUTES,
-  ...RUN_QUESTION_ROUTES,
+  ...RUN_REQUEST_ROUTES,
   ...EVALUATION_ROUTES,
   ...RUN_HEALTH_ROUTES,
   ...SCENARIO_ROUTES,

@@ -193,18 +193,18 @@ export class Fleet {
    * @throws {ServiceError} `conflict` when its state does not accept it, `device_unavailable` when the device is taken,
    * `cancelled` with `details.is_late` when the time is up, the run's refusal, or the signal's reason.
    */
-  async ask(id: string, question: Asked, patience: Patience): Promise<unknown> {
-    const doing = `${question.command} the run`;
+  async ask(id: string, live_request: Asked, patience: Patience): Promise<unknown> {
+    const doing = `${live_request.command} the run`;
     return await inTime(doing, { ...patience, clock: this.#options.clock }, async (signal) => {
       while (true) {
         const run = await untilAborted(this.#settled(id), signal);
         // Its process may be leaving, or one may be starting.
         if (!run.child) await untilAborted(run.exclusively(() => Promise.resolve()), signal);
-        await this.#check(run, question.command);
+        await this.#check(run, live_request.command);
         try {
           return await (run.child
-            ? run.child.ask(question, signal)
-            : this.#probes.ask(run, question, signal));
+            ? run.child.ask(live_request, signal)
+            : this.#probes.ask(run, live_request, signal));
         } catch (error) {
           if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
           // The process leaves: its run answers in the state that follows, or refuses it there.

@@ -37,7 +37,7 @@ const OF_THE_FILES: readonly ErrorCode[] = [
 /** A process to start: the arguments of `svc`, and what it is asked. */
 interface Probe {
   args: readonly string[];
-  question: Asked | { command: "calibrate" };
+  live_request: Asked | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
   /** What the process's failure means for whoever asked. */
@@ -59,13 +59,13 @@ export class Probes {
    * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files are not what
    * they were, the refusal of the request, or the signal's reason.
    */
-  async ask(run: KeptRun, question: Asked, signal: AbortSignal): Promise<unknown> {
-    const checkpoint = question.checkpoint ??
+  async ask(run: KeptRun, live_request: Asked, signal: AbortSignal): Promise<unknown> {
+    const checkpoint = live_request.checkpoint ??
       (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
-    const asked = checkpoint === undefined ? question : { ...question, checkpoint };
+    const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };
     const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
-    const told = (failure: unknown) => this.#ofRun(failure, { run: run.id, doing: question.command });
-    return await this.#lent({ args, question: asked, run: run.id, told }, signal);
+    const told = (failure: unknown) => this.#ofRun(failure, { run: run.id, doing: live_request.command });
+    return await this.#lent({ args, live_request: asked, run: run.id, told }, signal);
   }
 
   /**
@@ -84,8 +84,8 @@ export class Probes {
       // It holds what only the operator may see.
       await Deno.mkdir(directory, { mode: 0o700 });
       await writeFileAtomic(path, processConfig(directory));
-      const question = { command: "calibrate" } as const;
-      const answer = await this.#lent({ args: ["calibrate", path], question, run: null, told }, signal);
+      const live_request = { command: "calibrate" } as const;
+      const answer = await this.#lent({ args: ["calibrate", path], live_request, run: null, told }, signal);
       return answer as Calibration;
     } finally {
       await Deno.remove(directory, { recursive: true });
@@ -115,12 +115,12 @@ export class Probes {
     }
   }
 
-  async #answer({ args, question, told }: Probe, signal: AbortSignal): Promise<unknown> {
+  async #answer({ args, live_request, told }: Probe, signal: AbortSignal): Promise<unknown> {
     const child = await RunChild.start(this.#options.svc(args));
     const kill = () => child.kill();
     signal.addEventListener("abort", kill, { once: true });
     try {
-      return await child.ask(question, signal);
+      return await child.ask(live_request, signal);
     } catch (error) {
       throw signal.aborted ? signal.reason : told(await this.#failure(error, child));
     } finally {

@@ -110,8 +110,8 @@ export class RunChild {
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
-  async ask(question: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
-    return await this.#ask({ ...question }, signal, () => {});
+  async ask(live_request: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
+    return await this.#ask({ ...live_request }, signal, () => {});
   }
 
   /** Chats with the run. Leaving the iteration tells the run that nobody waits any more. */
@@ -132,13 +132,13 @@ export class RunChild {
   }
 
   async #ask(
-    question: Record<string, unknown>,
+    live_request: Record<string, unknown>,
     signal: AbortSignal,
     item: (item: unknown) => void,
   ): Promise<unknown> {
     signal.throwIfAborted();
     const { promise, resolve: answer, reject: fail } = Promise.withResolvers<unknown>();
-    const request = this.#send(question, { accept: () => {}, answer, item, fail });
+    const request = this.#send(live_request, { accept: () => {}, answer, item, fail });
     const drop = () => {
       this.#pending.take(request)?.fail(signal.reason);
       this.#send({ command: "drop", request }, { accept: () => {}, answer: null, fail: () => {} });
@@ -215,7 +215,7 @@ export class RunChild {
     if (!waiting) return;
     if ("item" in message) return waiting.item?.(message.item);
     const is_accepted = "accepted" in message && message.accepted;
-    // An accepted question goes on waiting for its answer.
+    // An accepted request goes on waiting for its answer.
     if (!is_accepted || !waiting.answer) this.#pending.take(id);
     if (is_accepted) waiting.accept(message.takes_effect);
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));

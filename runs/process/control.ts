@@ -75,7 +75,7 @@ export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
 /** Its answers arrive as items, before the result null. */
 export type ChatCommand = Extract<ControlCommand, { command: "chat" }>;
-export type Question = EvaluateCommand | GenerateCommand | ChatCommand;
+export type LiveRequest = EvaluateCommand | GenerateCommand | ChatCommand;
 
 type Id = string | number;
 
@@ -100,7 +100,7 @@ export interface ControlPort {
 }
 
 /** Commands that take effect between two updates, in order of arrival. */
-export type BoundaryCommand = Exclude<ControlCommand, Question>;
+export type BoundaryCommand = Exclude<ControlCommand, LiveRequest>;
 
 /** A server's answer to `ready`: the run has every command that it accepted while the run started. */
 export const BEGIN = { begin: true } as const;
@@ -111,7 +111,7 @@ export interface ControllerOptions {
   facts: () => RunFacts;
   record: (event: CommandEvent) => void;
   /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
-  ask: (command: Question, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
+  ask: (command: LiveRequest, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
@@ -163,13 +163,13 @@ export class Controller {
           is_ending ? { is_ending } : {},
         );
       }
-      const takes_effect = isQuestion(command) || isKill(command) ? "now" : "boundary";
+      const takes_effect = isLiveRequest(command) || isKill(command) ? "now" : "boundary";
       // Chats are many, and not about the run.
       if (command.command !== "chat") {
         record({ kind: "command", command: command.command, arguments: argumentsOf(command), takes_effect });
       }
       port.send({ id: command.id, accepted: true, takes_effect });
-      if (isQuestion(command)) this.#ask(command);
+      if (isLiveRequest(command)) this.#ask(command);
       else this.#boundary.push(command);
       if (isKill(command)) this.#options.cancelNow();
     } catch (error) {
@@ -208,7 +208,7 @@ export class Controller {
     for (const asked of this.#asked) if (asked.id === request) asked.limit.abort(dropped);
   }
 
-  #ask(command: Question): void {
+  #ask(command: LiveRequest): void {
     const { port, ask } = this.#options;
     const limit = new AbortController();
     const reason = new ServiceError(
@@ -242,7 +242,7 @@ function argumentsOf(command: ControlCommand): Record<string, unknown> {
   return { ...short, messages: messages.length, tools: tools.length };
 }
 
-const isQuestion = (command: ControlCommand): command is Question =>
+const isLiveRequest = (command: ControlCommand): command is LiveRequest =>
   ["evaluate", "generate", "chat"].includes(command.command);
 
 /** What the run's state must allow: a chat is a generation. */

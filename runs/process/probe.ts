@@ -14,7 +14,7 @@ import { listCheckpoints, loadCheckpoint, readCheckpointRecord } from "../direct
 import type { Identity } from "../directory/config_identity.ts";
 import { type PreparedRun, prepareModel, prepareRun } from "../plan/prepare.ts";
 import { loadRequest, openWorkerSession, type Session } from "../session/session.ts";
-import { Controller, type ControlPort, type Question } from "./control.ts";
+import { Controller, type ControlPort, type LiveRequest } from "./control.ts";
 import { answerRequest } from "./requests.ts";
 
 /** A run without a process, as far as a request needs it. */
@@ -26,7 +26,7 @@ export interface IdleModel extends Pick<PreparedRun, "config" | "definition" | "
 export interface ProbeOptions {
   control: ControlPort;
   /** Reads what a request needs. */
-  read: (question: Question) => Promise<IdleModel>;
+  read: (live_request: LiveRequest) => Promise<IdleModel>;
   openSession: (config: ResolvedConfig) => Promise<Session>;
 }
 
@@ -38,7 +38,7 @@ export async function serveProbe(options: ProbeOptions): Promise<void> {
     state: () => "completed",
     facts: () => ({ has_checkpoint: true, checkpoint_configured: true, has_heldout: true }),
     record: () => {},
-    ask: (question, signal) => answer(question, options, signal),
+    ask: (live_request, signal) => answer(live_request, options, signal),
     cancelNow: () => {},
   });
   await controller.listen();
@@ -74,15 +74,15 @@ const checkpointsOf = ({ checkpoint, run }: ResolvedConfig) =>
 
 /** The result of the run answers, or the checkpoint that the request names. */
 async function answer(
-  question: Question,
+  live_request: LiveRequest,
   { read, openSession }: ProbeOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const { config, definition, identity, createAlgorithm } = await read(question);
+  const { config, definition, identity, createAlgorithm } = await read(live_request);
   const checkpoints = checkpointsOf(config), result = config.output.path;
-  await checkRun(question, { checkpoints, result, identity });
+  await checkRun(live_request, { checkpoints, result, identity });
   signal.throwIfAborted();
-  const is_evaluation = question.command === "evaluate";
+  const is_evaluation = live_request.command === "evaluate";
   const sequences = is_evaluation ? definition.sequences(config) : null;
   const session = await openSession(config);
   try {
@@ -92,7 +92,7 @@ async function answer(
       await engine.call("adapter_open", other);
     }
     const algorithm = createAlgorithm?.(session, systemClock) ?? null;
-    return await answerRequest(question, {
+    return await answerRequest(live_request, {
       session,
       checkpoints,
       evaluate: (request) => {
@@ -117,7 +117,7 @@ const READ_INPUTS = ["model.path", "model.chat_template", "evaluation.data"];
  * @throws {ServiceError} `conflict` naming the keys, `format_invalid` or `path_not_found`.
  */
 async function checkRun(
-  { command, checkpoint }: Question,
+  { command, checkpoint }: LiveRequest,
   { checkpoints, result, identity }: { checkpoints: string; result: string; identity: Identity },
 ): Promise<void> {
   const names = await listCheckpoints(checkpoints);

@@ -9,7 +9,7 @@ import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
 import type { Session } from "../session/session.ts";
-import type { Question } from "./control.ts";
+import type { LiveRequest } from "./control.ts";
 
 export interface RequestContext {
   session: Session;
@@ -31,7 +31,7 @@ export interface RequestContext {
  * answer, and the request uses its own random numbers.
  */
 export async function answerRequest(
-  command: Question,
+  command: LiveRequest,
   context: RequestContext,
   signal: AbortSignal,
 ): Promise<EvaluationResult | GenerateAnswer | null> {
@@ -68,7 +68,7 @@ export async function answerRequest(
 }
 
 async function adapterSource(
-  command: Question,
+  command: LiveRequest,
   { checkpoints, policy }: RequestContext,
 ): Promise<AdapterSource> {
   const { checkpoint } = command;

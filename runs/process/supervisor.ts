@@ -17,7 +17,7 @@ import {
   type Session,
   softwareWarning,
 } from "../session/session.ts";
-import { Controller, type ControlPort, type Question } from "./control.ts";
+import { Controller, type ControlPort, type LiveRequest } from "./control.ts";
 import { endEvent, fallWarning } from "./end_event.ts";
 import { answerRequest } from "./requests.ts";
 import type { LiveRun } from "./live_run.ts";
@@ -81,7 +81,7 @@ export class Supervisor {
       : null;
   }
 
-  #answer(command: Question, signal: AbortSignal, tell: (item: unknown) => void): Promise<unknown> {
+  #answer(command: LiveRequest, signal: AbortSignal, tell: (item: unknown) => void): Promise<unknown> {
     const algorithm = this.#algorithm!;
     const context = {
       session: this.#session!,

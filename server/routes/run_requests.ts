@@ -12,7 +12,7 @@ import {
   generateSchema,
   type Generation,
   generationSchema,
-} from "../resources/run_questions.ts";
+} from "../resources/run_requests.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 const PROBLEMS = { "conflict": ["conflict"], "device-busy": [], "timeout": [] } as const;
@@ -55,4 +55,4 @@ const generate = route({
   },
 });
 
-export const RUN_QUESTION_ROUTES: readonly Route[] = [evaluate, generate];
+export const RUN_REQUEST_ROUTES: readonly Route[] = [evaluate, generate];

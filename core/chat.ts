@@ -142,3 +142,7 @@ function argumentsObject(called: ChatToolCall["function"], message: number): Rec
     { message },
   );
 }
+
+/** How a chat template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
+export const TOOL_CALL_FORMATS = ["hermes", "llama3_json", "mistral", "none"] as const;
+export type ToolCallFormat = typeof TOOL_CALL_FORMATS[number];

@@ -6,11 +6,11 @@
 
 import { z } from "zod";
 import { ROLES } from "../../core/chat.ts";
+import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES, REWARD_SOURCES } from "../trajectory/group.ts";
 import {
   FAILURE_BOUNDARIES,
   STOP_REASONS,
-  TOKEN_ORIGINS,
   TRAJECTORY_STATUSES,
   VERIFICATION_ENDINGS,
 } from "../trajectory/trajectory.ts";

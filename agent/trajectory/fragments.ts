@@ -1,7 +1,8 @@
 /** Records the tokens of a trajectory as they arrive, each with its origin, and columns for the sampled ones. */
 
 import { assert } from "../../core/errors.ts";
-import type { Fragment, SampledTokens, TokenOrigin } from "./trajectory.ts";
+import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
+import type { Fragment, SampledTokens } from "./trajectory.ts";
 
 function newFragment(): Fragment {
   const sampled: SampledTokens = {

@@ -1,6 +1,7 @@
 /** A fragment token by token, for tests that compare tokens. */
 
-import type { Fragment, TokenOrigin } from "./trajectory.ts";
+import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
+import type { Fragment } from "./trajectory.ts";
 
 /** A token of a fragment with its columns. */
 interface TokenRow {

@@ -4,6 +4,7 @@
  */
 
 import type { Message } from "../../core/chat.ts";
+import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
 
 /**
  * Why a trajectory ended. `completed`: the environment said done; `submitted`: the toolset's `submit` was called;
@@ -40,15 +41,6 @@ export function isFailed(reason: StopReason): boolean {
 export function isComplete(reason: StopReason): boolean {
   return !isTruncated(reason) && !isFailed(reason) && reason !== "cancelled";
 }
-
-/**
- * The origin of a token. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and the
- * template around them; `forced`: inserted in the model's turn without being sampled. Only `model` tokens can be
- * trained.
- */
-export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;
-
-export type TokenOrigin = typeof TOKEN_ORIGINS[number];
 
 /** Tokens `start` (inclusive) to `end` (exclusive) of a fragment. Spans cover a fragment without gaps. */
 export interface TokenSpan {

@@ -3,8 +3,11 @@
 import { z } from "zod";
 import { httpUrl, integer, name, number, text, variableName } from "./fields.ts";
 
+/** How a judge is asked. */
+export const JUDGE_TYPES = ["ruler", "local"] as const;
+
 export const judgeSchema = z.strictObject({
-  type: z.enum(["ruler", "local"]).default("ruler").meta({
+  type: z.enum(JUDGE_TYPES).default("ruler").meta({
     description:
       "ruler: a model with an OpenAI-compatible API ranks a group; local: the run's own base model.",
   }),

@@ -13,7 +13,7 @@ import {
   spanSchema,
   verificationSchema,
 } from "../../agent/results/observed.ts";
-import { TOKEN_ORIGINS } from "../../agent/trajectory/trajectory.ts";
+import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 
 /** To which code a failure belongs. */
 export const failureBoundary = failureSchema.shape.boundary;

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { ENVIRONMENT_TYPES } from "../../config/sections/environment.ts";
+import { JUDGE_TYPES } from "../../config/sections/judge.ts";
 import type { ServerConfig } from "../../config/server/schema.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { json, type Route, route } from "../routing/route.ts";
@@ -66,7 +67,7 @@ export const CATALOGUE_ROUTES: readonly Route[] = [
     plural: "judges",
     name: "Judge",
     summary: "Judges that the operator declares.",
-    types: ["ruler", "local"],
+    types: JUDGE_TYPES,
     entries: ({ judges }) => judges,
   }),
   listOf({

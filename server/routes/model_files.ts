@@ -1,6 +1,7 @@
 /** Model files under `path_roots`. */
 
 import { z } from "zod";
+import { TOOL_CALL_FORMATS } from "../../core/chat.ts";
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { JobTypes } from "../../runs/jobs/job_table.ts";
@@ -25,7 +26,7 @@ const modelFileSchema = z.strictObject({
   tensor_types: z.array(z.string()).meta({ description: "The types of its tensors, each once." }),
   context_length: z.int().gte(0).nullable().meta({ description: "The context that it was trained for." }),
   chat_template: z.boolean(),
-  tool_call_format: z.enum(["hermes", "llama3_json", "mistral", "none"]).nullable().meta({
+  tool_call_format: z.enum(TOOL_CALL_FORMATS).nullable().meta({
     description: "How its template writes tool calls; null without a template that can be rendered.",
   }),
   trainable: z.boolean().meta({ description: "Whether this build can train it." }),

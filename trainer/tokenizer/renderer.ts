@@ -6,8 +6,9 @@ import type { ChatTemplate } from "./chat_template.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 /**
- * The origin of a token: the system, the user and the template around them; the model; a tool, with the frame of its
- * result; or a token forced into the model's turn.
+ * The origin of a token. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and the
+ * template around them; `forced`: inserted in the model's turn without being sampled. Only `model` tokens can be
+ * trained.
  */
 export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;
 export type TokenOrigin = typeof TOKEN_ORIGINS[number];

@@ -2,11 +2,9 @@
 
 import type { ChatMessage, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
+import type { ToolCallFormat } from "../../core/chat.ts";
 import type { Renderer, RenderOptions } from "./renderer.ts";
 import { parseToolCalls } from "./tool_call_parser.ts";
-
-/** How the template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
-export type ToolCallFormat = "hermes" | "llama3_json" | "mistral" | "none";
 
 /** The results of the test renders. */
 export interface TemplateProbe {

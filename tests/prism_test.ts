@@ -25,7 +25,13 @@ async function withRuns(body: (server: { url: string; root: string; runs: string
     await Deno.writeTextFile(data, rows.join("\n"));
     await Deno.writeTextFile(
       config,
-      `bind = "127.0.0.1:0"\ndata_dir = "${root}/data"\npath_roots = [${JSON.stringify(root)}]\n`,
+      // Prism makes up an answer of its own where a server says 501, so nothing is switched off.
+      `bind = "127.0.0.1:0"
+data_dir = "${root}/data"
+path_roots = [${JSON.stringify(root)}]
+[serving]
+enabled = true
+`,
     );
     const params = { "training.ctx": 64, "training.batch_tokens": 64, "checkpoint.every_updates": 1 };
     const recipe = JSON.stringify({ recipe: "sft", model, data, budget: { updates: 3 }, params });
@@ -146,7 +152,7 @@ gpuTest(
         }
       }
       await using prism = await startPrism(url, { errors: false });
-      // Prism answers for a server that says 501 (serving is off), and it does not end a stream that has no end.
+      // Prism does not end a stream that has no end.
       const routes = ROUTES.filter(({ path }) => path !== "/v1/events");
       let refused = 0;
       for (const route of routes) {

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { ROUTES } from "../server/route_table.ts";
 import type { Route } from "../server/routing/route.ts";
-import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { prismMissing, startPrism } from "./prism.ts";
 import { ServerProcess } from "./server_process.ts";
 import { shownEvents } from "./shown_events.ts";
+import { smallSft } from "./small_sft.ts";
 
 const JSON_HEADERS = { "content-type": "application/json" };
 
@@ -16,25 +16,19 @@ const JSON_HEADERS = { "content-type": "application/json" };
 async function withRuns(body: (server: { url: string; root: string; runs: string[] }) => Promise<void>) {
   await withFolder(async (folder) => {
     const root = await Deno.realPath(folder), config = `${root}/server.toml`;
-    const model = `${root}/model.gguf`, data = `${root}/rows.jsonl`;
-    await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), model);
-    const rows = Array.from(
-      { length: 12 },
-      (_, i) => JSON.stringify({ text: `There was a cat number ${i}.` }),
-    );
-    await Deno.writeTextFile(data, rows.join("\n"));
+    const small = await smallSft(root, { updates: 3, more: { "checkpoint.every_updates": 1 } });
     await Deno.writeTextFile(
       config,
       // Prism makes up an answer of its own where a server says 501, so nothing is switched off.
       `bind = "127.0.0.1:0"
 data_dir = "${root}/data"
 path_roots = [${JSON.stringify(root)}]
+max_queued_runs = 1  # the process of the first run may still be leaving
 [serving]
 enabled = true
 `,
     );
-    const params = { "training.ctx": 64, "training.batch_tokens": 64, "checkpoint.every_updates": 1 };
-    const recipe = JSON.stringify({ recipe: "sft", model, data, budget: { updates: 3 }, params });
+    const recipe = JSON.stringify(small.recipe);
     const server = await ServerProcess.start({ config });
     try {
       const runs: string[] = [];

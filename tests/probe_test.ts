@@ -4,61 +4,21 @@
  */
 
 import assert from "node:assert/strict";
-import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
-import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { ServerProcess } from "./server_process.ts";
+import { smallSft, textRows, trainedBySvc } from "./small_sft.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-
-/** SFT of a small model with held-out rows: six updates. */
-async function recipeIn(root: string): Promise<{ recipe: Record<string, unknown>; toml: string }> {
-  const model = `${root}/model.gguf`, data = `${root}/rows.jsonl`, heldout = `${root}/heldout.jsonl`;
-  await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), model);
-  const rows = (n: number, of: string) =>
-    Array.from({ length: n }, (_, i) => JSON.stringify({ text: `Once there was a ${of} number ${i}.` })).join(
-      "\n",
-    );
-  await Deno.writeTextFile(data, rows(12, "cat"));
-  await Deno.writeTextFile(heldout, rows(3, "dog"));
-  const params = {
-    ...{ "training.ctx": 64, "training.batch_tokens": 64, "training.lr": 1e-3 },
-    ...{ "evaluation.data": heldout, "evaluation.every_updates": 100 },
-  };
-  const toml = `
-[run]
-algorithm = "sft"
-directory = "run"
-[model]
-path = "model.gguf"
-[sft]
-data = "rows.jsonl"
-[training]
-ctx = 64
-batch_tokens = 64
-lr = 1e-3
-updates = 6
-[evaluation]
-data = "heldout.jsonl"
-every_updates = 100
-`;
-  return { recipe: { recipe: "sft", model, data, budget: { updates: 6 }, params }, toml };
-}
-
-/** A server's configuration, a recipe, and the run that `svc train` makes of it. */
+/** A server's configuration, a recipe with held-out rows, and the adapter that `svc train` makes of it. */
 async function trainedIn(folder: string) {
-  const root = `${folder}/root`, config = `${folder}/server.toml`;
+  const root = `${folder}/root`, config = `${folder}/server.toml`, heldout = `${root}/heldout.jsonl`;
   await Deno.mkdir(root);
-  const { recipe, toml } = await recipeIn(root);
-  await Deno.writeTextFile(`${root}/run.toml`, toml);
-  const trained = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", `${ROOT}cli.ts`, "train", `${root}/run.toml`],
-    stdout: "null",
-  }).output();
-  assert.ok(trained.success, new TextDecoder().decode(trained.stderr));
+  await Deno.writeTextFile(heldout, textRows(3, "dog"));
+  const more = { "evaluation.data": heldout, "evaluation.every_updates": 100 };
+  const small = await smallSft(root, { updates: 6, more });
+  const expected = await trainedBySvc(root, small);
   await Deno.writeTextFile(config, `bind = "127.0.0.1:0"\npath_roots = [${JSON.stringify(root)}]\n`);
-  return { root, config, recipe };
+  return { root, config, recipe: small.recipe, expected };
 }
 
 const GENERATE = {
@@ -105,7 +65,8 @@ async function askLive(send: Send, { url, path }: { url: string; path: string })
 
 gpuTest("requests do not change a run's bytes, and measure what it measured", async () => {
   await withFolder(async (folder) => {
-    const { root, config, recipe } = await trainedIn(folder), server = await ServerProcess.start({ config });
+    const { root, config, recipe, expected } = await trainedIn(folder);
+    const server = await ServerProcess.start({ config });
     const send: Send = async (path, body) => {
       const headers = { "content-type": "application/json" };
       const response = await fetch(`${server.url}${path}`, {
@@ -125,7 +86,7 @@ gpuTest("requests do not change a run's bytes, and measure what it measured", as
       assert.match(text, /"command":"generate"/);
       assert.match(text, /"command":"evaluate"/);
       const adapter = await fetch(`${server.url}${path}/artifacts/adapter`);
-      assert.deepEqual(await adapter.bytes(), await Deno.readFile(`${root}/run/adapter.gguf`));
+      assert.deepEqual(await adapter.bytes(), expected);
 
       // The base model's answer does not depend on when it is asked.
       const base = await send(`${path}/generate`, { ...GENERATE, adapter: false });

@@ -4,14 +4,11 @@
  */
 
 import assert from "node:assert/strict";
-import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
-import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { ServerProcess } from "./server_process.ts";
+import { smallSft, trainedBySvc } from "./small_sft.ts";
 import { type ShownEvent, shownEvents } from "./shown_events.ts";
-
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** A run's events from an id on, up to one for which `isEnough` is true. */
 async function follow(
@@ -27,52 +24,12 @@ async function follow(
   return events;
 }
 
-/** SFT of a small model: three updates of a few rows. */
-async function recipeIn(root: string): Promise<{ recipe: Record<string, unknown>; toml: string }> {
-  const model = `${root}/model.gguf`, data = `${root}/rows.jsonl`;
-  await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), model);
-  const rows = Array.from(
-    { length: 12 },
-    (_, i) => JSON.stringify({ text: `Once there was a cat number ${i}.` }),
-  );
-  await Deno.writeTextFile(data, rows.join("\n"));
-  const params = {
-    "training.ctx": 64,
-    "training.batch_tokens": 64,
-    "training.lr": 1e-3,
-    "checkpoint.every_updates": 1,
-  };
-  const toml = `
-[run]
-algorithm = "sft"
-directory = "run"
-[model]
-path = "model.gguf"
-[sft]
-data = "rows.jsonl"
-[training]
-ctx = 64
-batch_tokens = 64
-lr = 1e-3
-updates = 3
-[checkpoint]
-every_updates = 1
-`;
-  return { recipe: { recipe: "sft", model, data, budget: { updates: 3 }, params }, toml };
-}
-
 gpuTest("a killed server loses nothing, and its run resumes to the bytes of svc train", async () => {
   await withFolder(async (folder) => {
     const root = `${folder}/root`, config = `${folder}/server.toml`;
     await Deno.mkdir(root);
-    const { recipe, toml } = await recipeIn(root);
-    await Deno.writeTextFile(`${root}/run.toml`, toml);
-    const trained = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", `${ROOT}cli.ts`, "train", `${root}/run.toml`],
-      stdout: "null",
-    }).output();
-    assert.ok(trained.success, new TextDecoder().decode(trained.stderr));
-    const expected = await Deno.readFile(`${root}/run/adapter.gguf`);
+    const small = await smallSft(root, { updates: 3, more: { "checkpoint.every_updates": 1 } });
+    const { recipe } = small, expected = await trainedBySvc(root, small);
 
     await Deno.writeTextFile(config, `bind = "127.0.0.1:0"\npath_roots = [${JSON.stringify(root)}]\n`);
     const headers = { "content-type": "application/json" };

@@ -47,6 +47,7 @@ async function writeInputs(folder: string): Promise<{ config: string; run: strin
     `bind = "127.0.0.1:0"
 data_dir = ${JSON.stringify(join(folder, "data"))}
 path_roots = [${JSON.stringify(root)}]
+max_queued_runs = 1  # the process of the run before may still be leaving
 [[environments]]
 id = "workspace"
 type = "local"

@@ -39,7 +39,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
 
 /** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
-  config: ["text", "sections", "schema.ts", "describe.ts", "algorithms.ts", "check", "server"],
+  config: ["text", "algorithms.ts", "sections", "schema.ts", "describe.ts", "check", "server"],
   trainer: [
     "engine/protocol.ts",
     "formats",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { BUILT_ALGORITHMS, ENVIRONMENT_PARTS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
-import { ALGORITHMS } from "../sections/run.ts";
+import { ALGORITHMS } from "../algorithms.ts";
 
 /** Whether a one-line configuration is refused because of a part that is not built. */
 function isRefused(line: string): boolean {

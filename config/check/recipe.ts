@@ -1,8 +1,7 @@
 /** Recipes: the short form of a run configuration. */
 
-import { ALGORITHM_KEYS } from "../algorithms.ts";
+import { ALGORITHM_KEYS, type AlgorithmName } from "../algorithms.ts";
 import type { Finding } from "./issues.ts";
-import { type AlgorithmName } from "../sections/run.ts";
 import { isPrefix, valueAt } from "../text/toml_tree.ts";
 
 type Path = readonly (string | number)[];
@@ -48,7 +47,7 @@ export interface ExpandedRequest {
   findings: (Finding & { is_conflict?: true })[];
 }
 
-/** The updates of an `agent_grpo` recipe without a budget. */
+/** The updates of a recipe with attempts and without a budget. */
 export const DEFAULT_RECIPE_UPDATES = 100;
 
 /** The fields of a recipe, the keys that they set, and their values. */

@@ -1,10 +1,9 @@
 /** Rules about several keys together. */
 
-import { keysOf } from "../algorithms.ts";
+import { ALGORITHMS, keysOf } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { environmentProblems } from "./environment_rules.ts";
 import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
-import { ALGORITHMS } from "../sections/run.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
 import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";

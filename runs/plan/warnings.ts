@@ -1,7 +1,8 @@
 /** Warnings about a valid configuration. */
 
-import { DEFAULT_CHECKPOINT_EVERY, type ResolvedConfig } from "../../config/check/derive.ts";
-import type { RunConfig } from "../../config/schema.ts";
+import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { type SectionedConfig, updatesLimit } from "../../config/check/own_section.ts";
+import { DEFAULT_CHECKPOINT_EVERY } from "../../config/sections/defaults.ts";
 import type { PlanWarning, WarningCode } from "../record/warning.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 
@@ -18,8 +19,8 @@ export const CHECKPOINT_SECTION = "[checkpoint]";
 const LOST_SHARE = 0.1;
 
 /** Suggested lines for the configuration: ten checkpoints in a run, at most ten updates apart. */
-export function suggestedCheckpoint({ agent, training }: Pick<RunConfig, "agent" | "training">): string {
-  const updates = agent?.updates ?? training.updates ?? Infinity;
+export function suggestedCheckpoint(config: SectionedConfig): string {
+  const updates = updatesLimit(config) ?? Infinity;
   const every = Math.min(DEFAULT_CHECKPOINT_EVERY, Math.ceil(updates * LOST_SHARE));
   return `${CHECKPOINT_SECTION}\nevery_updates = ${every}`;
 }

@@ -65,6 +65,7 @@ Deno.test("a run without [checkpoint] gets a warning with the cost of an interru
   const every = (updates?: number, sft_updates?: number) =>
     Number(
       suggestedCheckpoint({
+        run: { ...config.run, algorithm: updates === undefined ? "sft" : "agent_grpo" },
         training: sft_updates === undefined ? training : { ...training, updates: sft_updates },
         agent: updates === undefined ? undefined : { ...config.agent!, updates },
       }).split(" = ")[1],
@@ -78,6 +79,7 @@ Deno.test("a run without [checkpoint] gets a warning with the cost of an interru
 Deno.test("for sft the warning suggests the same lines as an interruption", () => {
   const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
   delete config.agent;
+  config.run.algorithm = "sft";
   config.training.updates = 20;
   const [warning] = configWarnings(config, { context_length: 256, probe });
   assert.ok(warning!.message.endsWith(`\n${suggestedCheckpoint(config)}`));

@@ -9,7 +9,7 @@ import {
   HAS_INTERFACE,
   HAS_MCP,
 } from "../../config/check/built.ts";
-import { ALGORITHMS } from "../../config/sections/run.ts";
+import { ALGORITHMS } from "../../config/algorithms.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
 

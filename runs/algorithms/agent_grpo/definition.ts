@@ -2,25 +2,20 @@
 
 import { ObserveWriter } from "../../../agent/results/observe.ts";
 import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
-import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
-import { readScenarios } from "../../../data/scenario.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { measureAgentUpdate } from "./measured_update.ts";
 import { readScenarioData } from "./scenario_data.ts";
+import { scenarioRows } from "./scenario_rows.ts";
 
 export const agentGrpo: AlgorithmDefinition = {
-  name: "agent_grpo",
   objective: OBJECTIVE,
   curve: "mean reward",
   step_size_keys: ["training.lr", "agent.max_update_kl"],
-  trainingData: ({ agent }) => ({ key: ALGORITHM_KEYS.agent_grpo.data.key, path: agent!.scenarios }),
-  async checkFile(path) {
-    await readScenarios(path);
-  },
+  rows: scenarioRows,
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
   training(config) {
     const { agent } = config, has_bound = agent!.max_update_kl > 0;

@@ -63,6 +63,7 @@ function observer(
     writer ??= ObserveWriter.open({
       ...observe,
       run_name: run.name,
+      algorithm: run.algorithm,
       updates: agent!.updates,
       clock,
       tokenText,

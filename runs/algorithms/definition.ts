@@ -12,8 +12,8 @@ import type { MeasuredUpdate, Measurement } from "./measured_update.ts";
 import type { RowKind } from "./row_kind.ts";
 
 /**
- * An entry of the registry: all that the floors above know of an algorithm, besides what `ALGORITHM_KEYS` in
- * `config/algorithms.ts` says of its keys.
+ * An entry of the registry: what the floors above need of an algorithm. What its keys mean is in `ALGORITHM_KEYS` of
+ * `config/algorithms.ts`; the levers of a plan name the keys that they change.
  */
 export interface AlgorithmDefinition {
   /** The objective of evaluations, when there is held-out data. */
@@ -56,6 +56,7 @@ export interface RunSchedule {
 
 /** Checked data. */
 export interface AlgorithmData {
+  /** About the data, and about the algorithm's own keys. */
   warnings: RunWarning[];
   /** The length of a run on this data. */
   schedule(config: ResolvedConfig): RunSchedule;

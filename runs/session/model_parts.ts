@@ -56,6 +56,11 @@ export function templateFile({ path, chat_template }: ModelFiles): string {
   return chat_template ?? path;
 }
 
+/** The key that names {@link templateFile}. */
+export function templateKey({ chat_template }: ModelFiles): "model.path" | "model.chat_template" {
+  return chat_template === undefined ? "model.path" : "model.chat_template";
+}
+
 /** Runs code that uses the template; its failure names the file. @throws {ServiceError} `template_failed`. */
 export function withTemplateNamed<T>(file: string, doing: string, run: () => T): T {
   try {

@@ -7,6 +7,7 @@ import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { agentWarnings } from "./config_warnings.ts";
 import { measureAgentUpdate } from "./measured_update.ts";
 import { readScenarioData } from "./scenario_data.ts";
 import { scenarioRows } from "./scenario_rows.ts";
@@ -37,7 +38,7 @@ export const agentGrpo: AlgorithmDefinition = {
   async readData(written, parts) {
     const data = await readScenarioData(written, parts);
     return {
-      warnings: [],
+      warnings: agentWarnings(written, parts.probe),
       schedule: ({ agent }) => {
         const { updates, scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
         return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };

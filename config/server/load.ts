@@ -5,7 +5,7 @@ import { z } from "zod";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { unwrap } from "../describe.ts";
-import { environmentProblems } from "../check/environment_rules.ts";
+import { environmentProblems } from "../environments.ts";
 import { showValue } from "../check/issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { nearestName } from "../text/nearest.ts";

@@ -31,14 +31,15 @@ const environmentKey = (key: string) => `agent.environment.${key}`;
 const REWARD_KEYS = REWARD_SOURCES.map((source) => `agent.${source}`);
 
 const RULES: readonly Rule[] = [
-  {
-    keys: ["run.algorithm"],
-    check({ run, ...sections }) {
-      const { section } = keysOf(run.algorithm);
-      return sections[section] === undefined &&
-        { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
-    },
-  },
+  ...ALGORITHMS.map((algorithm): Rule => {
+    const { section } = keysOf(algorithm);
+    return {
+      keys: ["run.algorithm", section],
+      check: ({ run, ...sections }) =>
+        run.algorithm === algorithm && sections[section] === undefined &&
+        { key: section, message: `is missing: algorithm "${algorithm}" needs it`, missing: true },
+    };
+  }),
   ...ALGORITHMS.flatMap((algorithm) =>
     Object.entries(keysOf(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
       keys: ["run.algorithm", key],

@@ -2,8 +2,9 @@
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
  * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits`
- * in that folder, and waits for the file `n`.
- * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says.
+ * in that folder, and waits for the file `n`. The variable `SCRIPTED_GATE` names the gate of runs with TOML.
+ * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says:
+ * `dies`, `hangs`, the code of a failure, or changed measurements as JSON.
  */
 
 import { parseArgs } from "node:util";
@@ -11,7 +12,7 @@ import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { parseRunConfig } from "../config/check/load.ts";
-import { errorRecord, ServiceError } from "../core/errors.ts";
+import { type ErrorCode, errorRecord, ServiceError } from "../core/errors.ts";
 import type { Identity } from "../runs/directory/config_identity.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";
 import { serveCalibration } from "../runs/process/calibrate.ts";
@@ -48,7 +49,8 @@ async function readRun(path: string): Promise<ScriptedRun> {
   if (text.startsWith("{")) return JSON.parse(text);
   const { identity } = await prepareRun(parseRunConfig(text, { path }));
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
-  return { updates: agent?.updates ?? training?.updates ?? 3, identity };
+  const gate = Deno.env.get("SCRIPTED_GATE");
+  return { updates: agent?.updates ?? training?.updates ?? 3, identity, ...(gate && { gate }) };
 }
 
 /** A change of the test's configuration to that of a server's run. */
@@ -94,12 +96,18 @@ export const SCRIPTED_CALIBRATION = {
   bytes: { weights: 1000, adapters: 30, kv: 500 },
 };
 
-async function calibrate(calibration: string | undefined): Promise<void> {
+async function calibrate(path: string, calibration = "{}"): Promise<void> {
   if (calibration === "dies") Deno.exit(1);
+  const { model } = parse(await Deno.readTextFile(path)) as { model: { path: string } };
   await serveCalibration(streamPort(Deno.stdin.readable, Deno.stdout), () => {
     if (calibration === "hangs") return new Promise(() => {});
-    if (calibration === undefined) return Promise.resolve(SCRIPTED_CALIBRATION);
-    return Promise.reject(new ServiceError("out_of_memory", "Cannot allocate weights: /secret/place"));
+    if (calibration.startsWith("{")) {
+      return Promise.resolve({ ...SCRIPTED_CALIBRATION, ...JSON.parse(calibration) });
+    }
+    const message = calibration === "out_of_memory"
+      ? "Cannot allocate weights: /secret/place"
+      : `Cannot read ${model.path}: it is broken on purpose`;
+    return Promise.reject(new ServiceError(calibration as ErrorCode, message));
   });
   Deno.exit(0);
 }
@@ -113,7 +121,7 @@ async function main(): Promise<void> {
     },
     allowPositionals: true,
   });
-  if (positionals[0] === "calibrate") return await calibrate(values.calibration);
+  if (positionals[0] === "calibrate") return await calibrate(positionals[1]!, values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
   const scripted = await readRun(path);
   const { updates = 3, gate, fatal, identity } = scripted;

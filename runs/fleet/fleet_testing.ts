@@ -3,6 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import type { ErrorCode } from "../../core/errors.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -38,8 +39,10 @@ export class TestFleet {
   readonly changes: FleetChange[] = [];
   /** The same changes for one more reader. */
   readonly relayed = new AsyncQueue<FleetChange>();
-  /** How a calibration fails; null when it does not. */
-  calibration: "dies" | "hangs" | "out_of_memory" | null = null;
+  /** How a calibration fails, or the bytes that it measures; null: fixed measurements. */
+  calibration: "dies" | "hangs" | ErrorCode | { bytes: Record<string, number> } | null = null;
+  /** Called right before a process starts. */
+  starting: () => void = () => {};
   #changed: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly #reading: Promise<void>;
 
@@ -55,7 +58,9 @@ export class TestFleet {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
       const { calibration } = opened;
-      const more = args[0] === "calibrate" && calibration !== null ? ["--calibration", calibration] : [];
+      opened.starting();
+      const given = typeof calibration === "string" ? calibration : JSON.stringify(calibration);
+      const more = args[0] === "calibrate" && calibration !== null ? ["--calibration", given] : [];
       return [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args, ...more];
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);

@@ -32,6 +32,8 @@ export interface ScriptedRun {
   fatal?: string;
   /** Generations of this many tokens never end by themselves. */
   hang?: number;
+  /** Whether the run measures its held-out data; absent: it does. */
+  evaluates?: boolean;
   /** How a probe fails: its process ends, or its files are not those of the run. */
   probe?: "dies" | "changed";
   /** What a real configuration would train. */
@@ -54,12 +56,14 @@ async function readRun(path: string): Promise<ScriptedRun> {
 }
 
 /** A change of the test's configuration to that of a server's run. */
-const placedIn = (directory: string, updates: number) => (config: ResolvedConfig) => {
-  config.run.directory = directory;
-  config.output.path = `${directory}/adapter.gguf`;
-  config.checkpoint!.directory = `${directory}/checkpoints`;
-  config.agent!.updates = updates;
-};
+const placedIn =
+  (directory: string, { updates = 3, evaluates = true }: ScriptedRun) => (config: ResolvedConfig) => {
+    config.run.directory = directory;
+    config.output.path = `${directory}/adapter.gguf`;
+    config.checkpoint!.directory = `${directory}/checkpoints`;
+    config.agent!.updates = updates;
+    if (!evaluates) delete config.evaluation;
+  };
 
 function scriptedEngine(
   { hang }: ScriptedRun,
@@ -72,7 +76,7 @@ function scriptedEngine(
 }
 
 async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
-  const config = testRunConfig({ root: directory, change: placedIn(directory, scripted.updates ?? 3) });
+  const config = testRunConfig({ root: directory, change: placedIn(directory, scripted) });
   const { definition, createAlgorithm } = testPrepared(config);
   const same = scripted.identity ?? { "model.path": "m" };
   const identity = scripted.probe === "changed" ? { ...same, "model.path": "other" } : same;
@@ -124,7 +128,7 @@ async function main(): Promise<void> {
   if (positionals[0] === "calibrate") return await calibrate(positionals[1]!, values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
   const scripted = await readRun(path);
-  const { updates = 3, gate, fatal, identity } = scripted;
+  const { gate, fatal, identity } = scripted;
   if (positionals[0] === "probe") return await probe(directory, scripted);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
@@ -132,7 +136,7 @@ async function main(): Promise<void> {
     root: directory,
     clock: systemClock,
     ...(identity && { identity }),
-    change: placedIn(directory, updates),
+    change: placedIn(directory, scripted),
     newEngine(refuse) {
       const client = scriptedEngine(scripted, refuse);
       const call = client.call.bind(client);

@@ -62,3 +62,18 @@ Deno.test("a process that starts while the fleet closes is told to leave", stric
     assert.deepEqual(fleet.logged, []);
   });
 });
+
+for (const [what, evaluates] of [["an evaluation", true], ["rollouts", false]] as const) {
+  Deno.test(`a fleet that closes gives up ${what} without an end`, strict, async () => {
+    await withFolder(async (folder) => {
+      const fleet = await TestFleet.open({ folder });
+      // Every attempt of the test's configuration has 64 tokens.
+      const run = await fleet.create({ hang: 64, evaluates });
+      await fleet.until(run, "running");
+      await fleet.close();
+      assert.deepEqual([run.record.state, run.progress.update], ["interrupted", 0]);
+      assert.deepEqual(await run.checkpoints(), ["update_000000"]);
+      assert.deepEqual(fleet.logged, []);
+    });
+  });
+}

@@ -23,6 +23,7 @@ export interface ScriptedRun {
   gate?: string;
   fatal?: string;
   hang?: number;
+  evaluates?: boolean;
   probe?: "dies" | "changed";
 }
 

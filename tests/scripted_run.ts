@@ -30,7 +30,7 @@ export interface ScriptedRun {
   gate?: string;
   /** The run fails at its start with this message. */
   fatal?: string;
-  /** Generations of this many tokens never end by themselves. */
+  /** Generations of this many tokens never end by themselves. With a gate they write the file `hangs` in its folder. */
   hang?: number;
   /** Whether the run measures its held-out data; absent: it does. */
   evaluates?: boolean;
@@ -66,12 +66,19 @@ const placedIn =
   };
 
 function scriptedEngine(
-  { hang }: ScriptedRun,
+  { hang, gate }: ScriptedRun,
   refuse?: (method: EngineMethod, request: unknown) => void,
 ): EngineClient {
   return new ScriptedEngine({
     ...(refuse && { refuse }),
-    script: ({ max_tokens }) => max_tokens === hang ? "hang" : undefined,
+    script({ max_tokens }) {
+      if (max_tokens !== hang) return undefined;
+      if (gate !== undefined) {
+        Deno.mkdirSync(gate, { recursive: true });
+        Deno.writeTextFileSync(`${gate}/hangs`, "");
+      }
+      return "hang";
+    },
   }).client;
 }
 

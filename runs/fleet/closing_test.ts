@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { TestFleet } from "./fleet_testing.ts";
+import { TestFleet, untilHanging } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -68,8 +68,8 @@ for (const [what, evaluates] of [["an evaluation", true], ["rollouts", false]] a
     await withFolder(async (folder) => {
       const fleet = await TestFleet.open({ folder });
       // Every attempt of the test's configuration has 64 tokens.
-      const run = await fleet.create({ hang: 64, evaluates });
-      await fleet.until(run, "running");
+      const gate = `${folder}/gate`, run = await fleet.create({ hang: 64, evaluates, gate });
+      await untilHanging(gate);
       await fleet.close();
       assert.deepEqual([run.record.state, run.progress.update], ["interrupted", 0]);
       assert.deepEqual(await run.checkpoints(), ["update_000000"]);

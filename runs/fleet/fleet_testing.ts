@@ -135,10 +135,17 @@ export function eventsOf(run: KeptRun): Promise<RunEvent[]> {
 }
 
 /** Resolves when a run of a gate is in an update: it takes no command before the gate opens. */
-export async function untilWaiting(gate: string, update: number): Promise<void> {
-  while (!await Deno.stat(`${gate}/${update}.waits`).then(() => true, () => false)) {
-    await systemClock.sleep(POLL_MS);
-  }
+export function untilWaiting(gate: string, update: number): Promise<void> {
+  return untilThere(`${gate}/${update}.waits`);
+}
+
+/** Resolves when a generation of a run with this gate hangs. */
+export function untilHanging(gate: string): Promise<void> {
+  return untilThere(`${gate}/hangs`);
+}
+
+async function untilThere(path: string): Promise<void> {
+  while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 
 /** Lets the runs of a gate train these updates. */

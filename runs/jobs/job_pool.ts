@@ -14,7 +14,7 @@ import {
 } from "./job_table.ts";
 
 /** The most jobs that wait in a queue: each holds its request in memory. */
-export const MAX_WAITING_JOBS = 100;
+export const MAX_WAITING_JOBS = 1000;
 
 /** Seconds after which a client that found a queue full may ask again. */
 export const RETRY_AFTER_SECONDS = 10;

@@ -78,7 +78,7 @@ Deno.test(
       late.abort(new Error("it was queued"));
       await assert.rejects(refused, {
         code: "device_unavailable",
-        message: "Cannot check the rows: 100 requests like this one wait already; try again later",
+        message: "Cannot check the rows: 1000 requests like this one wait already; try again later",
         details: { retry_after_seconds: 10 },
       });
       assert.equal(await check(1), "check_dataset", "another queue has room");

@@ -77,7 +77,7 @@ export interface ResolvedConfig
 
 /** The smallest allowed micro-batch in tokens. */
 export function leastMicroBatchTokens(algorithm: AlgorithmName, ctx: number): number {
-  return keysOf(algorithm).sequences_together * ctx;
+  return keysOf(algorithm).micro_batch.sequences * ctx;
 }
 
 /** Sets the run's name and every output path: in `run.directory`, unless a key says otherwise. */

@@ -17,6 +17,21 @@ import { judgeSchema } from "./judge.ts";
 import { mcpServerSchema } from "./mcp.ts";
 import { rewardSchema } from "./reward.ts";
 
+/**
+ * The keys of `[agent]` that can give rewards, in the order in which they are asked. The first that can grade a group is
+ * its only source of rewards.
+ */
+export const REWARD_SOURCES = ["environment", "reward", "judge"] as const;
+
+/** One of {@link REWARD_SOURCES}. */
+export type RewardSource = typeof REWARD_SOURCES[number];
+
+/** A source of rewards besides the environment. */
+export type GraderName = Exclude<RewardSource, "environment">;
+
+/** The sources besides the environment. */
+export const GRADERS = REWARD_SOURCES.filter((source): source is GraderName => source !== "environment");
+
 const clipsText = (side: "low" | "high") =>
   Object.entries(DEFAULT_CLIPS).map(([level, clip]) => `${numberText(clip[side])} at level ${level}`).join(
     ", ",

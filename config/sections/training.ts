@@ -10,8 +10,8 @@ const entries = Object.entries(ALGORITHM_KEYS);
 const learning_rates = entries.map(([name, { learning_rate }]) => `${name} ${numberText(learning_rate)}`);
 
 /** Where a micro-batch has to hold several full-length sequences. */
-const micro_batches = entries.filter(([, { sequences_together }]) => sequences_together > 1)
-  .map(([name, { sequences_together }]) => `${name}: ${sequences_together} · ctx`);
+const micro_batches = entries.filter(([, { micro_batch }]) => micro_batch.sequences > 1)
+  .map(([name, { micro_batch }]) => `${name}: ${micro_batch.sequences} · ctx`);
 
 export const trainingSchema = z.strictObject({
   ctx: integer("training.ctx").optional().meta({

@@ -1,6 +1,7 @@
 /** `algorithm = "sft"` as an entry of the registry. */
 
 import { POLICY } from "../algorithm.ts";
+import { atKey } from "../at_key.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
 import { measureRows } from "../measured_update.ts";
@@ -26,7 +27,10 @@ export const sft: AlgorithmDefinition = {
     const options = { renderer, train_on, variables, ctx };
     const data = await readSftRows(path, options);
     const heldout = evaluation
-      ? await readSftRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
+      ? await atKey(
+        "evaluation.data",
+        readSftRows(evaluation.data, { ...options, max_rows: evaluation.max_examples }),
+      )
       : null;
     return {
       warnings: [

@@ -6,7 +6,7 @@ import type { Plan } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import type { Services } from "../routing/services.ts";
-import type { PlannedRun } from "./plan_run.ts";
+import type { PlannedRunRequest } from "./plan_run.ts";
 
 /**
  * The plan with measurements in place of its estimates.
@@ -15,7 +15,7 @@ import type { PlannedRun } from "./plan_run.ts";
  * does not fit.
  */
 export async function calibratePlan(
-  { planned: { plan }, processConfig, fieldOf }: PlannedRun,
+  { planned: { plan }, processConfig, fieldOf }: PlannedRunRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
 ): Promise<Plan> {
   const timeout_ms = services.config.command_timeout_seconds * 1000;

@@ -4,7 +4,6 @@ import { z } from "zod";
 import {
   BUILT_ALGORITHMS,
   BUILT_ARCHITECTURES,
-  BUILT_TENSOR_TYPES,
   ENVIRONMENT_PARTS,
   HAS_INTERFACE,
   HAS_MCP,
@@ -12,6 +11,7 @@ import {
 import { ALGORITHMS } from "../../config/sections/run.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
+import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";
 
 const deviceSchema = z.strictObject({
   name: z.string(),
@@ -106,7 +106,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
       ram: budgetCard(config.limits.ram, ram_bytes),
     },
     algorithms: [...BUILT_ALGORITHMS],
-    tensor_types: [...BUILT_TENSOR_TYPES],
+    tensor_types: [...TENSOR_TYPES],
     architectures: [...BUILT_ARCHITECTURES],
     environments: {
       container: { available: container === null, reason: container === null ? null : lackText(container) },

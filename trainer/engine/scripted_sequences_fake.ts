@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { TokenMask } from "../sampler/token_mask.ts";
-import type { EngineMethods } from "./protocol.ts";
+import type { EngineMethods } from "../protocol/protocol.ts";
 import { PAGE_TOKENS, PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {

@@ -31,7 +31,7 @@ import type { PlanWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
 import { type AppliedLever, applyLevers, fitsBudget, fittingContext, type MeasureMemory } from "./levers.ts";
 import { memoryMeasure, memoryRefusal, type Plan, planOf, type PlanTarget } from "./plan.ts";
-import { adapterFacts } from "./prepare.ts";
+import { adapterShape } from "./prepare.ts";
 
 /** A configuration to plan, as plain data. */
 export interface PlanRequest {
@@ -134,7 +134,7 @@ async function readFiles(
   try {
     const parts = await modelParts(loaded.config);
     key = "lora.init_adapter";
-    const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterFacts(init_adapter) };
+    const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterShape(init_adapter) };
     key = "training.ctx";
     const facts = { path: loaded.path, observe_target_updates, ...parts, ...adapter };
     const { config, fork } = await resolveFork(loaded, { facts, parent });
@@ -195,7 +195,7 @@ async function readOnly(text: string): Promise<PlanAnswer> {
   const { key: data_key, path: data } = trainingData(config);
   const steps: [key: string, read: () => Promise<unknown>][] = [
     ["model.path", () => modelParts(config)],
-    ["lora.init_adapter", async () => lora.init_adapter && await adapterFacts(lora.init_adapter)],
+    ["lora.init_adapter", async () => lora.init_adapter && await adapterShape(lora.init_adapter)],
     [data_key, async () => data !== undefined && await checkFile(data, rows)],
     ["evaluation.data", async () => evaluation && await checkFile(evaluation.data, rows)],
   ];

@@ -2,7 +2,7 @@
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { templateVariables } from "../../config/check/own_section.ts";
-import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/engine/protocol.ts";
+import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { KeptRun } from "../fleet/kept_run.ts";
 import { type AdapterFile, type Rendering, SERVED_SEQUENCES } from "./protocol.ts";

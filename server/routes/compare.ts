@@ -1,6 +1,7 @@
 /** Runs beside each other. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { bestEvaluated } from "../../runs/results/checkpoints.ts";
 import { compare, type Compared, configDifferences, metricOf } from "../../runs/results/comparison.ts";
 import { Buckets } from "../../runs/results/metric_series.ts";
@@ -29,7 +30,7 @@ const metric = z.enum(["eval/pass_rate", "eval/loss"]);
 
 const comparedRun = z.strictObject({
   id: z.string(),
-  name: z.string(),
+  name: z.string().meta(TEXTS.data),
   algorithm: z.string(),
   state: z.enum(RUN_STATES),
   evaluation: z.strictObject({ n: z.int(), update: z.int(), metric, value: z.number() }).nullable().meta({
@@ -73,7 +74,7 @@ const comparison = z.strictObject({
       "sign test. Null for losses.",
   }),
   outcomes: z.array(z.strictObject({
-    example: z.string().meta({ description: "The scenario, or the line of the row." }),
+    example: z.string().meta({ description: "The scenario, or the line of the row.", ...TEXTS.data }),
     before: z.number().meta({ description: "The share of passed attempts, or the loss." }),
     after: z.number(),
     outcome: z.enum(["win", "loss", "tie"]).meta({ description: "win: after is better." }),
@@ -180,10 +181,12 @@ const compareRuns = route({
       content: {
         "application/json": z.strictObject({
           runs: z.array(comparedRun),
-          configuration: z.array(z.strictObject({
-            key: z.string(),
-            values: z.array(z.json()).meta({ description: "Null where the key is not set." }),
-          })).meta({ description: "The resolved keys that differ." }),
+          configuration: z.array(
+            z.strictObject({
+              key: z.string(),
+              values: z.array(z.json()).meta({ description: "Null where the key is not set." }),
+            }).meta(TEXTS.config_key),
+          ).meta({ description: "The resolved keys that differ." }),
           metrics: z.array(alignedMetric),
           comparisons: z.array(comparison).meta({ description: "Each run but the first with the first." }),
         }).meta({ id: "RunComparison" }),

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { ALGORITHMS } from "../../config/sections/run.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
+import { warningSchema } from "./plan_schema.ts";
 
 const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });
 
@@ -30,7 +31,10 @@ export const runSchema = z.strictObject({
     description: "The resolved configuration without secrets; empty in view mode.",
     ...TEXTS.config,
   }),
-  plan: z.looseObject({ config: z.unknown().meta(TEXTS.config) }).nullable().meta({
+  plan: z.looseObject({
+    config: z.unknown().meta(TEXTS.config),
+    warnings: z.array(warningSchema).optional(),
+  }).nullable().meta({
     description: "The plan, as POST /v1/plan answers it; null in view mode.",
   }),
   parent: z.strictObject({ run: z.string(), checkpoint: z.string() }).nullable().meta({

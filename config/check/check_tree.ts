@@ -49,7 +49,7 @@ export function checkTree(
     const at = key.split(".");
     return left_out.some((path) => overlaps(at, path));
   };
-  const broken = config && !is_partial ? checkRules(config, isLeftOut) : [];
+  const broken = config && !is_partial ? checkRules(config, isLeftOut).map(({ finding }) => finding) : [];
   const present = issues.filter(({ code }) => !is_partial || code !== "missing_field");
   const findings: Finding[] = [
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),

@@ -232,7 +232,7 @@ export class Fleet {
     await run.exclusively(async () => {
       await this.#check(run, "delete");
       await this.#probes.stop(id);
-      await run.close();
+      run.close();
       const { folder } = this.#options, gone = `${folder}/.gone_${id}`;
       await Deno.rename(run.directory, gone);
       await syncDirectory(folder);
@@ -259,7 +259,7 @@ export class Fleet {
     await waiting;
     timer.abort();
     await late;
-    await Promise.allSettled([...this.#runs.values()].map((run) => run.leave()));
+    for (const run of this.#runs.values()) run.leave();
     this.changes.close();
   }
 

@@ -88,7 +88,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemType, ProblemHelp>> = {
     codes: [],
   },
   "device-busy": {
-    when: "Every run has its slot, another process has the device, or the server is stopping.",
+    when:
+      "Every run has its slot, another process has the device, too much work waits, or the server is stopping.",
     action: "Try again after the seconds of Retry-After, or let the operator raise max_concurrent_runs or " +
       "max_queued_runs.",
     codes: [],

@@ -11,7 +11,7 @@ import { decodeGreedily, llamaCppMissing } from "../llama_cpp.ts";
 import { followRun, trainAdapter } from "./follow_llama_cpp.ts";
 import { openEngine, readGolden, sample } from "./golden.ts";
 
-const NEW_TOKENS = 200;
+const NEW_TOKENS = 80;
 const TRACES = 4;
 
 /** SFT samples from the first examples. */

@@ -19,8 +19,8 @@ import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { serveProbe } from "../runs/process/probe.ts";
 import { noMessages, startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
-import type { EngineClient } from "../trainer/engine/client.ts";
-import type { EngineMethod } from "../trainer/engine/protocol.ts";
+import type { EngineClient } from "../trainer/protocol/client.ts";
+import type { EngineMethod } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 
 /** What a scripted run does. */

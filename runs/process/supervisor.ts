@@ -5,7 +5,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
-import { refuseStrangeCsv } from "../directory/strangers.ts";
+import { refuseForeignCsv } from "../directory/foreign_files.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
@@ -282,7 +282,7 @@ export class Supervisor {
       throw failure instanceof ServiceError ? failure : unwritten;
     }
     if (csv !== undefined) {
-      await refuseStrangeCsv(run.config);
+      await refuseForeignCsv(run.config);
       await writeMetricsCsv(run.directory.eventsPath, csv);
     }
     return ended;

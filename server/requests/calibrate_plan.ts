@@ -6,7 +6,7 @@ import type { Plan } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import type { Services } from "../routing/services.ts";
-import type { PlannedRun } from "./plan_run.ts";
+import type { PlannedRunRequest } from "./plan_run.ts";
 
 /**
  * The plan with measurements in place of its estimates.
@@ -15,7 +15,7 @@ import type { PlannedRun } from "./plan_run.ts";
  * when the run was planned, or `insufficient-memory` when what was measured does not fit.
  */
 export async function calibratePlan(
-  run: PlannedRun,
+  run: PlannedRunRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
 ): Promise<Plan> {
   const { planned: { plan }, processConfig, fieldOf } = run;
@@ -45,7 +45,7 @@ export async function calibratePlan(
  * and the run is planned again. A device that had no memory does not tell how much it has.
  */
 async function unlocksOf(
-  { planned: { plan }, unlocksWithin }: PlannedRun,
+  { planned: { plan }, unlocksWithin }: PlannedRunRequest,
   calibrated: Plan,
 ): Promise<readonly string[]> {
   const { vram_budget_bytes, peak_bytes } = plan.memory;

@@ -24,7 +24,7 @@ import { planTarget } from "./plan_target.ts";
 type Table = Record<string, unknown>;
 
 /** A planned run, ready to be created. */
-export interface PlannedRun {
+export interface PlannedRunRequest {
   name: string;
   algorithm: string;
   planned: PlannedRequest;
@@ -44,10 +44,10 @@ export interface PlannedRun {
  *
  * @throws {Problem} Of the first class of checks that fails, with all of its problems.
  */
-export async function planRun(
+export async function planRunRequest(
   request: ConfigRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
-): Promise<PlannedRun> {
+): Promise<PlannedRunRequest> {
   const { fork, files } = await namedResources(request, services);
   const declared = operatorsKeys(request.tree).map(({ path }) => path);
   const known = { tree: withoutPaths(request.tree, declared), floats: request.floats };

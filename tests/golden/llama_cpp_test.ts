@@ -1,6 +1,6 @@
 import { notDeepEqual, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/protocol/protocol.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { renderConversation } from "../../trainer/tokenizer/conversation.ts";

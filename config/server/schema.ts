@@ -86,8 +86,7 @@ export const serverConfigSchema = z.strictObject({
     description: "Folders that may contain the paths in requests.",
   }),
   redact_error_paths: z.boolean().default(false).meta({
-    description:
-      "Whether problems, warnings and events show only the last part of a path; the log has it all.",
+    description: "Whether answers show only the last part of the machine's paths; the log has them in full.",
   }),
   max_concurrent_runs: integer("max_concurrent_runs").default(1).meta({
     description: "Runs that train at once.",

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { describeKeys } from "../../config/describe.ts";
 import { algorithmsText } from "../../config/algorithms.ts";
 import { OBSERVE_TARGET_UPDATES } from "../../config/sections/defaults.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { DEFAULT_RECIPE_UPDATES } from "../../config/check/recipe.ts";
 import { requestJsonSchema } from "../../config/check/request_keys.ts";
 import { json, type Route, route } from "../routing/route.ts";
@@ -44,7 +45,7 @@ const getDefaults = route({
             value: z.int().meta({ description: "Of this server." }),
             rule: z.string(),
           }),
-        }).meta({ id: "Defaults" }),
+        }).meta({ id: "Defaults", ...TEXTS.data }),
       },
     },
   },
@@ -74,7 +75,7 @@ const getConfigSchema = route({
   answers: {
     200: {
       description: "What a request may hold, as JSON Schema 2020-12; `svc config schema` describes the file.",
-      content: { "application/json": z.record(z.string(), z.unknown()) },
+      content: { "application/json": z.record(z.string(), z.unknown()).meta(TEXTS.data) },
     },
   },
   handler: () => json(200, requestJsonSchema()),

@@ -143,11 +143,11 @@ Deno.test("a hint names a field within two edits", async () => {
 
 Deno.test("of very many unknown fields only those that are listed are compared with known ones", async () => {
   const { send } = testApp({ routes });
-  const fields = Array.from({ length: 10_000 }, (_, i) => `"coun${String.fromCodePoint(0x4e00 + i)}":1`);
+  const fields = Array.from({ length: 9000 }, (_, i) => `"coun${String.fromCodePoint(0x4e00 + i)}":1`);
   const { json } = await send("/v1/things/x", post(`{"count":1,${fields.join()}}`));
   assert.equal(json.errors.length, 200);
   assert.ok(json.errors.every(({ hint }: { hint: string }) => hint === 'did you mean "count"?'));
-  assert.match(json.detail, /, and 9999 more$/);
+  assert.match(json.detail, /, and 8999 more$/);
   const { errors } = check({
     schema: z.strictObject({ count: z.int() }),
     value: { count: 1, ...JSON.parse(`{${fields.join()}}`) },

@@ -3,6 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import type { Identity } from "../directory/config_identity.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -23,6 +24,8 @@ export interface ScriptedRun {
   fatal?: string;
   hang?: number;
   probe?: "dies" | "changed";
+  leaves?: string;
+  identity?: Identity;
 }
 
 interface TestFleetOptions {
@@ -30,6 +33,7 @@ interface TestFleetOptions {
   slots?: number;
   max_queued?: number;
   clock?: Clock;
+  conversations?: string;
 }
 
 export class TestFleet {
@@ -50,7 +54,7 @@ export class TestFleet {
   }
 
   static async open(
-    { folder, slots = 1, max_queued = 0, clock = systemClock }: TestFleetOptions,
+    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations }: TestFleetOptions,
   ): Promise<TestFleet> {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
@@ -59,7 +63,10 @@ export class TestFleet {
       return [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args, ...more];
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);
-    const fleet = await Fleet.open({ folder: `${folder}/runs`, slots, max_queued, clock, svc, log });
+    const fleet = await Fleet.open({
+      ...{ folder: `${folder}/runs`, slots, max_queued, clock, svc, log },
+      ...(conversations === undefined ? {} : { conversations }),
+    });
     const opened: TestFleet = new TestFleet(fleet, logged);
     fleet.startQueued();
     return opened;

@@ -14,17 +14,23 @@ export interface Patience {
  *
  * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
  */
-export async function inTime<T>(
+export function inTime<T>(
   doing: string,
-  { timeout_ms, signal, clock }: Patience & { clock: Clock },
+  patience: Patience & { clock: Clock },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const message = `Cannot ${doing}: there is no answer after ${patience.timeout_ms / 1000} seconds`;
+  const late = () => new ServiceError("cancelled", message, { is_late: true });
+  return withinTime({ ...patience, late }, work);
+}
+
+/** Like {@link inTime}, with the reason of the abort when the time is up. */
+export async function withinTime<T>(
+  { timeout_ms, signal, clock, late }: Patience & { clock: Clock; late: () => unknown },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const limit = new AbortController(), timer = new AbortController();
-  const message = `Cannot ${doing}: there is no answer after ${timeout_ms / 1000} seconds`;
-  clock.sleep(timeout_ms, timer.signal).then(
-    () => limit.abort(new ServiceError("cancelled", message, { is_late: true })),
-    () => {},
-  );
+  clock.sleep(timeout_ms, timer.signal).then(() => limit.abort(late()), () => {});
   try {
     return await work(AbortSignal.any([signal, limit.signal]));
   } finally {

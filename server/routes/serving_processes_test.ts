@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
+import { openGate, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { MAX_CHATS } from "../../runs/serving/serving.ts";
+import { LEAVE_MS, LOAD_MS, SILENCE_MS } from "../../runs/serving/model_process.ts";
+import { MAX_CHATS, SETTLE_MS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { chatRequest } from "../../tests/scripted_chat.ts";
 import {
@@ -18,6 +20,11 @@ import {
 } from "../../tests/served_app.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
+
+/** Resolves when so many wait for the clock. */
+async function untilSleeping(clock: ManualClock, number: number): Promise<void> {
+  while (clock.sleeping < number) await new Promise((resolve) => setTimeout(resolve));
+}
 
 Deno.test(
   "a client that leaves cancels its answer, and the next one is answered",
@@ -51,7 +58,7 @@ Deno.test(
       await script([{ prompt: "Wait", hang: true }, { prompt: "Hi", text: "Hello" }]);
       const file = await fixturePath("models/tiny-agent-f16.gguf"), copy = `${folder}/copy.gguf`;
       await Deno.copyFile(file, copy);
-      const one = await run(file), other = await run(copy), longer = await run(file, 1024);
+      const one = await run(file), other = await run(copy), longer = await run(file, { ctx: 1024 });
       const ask = (model: string, content = "Hi") =>
         openai.chat.completions.create({ model, messages: [{ role: "user", content }] });
       await ask(one.id);
@@ -155,17 +162,134 @@ Deno.test("a live run answers from its own process, which trains the same bytes"
 });
 
 Deno.test(
-  "a run that is starting or ending does not chat",
+  "a run that pauses does not chat, and one that has just paused or completed answers when its process has left",
   strict,
   () =>
-    withServing(async ({ send, live, folder, fleet }) => {
-      const gate = `${folder}/gate`, run = await live(gate);
-      assert.equal((await send(`/v1/runs/${run.id}/pause`, { method: "POST" })).status, 202);
+    withServing(async (test) => {
+      const { send, openai, live, folder, fleet, script } = test;
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const gate = `${folder}/gate`, leaves = `${folder}/leaves`;
+      const run = await live(gate, { leaves }), { id: model } = run;
+      await untilWaiting(gate, 1);
+      assert.equal((await send(`/v1/runs/${model}/pause`, { method: "POST" })).status, 202);
       await fleet.until(run, "pausing");
-      const refused = await send("/v1/chat/completions", post({ model: run.id, messages }));
+      const refused = await send("/v1/chat/completions", post({ model, messages }));
       assert.deepEqual(refusal(refused), [409, "conflict", [" conflict"]]);
-      await Deno.mkdir(gate, { recursive: true });
-      await Deno.writeTextFile(`${gate}/1`, "");
+      await openGate(gate, 1);
+      const answer = async () => {
+        assert.notEqual(run.child, null, "its process has not left");
+        const asked = openai.chat.completions.create({ model, messages });
+        await Deno.writeTextFile(leaves, "");
+        const { choices } = await asked;
+        assert.deepEqual([choices[0]!.message.content, run.child], ["Hello", null]);
+        await Deno.remove(leaves);
+      };
+      await fleet.until(run, "paused");
+      await answer();
+      assert.equal((await send(`/v1/runs/${model}/resume`, { method: "POST" })).status, 202);
+      await fleet.until(run, "completed");
+      await answer();
+    }),
+);
+
+Deno.test("a run's process that does not leave is not waited for for ever", strict, async () => {
+  const clock = new ManualClock();
+  await withServing(async ({ send, completed, fleet }) => {
+    const run = await completed(), { device } = fleet.fleet, { has, freed } = device;
+    Object.assign(run, { child: {} });
+    Object.assign(device, { has: () => true, freed: () => new Promise(() => {}) });
+    const asked = send("/v1/chat/completions", post({ model: run.id, messages }));
+    await untilSleeping(clock, 1);
+    await clock.advance(SETTLE_MS);
+    assert.deepEqual(refusal(await asked), [503, "device-busy", []]);
+    Object.assign(run, { child: null });
+    Object.assign(device, { has, freed });
+  }, { clock });
+});
+
+Deno.test("a process that hangs is killed, and the next chat gets another one", strict, async () => {
+  const clock = new ManualClock();
+  await withServing(async (test) => {
+    const { send, completed, script, hang, serving, fleet } = test, { id: model } = await completed();
+    await script([{ prompt: "Wait", hang: true }, { prompt: "Hi", text: "Hello" }]);
+    const chat = (content = "Hi") =>
+      send("/v1/chat/completions", post({ model, messages: [{ role: "user", content }] }));
+    const answers = async () => {
+      const { status, json } = await chat();
+      assert.deepEqual([status, json.choices?.[0].message.content], [200, "Hello"]);
+    };
+    await hang("load");
+    const loading = chat();
+    await untilSleeping(clock, 1);
+    await clock.advance(LOAD_MS);
+    assert.equal((await loading).status, 500);
+    await hang(null);
+    await answers();
+    const silent = chat("Wait");
+    while (await count(test, "sequence_generate") < 2);
+    await clock.advance(SILENCE_MS - 1);
+    assert.ok(serving.is_loaded);
+    await clock.advance(1);
+    assert.equal((await silent).status, 500);
+    await serving.unloaded();
+    await hang("close");
+    await answers();
+    await untilSleeping(clock, 2);
+    await clock.advance(600_000);
+    while (serving.is_loaded) {
+      await clock.advance(LEAVE_MS);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    await hang(null);
+    await answers();
+    const told = fleet.logged.filter(({ level }) => level === "warning").map(({ message }) => message);
+    assert.deepEqual(told, [
+      "The process that serves models ended: it said nothing for 600 seconds",
+      "The process that serves models ended: it said nothing for 300 seconds",
+      "The process that serves models ended: it does not leave",
+    ]);
+  }, { clock, idle_seconds: 600 });
+});
+
+Deno.test(
+  "another model file and a damaged checkpoint do not answer in a run's place",
+  strict,
+  () =>
+    withServing(async ({ send, openai, run, script, folder, fleet, asked }) => {
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const path = `${folder}/model.gguf`, link = `${folder}/link.gguf`;
+      await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), path);
+      // The link that the client named leads elsewhere now.
+      await Deno.symlink(`${folder}/elsewhere.gguf`, link);
+      const one = await run(path, { written: link }), other = await run(path, { written: link });
+      const refused = async (model: string) => {
+        assert.deepEqual(refusal(await send("/v1/chat/completions", post({ model, messages }))), [
+          409,
+          "conflict",
+          [
+            " conflict",
+          ],
+        ]);
+        return String(fleet.logged.at(-1)!.message);
+      };
+      const adapter = `${one.checkpointRoot}/update_000001/adapter.gguf`,
+        bytes = await Deno.readFile(adapter);
+      bytes[bytes.length - 1]! ^= 1;
+      await Deno.writeFile(adapter, bytes);
+      assert.match(await refused(`${one.id}@update_000001`), /adapter.gguf is damaged: its SHA-256 differs/);
+      const { choices } = await openai.chat.completions.create({ model: one.id, messages });
+      assert.equal(choices[0]!.message.content, "Hello");
+      assert.deepEqual(
+        (await asked()).filter(({ method }) => method === "load").map(({ request }) => request.path),
+        [
+          path,
+        ],
+      );
+      const model = await Deno.readFile(path);
+      model[model.length - 1]! ^= 1;
+      await Deno.writeFile(path, model);
+      assert.match(await refused(other.id), /model.path changed since the run/);
+      await openai.chat.completions.create({ model: one.id, messages });
     }),
 );
 

@@ -3,8 +3,11 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { openGate, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { openGate, TestFleet, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import { makeRecordings } from "../../runs/fleet/recordings.ts";
+import type { ServingPlan } from "../../runs/plan/plan_serving.ts";
 import { LEAVE_MS, LOAD_MS, SILENCE_MS } from "../../runs/serving/model_process.ts";
 import { MAX_CHATS, SETTLE_MS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -365,3 +368,74 @@ Deno.test("over a connection chunks come as they are sampled, and closing it can
       );
     })
   ));
+
+Deno.test(
+  "a base that does not fit is refused, and one that fits in part samples fewer choices at once",
+  strict,
+  () => {
+    const plan: { fits: ServingPlan | null } = { fits: null };
+    const meta = {
+      ...{ overflow_bytes: 1, vram_budget_bytes: 2, ram_budget_bytes: 3, levers_applied: [], unlocks: [] },
+      dominant_posts: [{ post: "kv", bytes: 4 }],
+    };
+    const planned = () =>
+      plan.fits
+        ? Promise.resolve(plan.fits)
+        : Promise.reject(new ServiceError("out_of_memory", "too large", meta));
+    return withServing(async (test) => {
+      const { send, openai, completed, script, asked } = test, { id: model } = await completed();
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const refused = await send("/v1/chat/completions", post({ model, messages }));
+      assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/model out_of_range"]]);
+      assert.deepEqual([refused.json.meta, refused.json.error.param], [meta, "model"]);
+      plan.fits = { max_context: 1024, sequences: 2 };
+      const { choices } = await openai.chat.completions.create({ model, messages, n: 3 });
+      assert.deepEqual(choices.map(({ message }) => message.content), ["Hello", "Hello", "Hello"]);
+      const { request } = (await asked()).find(({ method }) => method === "load")!;
+      assert.deepEqual([request.max_sequences, request.kv_tokens], [2, 2 * (1024 + 32)]);
+    }, { plan: planned });
+  },
+);
+
+Deno.test(
+  "recorded conversations end with their run, and only the operator may read them",
+  strict,
+  () =>
+    withServing(async ({ send, openai, completed, script, folder }) => {
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const conversations = `${folder}/conversations`, one = await completed(), other = await completed();
+      await makeRecordings(conversations);
+      for (const model of [one.id, `${one.id}@base`, other.id]) {
+        await openai.chat.completions.create({ model, messages });
+      }
+      const names = async () =>
+        (await Array.fromAsync(Deno.readDir(conversations))).map(({ name }) => name).sort();
+      assert.deepEqual(await names(), [one.id, `${one.id}@base`, other.id].sort());
+      if (Deno.build.os !== "windows") assert.equal((await Deno.stat(conversations)).mode! & 0o777, 0o700);
+      assert.equal((await send(`/v1/runs/${one.id}`, { method: "DELETE" })).status, 204);
+      assert.deepEqual(await names(), [other.id]);
+      const gone = await send("/v1/chat/completions", post({ model: one.id, messages }));
+      assert.deepEqual(refusal(gone), [404, "not-found", ["/model not_found"]]);
+      // A crash may come between the two.
+      await Deno.mkdir(`${conversations}/${one.id}@base`);
+      await Deno.mkdir(`${conversations}/mine`);
+      const fleet = await TestFleet.open({ folder, conversations });
+      await fleet.close();
+      assert.deepEqual(await names(), ["mine", other.id]);
+    }, { record: true }),
+);
+
+Deno.test(
+  "a folder of conversations that cannot be opened is tried again",
+  strict,
+  () =>
+    withServing(async ({ send, completed, script, folder }) => {
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const { id: model } = await completed(), place = `${folder}/conversations/${model}`;
+      await Deno.mkdir(`${folder}/conversations`);
+      await Deno.writeTextFile(place, "");
+      assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 409);
+      await Deno.remove(place);
+      assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 200);
+    }, { record: true }),
+);

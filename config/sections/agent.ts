@@ -71,7 +71,7 @@ const learningKeys = {
   kl_reference: z.enum(["base", "init_adapter"]).default("base").meta({
     description: "The reference policy: the base model, or the adapter that training starts from.",
   }),
-  max_update_kl: number("agent.max_update_kl").default(0.02).meta({
+  max_update_kl: number("agent.max_update_kl").default(1e-3).meta({
     description:
       "Largest KL(before, after) of an update in nats per token: a step that goes farther is shortened; 0: no bound.",
   }),

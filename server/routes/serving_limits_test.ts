@@ -89,13 +89,8 @@ Deno.test(
       await Deno.symlink(`${folder}/elsewhere.gguf`, link);
       const one = await run(path, { written: link }), other = await run(path, { written: link });
       const refused = async (model: string) => {
-        assert.deepEqual(refusal(await send("/v1/chat/completions", post({ model, messages }))), [
-          409,
-          "conflict",
-          [
-            " conflict",
-          ],
-        ]);
+        const sent = await send("/v1/chat/completions", post({ model, messages }));
+        assert.deepEqual(refusal(sent), [409, "conflict", [" conflict"]]);
         return String(fleet.logged.at(-1)!.message);
       };
       const adapter = `${one.checkpointRoot}/update_000001/adapter.gguf`,
@@ -103,19 +98,21 @@ Deno.test(
       bytes[bytes.length - 1]! ^= 1;
       await Deno.writeFile(adapter, bytes);
       assert.match(await refused(`${one.id}@update_000001`), /adapter.gguf is damaged: its SHA-256 differs/);
-      const { choices } = await openai.chat.completions.create({ model: one.id, messages });
-      assert.equal(choices[0]!.message.content, "Hello");
-      assert.deepEqual(
-        (await asked()).filter(({ method }) => method === "load").map(({ request }) => request.path),
-        [
-          path,
-        ],
-      );
+      const answers = async (model: string) => {
+        const { choices } = await openai.chat.completions.create({ model, messages });
+        assert.equal(choices[0]!.message.content, "Hello");
+      };
+      await answers(one.id);
       const model = await Deno.readFile(path);
       model[model.length - 1]! ^= 1;
       await Deno.writeFile(path, model);
       assert.match(await refused(other.id), /model.path changed since the run/);
-      await openai.chat.completions.create({ model: one.id, messages });
+      await answers(one.id);
+      const copy = `${folder}/copy.gguf`;
+      await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), copy);
+      await answers((await run(copy, { written: link })).id);
+      const loads = (await asked()).filter(({ method }) => method === "load");
+      assert.deepEqual(loads.map(({ request }) => request.path), [path, copy]);
     }),
 );
 

@@ -153,9 +153,14 @@ export class Serving {
     await this.#settled(model, signal);
     if (this.#options.fleet.get(run.id) !== run) throw notServed(name, "its run has been deleted");
     if (run.child) return yield* liveChat(model, request, { child: run.child, signal });
+    let has_begun = false;
     try {
-      yield* this.#answered(model, request, signal);
+      for await (const event of this.#answered(model, request, signal)) {
+        has_begun = true;
+        yield event;
+      }
     } catch (failure) {
+      if (has_begun) throw failure;
       throw failureOfFiles(failure, { run: run.id, doing: "chat with", log: this.#options.log });
     }
   }

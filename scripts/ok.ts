@@ -29,7 +29,6 @@ const PARTS: readonly Part[] = [
   },
   { name: "worlds", prefixes: ["agent/"], processes: 1 },
   { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], processes: 2 },
-  { name: "interface", prefixes: ["api/", "ui/"], processes: 1 },
 ];
 
 /** A part that takes longer is assumed to hang: it is stopped and counts as failed. */

@@ -204,3 +204,26 @@ Deno.test("a fleet's run has no process before serving has ended", strict, async
     }
   });
 });
+
+Deno.test(
+  "a fleet's run waits for another program, and starts when that has given the device back",
+  strict,
+  () =>
+    withFolder(async (folder) => {
+      const strangers = [stranger("run")], others = () => strangers, clock = new ManualClock();
+      const fleet = await TestFleet.open({ folder, max_queued: 1, clock, others });
+      try {
+        const run = await fleet.create({ updates: 1 });
+        assert.equal(run.record.state, "queued");
+        await assert.rejects(
+          fleet.create(),
+          isBusy(/^Cannot start the run: the process 4711, which trains, has the/),
+        );
+        strangers.pop();
+        await clock.advance(OTHERS_POLL_MS);
+        await fleet.until(run, "completed");
+      } finally {
+        await fleet.close();
+      }
+    }),
+);

@@ -8,7 +8,7 @@ import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet, type FleetOptions } from "./fleet.ts";
 import type { FleetChange } from "./run_keeper.ts";
 import type { KeptRun } from "./kept_run.ts";
 import type { NewRun } from "./new_run.ts";
@@ -34,6 +34,7 @@ interface TestFleetOptions {
   max_queued?: number;
   clock?: Clock;
   conversations?: string;
+  others?: FleetOptions["others"];
 }
 
 export class TestFleet {
@@ -54,7 +55,7 @@ export class TestFleet {
   }
 
   static async open(
-    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations }: TestFleetOptions,
+    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations, others }: TestFleetOptions,
   ): Promise<TestFleet> {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
@@ -64,7 +65,7 @@ export class TestFleet {
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);
     const fleet = await Fleet.open({
-      ...{ folder: `${folder}/runs`, slots, max_queued, clock, svc, log },
+      ...{ folder: `${folder}/runs`, slots, max_queued, clock, others, svc, log },
       ...(conversations === undefined ? {} : { conversations }),
     });
     const opened: TestFleet = new TestFleet(fleet, logged);

@@ -7,7 +7,7 @@ import { openGpu } from "../kernels/device.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { planServing, SERVED_SEQUENCES, servedSizes, type ServingDemand } from "../runs/plan/plan_serving.ts";
 import { planServedMemory } from "../trainer/engine/plan_memory.ts";
-import { PAGE_TOKENS } from "../trainer/engine/protocol.ts";
+import { PAGE_TOKENS } from "../trainer/protocol/protocol.ts";
 import { openGgufHeader } from "../trainer/formats/gguf.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { fixturePath } from "./fixture.ts";

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
 import { type EngineSizes, type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
-import { PAGE_TOKENS } from "../../trainer/engine/protocol.ts";
+import { PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { MAX_CHOICES } from "../chat/chat_request.ts";
 import { fitsBudget, peakBytes } from "./levers.ts";

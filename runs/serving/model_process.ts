@@ -5,7 +5,7 @@ import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { DEVICE_OWNER_ENV, deviceOwner } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { RpcClient } from "../../core/rpc.ts";
-import type { ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import { linePort } from "./line_port.ts";
 import type { LoadedBase, ModelMethods, ServedChat } from "./protocol.ts";

@@ -1,7 +1,7 @@
 /** What the server asks of the process that serves a model. The calls are those of `core/rpc.ts`, as JSON lines. */
 
 import type { RpcMethods } from "../../core/rpc.ts";
-import type { LoadRequest, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { LoadRequest, ModelFacts } from "../../trainer/protocol/protocol.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 
 /** A run of the server. Its folder says which files it was trained with. */

@@ -2,7 +2,7 @@
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { loadRunConfig } from "../../config/check/load.ts";
-import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { KeptRun } from "../fleet/kept_run.ts";
 import { PROCESS_CONFIG } from "../fleet/service_record.ts";

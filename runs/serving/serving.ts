@@ -8,7 +8,7 @@ import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import { failureOfFiles } from "../fleet/changed_files.ts";
 import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
-import { untilAborted, withinTime } from "../fleet/patience.ts";
+import { abortable, withinTime } from "../fleet/wait_limit.ts";
 import { removeConversations } from "../fleet/recordings.ts";
 import type { RunChild } from "../fleet/run_child.ts";
 import { untilSettled } from "../fleet/run_ends.ts";
@@ -170,7 +170,7 @@ export class Serving {
     const { clock, fleet: { device } } = this.#options;
     const late = () => busy("Cannot answer: the run's process is still leaving; try again later");
     const patience = { timeout_ms: SETTLE_MS, signal, clock, late };
-    await withinTime(patience, (either) => untilAborted(untilSettled(run, device), either));
+    await withinTime(patience, (either) => abortable(untilSettled(run, device), either));
   }
 
   async *#answered(
@@ -199,7 +199,7 @@ export class Serving {
   async #taken(model: ServedModel, signal: AbortSignal): Promise<Base> {
     const taking = this.#exclusively(() => this.#baseOf(model));
     try {
-      return await untilAborted(taking, signal);
+      return await abortable(taking, signal);
     } catch (error) {
       if (signal.aborted) taking.then((base) => this.#release(base), () => {});
       throw error;

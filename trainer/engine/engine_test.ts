@@ -4,10 +4,10 @@ import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { fixtureTokenizer } from "../../tests/vocabulary.ts";
-import { EngineClient } from "./client.ts";
+import { EngineClient } from "../protocol/client.ts";
 import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
-import type { LoadRequest, TrainingSample } from "./protocol.ts";
+import type { LoadRequest, TrainingSample } from "../protocol/protocol.ts";
 import { close, type ContractEngine, generate, type Generated, open, someTokens } from "./engine_testing.ts";
 
 function newEngine(open?: typeof openGpu): { client: EngineClient; port1: MessagePort } {

@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 
-export interface Patience {
+export interface WaitLimit {
   timeout_ms: number;
   /** Aborts when nobody waits any more. */
   signal: AbortSignal;
@@ -14,19 +14,19 @@ export interface Patience {
  *
  * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
  */
-export function inTime<T>(
+export function withTimeout<T>(
   doing: string,
-  patience: Patience & { clock: Clock },
+  limit: WaitLimit & { clock: Clock },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const message = `Cannot ${doing}: there is no answer after ${patience.timeout_ms / 1000} seconds`;
+  const message = `Cannot ${doing}: there is no answer after ${limit.timeout_ms / 1000} seconds`;
   const late = () => new ServiceError("cancelled", message, { is_late: true });
-  return withinTime({ ...patience, late }, work);
+  return withinTime({ ...limit, late }, work);
 }
 
-/** Like {@link inTime}, with the reason of the abort when the time is up. */
+/** Like {@link withTimeout}, with the reason of the abort when the time is up. */
 export async function withinTime<T>(
-  { timeout_ms, signal, clock, late }: Patience & { clock: Clock; late: () => unknown },
+  { timeout_ms, signal, clock, late }: WaitLimit & { clock: Clock; late: () => unknown },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const limit = new AbortController(), timer = new AbortController();
@@ -39,7 +39,7 @@ export async function withinTime<T>(
 }
 
 /** Waits for a promise. @throws The signal's reason when it aborts first. */
-export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>(), abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });

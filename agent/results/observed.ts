@@ -241,6 +241,8 @@ export const observedUpdateSchema = z.object({
   file: z.string(),
   /** `[run] name`. */
   run_name: z.string(),
+  /** `[run] algorithm`; null for conversations that no run made, and in older lines. */
+  algorithm: z.string().nullable().default(null),
   /** Updates of the run; null when unknown. */
   updates: z.int().gte(1).nullable(),
   /** Optimiser steps of the run after this update. */

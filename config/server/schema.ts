@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { CATALOGUE_LISTS, CATALOGUE_TABLES, type CatalogueList } from "../check/catalogue_tables.ts";
+import { OBSERVE_TARGET_UPDATES } from "../sections/defaults.ts";
 import { text } from "../sections/fields.ts";
 import { LOG_LEVELS } from "../../core/log.ts";
 
@@ -97,7 +98,7 @@ export const serverConfigSchema = z.strictObject({
   command_timeout_seconds: z.number().gte(SERVER_LIMITS.command_timeout_seconds.min)
     .lte(SERVER_LIMITS.command_timeout_seconds.max).default(120)
     .meta({ description: "Limit of evaluate and generate." }),
-  observe_target_updates: integer("observe_target_updates").default(100)
+  observe_target_updates: integer("observe_target_updates").default(OBSERVE_TARGET_UPDATES)
     .meta({ description: "Number of updates of a run whose trajectory texts are kept." }),
   max_body_bytes: integer("max_body_bytes").default(8 * 2 ** 20).meta({
     description: "Largest request body.",

@@ -1,6 +1,7 @@
 /** The process that serves a model: it has the engine with the base, opens adapters, and answers chats. */
 
 import { loadRunConfig } from "../../config/check/load.ts";
+import { templateVariables } from "../../config/check/own_section.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { deviceClaim } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -152,7 +153,8 @@ class ModelServer {
 async function readRun(directory: string): Promise<ReadRun> {
   // Its data may be gone.
   const { config } = await loadRunConfig(`${directory}/${PROCESS_CONFIG}`, { check_paths: false });
-  const parts = await loadModelParts(config), identity = await inputFingerprints(config, MODEL_INPUTS);
+  const parts = await loadModelParts(config.model, templateVariables(config));
+  const identity = await inputFingerprints(config, MODEL_INPUTS);
   await refuseOtherInputs("answer", { checkpoints: `${directory}/checkpoints`, identity });
   return { model: config.model, parts, fingerprint: identity["model.path"]! };
 }

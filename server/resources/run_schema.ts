@@ -1,7 +1,7 @@
 /** A run as the API shows it. */
 
 import { z } from "zod";
-import { ALGORITHMS } from "../../config/sections/run.ts";
+import { ALGORITHMS } from "../../config/algorithms.ts";
 import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
 
 const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });

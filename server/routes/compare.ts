@@ -2,9 +2,10 @@
 
 import { z } from "zod";
 import { bestEvaluated } from "../../runs/results/checkpoints.ts";
-import { compare, type Compared, configDifferences, metricOf } from "../../runs/results/comparison.ts";
+import { compare, type Compared, configDifferences } from "../../runs/results/comparison.ts";
 import { Buckets } from "../../runs/results/metric_series.ts";
 import { readEventsAt } from "../../runs/results/run_log.ts";
+import { OBJECTIVE_NAMES, objectiveOf } from "../../runs/record/objective.ts";
 import { RUN_STATES } from "../../runs/record/run.ts";
 import { evaluatedUpdates } from "../resources/evaluated.ts";
 import { Problem } from "../http/problems.ts";
@@ -25,7 +26,7 @@ const MAX_POINTS = 200;
 
 const DEFAULT_POINTS = 100;
 
-const metric = z.enum(["eval/pass_rate", "eval/loss"]);
+const metric = z.enum(OBJECTIVE_NAMES);
 
 const comparedRun = z.strictObject({
   id: z.string(),
@@ -125,15 +126,13 @@ async function comparedOf(run: StoredRun, which: string, services: Services): Pr
 }
 
 function cardOf({ record: { id, name, algorithm, state } }: StoredRun, { evaluation }: Compared) {
-  const value = evaluation && (evaluation.pass_rate?.rate ?? evaluation.loss);
+  const measured = evaluation && objectiveOf(evaluation);
   return {
     id,
     name,
     algorithm,
     state,
-    evaluation: evaluation && value !== null
-      ? { n: evaluation.n, update: evaluation.update, metric: metricOf(evaluation), value }
-      : null,
+    evaluation: evaluation && measured && { n: evaluation.n, update: evaluation.update, ...measured },
   };
 }
 

@@ -2,9 +2,14 @@
 
 import { z } from "zod";
 import { describeKeys } from "../../config/describe.ts";
+import { algorithmsText } from "../../config/algorithms.ts";
+import { OBSERVE_TARGET_UPDATES } from "../../config/sections/defaults.ts";
 import { DEFAULT_RECIPE_UPDATES } from "../../config/check/recipe.ts";
 import { requestJsonSchema } from "../../config/check/request_keys.ts";
 import { json, type Route, route } from "../routing/route.ts";
+
+/** What learns from attempts. */
+const attempters = algorithmsText(({ has_rollouts }) => has_rollouts);
 
 const OBSERVE_RULE =
   "Texts are kept of every n-th update, n = ceil(updates / observe_target_updates), and always of the first and the last.";
@@ -30,7 +35,7 @@ const getDefaults = route({
         "application/json": z.strictObject({
           config: z.array(defaultSchema),
           recipe: z.strictObject({
-            updates: z.int().meta({ description: "Updates of agent_grpo without a budget." }),
+            updates: z.int().meta({ description: `Updates of ${attempters} without a budget.` }),
             checkpoint: z.literal(true).meta({ description: "A recipe always has checkpoints." }),
             observe: z.string().meta({ description: "When a recipe exports trajectories." }),
           }),
@@ -56,7 +61,7 @@ const getDefaults = route({
         checkpoint: true,
         observe: "when its objective makes conversations",
       },
-      observe_target_updates: { default: 100, value, rule: OBSERVE_RULE },
+      observe_target_updates: { default: OBSERVE_TARGET_UPDATES, value, rule: OBSERVE_RULE },
     });
   },
 });

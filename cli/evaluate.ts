@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
+import { deviceClaim } from "../core/device_lock.ts";
 import { realPathOf } from "../core/real_path.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";
@@ -43,7 +44,8 @@ export async function evaluateAlone(
     const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
     try {
       const { engine } = session;
-      await engine.call("load", loadRequest(config, definition.sequences(config)));
+      const claim = deviceClaim("probe", null);
+      await engine.call("load", { ...loadRequest(config, definition.sequences(config)), claim });
       if (path !== null) {
         await engine.call("adapter_open", { adapter: EVALUATED, source: { type: "file", path } });
       }

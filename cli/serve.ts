@@ -5,6 +5,7 @@ import type { ServerConfig } from "../config/server/schema.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server/load.ts";
 import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
+import { deviceFolder, deviceHolders, deviceOwner } from "../core/device_lock.ts";
 import { entryFlags, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { makeFolder } from "../core/files.ts";
 import { Log } from "../core/log.ts";
@@ -13,9 +14,11 @@ import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { DirectoryLock } from "../runs/directory/directory_lock.ts";
 import { hasEnded } from "../runs/record/run.ts";
 import { Fleet } from "../runs/fleet/fleet.ts";
+import { makeRecordings } from "../runs/fleet/recordings.ts";
 import { Serving } from "../runs/serving/serving.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen, type ListeningServer } from "../server/listen/listen.ts";
+import { servingPlanner } from "../server/requests/plan_serving.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
 import { type ProbedDevice, probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
@@ -53,6 +56,17 @@ function svcCommand(entry_url: string): (args: readonly string[]) => readonly st
   return (args) => [Deno.execPath(), "run", ...flags, fileURLToPath(entry_url), ...args];
 }
 
+/** Probes once; again after a failure. */
+function deviceProbe(entry_url: string): () => Promise<ProbedDevice[]> {
+  let probed: Promise<ProbedDevice[]> | null = null;
+  return () => {
+    if (probed) return probed;
+    const probing = probed = probeDevices(entry_url);
+    probing.catch(() => probed = null);
+    return probing;
+  };
+}
+
 function assumedDevice(): ProbedDevice {
   const { facts, subgroup_size } = assumedGpu();
   return { ...facts, subgroup_size };
@@ -82,25 +96,30 @@ async function open(
   config: ServerConfig,
   { entry_url, log }: { entry_url: string; log: Log },
 ): Promise<Opened> {
-  const jobs = new JobPool({ entry_url });
+  const jobs = new JobPool({ entry_url }), conversations = `${config.data_dir}/conversations`;
   const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log: log.line });
   const fleet = await Fleet.open({
     folder: `${config.data_dir}/runs`,
     slots: config.max_concurrent_runs,
     max_queued: config.max_queued_runs,
+    conversations,
+    others: () => deviceHolders({ folder: deviceFolder(), owner: deviceOwner() }),
     clock: systemClock,
     svc: svcCommand(entry_url),
     log: log.line,
   });
   const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
   const { serving: { enabled, idle_seconds, record } } = config;
+  const devices = { probeDevices: deviceProbe(entry_url), assumedDevice: assumedDevice() };
+  if (record) await makeRecordings(conversations);
   const serving = enabled && new Serving({
     ...{ fleet, runs_folder: `${config.data_dir}/runs`, idle_seconds, clock: systemClock, log: log.line },
-    recordings: record ? `${config.data_dir}/conversations` : null,
+    recordings: record ? conversations : null,
+    plan: servingPlanner(config, { jobs, ...devices }),
     svc: svcCommand(entry_url),
   });
   const server = await listen(config, {
-    ...{ probeDevices: () => probeDevices(entry_url), assumedDevice: assumedDevice() },
+    ...devices,
     ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
     ...{ log: log.line, logRequest: log.line, ...(serving ? { serving } : {}) },
   });

@@ -5,6 +5,11 @@ export class PendingRequests<W> {
   readonly #waiting = new Map<unknown, W>();
   #next = 1;
 
+  /** The requests that wait. */
+  get size(): number {
+    return this.#waiting.size;
+  }
+
   /** Adds a request; returns its number, from 1. */
   add(waiting: W): number {
     const id = this.#next++;

@@ -121,6 +121,11 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     port.start?.();
   }
 
+  /** The number of calls without an answer. */
+  get waiting(): number {
+    return this.#pending.size;
+  }
+
   /** Sends a request. An aborted call still waits for the other end's answer, because that end cleans up first. */
   call<K extends keyof M & string>(
     method: K,

@@ -24,7 +24,7 @@ configuration against the configuration's folder.
 | 0 | done |
 | 1 | failed |
 | 2 | an error in the configuration, its data or the command line: all problems are listed, with file and line |
-| 3 | no usable device: the one command that would install it is printed |
+| 3 | no usable device: the one command that would install it is printed, or the process that has it is named |
 | 130 | interrupted |
 
 ## The terminal

@@ -1,8 +1,9 @@
 /**
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
- * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits`
- * in that folder, and waits for the file `n`. The variable `SCRIPTED_GATE` names the gate of runs with TOML.
+ * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`, also as a comment in its first line. With a
+ * gate, update n writes the file `n.waits` in that folder, and waits for the file `n`. The variable `SCRIPTED_GATE` names
+ * the gate of runs with TOML.
  * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says:
  * `dies`, `hangs`, the code of a failure, or changed measurements as JSON.
  */
@@ -36,6 +37,8 @@ export interface ScriptedRun {
   evaluates?: boolean;
   /** How a probe fails: its process ends, or its files are not those of the run. */
   probe?: "dies" | "changed";
+  /** The process leaves when this file is there. */
+  leaves?: string;
   /** What a real configuration would train. */
   identity?: Identity;
 }
@@ -48,7 +51,9 @@ async function waitFor(path: string): Promise<void> {
 
 async function readRun(path: string): Promise<ScriptedRun> {
   const text = await Deno.readTextFile(path);
-  if (text.startsWith("{")) return JSON.parse(text);
+  // JSON in the first line of a TOML file is a comment for those who read the configuration.
+  const json = /^(?:# )?(\{.*)/.exec(text);
+  if (json) return JSON.parse(json[1]!);
   const { identity } = await prepareRun(parseRunConfig(text, { path }));
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
   const gate = Deno.env.get("SCRIPTED_GATE");
@@ -169,6 +174,7 @@ async function main(): Promise<void> {
     },
   });
   await run.ended;
+  if (scripted.leaves !== undefined) await waitFor(scripted.leaves);
 }
 
 /** Runs as a program does, and ends the process. */

@@ -2,7 +2,8 @@
  * The process that serves a model, on a scripted engine: for tests of whoever starts it. Its answers are those of
  * `script.json` in the folder of the adapters: a list of `{"prompt": <part of the prompt's text>, "text": …}`, of which
  * the first that fits answers; `"hang": true` answers nothing until it is cancelled, and `"fails": true` fails after the
- * text. Without one that fits, the engine samples. Each request to the engine is a line of `engine.log` there.
+ * text. Without one that fits, the engine samples. Each request to the engine is a line of `engine.log` there. With a
+ * file `hangs` that says `load` or `close`, the engine never answers that.
  */
 
 import { existsSync } from "node:fs";
@@ -19,6 +20,13 @@ interface Line {
   text?: string;
   hang?: boolean;
   fails?: boolean;
+}
+
+const never = new Promise<never>(() => {});
+
+function hangs(folder: string, at: "load" | "close"): boolean {
+  const file = `${folder}/hangs`;
+  return existsSync(file) && Deno.readTextFileSync(file) === at;
 }
 
 /** An engine whose vocabulary is that of the model which it is told to load. */
@@ -45,6 +53,7 @@ function scriptedEngine(folder: string) {
   const call = engine.client.call.bind(engine.client);
   engine.client.call = async (method, request) => {
     if (method === "load") {
+      if (hangs(folder, "load")) return await never;
       using file = await openGguf((request as LoadRequest).path);
       tokenizer = readTokenizer(file);
     }
@@ -59,7 +68,7 @@ await serveModel({
   startEngine: ([_model, folder]) => ({
     client: scriptedEngine(folder!),
     failed: new Promise(() => {}),
-    close: () => Promise.resolve(),
+    close: () => hangs(folder!, "close") ? never : Promise.resolve(),
   }),
 });
 Deno.exit(0);

@@ -2,11 +2,16 @@
 
 import { fileURLToPath } from "node:url";
 import OpenAI from "openai";
+import { stringify } from "smol-toml";
 import { parseServerConfig } from "../config/server/load.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
+import type { RunConfig } from "../config/schema.ts";
+import { inputFingerprints } from "../runs/directory/config_identity.ts";
+import { MODEL_INPUTS } from "../runs/directory/same_inputs.ts";
 import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../runs/fleet/kept_run.ts";
-import { Serving } from "../runs/serving/serving.ts";
+import { fullPlan } from "../runs/plan/plan_serving.ts";
+import { Serving, type ServingOptions } from "../runs/serving/serving.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { assertDeclared, type Given, type Sent, testApp, testRequest } from "../server/app_testing.ts";
@@ -34,13 +39,38 @@ export interface ServingTest {
   /** A completed run with a checkpoint after each update. */
   completed(): Promise<KeptRun>;
   /** A completed run with this model file. */
-  run(model: string, ctx?: number): Promise<KeptRun>;
+  run(model: string, more?: RunOptions): Promise<KeptRun>;
   /** A run that trains until its update's file is in the gate's folder. */
-  live(gate: string): Promise<KeptRun>;
+  live(gate: string, more?: ScriptedRun): Promise<KeptRun>;
   script(lines: Script): Promise<void>;
+  /** Where the engine never answers; null: it answers. */
+  hang(at: "load" | "close" | null): Promise<void>;
   /** What the engines were asked, since the beginning. */
   asked(): Promise<EngineRequest[]>;
   folder: string;
+}
+
+/** The configuration of the process of such a run: what the run scripts, and what conversations are rendered with. */
+async function processConfig(scripted: ScriptedRun, model: string): Promise<string> {
+  const config = {
+    run: { algorithm: "agent_grpo" },
+    model: { path: model },
+    agent: {
+      ...{
+        scenarios: "/none.jsonl",
+        updates: 2,
+        environment: { type: "local", allow_unsandboxed: true, tools: { default: "files" } },
+      },
+    },
+  };
+  const identity = await inputFingerprints(config as unknown as RunConfig, MODEL_INPUTS).catch(() => ({}));
+  return `# ${JSON.stringify({ ...scripted, identity })}\n${stringify(config)}`;
+}
+
+interface RunOptions {
+  ctx?: number;
+  /** The model's path as the client wrote it; absent: the same. */
+  written?: string;
 }
 
 interface ServingTestOptions {
@@ -49,6 +79,8 @@ interface ServingTestOptions {
   record?: boolean;
   /** Whether models have a real engine. */
   program?: keyof typeof PROGRAMS;
+  /** Plans the memory; absent: all fits. */
+  plan?: ServingOptions["plan"];
 }
 
 /** OpenAI's client of a server at a port of its own, which has the same models. */
@@ -71,6 +103,7 @@ export function servedConfig(model: string, ctx = 1024) {
   return {
     run: { algorithm: "agent_grpo" },
     model: { path: model, device: "auto", webgpu: "auto", compute: "auto", kv: "auto" },
+    lora: { rank: 8 },
     training: { ctx, micro_batch_tokens: 512, loss_chunk_rows: 64 },
     agent: { updates: 2, template_variables: {} },
     checkpoint: {},
@@ -81,24 +114,31 @@ export function servedConfig(model: string, ctx = 1024) {
 /** A test with a fleet and serving on; nothing is left running. */
 export const withServing = (
   body: (test: ServingTest) => Promise<void>,
-  { idle_seconds = 600, clock = systemClock, record = false, program = "scripted" }: ServingTestOptions = {},
+  { idle_seconds = 600, clock = systemClock, record = false, program = "scripted", plan }:
+    ServingTestOptions = {},
 ) =>
   withFolder(async (folder) => {
-    const fleet = await TestFleet.open({ folder });
+    const conversations = `${folder}/conversations`;
+    const fleet = await TestFleet.open({ folder, conversations });
     const runs_folder = `${folder}/runs`, model = await fixturePath("models/tiny-agent-f16.gguf");
     const serving = new Serving({
       ...{ fleet: fleet.fleet, runs_folder, idle_seconds, clock },
-      recordings: record ? `${folder}/conversations` : null,
+      recordings: record ? conversations : null,
+      plan: plan ?? ((demand) => Promise.resolve(fullPlan(demand))),
       svc: (args) => [Deno.execPath(), "run", "-A", "--no-check", PROGRAMS[program], ...args],
       log: (line) => void fleet.logged.push(line),
     });
     const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, serving });
-    const create = (scripted: ScriptedRun, path: string, ctx?: number) => {
-      const { plan } = testRun(scripted), config = servedConfig(path, ctx);
-      return fleet.create(scripted, { plan: { ...plan, config } as unknown as typeof plan });
+    const create = async (scripted: ScriptedRun, path: string, { ctx, written = path }: RunOptions = {}) => {
+      const { plan } = testRun(scripted), config = servedConfig(written, ctx);
+      const text = await processConfig(scripted, path);
+      return await fleet.create(scripted, {
+        plan: { ...plan, config } as unknown as typeof plan,
+        processConfig: () => text,
+      });
     };
-    const run = async (path: string, ctx?: number) => {
-      const kept = await create({ updates: 2 }, path, ctx);
+    const run = async (path: string, more?: RunOptions) => {
+      const kept = await create({ updates: 2 }, path, more);
       await fleet.until(kept, "completed");
       await fleet.fleet.idle(kept.id);
       return kept;
@@ -107,12 +147,13 @@ export const withServing = (
       await body({
         ...{ send: app.send, fleet, serving, folder, openai: clientOf(app.app), run },
         completed: () => run(model),
-        async live(gate) {
-          const kept = await create({ updates: 1, gate }, model);
+        async live(gate, more) {
+          const kept = await create({ updates: 1, gate, ...more }, model);
           await fleet.until(kept, "running");
           return kept;
         },
         script: (lines) => Deno.writeTextFile(`${runs_folder}/script.json`, JSON.stringify(lines)),
+        hang: (at) => Deno.writeTextFile(`${runs_folder}/hangs`, at ?? ""),
         async asked() {
           const text = await Deno.readTextFile(`${runs_folder}/engine.log`).catch(() => "");
           return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));

@@ -29,8 +29,12 @@ export type Continuation =
 export interface ChatFormat {
   /** Tokens that end an assistant turn. */
   stop_tokens: number[];
-  /** The tokens of a conversation up to the start of the assistant's turn. */
-  promptTokens(messages: readonly Message[], tools: readonly ToolFunction[]): number[];
+  /**
+   * The tokens of a conversation up to the start of the assistant's turn.
+   *
+   * @param max_tokens A text that must have more is refused before it is encoded, with `details.least_tokens`.
+   */
+  promptTokens(messages: readonly Message[], tools: readonly ToolFunction[], max_tokens?: number): number[];
   /** The text of sampled tokens, special ones included. */
   decode(tokens: readonly number[]): string;
   /** Parses the text of a turn. */

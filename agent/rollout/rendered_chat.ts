@@ -25,8 +25,12 @@ export class RenderedChat implements ChatFormat {
     this.stop_tokens = [...options.renderer.tokenizer.end_ids];
   }
 
-  promptTokens(messages: readonly Message[], tools: readonly ToolFunction[]): number[] {
-    return this.#options.renderer.renderPrompt(messages, this.#renderOptions(tools)).ids;
+  promptTokens(
+    messages: readonly Message[],
+    tools: readonly ToolFunction[],
+    max_tokens?: number,
+  ): number[] {
+    return this.#options.renderer.renderPrompt(messages, this.#renderOptions(tools), max_tokens).ids;
   }
 
   decode(tokens: readonly number[]): string {

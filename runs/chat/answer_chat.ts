@@ -36,7 +36,7 @@ export interface SampledChoice {
 /** Keeps conversations; see `conversations.ts`. */
 export interface ChatRecorder {
   /** The tokens of a request's prompt. Those of turns that it knows are the sampled ones. */
-  promptTokens(request: ChatRequest): number[];
+  promptTokens(request: ChatRequest, max_tokens: number): number[];
   record(request: ChatRequest, choice: SampledChoice): Promise<void>;
 }
 
@@ -62,10 +62,12 @@ function promptOf(request: ChatRequest, { model, recorder, max_context }: ChatCo
   try {
     const { tools, messages } = request;
     tokens = recorder
-      ? recorder.promptTokens(request)
-      : model.renderer.renderPrompt(messages, { tools, variables: model.variables }).ids;
+      ? recorder.promptTokens(request, max_context)
+      : model.renderer.renderPrompt(messages, { tools, variables: model.variables }, max_context).ids;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
+    const { least_tokens } = error.details;
+    if (least_tokens !== undefined) throw tooLong(`at least ${least_tokens}`, max_context);
     // The template's message names the model's file, which is not the client's.
     const reason = error.cause instanceof Error ? error.cause.message : error.message;
     const message = error.code === "template_failed"
@@ -74,9 +76,13 @@ function promptOf(request: ChatRequest, { model, recorder, max_context }: ChatCo
     throw new ServiceError(error.code, message, { field: "/messages" }, { cause: error });
   }
   if (tokens.length < max_context) return tokens;
-  throw new ServiceError(
+  throw tooLong(`${tokens.length}`, max_context);
+}
+
+function tooLong(tokens: string, max_context: number): ServiceError {
+  return new ServiceError(
     "config_invalid",
-    `Cannot answer: the messages take ${tokens.length} tokens, and the context has ${max_context}; send less`,
+    `Cannot answer: the messages take ${tokens} tokens, and the context has ${max_context}; send less`,
     { field: "/messages", is_range: true },
   );
 }

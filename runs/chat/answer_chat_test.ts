@@ -124,6 +124,22 @@ Deno.test("a prompt that leaves no room is refused at its messages", strict, asy
   });
 });
 
+Deno.test("a prompt that cannot fit is refused without encoding it", strict, async () => {
+  const { context, renderer: { tokenizer } } = await testChat({ max_context: 256 });
+  const { encode } = tokenizer, encoded: number[] = [];
+  tokenizer.encode = (text, options) => {
+    encoded.push(text.length);
+    return encode.call(tokenizer, text, options);
+  };
+  const messages = [{ role: "user" as const, content: "word ".repeat(1 << 15) }];
+  await assert.rejects(answerChat(chatRequest({ messages }), context, OPEN).next(), (error: ServiceError) => {
+    assert.deepEqual([error.code, error.details], ["config_invalid", { field: "/messages", is_range: true }]);
+    assert.match(error.message, /take at least \d+ tokens, and the context has 256; send less/);
+    return true;
+  });
+  assert.deepEqual(encoded, []);
+});
+
 Deno.test("a schema goes to the engine as a mask, and its refusal names the place", strict, async () => {
   const asked: unknown[] = [];
   const { context } = await testChat({

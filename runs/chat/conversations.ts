@@ -65,8 +65,8 @@ export class Conversations {
   recorder(model: ChatModel, version: string): ChatRecorder {
     const prompts = new WeakMap<ChatRequest, Conversation>();
     return {
-      promptTokens: (request) => {
-        const conversation = this.#prompt(request, { model, version });
+      promptTokens: (request, max_tokens) => {
+        const conversation = this.#prompt(request, { model, version, max_tokens });
         prompts.set(request, conversation);
         return [...conversation.tokens];
       },
@@ -74,21 +74,25 @@ export class Conversations {
     };
   }
 
-  #prompt(request: ChatRequest, { model, version }: { model: ChatModel; version: string }): Conversation {
+  #prompt(
+    request: ChatRequest,
+    { model, version, max_tokens }: { model: ChatModel; version: string; max_tokens: number },
+  ): Conversation {
     const { messages, tools } = request, { renderer, probe, variables } = model;
     const turn = messages.findLastIndex(({ role }) => role === "assistant"), added = messages.slice(turn + 1);
     const known = turn >= 0 && added.length > 0
       ? this.#answers.get(keyOf(version, tools, messages.slice(0, turn + 1)))
       : undefined;
     const options = { tools, variables };
+    const allTokens = () => renderer.renderPrompt(messages, options, max_tokens).ids;
     if (!known) {
-      const tokens = renderer.renderPrompt(messages, options).ids;
+      const tokens = allTokens();
       const place = { number: null, is_taken: false }, started_ms = performance.now();
       return { steps: [{ type: "prompt", tokens }], turns: [], tokens, place, started_ms, ended_by: null };
     }
     const are_results = added.every(({ role }) => role === "tool");
     if (!(are_results ? probe.tool_loop_stable : probe.prefix_stable)) {
-      const tokens = renderer.renderPrompt(messages, options).ids;
+      const tokens = allTokens();
       return { ...known, steps: [...known.steps, { type: "restart", tokens }], tokens };
     }
     const ended = renderer.turnEnd(options)?.id === known.ended_by;
@@ -154,6 +158,7 @@ export class Conversations {
         clock: systemClock,
       });
       this.#writers.set(model, writer);
+      writer.catch(() => this.#writers.delete(model));
     }
     const written = this.#working.then(async () => (await writer).write(number, [group], { metrics: {} }));
     this.#working = written.catch(() => {});

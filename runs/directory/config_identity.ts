@@ -5,6 +5,7 @@ import { stringify } from "smol-toml";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
+import type { RunConfig } from "../../config/schema.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import { effectOf } from "./key_effects.ts";
 
@@ -53,7 +54,7 @@ export function identityHash(identity: Identity): string {
  * @param keys Absent: all of them.
  */
 export async function inputFingerprints(
-  config: ResolvedConfig,
+  config: RunConfig,
   keys?: readonly string[],
 ): Promise<Record<string, string>> {
   const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};

@@ -7,10 +7,12 @@
  * | runs          | takes a free slot, else waits   | is refused         |
  * | a probe       | waits                           | is refused         |
  * | serving       | takes it when serving has ended | is refused         |
+ * | other program | waits, unless it serves a model | is refused         |
  *
  * A run that waits is queued, or refused where the queue is full. A refusal is `device_unavailable` with
  * `details.retry_after_seconds`, which the API answers as `device-busy`. Live runs answer requests about themselves
- * without the lease.
+ * without the lease. Other programs on this machine are those that `core/device_lock.ts` knows: an `svc train` that waits
+ * for the device gets it from a serving process, as a run does.
  *
  * For a probe or a serving process:
  *
@@ -22,6 +24,7 @@
  */
 
 import type { Clock } from "../../core/clock.ts";
+import { type DeviceHolder, holderText } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 
 /** Seconds after which a client that found the device taken may ask again. */
@@ -29,6 +32,9 @@ export const RETRY_AFTER_SECONDS = 30;
 
 /** The time for a serving process to finish its answers when a run wants the device. */
 export const DRAIN_MS = 10_000;
+
+/** How often a server looks whether another program has given the device back, or waits for it. */
+export const OTHERS_POLL_MS = 1000;
 
 export type Borrower = "probe" | "serving";
 
@@ -46,8 +52,10 @@ export interface DeviceLeaseOptions {
   /** Runs that train at once. */
   runs: number;
   clock: Clock;
-  /** Called when a probe or a serving process has given the device back: queued runs may start. */
+  /** Called when another holder than a run has given the device back: queued runs may start. */
   returned: () => void;
+  /** The processes of other programs that have the device or wait for it; absent: none. */
+  others?: (() => readonly DeviceHolder[]) | undefined;
 }
 
 /** The slots of runs, by run, and the loan to another process. */
@@ -55,7 +63,8 @@ export class DeviceLease {
   readonly #options: DeviceLeaseOptions;
   readonly #runs = new Map<string, PromiseWithResolvers<void>>();
   #loan: Loan | null = null;
-  #is_closed = false;
+  readonly #closed = new AbortController();
+  #is_watching = false;
 
   constructor(options: DeviceLeaseOptions) {
     this.#options = options;
@@ -63,7 +72,40 @@ export class DeviceLease {
 
   /** Whether a run could have a slot now. A serving process does not keep it from one. */
   get has_slot(): boolean {
-    return !this.#is_closed && this.#runs.size < this.#options.runs && this.#loan?.borrower !== "probe";
+    const is_free = !this.#is_closed && this.#runs.size < this.#options.runs;
+    return is_free && this.#loan?.borrower !== "probe" && this.#keeper() === null;
+  }
+
+  get #is_closed(): boolean {
+    return this.#closed.signal.aborted;
+  }
+
+  #others(): readonly DeviceHolder[] {
+    return this.#options.others?.() ?? [];
+  }
+
+  /** Another program from which a run cannot take the device; null when there is none. */
+  #keeper(): DeviceHolder | null {
+    return this.#others().find(({ waits, use }) => !waits && use !== "serving") ?? null;
+  }
+
+  /** The refusal of a run that finds neither a slot nor a place in the queue. */
+  noRoom(): ServiceError {
+    const keeper = this.#keeper(),
+      reason = keeper ? `${holderText(keeper)}, has the device` : "every slot is taken";
+    return busy(`Cannot start the run: ${reason}; try again later`);
+  }
+
+  /** Calls `returned` when another program, if one has the device now, has given it back. */
+  awaitOthers(): void {
+    if (this.#is_watching || this.#keeper() === null) return;
+    this.#is_watching = true;
+    const { clock, returned } = this.#options, { signal } = this.#closed;
+    (async () => {
+      while (this.#keeper() !== null) await clock.sleep(OTHERS_POLL_MS, signal);
+      this.#is_watching = false;
+      returned();
+    })().catch(() => {});
   }
 
   has(run: string): boolean {
@@ -103,18 +145,38 @@ export class DeviceLease {
       ? "the server ends"
       : this.#runs.size > 0
       ? "runs are training on it"
-      : this.#loan && HOLDERS[this.#loan.borrower];
+      : this.#loan
+      ? HOLDERS[this.#loan.borrower]
+      : this.#strangerText();
     if (holder !== null) throw busy(`Cannot use the device: ${holder}; try again later`);
     const returned = () => {
       this.#loan = null;
       this.#options.returned();
     };
-    return this.#loan = new Loan(borrower, { clock: this.#options.clock, returned });
+    const loan = this.#loan = new Loan(borrower, { clock: this.#options.clock, returned });
+    if (borrower === "serving" && this.#options.others) this.#yield(loan);
+    return loan;
+  }
+
+  /** A run of another program comes first, also while it waits. */
+  #strangerText(): string | null {
+    const [other] = this.#others();
+    return other ? `${holderText(other)}, ${other.waits ? "waits for it" : "has it"}` : null;
+  }
+
+  /** Wants a loan back when a run of another program waits for the device. */
+  async #yield(loan: Loan): Promise<void> {
+    const ended = AbortSignal.any([loan.wanted, loan.over, this.#closed.signal]);
+    while (!ended.aborted) {
+      await this.#options.clock.sleep(OTHERS_POLL_MS, ended).catch(() => {});
+      const waiting = this.#others().find(({ waits }) => waits);
+      if (waiting && !ended.aborted) loan.want(`Cannot go on: ${holderText(waiting)}, waits for the device`);
+    }
   }
 
   /** Lends nothing more, and wants back what is lent. */
   close(): void {
-    this.#is_closed = true;
+    this.#closed.abort();
     this.#loan?.want("Cannot go on: the server ends");
   }
 
@@ -145,6 +207,7 @@ class Loan implements DeviceLoan {
   readonly #overdue = new AbortController();
   readonly #released = Promise.withResolvers<void>();
   readonly #timer = new AbortController();
+  readonly #over = new AbortController();
   readonly #options: Pick<DeviceLeaseOptions, "clock" | "returned">;
   #is_released = false;
 
@@ -164,6 +227,11 @@ class Loan implements DeviceLoan {
     return this.#released.promise;
   }
 
+  /** Aborts when it is given back. */
+  get over(): AbortSignal {
+    return this.#over.signal;
+  }
+
   want(reason: string): void {
     if (this.wanted.aborted) return;
     this.#wanted.abort(busy(`${reason}; try again later`));
@@ -179,6 +247,7 @@ class Loan implements DeviceLoan {
     if (this.#is_released) return;
     this.#is_released = true;
     this.#timer.abort();
+    this.#over.abort();
     this.#released.resolve();
     this.#options.returned();
   }

@@ -1,16 +1,24 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
+import type { DeviceHolder } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { DeviceLease, DRAIN_MS } from "./device_lease.ts";
+import { DeviceLease, DRAIN_MS, OTHERS_POLL_MS } from "./device_lease.ts";
 import { TestFleet } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
 function testLease(runs = 1) {
   const clock = new ManualClock(), told = { returned: 0 };
-  return { clock, told, lease: new DeviceLease({ runs, clock, returned: () => void told.returned++ }) };
+  const strangers: DeviceHolder[] = [], others = () => strangers;
+  const lease = new DeviceLease({ runs, clock, returned: () => void told.returned++, others });
+  return { clock, told, strangers, lease };
 }
+
+/** A process of another program. */
+const stranger = (use: DeviceHolder["use"], waits = false): DeviceHolder => ({
+  ...{ owner: "x", pid: 4711, use, run: null, device: "GPU", waits },
+});
 
 const isBusy = (message: RegExp) => (error: unknown) =>
   error instanceof ServiceError && error.code === "device_unavailable" &&
@@ -108,6 +116,54 @@ Deno.test("a server that ends lends nothing, and has what is lent given back", a
   await free;
 });
 
+Deno.test("what another program has is not lent, and queued runs are told when it is given back", async () => {
+  const { lease, clock, told, strangers } = testLease();
+  const has = /the process 4711, which trains, has/;
+  strangers.push(stranger("run"));
+  assert.ok(!lease.has_slot && isBusy(has)(lease.noRoom()));
+  for (const borrower of ["probe", "serving"] as const) {
+    assert.throws(() => lease.lend(borrower), isBusy(has));
+  }
+  lease.awaitOthers();
+  lease.awaitOthers();
+  await clock.advance(OTHERS_POLL_MS);
+  assert.deepEqual([told.returned, clock.sleeping], [0, 1]);
+  strangers.pop();
+  await clock.advance(OTHERS_POLL_MS);
+  assert.deepEqual([told.returned, clock.sleeping, lease.has_slot], [1, 0, true]);
+  lease.awaitOthers();
+  assert.equal(clock.sleeping, 0);
+  strangers.push(stranger("serving"));
+  assert.ok(lease.has_slot, "a run takes it from a process that serves a model");
+  assert.throws(() => lease.lend("serving"), isBusy(/serves a model, has it/));
+  strangers.splice(0, 1, stranger("probe"));
+  lease.awaitOthers();
+  lease.close();
+  await clock.advance(OTHERS_POLL_MS);
+  assert.deepEqual([told.returned, clock.sleeping], [1, 0]);
+});
+
+Deno.test("a run of another program takes the device from serving, and comes first while it waits", async () => {
+  const { lease, clock, strangers } = testLease();
+  const loan = lease.lend("serving");
+  await clock.advance(OTHERS_POLL_MS);
+  assert.ok(!loan.wanted.aborted);
+  strangers.push(stranger("run", true));
+  await clock.advance(OTHERS_POLL_MS);
+  assert.ok(isBusy(/the process 4711, which trains, waits for the device/)(loan.wanted.reason));
+  await clock.advance(DRAIN_MS);
+  assert.ok(loan.overdue.aborted);
+  loan.release();
+  assert.throws(() => lease.lend("serving"), isBusy(/waits for it/));
+  strangers.pop();
+  const probe = lease.lend("probe");
+  strangers.push(stranger("run", true));
+  await clock.advance(10 * OTHERS_POLL_MS);
+  assert.ok(!probe.wanted.aborted, "nothing takes it from a probe");
+  probe.release();
+  assert.equal(clock.sleeping, 0);
+});
+
 Deno.test("a fleet's run waits for a probe, and starts when the device is given back", strict, async () => {
   await withFolder(async (folder) => {
     const fleet = await TestFleet.open({ folder, max_queued: 1 });
@@ -148,3 +204,26 @@ Deno.test("a fleet's run has no process before serving has ended", strict, async
     }
   });
 });
+
+Deno.test(
+  "a fleet's run waits for another program, and starts when that has given the device back",
+  strict,
+  () =>
+    withFolder(async (folder) => {
+      const strangers = [stranger("run")], others = () => strangers, clock = new ManualClock();
+      const fleet = await TestFleet.open({ folder, max_queued: 1, clock, others });
+      try {
+        const run = await fleet.create({ updates: 1 });
+        assert.equal(run.record.state, "queued");
+        await assert.rejects(
+          fleet.create(),
+          isBusy(/^Cannot start the run: the process 4711, which trains, has the/),
+        );
+        strangers.pop();
+        await clock.advance(OTHERS_POLL_MS);
+        await fleet.until(run, "completed");
+      } finally {
+        await fleet.close();
+      }
+    }),
+);

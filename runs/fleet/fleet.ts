@@ -10,17 +10,16 @@ import type { Calibration } from "../process/calibrate.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
 import { commandEvent } from "./accepted_commands.ts";
 import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
-import { busy, DeviceLease } from "./device_lease.ts";
+import { DeviceLease, type DeviceLeaseOptions } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
 import { Probes } from "./probes.ts";
 import type { LiveRequestBody, RunChild } from "./run_child.ts";
-import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
+import { makeRunFolder, type NewRun, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
+import { removeConversations } from "./recordings.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
 import type { ServiceRecord } from "./service_record.ts";
 import { abortable, type WaitLimit, withTimeout } from "./wait_limit.ts";
-
-const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
 export interface FleetOptions {
   /** The folder with a folder for each run. */
@@ -29,6 +28,10 @@ export interface FleetOptions {
   slots: number;
   /** Runs that may wait for a slot. */
   max_queued: number;
+  /** The folder with the recorded conversations of its runs; absent: there are none. */
+  conversations?: string;
+  /** The processes of other programs that have the device or wait for it; absent: none. */
+  others?: DeviceLeaseOptions["others"];
   clock: Clock;
   /** The program and arguments of a `svc` command. */
   svc: (args: readonly string[]) => readonly string[];
@@ -72,9 +75,9 @@ export class Fleet {
 
   private constructor(options: FleetOptions) {
     this.#options = options;
-    const { clock, svc, log } = options, closing = this.#closing.signal;
+    const { clock, svc, log, slots: runs, others } = options, closing = this.#closing.signal;
     const returned = () => this.startQueued();
-    const device = this.device = new DeviceLease({ runs: options.slots, clock, returned });
+    const device = this.device = new DeviceLease({ runs, clock, returned, others });
     const release = (run: string) => this.#release(run);
     const ready = () => device.ready();
     this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
@@ -98,6 +101,7 @@ export class Fleet {
         log({ level: "error", run: name, message: errorRecord(error).message });
       }
     }
+    await removeConversations(options.conversations, (run) => !fleet.hasFolder(run));
     return fleet;
   }
 
@@ -130,7 +134,7 @@ export class Fleet {
    */
   async create(run: NewRun): Promise<KeptRun> {
     const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;
-    if (room === "none") throw noRoom();
+    if (room === "none") throw this.device.noRoom();
     // The place is taken before anything is awaited, so that two requests cannot have the same.
     if (room === "slot") this.device.take(id);
     else this.#joining.add(id);
@@ -250,6 +254,7 @@ export class Fleet {
       this.#runs.delete(id);
       this.changes.push({ kind: "deleted", run: id, state: run.record.state });
       await Deno.remove(gone, { recursive: true });
+      await removeConversations(this.#options.conversations, (run) => run === id);
     });
   }
 
@@ -343,7 +348,7 @@ export class Fleet {
   startQueued(): void {
     for (const run of this.#queued()) {
       if (this.device.has(run.id)) continue;
-      if (!this.#reserve(run.id)) return;
+      if (!this.#reserve(run.id)) return this.device.awaitOthers();
       run.exclusively(async () => {
         if (run.record.state === "queued") await this.#keeper.start(run);
         else this.#release(run.id);
@@ -356,7 +361,7 @@ export class Fleet {
       await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
     }
-    if (this.room === "none") throw noRoom();
+    if (this.room === "none") throw this.device.noRoom();
     await run.change({ queued_at: timestamp(this.#options.clock) });
     await this.#keeper.idly(run, (idle) => {
       idle.append(commandEvent("resume", "boundary"));
@@ -365,8 +370,4 @@ export class Fleet {
     this.startQueued();
     return "boundary";
   }
-}
-
-function noRoom(): ServiceError {
-  return busy("Cannot start the run: every slot is taken; try again later");
 }

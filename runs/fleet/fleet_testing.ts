@@ -4,11 +4,12 @@ import { fileURLToPath } from "node:url";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { ErrorCode } from "../../core/errors.ts";
+import type { Identity } from "../directory/config_identity.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet, type FleetOptions } from "./fleet.ts";
 import type { FleetChange } from "./run_keeper.ts";
 import type { KeptRun } from "./kept_run.ts";
 import type { NewRun } from "./new_run.ts";
@@ -25,6 +26,8 @@ export interface ScriptedRun {
   hang?: number;
   evaluates?: boolean;
   probe?: "dies" | "changed";
+  leaves?: string;
+  identity?: Identity;
 }
 
 interface TestFleetOptions {
@@ -32,6 +35,8 @@ interface TestFleetOptions {
   slots?: number;
   max_queued?: number;
   clock?: Clock;
+  conversations?: string;
+  others?: FleetOptions["others"];
 }
 
 export class TestFleet {
@@ -54,7 +59,7 @@ export class TestFleet {
   }
 
   static async open(
-    { folder, slots = 1, max_queued = 0, clock = systemClock }: TestFleetOptions,
+    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations, others }: TestFleetOptions,
   ): Promise<TestFleet> {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
@@ -65,7 +70,10 @@ export class TestFleet {
       return [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args, ...more];
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);
-    const fleet = await Fleet.open({ folder: `${folder}/runs`, slots, max_queued, clock, svc, log });
+    const fleet = await Fleet.open({
+      ...{ folder: `${folder}/runs`, slots, max_queued, clock, others, svc, log },
+      ...(conversations === undefined ? {} : { conversations }),
+    });
     const opened: TestFleet = new TestFleet(fleet, logged);
     fleet.startQueued();
     return opened;

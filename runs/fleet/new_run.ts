@@ -7,6 +7,9 @@ import type { RunRecord } from "../record/run.ts";
 import { copyParent } from "./parent_checkpoint.ts";
 import { PROCESS_CONFIG, type ServiceRecord, writeServiceRecord } from "./service_record.ts";
 
+/** The name of a run's folder is its id. */
+export const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
+
 /** A folder that is being made, or being removed; whatever has such a name when a server starts is removed. */
 export const UNFINISHED = /^\.(new|gone)_/;
 

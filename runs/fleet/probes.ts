@@ -1,10 +1,11 @@
 /** Processes that answer one request, about a run without a process or a plan. Each has the device while it lives. */
 
 import type { Clock } from "../../core/clock.ts";
-import { type ErrorCode, errorFromRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
+import { failureOfFiles } from "./changed_files.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { type LiveRequestBody, RunChild } from "./run_child.ts";
@@ -22,17 +23,6 @@ export interface ProbesOptions {
   svc: (args: readonly string[]) => readonly string[];
   log: (line: Record<string, unknown>) => void;
 }
-
-/** Failures of the run's own files: a change or a loss since it was created, not a fault of the request. */
-const OF_THE_FILES: readonly ErrorCode[] = [
-  "config_invalid",
-  "conflict",
-  "data_invalid",
-  "format_invalid",
-  "not_built",
-  "path_not_found",
-  "template_failed",
-];
 
 /** A process to start: the arguments of `svc`, and what it is asked. */
 interface Probe {
@@ -64,7 +54,8 @@ export class Probes {
       (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
     const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };
     const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
-    const told = (failure: unknown) => this.#ofRun(failure, { run: run.id, doing: live_request.command });
+    const { log } = this.#options, asked_run = { run: run.id, doing: live_request.command, log };
+    const told = (failure: unknown) => failureOfFiles(failure, asked_run);
     return await this.#lent({ args, live_request: asked, run: run.id, told }, signal);
   }
 
@@ -146,17 +137,5 @@ export class Probes {
     const message = `Cannot answer: the process has ended without an answer`;
     this.#options.log({ level: "error", message: `${message}: ${stderr.trim()}` });
     return new ServiceError("internal", message);
-  }
-
-  /** What a failure means for whoever asked about a run. Paths and reasons of the machine are for the log. */
-  #ofRun(failure: unknown, { run, doing }: { run: string; doing: string }): unknown {
-    const { code, message, details } = errorRecord(failure);
-    if (!OF_THE_FILES.includes(code) || details.field !== undefined) return failure;
-    this.#options.log({ level: "warning", run, message });
-    const { changed } = details;
-    const what = Array.isArray(changed)
-      ? `${changed.join(", ")} changed since it trained`
-      : "it does not load any more";
-    return new ServiceError("conflict", `Cannot ${doing} the run: ${what}; the server's log has the reason`);
   }
 }

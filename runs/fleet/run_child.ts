@@ -2,6 +2,7 @@
 
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
+import { DEVICE_OWNER_ENV, deviceOwner } from "../../core/device_lock.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import { PendingRequests } from "../../core/pending_requests.ts";
@@ -74,7 +75,8 @@ export class RunChild {
   static async start(argv: readonly string[]): Promise<RunChild> {
     const [program, ...args] = [...await deathSignalPrefix(), ...argv];
     try {
-      const options = { args, stdin: "piped", stdout: "piped", stderr: "piped", detached: true } as const;
+      const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
+      const options = { args, ...pipes, detached: true, env: { [DEVICE_OWNER_ENV]: deviceOwner() } };
       return new RunChild(new Deno.Command(program!, options).spawn());
     } catch (cause) {
       throw new ServiceError("internal", `Cannot start the run's process: ${argv[0]} does not start`, {}, {

@@ -4,6 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
 import { logUnlogged } from "./accepted_commands.ts";
+import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
 import type { ChildEnd } from "./run_child.ts";
@@ -12,6 +13,14 @@ import { type CancelArguments, PROCESS_CONFIG } from "./service_record.ts";
 /** Whether a cancel has no reason to wait for the process: it reads no commands, or got one already. */
 export function isPastWaiting({ child, record: { state }, is_cancelling }: KeptRun): boolean {
   return child !== null && (state === "starting" || state === "stopping" || is_cancelling);
+}
+
+/** Waits for a run's process that is being started, or that leaves: it answers no requests, and has the device. */
+export async function untilSettled(run: KeptRun, device: Pick<DeviceLease, "has" | "freed">): Promise<void> {
+  if (!device.has(run.id)) return;
+  if (run.child && !isLive(run.record.state)) await device.freed(run.id);
+  // It is being started, or what it left is being written.
+  else if (!run.child) await run.exclusively(() => Promise.resolve());
 }
 
 /** Kills the process of a run that is to be cancelled. @throws {ServiceError} `conflict` when it has just ended. */

@@ -14,17 +14,23 @@ export interface WaitLimit {
  *
  * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
  */
-export async function withTimeout<T>(
+export function withTimeout<T>(
   doing: string,
-  { timeout_ms, signal, clock }: WaitLimit & { clock: Clock },
+  limit: WaitLimit & { clock: Clock },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const message = `Cannot ${doing}: there is no answer after ${limit.timeout_ms / 1000} seconds`;
+  const late = () => new ServiceError("cancelled", message, { is_late: true });
+  return withinTime({ ...limit, late }, work);
+}
+
+/** Like {@link withTimeout}, with the reason of the abort when the time is up. */
+export async function withinTime<T>(
+  { timeout_ms, signal, clock, late }: WaitLimit & { clock: Clock; late: () => unknown },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const limit = new AbortController(), timer = new AbortController();
-  const message = `Cannot ${doing}: there is no answer after ${timeout_ms / 1000} seconds`;
-  clock.sleep(timeout_ms, timer.signal).then(
-    () => limit.abort(new ServiceError("cancelled", message, { is_late: true })),
-    () => {},
-  );
+  clock.sleep(timeout_ms, timer.signal).then(() => limit.abort(late()), () => {});
   try {
     return await work(AbortSignal.any([signal, limit.signal]));
   } finally {

@@ -10,6 +10,7 @@ import type { TokenizeRequest, TokenizeSummary } from "../datasets/tokenize_data
 import type { ModelDescription, ModelsRequest } from "../models/describe_models.ts";
 import type { FoundModels, ModelRootsRequest } from "../models/find_models.ts";
 import type { PlanAnswer, PlanJobRequest } from "../plan/plan_request.ts";
+import type { ServingPlan, ServingPlanRequest } from "../plan/plan_serving.ts";
 
 /** The check of an upload. */
 export interface UploadCheckRequest extends DatasetCheckRequest {
@@ -26,6 +27,7 @@ export interface JobTypes {
   find_models: { request: ModelRootsRequest; answer: FoundModels };
   describe_models: { request: ModelsRequest; answer: ModelDescription[] };
   plan_run: { request: PlanJobRequest; answer: PlanAnswer };
+  plan_serving: { request: ServingPlanRequest; answer: ServingPlan };
 }
 
 /** The name of a job. */
@@ -110,6 +112,12 @@ export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } 
     // All rows of the data are read and rendered.
     limits: { seconds: 600, memory_bytes: 4 * GIB },
     reads: ({ files }) => [...files],
+  },
+  plan_serving: {
+    queue: () => "views",
+    doing: "plan the memory for serving",
+    limits: { seconds: 60, memory_bytes: 2 * GIB },
+    reads: ({ demand }) => [demand.path],
   },
 };
 

@@ -13,5 +13,6 @@ export const JOB_WORK: { readonly [N in JobName]: Work<N> } = {
     (await import("../datasets/tokenize_dataset.ts")).tokenizeDataset(request),
   find_models: async (request) => (await import("../models/find_models.ts")).findModels(request),
   plan_run: async (request) => (await import("../plan/plan_request.ts")).planRequest(request),
+  plan_serving: async (request) => (await import("../plan/plan_serving.ts")).planServing(request),
   describe_models: async (request) => (await import("../models/describe_models.ts")).describeModels(request),
 };

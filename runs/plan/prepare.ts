@@ -14,6 +14,7 @@ import type { AlgorithmData, AlgorithmDefinition } from "../algorithms/definitio
 import { algorithmOf } from "../algorithms/registry.ts";
 import { type Identity, identityOf, inputFingerprints } from "../directory/config_identity.ts";
 import { withRealPaths } from "../directory/places.ts";
+import { MODEL_INPUTS } from "../directory/same_inputs.ts";
 import type { RunWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
 import type { Session } from "../session/session.ts";
@@ -62,9 +63,6 @@ async function readModel(
   });
   return { written, definition: algorithmOf(written), parts };
 }
-
-/** The inputs of a run that its model consists of. */
-const MODEL_INPUTS = ["model.path", "model.chat_template"];
 
 /** Like {@link prepareRun}, without its data: its identity has only the model's files. */
 export async function prepareModel(

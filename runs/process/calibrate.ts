@@ -5,6 +5,7 @@
 
 import type { LoadedConfig } from "../../config/check/load.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import { deviceClaim } from "../../core/device_lock.ts";
 import { errorRecord } from "../../core/errors.ts";
 import { makeFolder } from "../../core/files.ts";
 import { parseJson } from "../../core/json.ts";
@@ -67,7 +68,8 @@ export async function calibrate(
 ): Promise<Calibration> {
   const { engine } = session;
   const request = loadRequest(config, definition.sequences(config), definition.training(config));
-  const { vocabulary } = await engine.call("load", request);
+  const claim = deviceClaim("probe", null);
+  const { vocabulary } = await engine.call("load", { ...request, claim });
   await engine.call("adapter_open", { adapter: POLICY, source: policySource(config) });
   for (const adapter of definition.adapters(config, "updates")) await engine.call("adapter_open", adapter);
   signal.throwIfAborted();

@@ -8,10 +8,12 @@ import { removeWorkspaces } from "../../agent/environment/workspace.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { LoadedConfig } from "../../config/check/load.ts";
 import { systemClock } from "../../core/clock.ts";
-import { assert, doing, ServiceError } from "../../core/errors.ts";
+import { deviceClaim } from "../../core/device_lock.ts";
+import { assert, doing } from "../../core/errors.ts";
 import { makeFolder } from "../../core/files.ts";
-import { listCheckpoints, loadCheckpoint, readCheckpointRecord } from "../directory/checkpoint.ts";
+import { listCheckpoints, loadCheckpoint } from "../directory/checkpoint.ts";
 import type { Identity } from "../directory/config_identity.ts";
+import { refuseOtherInputs } from "../directory/same_inputs.ts";
 import { type PreparedRun, prepareModel, prepareRun } from "../plan/prepare.ts";
 import { loadRequest, openWorkerSession, type Session } from "../session/session.ts";
 import { Controller, type ControlPort, type LiveRequest } from "./control.ts";
@@ -87,7 +89,8 @@ async function answer(
   const session = await openSession(config);
   try {
     const { engine } = session;
-    await engine.call("load", loadRequest(config, sequences));
+    const claim = deviceClaim("probe", null);
+    await engine.call("load", { ...loadRequest(config, sequences), claim });
     for (const other of is_evaluation ? definition.adapters(config, "evaluations") : []) {
       await engine.call("adapter_open", other);
     }
@@ -108,9 +111,6 @@ async function answer(
   }
 }
 
-/** The inputs of a run that a request may read. */
-const READ_INPUTS = ["model.path", "model.chat_template", "evaluation.data"];
-
 /**
  * Another model or other data must not answer in the place of the run's, nor a damaged checkpoint.
  *
@@ -120,18 +120,10 @@ async function checkRun(
   { command, checkpoint }: LiveRequest,
   { checkpoints, result, identity }: { checkpoints: string; result: string; identity: Identity },
 ): Promise<void> {
-  const names = await listCheckpoints(checkpoints);
   // One that does not exist is refused with the request.
   if (checkpoint === undefined) await doing(`read ${result}`, () => Deno.stat(result));
-  else if (names.includes(checkpoint)) await loadCheckpoint(`${checkpoints}/${checkpoint}`);
-  const newest = names.at(-1);
-  const record = newest === undefined ? null : await readCheckpointRecord(`${checkpoints}/${newest}`);
-  if (!record) return;
-  const changed = READ_INPUTS.filter((key) => key in identity && record.config[key] !== identity[key]);
-  if (changed.length === 0) return;
-  throw new ServiceError(
-    "conflict",
-    `Cannot ${command}: ${changed.join(", ")} changed since the run, or what the file holds`,
-    { changed },
-  );
+  else if ((await listCheckpoints(checkpoints)).includes(checkpoint)) {
+    await loadCheckpoint(`${checkpoints}/${checkpoint}`);
+  }
+  await refuseOtherInputs(command, { checkpoints, identity });
 }

@@ -1,6 +1,7 @@
 /** Owns a run's session, handles its commands, replaces a lost engine, and ends the run. */
 
 import { type Clock } from "../../core/clock.ts";
+import { deviceClaim } from "../../core/device_lock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
@@ -231,7 +232,8 @@ export class Supervisor {
     this.#passMessages(session).catch(() => {});
     try {
       const request = loadRequest(config, definition.sequences(config), definition.training(config));
-      const facts = await session.engine.call("load", request);
+      const claim = deviceClaim("run", this.#run.id);
+      const facts = await session.engine.call("load", { ...request, claim });
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { type DeviceClaim, deviceOwner } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
@@ -361,3 +362,24 @@ Deno.test("commands after the last boundary are refused, and the run ends normal
     for (const id of [0, 1, 2, 3, 4]) assert.match(refusalOf(pipe.sent, id)!, /the run is ending/);
   });
 });
+
+Deno.test(
+  "a run claims its device by its id, and one that another process has leaves nothing",
+  strict,
+  () =>
+    withFolder(async (root) => {
+      const claims: DeviceClaim[] = [];
+      const takenBy = (message: string | null) => (method: string, request: unknown) => {
+        if (method !== "load") return;
+        claims.push((request as { claim: DeviceClaim }).claim);
+        if (message !== null) throw new ServiceError("device_unavailable", message);
+      };
+      const refused = start({ root, refuse: takenBy("Cannot use GPU: the process 7 has it") });
+      await assert.rejects(refused, { code: "device_unavailable", message: /the process 7 has it/ });
+      assert.deepEqual(await Array.fromAsync(Deno.readDir(root)), []);
+      const run = await start({ root, refuse: takenBy(null) });
+      await run.ended;
+      const [, { use, run: id, pid, owner }] = claims as [DeviceClaim, DeviceClaim];
+      assert.deepEqual([use, id, pid, owner], ["run", (await recordOf(root)).id, Deno.pid, deviceOwner()]);
+    }),
+);

@@ -1,10 +1,24 @@
 /** The process that serves a model: the end that the server holds. */
 
+import type { Clock } from "../../core/clock.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
+import { DEVICE_OWNER_ENV, deviceOwner } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { RpcClient } from "../../core/rpc.ts";
+import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
+import type { ChatEvent } from "../chat/chat_request.ts";
 import { linePort } from "./line_port.ts";
-import type { ModelMethods } from "./protocol.ts";
+import type { LoadedBase, ModelMethods, ServedChat } from "./protocol.ts";
+import { Watchdog } from "./watchdog.ts";
+
+/** The time for a process to load its model. */
+export const LOAD_MS = 600_000;
+
+/** The longest silence of a process that answers chats: it says nothing while it computes a prompt. */
+export const SILENCE_MS = 300_000;
+
+/** The time for a process to free the device and end. */
+export const LEAVE_MS = 15_000;
 
 /** The kept end of what the process writes to its standard error. */
 const MAX_STDERR_CHARS = 8192;
@@ -13,23 +27,39 @@ const MAX_STDERR_CHARS = 8192;
 export interface ModelProcessEnd {
   /** Null when a signal killed it. */
   code: number | null;
-  stderr: string;
+  /** Why it was killed, and the end of what it wrote to its standard error. */
+  reason: string;
 }
 
+/** A process that exceeds a time limit is killed: nobody waits for it for ever. */
 export class ModelProcess {
-  readonly client: RpcClient<ModelMethods>;
   /** Resolves when the process is gone. */
   readonly ended: Promise<ModelProcessEnd>;
+  readonly #client: RpcClient<ModelMethods>;
   readonly #process: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #clock: Clock;
+  readonly #watchdog: Watchdog;
+  /** Ends the wait for it to leave. */
+  readonly #gone = new AbortController();
+  #is_leaving = false;
+  /** Why it was killed; null when it was not, or for a reason of the caller. */
+  #fault: string | null = null;
 
-  private constructor(process: Deno.ChildProcess) {
+  private constructor(process: Deno.ChildProcess, clock: Clock) {
     this.#process = process;
+    this.#clock = clock;
     this.#input = process.stdin.getWriter();
     const encoder = new TextEncoder();
     const write = (line: string) => void this.#input.write(encoder.encode(line)).catch(() => {});
     const port = linePort(process.stdout, write);
-    this.client = new RpcClient(port);
+    this.#client = new RpcClient(port);
+    this.#watchdog = new Watchdog({
+      clock,
+      isAsked: () => this.#client.waiting > 0,
+      silent: (seconds) => this.#end(`it said nothing for ${seconds} seconds`),
+    });
+    port.addEventListener("message", () => this.#watchdog.heard());
     this.ended = this.#run(port.ended);
   }
 
@@ -38,20 +68,38 @@ export class ModelProcess {
    *
    * @throws {ServiceError} `internal` when the program cannot be started.
    */
-  static async start(argv: readonly string[]): Promise<ModelProcess> {
+  static async start(argv: readonly string[], clock: Clock): Promise<ModelProcess> {
     const [program, ...args] = [...await deathSignalPrefix(), ...argv];
     try {
-      const options = { args, stdin: "piped", stdout: "piped", stderr: "piped", detached: true } as const;
-      return new ModelProcess(new Deno.Command(program!, options).spawn());
+      const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
+      const options = { args, ...pipes, detached: true, env: { [DEVICE_OWNER_ENV]: deviceOwner() } };
+      return new ModelProcess(new Deno.Command(program!, options).spawn(), clock);
     } catch (cause) {
       const message = `Cannot start the process that serves models: ${argv[0]} does not start`;
       throw new ServiceError("internal", message, {}, { cause });
     }
   }
 
-  /** Closes its pipe: it destroys the device and ends. */
+  /** Loads the base. Killed after {@link LOAD_MS}. */
+  async load(base: LoadedBase): Promise<ModelFacts> {
+    this.#watchdog.limit(LOAD_MS);
+    const facts = await this.#client.call("load", base);
+    this.#watchdog.limit(SILENCE_MS);
+    return facts;
+  }
+
+  /** Answers a chat. A process that is silent for {@link SILENCE_MS} while somebody waits is killed. */
+  async *chat(chat: ServedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+    if (this.#client.waiting === 0) this.#watchdog.heard();
+    yield* this.#client.stream("chat", chat, signal);
+  }
+
+  /** Closes its pipe: it destroys the device and ends. Killed after {@link LEAVE_MS}. */
   leave(): void {
+    if (this.#is_leaving) return;
+    this.#is_leaving = true;
     this.#input.close().catch(() => {});
+    this.#clock.sleep(LEAVE_MS, this.#gone.signal).then(() => this.#end("it does not leave"), () => {});
   }
 
   /** Ends it at once. */
@@ -63,16 +111,25 @@ export class ModelProcess {
     }
   }
 
+  #end(fault: string): void {
+    this.#fault ??= fault;
+    this.kill();
+  }
+
   async #run(silent: Promise<void>): Promise<ModelProcessEnd> {
     const stderr = lastText(this.#process.stderr);
     await silent;
-    this.client.fail(
-      new ServiceError("internal", "Cannot answer: the process that serves the model has ended"),
+    const why = this.#fault === null ? "has ended" : `was ended: ${this.#fault}`;
+    this.#client.fail(
+      new ServiceError("internal", `Cannot answer: the process that serves the model ${why}`),
     );
     this.leave();
     const { code, signal } = await this.#process.status;
     this.kill();
-    return { code: signal === null ? code : null, stderr: await stderr };
+    this.#watchdog.close();
+    this.#gone.abort();
+    const said = (await stderr).trim(), reason = [this.#fault ?? "", said].filter((text) => text !== "");
+    return { code: signal === null ? code : null, reason: reason.join("; ") };
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
+import { loadCheckpoint } from "../directory/checkpoint.ts";
 import type { AdapterFile } from "./protocol.ts";
 
 interface OpenAdapter {
@@ -48,12 +49,14 @@ export class OpenAdapters {
     }
   }
 
-  #add({ path }: AdapterFile): OpenAdapter {
+  /** Opens a file. That of a checkpoint is verified with the rest of the checkpoint. */
+  #add({ path, checkpoint }: AdapterFile): OpenAdapter {
     const closing = this.#open.size >= this.#limit ? this.#closeOldest() : Promise.resolve();
     const name = `served_${++this.#opened}`;
-    const opening = closing.then(() =>
-      this.#engine.call("adapter_open", { adapter: name, source: { type: "file", path } })
-    );
+    const opening = closing.then(async () => {
+      if (checkpoint !== null) await loadCheckpoint(checkpoint);
+      await this.#engine.call("adapter_open", { adapter: name, source: { type: "file", path } });
+    });
     opening.catch(() => {});
     return { name, opening, users: 0 };
   }

@@ -35,7 +35,8 @@ Deno.test(
     withFolder(async (folder) => {
       const { adapters, log } = await openAdapters(folder, 2);
       const use = async (name: string | null, version = "1") => {
-        const file = name === null ? null : { path: `${folder}/${name}`, version }, used = [];
+        const file = name === null ? null : { path: `${folder}/${name}`, version, checkpoint: null },
+          used = [];
         for await (
           const adapter of adapters.use(file, async function* (adapter) {
             yield await Promise.resolve(adapter);
@@ -62,7 +63,7 @@ Deno.test(
     withFolder(async (folder) => {
       const { adapters, log } = await openAdapters(folder, 2);
       const hold = (name: string) =>
-        adapters.use({ path: `${folder}/${name}`, version: "" }, async function* (adapter) {
+        adapters.use({ path: `${folder}/${name}`, version: "", checkpoint: null }, async function* (adapter) {
           yield await Promise.resolve(adapter);
         });
       const a = hold("a"), b = hold("b"), c = hold("c");

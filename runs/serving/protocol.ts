@@ -1,22 +1,12 @@
 /** What the server asks of the process that serves a model. The calls are those of `core/rpc.ts`, as JSON lines. */
 
-import type { RunConfig } from "../../config/schema.ts";
 import type { RpcMethods } from "../../core/rpc.ts";
 import type { LoadRequest, ModelFacts } from "../../trainer/protocol/protocol.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
-import { MAX_CHOICES } from "../chat/chat_request.ts";
 
-/** The sequences that are sampled at once; every choice is one. */
-export const SERVED_SEQUENCES = MAX_CHOICES;
-
-/** Adapters that stay open. Those that no answer uses make room, the one that was used longest ago first. */
-export const OPEN_ADAPTERS = 8;
-
-/** What says how conversations are rendered. */
-export interface Rendering {
-  model: Pick<RunConfig["model"], "path" | "chat_template">;
-  /** For the template. */
-  variables: Readonly<Record<string, unknown>>;
+/** A run of the server. Its folder says which files it was trained with. */
+export interface ServedRun {
+  directory: string;
 }
 
 /** An adapter's file. */
@@ -24,6 +14,8 @@ export interface AdapterFile {
   path: string;
   /** Differs when the file is another one. */
   version: string;
+  /** The folder of the checkpoint that it belongs to, whose bytes are verified; null for the result of a run. */
+  checkpoint: string | null;
 }
 
 /** Where conversations are recorded. */
@@ -34,14 +26,16 @@ export interface RecordingPlace {
 }
 
 export interface LoadedBase {
-  load: LoadRequest;
+  /** The run that names the model's file. */
+  run: ServedRun;
+  load: Omit<LoadRequest, "path">;
   /** The folder with the adapters. */
   adapters: string;
 }
 
 export interface ServedChat {
   request: ChatRequest;
-  rendering: Rendering;
+  run: ServedRun;
   /** Null: the base model. */
   adapter: AdapterFile | null;
   recording: RecordingPlace | null;

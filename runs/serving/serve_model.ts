@@ -1,28 +1,29 @@
 /** The process that serves a model: it has the engine with the base, opens adapters, and answers chats. */
 
+import { loadRunConfig } from "../../config/check/load.ts";
+import { templateVariables } from "../../config/check/own_section.ts";
+import type { RunConfig } from "../../config/schema.ts";
+import { deviceClaim } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { permissionsFor } from "../../core/permissions.ts";
 import { serveRpc } from "../../core/rpc.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { answerChat, type ChatRecorder } from "../chat/answer_chat.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import { Conversations } from "../chat/conversations.ts";
+import { inputFingerprints } from "../directory/config_identity.ts";
+import { MODEL_INPUTS, refuseOtherInputs } from "../directory/same_inputs.ts";
+import { PROCESS_CONFIG } from "../fleet/service_record.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
+import { deviceLockNeeds } from "../session/session.ts";
 import { type EngineHandle, startEngine } from "../session/workers.ts";
 import type { LinePort } from "./line_port.ts";
 import { OpenAdapters } from "./open_adapters.ts";
-import {
-  type LoadedBase,
-  type ModelMethods,
-  OPEN_ADAPTERS,
-  type RecordingPlace,
-  type Rendering,
-  SERVED_SEQUENCES,
-  type ServedChat,
-} from "./protocol.ts";
+import type { LoadedBase, ModelMethods, RecordingPlace, ServedChat, ServedRun } from "./protocol.ts";
 
-/** Renderings that are kept: template, tokenizer and variables. */
-const KEPT_PARTS = 8;
+/** Runs of which template, tokenizer and variables are kept. */
+const KEPT_RUNS = 8;
 
 export interface ServeModelOptions {
   port: LinePort;
@@ -30,12 +31,12 @@ export interface ServeModelOptions {
   startEngine: (reads: readonly string[]) => Pick<EngineHandle, "client" | "failed" | "close">;
 }
 
-const NOTHING = { net: false, run: false, write: false, ffi: false, sys: false, import: false } as const;
-
 /** The engine in a worker of this program. */
 export function engineWorker(entry_url: string): ServeModelOptions["startEngine"] {
-  return (reads) =>
-    startEngine({ entry_url, permissions: { ...NOTHING, env: ["DENO_WEBGPU_BACKEND"], read: [...reads] } });
+  return (read) => {
+    const permissions = permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read }, deviceLockNeeds()]);
+    return startEngine({ entry_url, permissions });
+  };
 }
 
 /** Serves until the server closes the pipe, or the engine is lost. @returns Whether the engine is whole. */
@@ -55,14 +56,25 @@ interface Loaded {
   engine: EngineClient;
   adapters: OpenAdapters;
   max_context: number;
+  /** The rows of the decode batch; every choice takes one. */
+  rows: Semaphore;
+  /** Of the model's file. */
+  fingerprint: string;
+}
+
+/** A run as its folder describes it. */
+interface ReadRun {
+  model: RunConfig["model"];
+  parts: ModelParts;
+  /** Of the model's file. */
+  fingerprint: string;
 }
 
 class ModelServer {
   readonly #options: ServeModelOptions;
   readonly #lost = Promise.withResolvers<void>();
-  /** The rows of the decode batch; every choice takes one. */
-  readonly #rows = new Semaphore(SERVED_SEQUENCES);
-  readonly #parts = new Map<string, Promise<ModelParts>>();
+  /** By directory. */
+  readonly #runs = new Map<string, Promise<ReadRun>>();
   /** By directory. */
   readonly #recorded = new Map<string, Promise<Conversations>>();
   #handle: ReturnType<ServeModelOptions["startEngine"]> | null = null;
@@ -77,26 +89,35 @@ class ModelServer {
     return this.#lost.promise;
   }
 
-  async load({ load, adapters }: LoadedBase) {
-    const handle = this.#handle = this.#options.startEngine([load.path, adapters]);
+  async load({ run, load, adapters }: LoadedBase) {
+    const { model: { path }, fingerprint } = await this.#read(run);
+    const handle = this.#handle = this.#options.startEngine([path, adapters]);
     handle.failed.then(() => this.#lost.resolve());
-    const facts = await handle.client.call("load", load);
-    const { client: engine } = handle, { max_context } = load;
-    this.#loaded = { engine, adapters: new OpenAdapters(engine, OPEN_ADAPTERS), max_context };
+    const facts = await handle.client.call("load", { ...load, path, claim: deviceClaim("serving", null) });
+    const { client: engine } = handle, { max_context, max_sequences } = load;
+    this.#loaded = {
+      ...{ engine, max_context, fingerprint },
+      adapters: new OpenAdapters(engine, max_sequences),
+      rows: new Semaphore(max_sequences),
+    };
     return facts;
   }
 
   async *chat(chat: ServedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, null> {
     if (!this.#loaded) throw new ServiceError("internal", "Cannot answer: no model is loaded");
-    const { engine, adapters, max_context } = this.#loaded;
-    const { request, rendering, adapter: file, recording } = chat;
-    const model = await this.#partsOf(rendering);
+    const { engine, adapters, max_context, rows, fingerprint } = this.#loaded;
+    const { request, adapter: file, recording } = chat;
+    const { parts: model, fingerprint: own } = await this.#read(chat.run);
+    if (own !== fingerprint) {
+      const message = "Cannot answer: the model's file is not the one that is loaded";
+      throw new ServiceError("conflict", message, { changed: ["model.path"] });
+    }
     const recorder = recording && await this.#recorderOf(recording, { model, file });
     try {
-      using _ = await this.#rows.hold(request.choices, signal);
+      const at_once = rows.total;
+      using _ = await rows.hold(Math.min(request.choices, at_once), signal);
       yield* adapters.use(file, (adapter) => {
-        const context = { engine, model, adapter, max_context, at_once: SERVED_SEQUENCES, recorder };
-        return answerChat(request, context, signal);
+        return answerChat(request, { engine, model, adapter, max_context, at_once, recorder }, signal);
       });
       return null;
     } catch (error) {
@@ -109,28 +130,41 @@ class ModelServer {
     await this.#handle?.close();
   }
 
-  #partsOf(rendering: Rendering): Promise<ModelParts> {
-    const { model, variables } = rendering;
-    return kept(this.#parts, JSON.stringify(rendering), () => loadModelParts(model, variables));
+  #read({ directory }: ServedRun): Promise<ReadRun> {
+    const reading = kept(this.#runs, directory, () => readRun(directory));
+    if (this.#runs.size > KEPT_RUNS) this.#runs.delete(this.#runs.keys().next().value!);
+    return reading;
   }
 
   async #recorderOf(
     place: RecordingPlace,
     { model, file }: { model: ModelParts; file: ServedChat["adapter"] },
   ): Promise<ChatRecorder> {
-    const known = this.#recorded.get(place.directory) ?? Conversations.open(place);
-    this.#recorded.set(place.directory, known);
-    return (await known).recorder(model, file?.version ?? "");
+    const opening = kept(this.#recorded, place.directory, () => Conversations.open(place));
+    return (await opening).recorder(model, file?.version ?? "");
   }
 }
 
-/** A value by key, made once; of too many the oldest is forgotten, and what failed is made again. */
+/**
+ * Reads what a run's conversations are rendered with.
+ *
+ * @throws {ServiceError} `conflict` with `details.changed` when its model's files are not those that it trained with.
+ */
+async function readRun(directory: string): Promise<ReadRun> {
+  // Its data may be gone.
+  const { config } = await loadRunConfig(`${directory}/${PROCESS_CONFIG}`, { check_paths: false });
+  const parts = await loadModelParts(config.model, templateVariables(config));
+  const identity = await inputFingerprints(config, MODEL_INPUTS);
+  await refuseOtherInputs("answer", { checkpoints: `${directory}/checkpoints`, identity });
+  return { model: config.model, parts, fingerprint: identity["model.path"]! };
+}
+
+/** A value by key, made once; what failed is made again. */
 function kept<T>(values: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
   const known = values.get(key);
   if (known) return known;
   const made = make();
   values.set(key, made);
   made.catch(() => values.delete(key));
-  if (values.size > KEPT_PARTS) values.delete(values.keys().next().value!);
   return made;
 }

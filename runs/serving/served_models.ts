@@ -1,11 +1,13 @@
 /** The models that can be served, by name: `<run id>`, `<run id>@<checkpoint>`, `<run id>@base`. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
-import { templateVariables } from "../../config/check/own_section.ts";
-import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
+import { loadRunConfig } from "../../config/check/load.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { KeptRun } from "../fleet/kept_run.ts";
-import { type AdapterFile, type Rendering, SERVED_SEQUENCES } from "./protocol.ts";
+import { PROCESS_CONFIG } from "../fleet/service_record.ts";
+import type { ServingDemand } from "../plan/plan_serving.ts";
+import type { AdapterFile } from "./protocol.ts";
 
 const NAME = /^(run_[0-9A-HJKMNP-TV-Z]{26})(?:@(base|update_\d{6,}))?$/;
 
@@ -16,8 +18,11 @@ export interface ServedModel {
   /** `policy`: the run's adapter; `base`: none; else a checkpoint. */
   part: "policy" | "base" | { checkpoint: string };
   /** Null for the base, and for the policy of a run that has not written an adapter yet. */
-  adapter: string | null;
+  adapter: AdapterPlace | null;
 }
+
+/** Where an adapter lies. */
+type AdapterPlace = Pick<AdapterFile, "path" | "checkpoint">;
 
 /** Finds a model; null when there is no such run or checkpoint. */
 export async function findServedModel(fleet: Fleet, name: string): Promise<ServedModel | null> {
@@ -33,14 +38,15 @@ export async function findServedModel(fleet: Fleet, name: string): Promise<Serve
   return { name, run, part: { checkpoint: part }, adapter: checkpointAdapter(run, part) };
 }
 
-function checkpointAdapter(run: KeptRun, checkpoint: string): string {
-  return `${run.checkpointRoot}/${checkpoint}/${CHECKPOINT_ADAPTER}`;
+function checkpointAdapter(run: KeptRun, name: string): AdapterPlace {
+  const checkpoint = `${run.checkpointRoot}/${name}`;
+  return { path: `${checkpoint}/${CHECKPOINT_ADAPTER}`, checkpoint };
 }
 
 /** The adapter that a completed run wrote, else that of its newest checkpoint; null without one. */
-async function policyAdapter(run: KeptRun, checkpoints: readonly string[]): Promise<string | null> {
-  const written = `${run.directory}/adapter.gguf`;
-  if (run.record.state === "completed" && await versionOf(written)) return written;
+async function policyAdapter(run: KeptRun, checkpoints: readonly string[]): Promise<AdapterPlace | null> {
+  const path = `${run.directory}/adapter.gguf`;
+  if (run.record.state === "completed" && await versionOf(path)) return { path, checkpoint: null };
   const newest = checkpoints.at(-1);
   return newest === undefined ? null : checkpointAdapter(run, newest);
 }
@@ -51,9 +57,9 @@ async function versionOf(path: string): Promise<string | null> {
 }
 
 /** An adapter's file; null when it is gone. */
-export async function adapterFile(path: string): Promise<AdapterFile | null> {
-  const version = await versionOf(path);
-  return version === null ? null : { path, version };
+export async function adapterFile(place: AdapterPlace): Promise<AdapterFile | null> {
+  const version = await versionOf(place.path);
+  return version === null ? null : { ...place, version };
 }
 
 /** The names of a run, the most useful first. */
@@ -68,36 +74,48 @@ export function configOf(run: KeptRun): ResolvedConfig {
   return run.service.plan.config;
 }
 
-/** What says how a run's conversations are rendered. */
-export function renderingOf(run: KeptRun): Rendering {
-  const config = configOf(run), { path, chat_template } = config.model;
-  return {
-    model: { path, ...(chat_template === undefined ? {} : { chat_template }) },
-    variables: templateVariables(config),
-  };
+/** How a base is loaded. */
+type BaseModel = Pick<ResolvedConfig["model"], "path" | "device" | "webgpu" | "compute" | "kv">;
+
+const base_models = new WeakMap<KeptRun, Promise<BaseModel>>();
+
+/** How the base of a run is loaded, with the real path of its file: a link that a client named may lead elsewhere now. */
+export function baseModel(run: KeptRun): Promise<BaseModel> {
+  let model = base_models.get(run);
+  if (!model) {
+    model = loadRunConfig(`${run.directory}/${PROCESS_CONFIG}`, { check_paths: false })
+      .then(({ config }) => config.model);
+    base_models.set(run, model);
+    model.catch(() => base_models.delete(run));
+  }
+  return model;
 }
 
 /** Runs with the same key have the same base, loaded in the same way. */
-export function baseKey(run: KeptRun): string {
-  const { path, device, webgpu, compute, kv } = configOf(run).model;
+export function baseKey({ path, device, webgpu, compute, kv }: BaseModel): string {
   return JSON.stringify([path, device, webgpu, compute, kv]);
 }
 
-/** How to load the base of a run, with the longest context of these runs. */
-export function servedLoad(run: KeptRun, others: readonly KeptRun[]): LoadRequest {
-  const { model, training } = configOf(run), key = baseKey(run);
-  const same = others.filter((other) => baseKey(other) === key).map((other) => configOf(other).training.ctx);
-  const max_context = Math.max(training.ctx, ...same);
+/** What serving a run needs: for the longest context and the largest adapter of the runs with its base. */
+export function servingDemand(
+  run: KeptRun,
+  { model: { path, compute, kv }, others }: { model: BaseModel; others: readonly KeptRun[] },
+): ServingDemand {
+  const own = configOf(run), key = baseKey(own.model);
+  const same = [own, ...others.map(configOf).filter(({ model }) => baseKey(model) === key)];
+  const { micro_batch_tokens, loss_chunk_rows, ctx } = own.training;
   return {
-    path: model.path,
-    device: { device: model.device, webgpu: model.webgpu },
-    compute: model.compute,
-    kv: model.kv,
-    max_context,
-    max_sequences: SERVED_SEQUENCES,
-    // Each sequence at full length, and one more page for what it copies of its prompt's last one.
-    kv_tokens: SERVED_SEQUENCES * (Math.ceil(max_context / PAGE_TOKENS) + 1) * PAGE_TOKENS,
-    micro_batch_tokens: training.micro_batch_tokens,
-    loss_chunk_rows: training.loss_chunk_rows,
+    ...{ path, compute, kv, micro_batch_tokens, loss_chunk_rows },
+    contexts: [...new Set([Math.max(...same.map(({ training }) => training.ctx)), ctx])],
+    rank: Math.max(...same.map(({ lora }) => lora.rank)),
   };
+}
+
+/** Whether a base that was planned for a demand can serve a run as well. */
+export function canServe(
+  { max_context, rank }: { max_context: number; rank: number },
+  run: KeptRun,
+): boolean {
+  const { training, lora } = configOf(run);
+  return max_context >= training.ctx && rank >= lora.rank;
 }

@@ -5,25 +5,33 @@ import type { Clock } from "../../core/clock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { withoutTrace } from "../../core/log.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
+import { failureOfFiles } from "../fleet/changed_files.ts";
 import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
+import { abortable, withinTime } from "../fleet/wait_limit.ts";
+import { removeConversations } from "../fleet/recordings.ts";
 import type { RunChild } from "../fleet/run_child.ts";
+import { untilSettled } from "../fleet/run_ends.ts";
+import { servedSizes, type ServingDemand, type ServingPlan } from "../plan/plan_serving.ts";
 import { ModelProcess } from "./model_process.ts";
-import type { RecordingPlace } from "./protocol.ts";
+import type { LoadedBase, RecordingPlace } from "./protocol.ts";
 import {
   adapterFile,
   baseKey,
-  configOf,
+  baseModel,
+  canServe,
   findServedModel,
   namesOf,
-  renderingOf,
-  servedLoad,
   type ServedModel,
+  servingDemand,
 } from "./served_models.ts";
 import { SERVING_COMMAND } from "./serving_command.ts";
 
 /** Requests that are answered or wait at a time; more are refused. */
 export const MAX_CHATS = 64;
+
+/** The time for the process of a run to start or to leave before a chat about the run is refused. */
+export const SETTLE_MS = 20_000;
 
 /** A name for a client's list. */
 export interface ModelName {
@@ -37,9 +45,11 @@ export interface ServingOptions {
   runs_folder: string;
   /** After this time without a request the model is unloaded. */
   idle_seconds: number;
-  /** The folder for recorded conversations; null: none are recorded. */
+  /** The folder for recorded conversations, that of the fleet; null: none are recorded. */
   recordings: string | null;
   clock: Clock;
+  /** Plans the memory for a base. @throws {ServiceError} `out_of_memory` when the device cannot hold it. */
+  plan: (demand: ServingDemand) => Promise<ServingPlan>;
   /** The program and arguments of a `svc` command. */
   svc: (args: readonly string[]) => readonly string[];
   log: (line: Record<string, unknown>) => void;
@@ -51,6 +61,8 @@ interface Base {
   process: ModelProcess;
   loan: DeviceLoan;
   max_context: number;
+  /** The largest rank of its adapters. */
+  rank: number;
   /** Chats that are answered or wait. */
   chats: number;
   /** Aborts the wait for idleness. */
@@ -58,6 +70,11 @@ interface Base {
   is_leaving: boolean;
   /** Resolves when the process is gone and the device given back. */
   gone: Promise<void>;
+}
+
+/** A base that is about to be loaded. */
+interface NewBase extends Pick<Base, "key">, Pick<LoadedBase, "load"> {
+  demand: ServingDemand;
 }
 
 /** Answers chats; at most one process serves a base at a time. */
@@ -115,6 +132,15 @@ export class Serving {
       yield* this.#served(model, request, signal);
     } finally {
       this.#chats--;
+      await this.#forgetDeleted(model);
+    }
+  }
+
+  /** A run may be deleted while a chat about it goes on: what that recorded ends with the run. */
+  async #forgetDeleted({ run }: ServedModel): Promise<void> {
+    const { recordings, fleet } = this.#options;
+    if (recordings !== null && !fleet.hasFolder(run.id)) {
+      await removeConversations(recordings, (id) => id === run.id);
     }
   }
 
@@ -123,24 +149,66 @@ export class Serving {
     request: ChatRequest,
     signal: AbortSignal,
   ): AsyncGenerator<ChatEvent, void> {
-    const { child } = model.run;
-    if (child) return yield* liveChat(model, request, { child, signal });
-    const base = await this.#exclusively(() => this.#baseOf(model));
+    const { run, name } = model;
+    await this.#settled(model, signal);
+    if (this.#options.fleet.get(run.id) !== run) throw notServed(name, "its run has been deleted");
+    if (run.child) return yield* liveChat(model, request, { child: run.child, signal });
+    let has_begun = false;
+    try {
+      for await (const event of this.#answered(model, request, signal)) {
+        has_begun = true;
+        yield event;
+      }
+    } catch (failure) {
+      if (has_begun) throw failure;
+      throw failureOfFiles(failure, { run: run.id, doing: "chat with", log: this.#options.log });
+    }
+  }
+
+  /** Waits for a run's process that is being started or that leaves. */
+  async #settled({ run }: ServedModel, signal: AbortSignal): Promise<void> {
+    const { clock, fleet: { device } } = this.#options;
+    const late = () => busy("Cannot answer: the run's process is still leaving; try again later");
+    const patience = { timeout_ms: SETTLE_MS, signal, clock, late };
+    await withinTime(patience, (either) => abortable(untilSettled(run, device), either));
+  }
+
+  async *#answered(
+    model: ServedModel,
+    request: ChatRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatEvent, void> {
+    const base = await this.#taken(model, signal);
     try {
       signal.throwIfAborted();
-      const adapter = await adapterOf(model);
-      const chat = { request, rendering: renderingOf(model.run), adapter, recording: this.#place(model) };
+      const { directory } = model.run, adapter = await adapterOf(model);
+      const chat = { request, run: { directory }, adapter, recording: this.#place(model) };
       // Requests that wait when the device is wanted get a time to ask again; those that run have until it is overdue.
       const either = AbortSignal.any([signal, base.loan.overdue]);
-      yield* base.process.client.stream("chat", chat, either);
+      yield* base.process.chat(chat, either);
     } catch (error) {
       // The process was told to end, or killed: the reason is the loan's.
       if (base.loan.overdue.aborted && !signal.aborted) throw base.loan.overdue.reason;
       throw error;
     } finally {
-      base.chats--;
-      if (base.chats === 0) this.#rest(base);
+      this.#release(base);
     }
+  }
+
+  /** The process with a model's base, for one more chat. A client that leaves waits no longer. */
+  async #taken(model: ServedModel, signal: AbortSignal): Promise<Base> {
+    const taking = this.#exclusively(() => this.#baseOf(model));
+    try {
+      return await abortable(taking, signal);
+    } catch (error) {
+      if (signal.aborted) taking.then((base) => this.#release(base), () => {});
+      throw error;
+    }
+  }
+
+  #release(base: Base): void {
+    base.chats--;
+    if (base.chats === 0) this.#rest(base);
   }
 
   #place({ name, run }: ServedModel): RecordingPlace | null {
@@ -156,9 +224,8 @@ export class Serving {
 
   /** The process with a model's base; one that is idle with another base makes room. It counts one more chat. */
   async #baseOf({ run }: ServedModel): Promise<Base> {
-    const known = this.#base, key = baseKey(run);
-    const fits = known !== null && known.key === key && known.max_context >= configOf(run).training.ctx;
-    if (known && fits && !known.is_leaving) {
+    const model = await baseModel(run), key = baseKey(model), known = this.#base;
+    if (known && known.key === key && canServe(known, run) && !known.is_leaving) {
       known.idle.abort();
       known.chats++;
       return known;
@@ -170,45 +237,49 @@ export class Serving {
           : "Cannot answer: another model is being served; try again later",
       );
     }
+    const demand = servingDemand(run, { model, others: this.#options.fleet.list() });
+    const plan = await this.#options.plan(demand);
     if (known) await this.#leave(known);
+    const { device, webgpu } = model;
+    const load = { device: { device, webgpu }, ...servedSizes(demand, plan) };
     // The process outlives the request that starts it.
-    return await withoutTrace(() => this.#start(run, key));
+    return await withoutTrace(() => this.#start(run, { key, load, demand }));
   }
 
-  async #start(run: ServedModel["run"], key: string): Promise<Base> {
-    const { fleet, runs_folder, svc, log } = this.#options;
-    const load = servedLoad(run, fleet.list()), { max_context } = load;
+  async #start(
+    run: ServedModel["run"],
+    { key, load, demand: { rank, path } }: NewBase,
+  ): Promise<Base> {
+    const { fleet, runs_folder, svc, log, clock } = this.#options;
     const loan = fleet.device.lend("serving");
     let process: ModelProcess;
     try {
-      process = await ModelProcess.start(svc([SERVING_COMMAND]));
+      process = await ModelProcess.start(svc([SERVING_COMMAND]), clock);
     } catch (error) {
       loan.release();
       throw error;
     }
-    const gone = process.ended.then(({ code, stderr }) => {
+    const gone = process.ended.then(({ code, reason }) => {
       if (this.#base === base) this.#base = null;
       base.is_leaving = true;
       base.idle.abort();
-      if (code !== 0) {
-        log({ level: "warning", message: `The process that serves models ended: ${stderr.trim()}` });
-      }
+      if (code !== 0) log({ level: "warning", message: `The process that serves models ended: ${reason}` });
       loan.release();
     });
-    const idle = new AbortController();
-    const base: Base = { key, process, loan, max_context, chats: 1, idle, is_leaving: false, gone };
+    const idle = new AbortController(), { max_context } = load;
+    const base: Base = { key, process, loan, max_context, rank, chats: 1, idle, is_leaving: false, gone };
     this.#base = base;
     whenAborted(loan.wanted, () => this.#drain(base));
     whenAborted(loan.overdue, () => process.kill());
     try {
-      await process.client.call("load", { load, adapters: runs_folder });
+      await process.load({ run: { directory: run.directory }, load, adapters: runs_folder });
     } catch (error) {
       base.chats = 0;
       await this.#leave(base);
       if (loan.wanted.aborted) throw loan.wanted.reason;
       throw error;
     }
-    log({ level: "info", message: `A model is loaded for serving: ${load.path}` });
+    log({ level: "info", message: `A model is loaded for serving: ${path}` });
     return base;
   }
 
@@ -270,7 +341,9 @@ async function adapterOf({ name, part, adapter }: ServedModel) {
   if (part === "base") return null;
   const file = adapter === null ? null : await adapterFile(adapter);
   if (file) return file;
-  throw new ServiceError("path_not_found", `Cannot serve ${name}: it has no adapter yet`, {
-    field: "/model",
-  });
+  throw notServed(name, "it has no adapter yet");
+}
+
+function notServed(name: string, why: string): ServiceError {
+  return new ServiceError("path_not_found", `Cannot serve ${name}: ${why}`, { field: "/model" });
 }

@@ -127,16 +127,8 @@ async function generate(
   request: GenerateRequest,
   signal: AbortSignal,
 ): Promise<GenerateAnswer> {
-  const { messages, tools, adapter, max_new_tokens, temperature, top_p, rng_key } = request;
-  const prompt = promptOf(chat, messages, tools);
-  const room = max_context - prompt.length;
-  if (room <= 0) {
-    throw new ServiceError(
-      "config_invalid",
-      `Cannot generate: the messages take ${prompt.length} tokens, and training.ctx is ${max_context}; send less`,
-      { field: "messages" },
-    );
-  }
+  const { adapter, max_new_tokens, temperature, top_p, rng_key } = request;
+  const prompt = promptOf(chat, request, max_context), room = max_context - prompt.length;
   const sequence = engine.newSequence();
   await engine.call("sequence_open", { sequence, adapter, parent: null, tokens: prompt });
   try {
@@ -161,11 +153,27 @@ async function generate(
 }
 
 /** @throws {ServiceError} `template_failed` at the messages, which a template may refuse. */
-function promptOf(chat: ChatFormat, messages: Message[], tools: ToolFunction[]): number[] {
+/** @throws {ServiceError} With `details.field`. */
+function promptOf(
+  chat: ChatFormat,
+  { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
+  max_context: number,
+): number[] {
+  const tooLong = (tokens: string) =>
+    new ServiceError(
+      "config_invalid",
+      `Cannot generate: the messages take ${tokens} tokens, and training.ctx is ${max_context}; send less`,
+      { field: "messages" },
+    );
   try {
-    return chat.promptTokens(messages, tools);
+    const tokens = chat.promptTokens(messages, tools, max_context);
+    if (tokens.length >= max_context) throw tooLong(`${tokens.length}`);
+    return tokens;
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== "template_failed") throw error;
+    if (!(error instanceof ServiceError)) throw error;
+    const { least_tokens } = error.details;
+    if (least_tokens !== undefined) throw tooLong(`at least ${least_tokens}`);
+    if (error.code !== "template_failed") throw error;
     const reason = error.cause instanceof Error ? error.cause.message : error.message;
     const message = `Cannot generate: the chat template refuses the messages: ${reason}`;
     throw new ServiceError("template_failed", message, { ...error.details, field: "messages" }, {

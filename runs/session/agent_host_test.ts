@@ -72,6 +72,25 @@ Deno.test("a request's new tokens end with the context; a prompt that fills it i
   assert.equal(opened.length, 2);
 });
 
+Deno.test("a prompt that cannot fit is refused before it is encoded", async () => {
+  const { client: engine } = new ScriptedEngine(), config = testConfig("/nowhere");
+  const chat = {
+    promptTokens(_messages: unknown, _tools: unknown, max_tokens: number) {
+      assert.equal(max_tokens, 256);
+      throw new ServiceError("config_invalid", "Cannot render the prompt", { least_tokens: 300 });
+    },
+  } as unknown as ChatFormat;
+  const host = createAgentHost({
+    ...{ settings: null, engine, chat, max_context: config.training.ctx, environment: null, graders: [] },
+    ...{ clock: new ManualClock(), model: {} as ChatModel },
+  });
+  await assert.rejects(host.generate({ ...request, max_new_tokens: 5 }, new AbortController().signal), {
+    code: "config_invalid",
+    message: "Cannot generate: the messages take at least 300 tokens, and training.ctx is 256; send less",
+    details: { field: "messages" },
+  });
+});
+
 Deno.test("messages that the chat template refuses are named as what is wrong, without the file's path", async () => {
   const { client: engine } = new ScriptedEngine(), config = testConfig("/nowhere");
   const chat = {

@@ -3,9 +3,10 @@
 import { dirname } from "node:path";
 import { worldPermissions } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { deviceFolder } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
-import { permissionsFor } from "../../core/permissions.ts";
+import { type PermissionNeeds, permissionsFor } from "../../core/permissions.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import {
   type AdapterSource,
@@ -153,6 +154,12 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   };
 }
 
+/** What an engine needs to lock its device. */
+export function deviceLockNeeds(): PermissionNeeds {
+  const folder = deviceFolder();
+  return { read: [folder], write: [folder] };
+}
+
 function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.PermissionOptionsObject {
   const { run, model, lora, output, checkpoint } = config;
   const written = [run.directory, dirname(output.path)];
@@ -160,7 +167,7 @@ function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.Per
   if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
   const read = [model.path, ...written, ...readable];
   if (lora.init_adapter) read.push(lora.init_adapter);
-  return permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read, write: written }]);
+  return permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read, write: written }, deviceLockNeeds()]);
 }
 
 /** The model's header and template, and what the configured world needs. */

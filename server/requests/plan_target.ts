@@ -24,7 +24,7 @@ function budgetBytes(
 
 /** What a run is planned for. Without a device, one with the limits that every device has. */
 export async function planTarget(
-  { config, devices, assumedDevice }: Pick<Services, "config" | "devices" | "assumedDevice"> & {
+  { config, devices, assumedDevice }: Pick<Services, "devices" | "assumedDevice"> & {
     config: Pick<ServerConfig, "limits" | "max_concurrent_runs">;
   },
   limits: { vram?: unknown; ram?: unknown },

@@ -66,12 +66,19 @@ const listModels = route({
 /** A failure as a refusal of the request. Others are returned unchanged. */
 function chatProblem(error: unknown): unknown {
   if (!(error instanceof ServiceError)) return error;
-  const { code, message, details: { field, keyword, pointer, retry_after_seconds, is_range } } = error;
+  const { code, message, details } = error;
+  const { field, keyword, pointer, retry_after_seconds, is_range } = details;
   if (code === "device_unavailable") {
     const headers = typeof retry_after_seconds === "number"
       ? { "retry-after": String(retry_after_seconds) }
       : {};
     return new Problem("device-busy", message, { headers });
+  }
+  if (code === "out_of_memory" && details.dominant_posts !== undefined) {
+    return new Problem("insufficient-memory", message, {
+      errors: [{ pointer: "/model", code: "out_of_range", message }],
+      meta: JSON.parse(JSON.stringify(details)),
+    });
   }
   if (keyword !== undefined) return problemAt(`/response_format/json_schema/schema${pointer ?? ""}`, error);
   if (field === "/model") return notFound(message, field);
@@ -82,8 +89,8 @@ function chatProblem(error: unknown): unknown {
   }
   // A run names its fields without a pointer.
   if (typeof field === "string") return problemAt(field.startsWith("/") ? field : `/${field}`, error);
-  // What is left concerns the state of the run, or its model file.
-  return problemAt(code === "conflict" ? "" : "/model", error);
+  // What is left concerns the state of the run, or its files.
+  return problemAt("", error);
 }
 
 /** Events whose failures are problems. */
@@ -143,8 +150,8 @@ const createChatCompletion = route({
     },
   },
   problems: {
-    "invalid-request": ["path_not_found", "unsupported_format"],
     "not-found": ["not_found"],
+    "insufficient-memory": ["out_of_range"],
     "conflict": ["conflict"],
     "device-busy": [],
   },

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
+import { openGate, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -51,7 +52,7 @@ Deno.test(
       await script([{ prompt: "Wait", hang: true }, { prompt: "Hi", text: "Hello" }]);
       const file = await fixturePath("models/tiny-agent-f16.gguf"), copy = `${folder}/copy.gguf`;
       await Deno.copyFile(file, copy);
-      const one = await run(file), other = await run(copy), longer = await run(file, 1024);
+      const one = await run(file), other = await run(copy), longer = await run(file, { ctx: 1024 });
       const ask = (model: string, content = "Hi") =>
         openai.chat.completions.create({ model, messages: [{ role: "user", content }] });
       await ask(one.id);
@@ -155,17 +156,33 @@ Deno.test("a live run answers from its own process, which trains the same bytes"
 });
 
 Deno.test(
-  "a run that is starting or ending does not chat",
+  "a run that pauses does not chat, and one that has just paused or completed answers when its process has left",
   strict,
   () =>
-    withServing(async ({ send, live, folder, fleet }) => {
-      const gate = `${folder}/gate`, run = await live(gate);
-      assert.equal((await send(`/v1/runs/${run.id}/pause`, { method: "POST" })).status, 202);
+    withServing(async (test) => {
+      const { send, openai, live, folder, fleet, script } = test;
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const gate = `${folder}/gate`, leaves = `${folder}/leaves`;
+      const run = await live(gate, { leaves }), { id: model } = run;
+      await untilWaiting(gate, 1);
+      assert.equal((await send(`/v1/runs/${model}/pause`, { method: "POST" })).status, 202);
       await fleet.until(run, "pausing");
-      const refused = await send("/v1/chat/completions", post({ model: run.id, messages }));
+      const refused = await send("/v1/chat/completions", post({ model, messages }));
       assert.deepEqual(refusal(refused), [409, "conflict", [" conflict"]]);
-      await Deno.mkdir(gate, { recursive: true });
-      await Deno.writeTextFile(`${gate}/1`, "");
+      await openGate(gate, 1);
+      const answer = async () => {
+        assert.notEqual(run.child, null, "its process has not left");
+        const asked = openai.chat.completions.create({ model, messages });
+        await Deno.writeTextFile(leaves, "");
+        const { choices } = await asked;
+        assert.deepEqual([choices[0]!.message.content, run.child], ["Hello", null]);
+        await Deno.remove(leaves);
+      };
+      await fleet.until(run, "paused");
+      await answer();
+      assert.equal((await send(`/v1/runs/${model}/resume`, { method: "POST" })).status, 202);
+      await fleet.until(run, "completed");
+      await answer();
     }),
 );
 

@@ -275,11 +275,10 @@ Deno.test(
       const path = `${folder}/model.gguf`, broken = await run(path);
       await Deno.remove(`${broken.directory}/adapter.gguf`);
       await Deno.remove(broken.checkpointRoot, { recursive: true });
-      assert.deepEqual(await ask(`${broken.id}@base`), [422, "invalid-request", ["/model path_not_found"]]);
+      const conflict = [409, "conflict", [" conflict"]];
+      assert.deepEqual(await ask(`${broken.id}@base`), conflict);
       await Deno.writeTextFile(path, "no model");
-      assert.deepEqual(await ask(`${broken.id}@base`), [422, "invalid-request", [
-        "/model unsupported_format",
-      ]]);
+      assert.deepEqual(await ask(`${broken.id}@base`), conflict);
       await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), path);
       assert.deepEqual(await ask(broken.id), [404, "not-found", ["/model not_found"]]);
       const { json } = await send("/v1/models");

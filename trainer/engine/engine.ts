@@ -1,6 +1,7 @@
 /** Owns the GPU and answers the requests of the protocol. One job runs on the device at a time. */
 
 import { setImmediate } from "node:timers";
+import { DeviceLock } from "../../core/device_lock.ts";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
@@ -45,7 +46,9 @@ type Handlers = {
 
 /** Serves the protocol on any number of ports. Each port has its own sequence numbers. */
 export class Engine {
+  readonly #openGpu: (request: DeviceRequest) => Promise<Gpu>;
   #gpu: Gpu | null = null;
+  #lock: DeviceLock | null = null;
   #device_request = "";
   #opening: Promise<Gpu> | null = null;
   #loaded: Loaded | null = null;
@@ -55,6 +58,11 @@ export class Engine {
   #is_wanted = false;
   readonly #sequences = new Map<RpcPort, Map<number, Sequence>>();
   readonly #owners = new Map<Sequence, Owner>();
+
+  /** @param open Opens the device; absent: that of this machine. */
+  constructor(open: (request: DeviceRequest) => Promise<Gpu> = openGpu) {
+    this.#openGpu = open;
+  }
 
   serve(port: RpcPort): void {
     this.#sequences.set(port, new Map());
@@ -195,7 +203,7 @@ export class Engine {
       throw new ServiceError("conflict", "Cannot open another device: the engine has one");
     }
     this.#device_request = key;
-    this.#opening ??= openGpu(request).catch((error) => {
+    this.#opening ??= this.#openGpu(request).catch((error) => {
       this.#opening = null;
       throw error;
     });
@@ -227,7 +235,8 @@ export class Engine {
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
     const gpu = await this.#open(request.device), what = `load ${request.path}`;
-    const sizes = loadSizes(request);
+    const sizes = loadSizes(request), { claim } = request, { software, name } = gpu.facts;
+    if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
     using file = await openGguf(request.path);
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
     const loaded = await loadModelFile(gpu, file, request);
@@ -334,6 +343,8 @@ export class Engine {
     this.#gpu?.device.destroy();
     this.#gpu = null;
     this.#opening = null;
+    this.#lock?.close();
+    this.#lock = null;
     return null;
   }
 }

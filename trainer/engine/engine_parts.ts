@@ -19,7 +19,7 @@ const SPARE_SEQUENCES = 64;
 const MAX_PREFILL = 512;
 
 /** A load request without file and device. */
-export type EngineSizes = Omit<LoadRequest, "path" | "device">;
+export type EngineSizes = Omit<LoadRequest, "path" | "device" | "claim">;
 
 /** The parts of an engine that run on a model. */
 export interface EngineParts {

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { type DeviceRequest, openGpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { fixtureTokenizer } from "../../tests/vocabulary.ts";
 import { EngineClient } from "../protocol/client.ts";
@@ -8,9 +10,9 @@ import { testEngine } from "./engine_contract.ts";
 import type { LoadRequest, TrainingSample } from "../protocol/protocol.ts";
 import { close, type ContractEngine, generate, type Generated, open, someTokens } from "./engine_testing.ts";
 
-function newEngine(): { client: EngineClient; port1: MessagePort } {
+function newEngine(open?: typeof openGpu): { client: EngineClient; port1: MessagePort } {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1);
+  new Engine(open).serve(port1);
   return { client: new EngineClient(port2), port1 };
 }
 
@@ -194,3 +196,39 @@ gpuTest("the trainer scores members of a shared prompt as the sampler scored the
     await engine.close();
   }
 });
+
+gpuTest(
+  "nobody takes hardware from a run of another program, and a software adapter is shared",
+  () =>
+    withFolder(async (folder) => {
+      const asHardware = async (request: DeviceRequest) => {
+        const gpu = await openGpu(request);
+        return { ...gpu, facts: { ...gpu.facts, name: "GPU", software: false } };
+      };
+      const open_engines = new Set<() => Promise<void>>();
+      const load = async (owner: string, open: typeof openGpu = asHardware) => {
+        const { client, port1 } = newEngine(open);
+        const close = async () => {
+          open_engines.delete(close);
+          await client.close();
+          port1.close();
+        };
+        open_engines.add(close);
+        const claim = { folder: `${folder}/devices`, owner, pid: 1, use: "run", run: owner } as const;
+        await client.call("load", await tinyAgent({ claim }));
+        return close;
+      };
+      const taken = { code: "device_unavailable", message: /^Cannot use GPU: .* \(a\), has it/ };
+      try {
+        const first = await load("a"), second = await load("a");
+        await assert.rejects(load("b"), taken);
+        await load("b", openGpu);
+        await first();
+        await assert.rejects(load("b"), taken, "another engine of the owner has it");
+        await second();
+        await load("b");
+      } finally {
+        for (const close of open_engines) await close();
+      }
+    }),
+);

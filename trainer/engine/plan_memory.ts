@@ -6,8 +6,8 @@ import type { GgufFile } from "../formats/gguf.ts";
 import { adapterLayout, DeviceAdapter } from "../model/device_adapter.ts";
 import { createModel } from "../model/load_model.ts";
 import type { Model } from "../model/transformer.ts";
-import { createParts, type EngineSizes } from "./engine_parts.ts";
-import type { EngineDemand } from "../protocol/protocol.ts";
+import { createParts, type EngineParts, type EngineSizes } from "./engine_parts.ts";
+import type { EngineDemand, LoraShape } from "../protocol/protocol.ts";
 
 export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";
@@ -51,12 +51,51 @@ export interface MemoryPlan {
  * ```
  */
 export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): MemoryPlan {
+  return countedMemory(file, { sizes, card }, ({ allocator, model }) => {
+    if (sizes.demand) createAdapters(allocator, model, sizes.demand);
+  });
+}
+
+/** What has been created on the counting device. */
+interface CountedParts extends EngineParts {
+  allocator: Allocator;
+  model: Model;
+}
+
+/** Counts what loading allocates, and what `more` creates besides. */
+function countedMemory(
+  file: GgufFile,
+  { sizes, card }: { sizes: EngineSizes; card: GpuCard },
+  more: (parts: CountedParts) => void,
+): MemoryPlan {
   const gpu = countingGpu(card), unbindable: UnbindableTensor[] = [];
   const allocator = new Allocator(gpu.device, { refuse: (tensor) => unbindable.push(tensor) });
   const { model } = createModel(gpu, allocator, { file, options: sizes });
-  const { kv } = createParts(allocator, model, sizes);
-  if (sizes.demand) createAdapters(allocator, model, sizes.demand);
-  return { bytes: allocator.bytes, unbindable, compute: model.compute, kv };
+  const parts = createParts(allocator, model, sizes);
+  more({ ...parts, allocator, model });
+  return { bytes: allocator.bytes, unbindable, compute: model.compute, kv: parts.kv };
+}
+
+/** What an engine is loaded for that samples and does not train. */
+export interface ServedSizes {
+  sizes: EngineSizes;
+  /** The shape of the adapters. */
+  lora: LoraShape;
+  /** The number of open adapters. */
+  adapters: number;
+}
+
+/** Like {@link planMemory}, for an engine that samples with adapters. */
+export function planServedMemory(
+  file: GgufFile,
+  { sizes, lora, adapters }: ServedSizes,
+  card: GpuCard,
+): MemoryPlan {
+  return countedMemory(file, { sizes, card }, ({ allocator, model: { shape }, sampler }) => {
+    const layout = adapterLayout(shape, lora);
+    sampler.reserve(layout.padded_rank);
+    for (let i = 0; i < adapters; i++) new DeviceAdapter(allocator, layout);
+  });
 }
 
 /** Creates the trained adapter, with the staging that a checkpoint of it needs, and the other adapters. */

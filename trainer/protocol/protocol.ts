@@ -9,6 +9,7 @@
  * A sequence with a parent shares the parent's pages and copies at most the last, partial page.
  */
 
+import type { DeviceClaim } from "../../core/device_lock.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
@@ -47,6 +48,8 @@ export interface LoadRequest {
    * when they are opened. The arrays of a step grow with the steps, because few steps reach the largest size.
    */
   demand?: EngineDemand;
+  /** With a claim the engine uses hardware only if no process of another owner does; absent: whoever else uses it. */
+  claim?: DeviceClaim;
 }
 
 /** The most that a run requests of the engine. */

@@ -68,10 +68,25 @@ export class Renderer {
     return this.template.render({ ...options, messages: normalizeMessages(messages), add_generation_prompt });
   }
 
-  /** The prompt that asks the model for its next turn. */
-  renderPrompt(messages: readonly ChatMessage[], options: RenderOptions): RenderedPrompt {
+  /**
+   * The prompt that asks the model for its next turn.
+   *
+   * @param max_tokens A text that must have more is refused before it is encoded; one that has more may be returned.
+   * @throws {ServiceError} `config_invalid` with `details.least_tokens`, the fewest that it can have.
+   */
+  renderPrompt(
+    messages: readonly ChatMessage[],
+    options: RenderOptions,
+    max_tokens = Infinity,
+  ): RenderedPrompt {
     const text = this.renderText(messages, true, options);
-    return { text, ids: this.encode(text) };
+    const least_tokens = Math.ceil(text.length / this.tokenizer.longest_token);
+    if (least_tokens <= max_tokens) return { text, ids: this.encode(text) };
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot render the prompt: it has at least ${least_tokens} tokens, and the context has ${max_tokens}; send less`,
+      { least_tokens },
+    );
   }
 
   /** The ids of rendered text after a token, if any: special tokens are parsed, and none is added. */

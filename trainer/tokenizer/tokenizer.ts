@@ -20,6 +20,8 @@ export interface Tokenizer {
   readonly adds_bos: boolean;
   /** All ids that end a generation, ascending. */
   readonly end_ids: readonly number[];
+  /** No token stands for more UTF-16 units of a text than this: a lower bound of a text's tokens without encoding it. */
+  readonly longest_token: number;
   /** Whether encoding prepends a space to a text, which decoding removes. */
   readonly has_space_prefix: boolean;
 

@@ -34,6 +34,22 @@ Deno.test("the ids' bytes, one after the other, are the text's, in every kind", 
   }
 });
 
+Deno.test("a text has no fewer tokens than its length by the longest token says, in every kind", () => {
+  for (const tokenizer of [tiny, qwen, llama]) {
+    const longest = Array.from({ length: tokenizer.size }, (_, id) => tokenizer.textOf(id))
+      .reduce((most, text) => text.length > most.length ? text : most, "");
+    assert.ok(tokenizer.longest_token >= longest.length);
+    const piece = fc.oneof(
+      fc.string({ unit: "grapheme" }),
+      fc.constantFrom(longest, " ".repeat(64), "<|im_end|>"),
+    );
+    fc.assert(fc.property(fc.array(piece), (drawn) => {
+      const text = drawn.join(""), least = Math.ceil(text.length / tokenizer.longest_token);
+      assert.ok(tokenizer.encode(text, { special: true }).length >= least);
+    }));
+  }
+});
+
 Deno.test("control tokens are parsed only when asked, user-defined tokens always", () => {
   const text = "<tool_call>x<|im_end|>";
   assert.deepEqual(tiny.encode(text, { special: true }), [1020, 87, 1019]);

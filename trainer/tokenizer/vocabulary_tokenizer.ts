@@ -22,6 +22,7 @@ export class VocabularyTokenizer implements Tokenizer {
   readonly adds_bos: boolean;
   readonly end_ids: readonly number[];
   readonly has_space_prefix: boolean;
+  readonly longest_token: number;
 
   readonly #vocabulary: Vocabulary;
   readonly #codec: PlainCodec;
@@ -42,6 +43,8 @@ export class VocabularyTokenizer implements Tokenizer {
     this.adds_bos = vocabulary.adds_bos;
     this.end_ids = vocabulary.end_ids;
     this.has_space_prefix = codec.has_space_prefix;
+    // A kind may spell a token in more units than its text has, and never in fewer.
+    this.longest_token = vocabulary.tokens.reduce((most, { length }) => Math.max(most, length), 1);
     const { control, user_defined } = vocabulary;
     this.#control = new Set(control.values());
     this.#user_defined = new Set(user_defined.values());

@@ -1,0 +1,100 @@
+/** Plans the memory of a process that serves a model. */
+
+import { LORA_TARGETS } from "../../core/lora_targets.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { formatBytes } from "../../core/text.ts";
+import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
+import { type EngineSizes, type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
+import { PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
+import { openGgufHeader } from "../../trainer/formats/gguf.ts";
+import { MAX_CHOICES } from "../chat/chat_request.ts";
+import { fitsBudget, peakBytes } from "./levers.ts";
+import { memoryPosts, type PlanTarget } from "./plan.ts";
+
+/** The most sequences that are sampled at once; every choice is one. As many adapters stay open. */
+export const SERVED_SEQUENCES = MAX_CHOICES;
+
+/** What a base is loaded for. */
+export interface ServingDemand
+  extends Pick<EngineSizes, "compute" | "kv" | "micro_batch_tokens" | "loss_chunk_rows"> {
+  /** The model's file. */
+  path: string;
+  /** The longest sequences to plan for; the first that fits is taken. */
+  contexts: number[];
+  /** The largest rank of an adapter. */
+  rank: number;
+}
+
+/** How a base is loaded. */
+export interface ServingPlan {
+  max_context: number;
+  /** The sequences that are sampled at once, and the adapters that stay open. */
+  sequences: number;
+}
+
+export interface ServingPlanRequest {
+  demand: ServingDemand;
+  target: PlanTarget;
+}
+
+/** The plan where the size of the device's memory is not known. */
+export function fullPlan({ contexts }: ServingDemand): ServingPlan {
+  return { max_context: contexts[0]!, sequences: SERVED_SEQUENCES };
+}
+
+/** The engine's sizes for a plan. */
+export function servedSizes(
+  { compute, kv, micro_batch_tokens, loss_chunk_rows }: ServingDemand,
+  { max_context, sequences }: ServingPlan,
+): EngineSizes {
+  return {
+    ...{ compute, kv, micro_batch_tokens, loss_chunk_rows, max_context, max_sequences: sequences },
+    // Each sequence at full length, and one more page for what it copies of its prompt's last one.
+    kv_tokens: sequences * (Math.ceil(max_context / PAGE_TOKENS) + 1) * PAGE_TOKENS,
+  };
+}
+
+/**
+ * Plans to sample as many sequences at once as the memory has room for. Reads only the header of the model's file.
+ *
+ * @throws {ServiceError} `out_of_memory` when not even one sequence of the shortest context fits; its details are the
+ * contract's `meta` of `insufficient-memory`.
+ */
+export async function planServing({ demand, target }: ServingPlanRequest): Promise<ServingPlan> {
+  using file = await openGgufHeader(demand.path);
+  const { card, vram_bytes } = target, budget_bytes = vram_bytes ?? Infinity;
+  const lora = { rank: demand.rank, alpha: demand.rank, targets: [...LORA_TARGETS] };
+  const measure = (plan: ServingPlan) => {
+    const served = { sizes: servedSizes(demand, plan), lora, adapters: plan.sequences };
+    return planServedMemory(file, served, card);
+  };
+  for (const max_context of demand.contexts) {
+    for (let sequences = SERVED_SEQUENCES; sequences >= 1; sequences >>= 1) {
+      const plan = { max_context, sequences };
+      if (fitsBudget(measure(plan), budget_bytes)) return plan;
+    }
+  }
+  throw refusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
+}
+
+/** The number of components in a refusal. */
+const NAMED_POSTS = 3;
+
+/** Why a device cannot serve a model, when one answer at a time takes this memory. */
+function refusal(memory: MemoryPlan, { vram_bytes, ram_bytes }: PlanTarget): ServiceError {
+  const posts = memoryPosts(memory).slice(0, NAMED_POSTS), peak_bytes = peakBytes(memory);
+  const named = posts.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
+  const reason = unbindableProblem(memory.unbindable) ??
+    `one answer at a time takes ${formatBytes(peak_bytes)} of ${
+        formatBytes(vram_bytes!)
+      }: ${named}; give the ` +
+      "server a larger [limits].vram, or serve a run with a shorter training.ctx";
+  return new ServiceError("out_of_memory", `Cannot serve the model: ${reason}`, {
+    overflow_bytes: Math.max(0, peak_bytes - (vram_bytes ?? Infinity)),
+    vram_budget_bytes: vram_bytes,
+    ram_budget_bytes: ram_bytes,
+    dominant_posts: posts,
+    levers_applied: [],
+    unlocks: [],
+  });
+}

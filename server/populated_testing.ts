@@ -6,6 +6,7 @@ import { logPathOf } from "../runs/directory/run_directory.ts";
 import { TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
 import type { Plan } from "../runs/plan/plan.ts";
+import { fullPlan } from "../runs/plan/plan_serving.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { Serving } from "../runs/serving/serving.ts";
 import { sampleGroups, writeObserved } from "../runs/views/observed_testing.ts";
@@ -156,6 +157,7 @@ function servingOf(folder: string, { fleet }: TestFleet): Serving {
       clock: systemClock,
       recordings: null,
     },
+    plan: (demand) => Promise.resolve(fullPlan(demand)),
     svc: () => ["false"],
     log: () => {},
   });

@@ -10,6 +10,7 @@ import type { LoadedConfig } from "../../config/check/load.ts";
 import { systemClock } from "../../core/clock.ts";
 import { assert, doing, ServiceError } from "../../core/errors.ts";
 import { makeFolder } from "../../core/files.ts";
+import { checkAdapter } from "../directory/checked_adapter.ts";
 import { listCheckpoints, loadCheckpoint, readCheckpointRecord } from "../directory/checkpoint.ts";
 import type { Identity } from "../directory/config_identity.ts";
 import { type PreparedRun, prepareModel, prepareRun } from "../plan/prepare.ts";
@@ -122,8 +123,10 @@ async function checkRun(
 ): Promise<void> {
   const names = await listCheckpoints(checkpoints);
   // One that does not exist is refused with the request.
-  if (checkpoint === undefined) await doing(`read ${result}`, () => Deno.stat(result));
-  else if (names.includes(checkpoint)) await loadCheckpoint(`${checkpoints}/${checkpoint}`);
+  if (checkpoint === undefined) {
+    await doing(`read ${result}`, () => Deno.stat(result));
+    await checkAdapter(result);
+  } else if (names.includes(checkpoint)) await loadCheckpoint(`${checkpoints}/${checkpoint}`);
   const newest = names.at(-1);
   const record = newest === undefined ? null : await readCheckpointRecord(`${checkpoints}/${newest}`);
   if (!record) return;

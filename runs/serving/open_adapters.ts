@@ -2,6 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { EngineClient } from "../../trainer/engine/client.ts";
+import { checkAdapter } from "../directory/checked_adapter.ts";
 import type { AdapterFile } from "./protocol.ts";
 
 interface OpenAdapter {
@@ -51,7 +52,7 @@ export class OpenAdapters {
   #add({ path }: AdapterFile): OpenAdapter {
     const closing = this.#open.size >= this.#limit ? this.#closeOldest() : Promise.resolve();
     const name = `served_${++this.#opened}`;
-    const opening = closing.then(() =>
+    const opening = Promise.all([closing, checkAdapter(path)]).then(() =>
       this.#engine.call("adapter_open", { adapter: name, source: { type: "file", path } })
     );
     opening.catch(() => {});

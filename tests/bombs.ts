@@ -17,7 +17,7 @@ export interface Bomb {
 const WHOLE_BODY = " invalid_value";
 
 const json = (name: string, body: Bomb["body"], more: Partial<Bomb> = {}): Bomb => ({
-  ...{ name, type: "application/json", body, status: 422, errors: WHOLE_BODY },
+  ...{ name: `JSON: ${name}`, type: "application/json", body, status: 422, errors: WHOLE_BODY },
   ...more,
 });
 
@@ -74,7 +74,7 @@ export function jsonBombs(): Bomb[] {
 
 const toml = (name: string, body: string, more: Partial<Bomb> = {}): Bomb => ({
   ...{
-    name,
+    name: `TOML: ${name}`,
     type: "application/toml",
     body,
     status: 422,

@@ -2,8 +2,10 @@
  * Builds what a configuration asks of this room. No other file knows all kinds of environments, tool hosts and graders.
  */
 
-import type { AgentConfig } from "../config/schema.ts";
+import type { AgentConfig, EnvironmentConfig } from "../config/schema.ts";
 import { findNotBuilt } from "../config/check/not_built.ts";
+import { type GraderName, GRADERS } from "../config/sections/agent.ts";
+import type { EnvironmentType } from "../config/sections/environment.ts";
 import type { Clock } from "../core/clock.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
 import { assert, ServiceError } from "../core/errors.ts";
@@ -42,7 +44,7 @@ export interface WorldParts {
   environments: EnvironmentFactory | null;
   /** Tools besides the environment's. */
   hosts: readonly ToolHostFactory[];
-  /** Graders besides the environment, in the order in which they are asked after it: reward, judge. */
+  /** Graders besides the environment, in the order in which they are asked after it. */
   graders: readonly Grader[];
   /** Absent: no grader has a program. */
   programs?: Programs;
@@ -68,25 +70,20 @@ export function configuredWorld(
   const [not_built] = findNotBuilt({ agent });
   if (not_built) throw new ServiceError("not_built", not_built.message);
   const messages = new AsyncQueue<string>();
-  const reward = rewardProgram(agent, { ...options, messages });
+  const opened = gradersOf(agent).map((kind) => kind.open(agent, { ...options, messages }));
   return composeWorld({
     environments: agent.environment
-      ? environmentKind(agent.environment).open(agent.environment, options)
+      ? environmentOf(agent.environment).open(agent.environment, options)
       : null,
     hosts: [],
-    graders: reward ? [rewardGrader(reward)] : [],
-    programs: { messages, close: async () => await reward?.close() },
+    graders: opened.map(({ grader }) => grader),
+    programs: {
+      messages,
+      async close() {
+        await Promise.all(opened.map(({ close }) => close()));
+      },
+    },
   });
-}
-
-/** The program of `[agent.reward]`. */
-function rewardProgram(
-  { reward }: AgentConfig,
-  { messages, ...options }: WorldOptions & { messages: AsyncQueue<string> },
-): RewardProgram | null {
-  if (reward === undefined) return null;
-  assert(typeof reward === "object" && reward.cwd !== undefined, "a loaded configuration names no catalogue");
-  return new RewardProgram({ ...options, ...reward, cwd: reward.cwd, messages });
 }
 
 /** Puts the parts together. */
@@ -114,10 +111,10 @@ export function worldPermissions(
   { workspaces }: { workspaces: string },
 ): PermissionNeeds[] {
   if (!agent) return [];
-  const { environment, reward } = agent;
+  const { environment } = agent;
   return [
-    ...environment ? [environmentKind(environment).needs({ workspaces })] : [],
-    ...reward ? [commandNeeds({ workspaces })] : [],
+    ...environment ? [environmentOf(environment).needs({ workspaces })] : [],
+    ...gradersOf(agent).map((kind) => kind.needs({ workspaces })),
   ];
 }
 
@@ -127,15 +124,14 @@ const commandNeeds = ({ workspaces }: { workspaces: string }): PermissionNeeds =
   write: [workspaces],
 });
 
-type EnvironmentSection = NonNullable<AgentConfig["environment"]>;
-
-interface EnvironmentKind {
-  open(section: EnvironmentSection, options: WorldOptions): EnvironmentFactory;
+/** A kind of environment. */
+interface BuiltEnvironment {
+  open(section: EnvironmentConfig, options: WorldOptions): EnvironmentFactory;
   needs(options: { workspaces: string }): PermissionNeeds;
 }
 
 /** The kinds of environments, by `agent.environment.type`. */
-const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>, EnvironmentKind>> = {
+const BUILT_ENVIRONMENTS: Partial<Record<EnvironmentType, BuiltEnvironment>> = {
   local: {
     open: (section, { clock, workspaces }) =>
       localEnvironments({
@@ -148,8 +144,42 @@ const ENVIRONMENT_KINDS: Partial<Record<NonNullable<EnvironmentSection["type"]>,
   },
 };
 
-function environmentKind({ type }: EnvironmentSection): EnvironmentKind {
-  const kind = ENVIRONMENT_KINDS[type!];
+function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {
+  const kind = BUILT_ENVIRONMENTS[type!];
   assert(kind, `agent.environment.type = ${type} is built, or refused`);
   return kind;
+}
+
+/** A kind of grader besides the environment. */
+interface BuiltGrader {
+  /** The grader of its key in `[agent]`, which is set. `close` never throws. */
+  open(
+    agent: AgentConfig,
+    options: WorldOptions & { messages: AsyncQueue<string> },
+  ): { grader: Grader; close(): Promise<void> };
+  needs(options: { workspaces: string }): PermissionNeeds;
+}
+
+/** The kinds of graders, by their key in `[agent]`. */
+const BUILT_GRADERS: Partial<Record<GraderName, BuiltGrader>> = {
+  reward: {
+    open({ reward }, { messages, ...options }) {
+      assert(
+        typeof reward === "object" && reward.cwd !== undefined,
+        "a loaded configuration names no catalogue",
+      );
+      const program = new RewardProgram({ ...options, ...reward, cwd: reward.cwd, messages });
+      return { grader: rewardGrader(program), close: () => program.close() };
+    },
+    needs: commandNeeds,
+  },
+};
+
+/** The kinds of an agent's graders, in the order in which they are asked. */
+function gradersOf(agent: AgentConfig): BuiltGrader[] {
+  return GRADERS.filter((name) => agent[name] !== undefined).map((name) => {
+    const kind = BUILT_GRADERS[name];
+    assert(kind, `agent.${name} is built, or refused`);
+    return kind;
+  });
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ENVIRONMENT_PARTS } from "../config/check/built.ts";
+import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { ENVIRONMENT_TYPES } from "../config/sections/environment.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { ManualClock } from "../core/clock_fake.ts";
@@ -67,7 +67,8 @@ Deno.test("a reward program grades after the environment, alone or beside it, an
 
 Deno.test("an environment is made or refused as the list of built parts says", () => {
   for (const type of ENVIRONMENT_TYPES) {
-    const part = ENVIRONMENT_PARTS[type], make = () => worldOf({ environment: environmentOf(type) });
+    const { missing_part: part } = ENVIRONMENT_KINDS[type];
+    const make = () => worldOf({ environment: environmentOf(type) });
     if (part === null) assert.ok(make());
     else {
       const message = `Cannot use agent.environment.type = "${type}": ${part} is not in this build`;

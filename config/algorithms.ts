@@ -22,8 +22,8 @@ export interface AlgorithmKeys {
   has_rollouts: boolean;
   /** The default of `training.lr`. */
   learning_rate: number;
-  /** Full-length sequences that a micro-batch must hold at least. */
-  sequences_together: number;
+  /** The least micro-batch: a number of full-length sequences, and how a message names their length. */
+  micro_batch: { sequences: number; length: string };
   /** Keys without a meaning: the value that they may have all the same, and what to do instead of another one. */
   unused: Readonly<Record<string, { value?: number; hint: string }>>;
   /** Keys that may have one value only, with the reason; a hint when another key is often meant. */
@@ -48,6 +48,8 @@ const ROWS = {
   not_in_starter: ["observe", "evaluation.seed"],
 } as const;
 
+const ONE_SEQUENCE = { sequences: 1, length: "training.ctx" } as const;
+
 /** All algorithms. */
 export const ALGORITHM_KEYS = {
   agent_grpo: {
@@ -61,7 +63,7 @@ export const ALGORITHM_KEYS = {
     updates_key: "agent.updates",
     has_rollouts: true,
     learning_rate: 2e-5,
-    sequences_together: 1,
+    micro_batch: ONE_SEQUENCE,
     fixed: {
       "lora.dropout": {
         value: 0,
@@ -100,10 +102,9 @@ export const ALGORITHM_KEYS = {
       fields: [["messages"], ["prompt", "completion"], ["text"]],
     },
     learning_rate: 2e-4,
-    sequences_together: 1,
+    micro_batch: ONE_SEQUENCE,
     starter: { "sft.data": "traces.jsonl" },
   },
-  // Both sequences of a pair stay together.
   preference: {
     ...ROWS,
     section: "preference",
@@ -114,7 +115,7 @@ export const ALGORITHM_KEYS = {
       fields: [["chosen", "rejected"]],
     },
     learning_rate: 5e-6,
-    sequences_together: 2,
+    micro_batch: { sequences: 2, length: "what both sequences of a pair take, twice training.ctx" },
     starter: { "preference.data": "pairs.jsonl" },
   },
 } as const satisfies Record<AlgorithmName, AlgorithmKeys>;

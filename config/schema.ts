@@ -32,6 +32,7 @@ export const runConfigSchema = z.strictObject({
 /** A checked configuration: defaults are filled in, derived keys are absent until `resolveConfig`. */
 export type RunConfig = z.output<typeof runConfigSchema>;
 export type AgentConfig = NonNullable<RunConfig["agent"]>;
+/** `[agent.environment]`. */
 export type EnvironmentConfig = NonNullable<AgentConfig["environment"]>;
 export type TrainingConfig = RunConfig["training"];
 export type EvaluationConfig = NonNullable<RunConfig["evaluation"]>;

@@ -11,35 +11,48 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_FUNCTION_LINES = 70;
 const MAX_PARAMETERS = 3;
 
-/** The parts of the trainer that agent and runs may import; folders end in a slash. */
-const TRAINER_DOORS = [
+/** The parts of the trainer that agent may import; folders end in a slash. */
+const AGENT_DOORS = [
   "trainer/tokenizer/",
   "trainer/formats/",
   "trainer/engine/client.ts",
   "trainer/engine/protocol.ts",
+];
+
+/** Those that runs may import. */
+const RUNS_DOORS = [
+  ...AGENT_DOORS,
   "trainer/engine/plan_memory.ts",
   "trainer/engine/memory_advice.ts",
   "trainer/engine/inspect_model.ts",
 ];
 
-/** The folders and files that each room may import besides its own; `null`: everything except tests and ui. */
+/** The folders and files that each room may import besides its own; `null`: everything except tests and scripts. */
 const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   core: [],
   config: ["core/"],
   kernels: ["core/"],
   trainer: ["core/", "config/", "kernels/"],
   data: ["core/", "config/"],
-  agent: ["core/", "config/", "data/", ...TRAINER_DOORS],
-  runs: ["core/", "config/", "data/", "agent/", ...TRAINER_DOORS],
+  agent: ["core/", "config/", "data/", ...AGENT_DOORS],
+  runs: ["core/", "config/", "data/", "agent/", ...RUNS_DOORS],
   server: ["core/", "config/", "runs/"],
   cli: null,
-  ui: ["api/"],
   api: [],
 };
 
 /** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
-  config: ["text", "sections", "schema.ts", "describe.ts", "algorithms.ts", "check", "server"],
+  config: [
+    "text",
+    "sections",
+    "schema.ts",
+    "describe.ts",
+    "algorithms.ts",
+    "environments.ts",
+    "check",
+    "server",
+  ],
   trainer: [
     "engine/protocol.ts",
     "formats",
@@ -91,7 +104,7 @@ const TEST_HELPER = /_(fake|contract|testing)\.ts$/;
 const KERNEL_TEST_FILE = /^kernels\/.*_(reference|cases|bench)\.ts$/;
 
 /** Only tests may import these folders; tests share helpers in `tests/`. */
-const CLOSED_TO_ROOMS = ["tests/", "ui/", "scripts/"];
+const CLOSED_TO_ROOMS = ["tests/", "scripts/"];
 
 /** Further files that a room's tests may import. */
 const TEST_EXTRAS = ["tests/", "trainer/engine/scripted_engine_fake.ts"];

@@ -82,6 +82,11 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
     mcp: false,
     containers: false,
   });
+  assert.deepEqual(json.environments, {
+    container: { available: false, reason: "The container sandbox is not in this build" },
+    local: true,
+    http: false,
+  });
   assert.deepEqual(json.devices, [CARD]);
   assert.deepEqual(json.budgets.vram, { requested: 0.5, total_bytes: 1000, effective_bytes: 500 });
   assert.ok(json.budgets.ram.total_bytes > 0);

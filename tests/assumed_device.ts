@@ -1,8 +1,9 @@
-/** A device for plans of server tests, where no GPU is probed. */
+/** A device for plans in tests, where no GPU is probed. */
 
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 
-const { facts, subgroup_size } = assumedGpu();
+/** What a plan needs of an ordinary GPU. */
+export const ASSUMED_CARD = assumedGpu();
 
-/** What a probe of an ordinary GPU tells. */
-export const ASSUMED_DEVICE = { ...facts, subgroup_size };
+/** What a probe of it tells. */
+export const ASSUMED_DEVICE = { ...ASSUMED_CARD.facts, subgroup_size: ASSUMED_CARD.subgroup_size };

@@ -1,8 +1,9 @@
 /** Graders give attempts their rewards. Rollouts and advantages know this interface only. */
 
+import type { RewardSource } from "../../config/sections/agent.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Coverage, Environment } from "../environment/environment.ts";
-import type { Group, RewardSource } from "../trajectory/group.ts";
+import type { Group } from "../trajectory/group.ts";
 import type { JudgeRecord, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
 
 /** An attempt that ended within every limit; its environment is still open. */

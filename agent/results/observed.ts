@@ -5,9 +5,10 @@
  */
 
 import { z } from "zod";
+import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import { ROLES } from "../../core/chat.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
-import { GROUP_STATUSES, REWARD_SOURCES } from "../trajectory/group.ts";
+import { GROUP_STATUSES } from "../trajectory/group.ts";
 import {
   FAILURE_BOUNDARIES,
   STOP_REASONS,

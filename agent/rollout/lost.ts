@@ -1,5 +1,6 @@
 /** Lost attempts and their reasons, for updates and evaluations. */
 
+import { type GraderName, GRADERS } from "../../config/sections/agent.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { Failure, Trajectory, TurnRecord } from "../trajectory/trajectory.ts";
 
@@ -9,31 +10,25 @@ export type ReasonCounts = Record<string, number>;
 /**
  * Why an attempt broke other than by the model's text. `prompt_too_long`: the prompt leaves no room for a turn;
  * `environment_failed`: no environment, such as when `setup` fails; `verify_failed`: the verification failed;
- * `tool_failed`: a tool failed; `reward_failed`, `judge_failed`: the reward program or the judge gave no usable answer
- * for its group.
+ * `tool_failed`: a tool failed; `<grader>_failed`: a grader besides the environment, the reward program or the judge,
+ * gave no usable answer for its group.
  */
-export const BREAK_REASONS = [
-  "prompt_too_long",
-  "environment_failed",
-  "verify_failed",
-  "tool_failed",
-  "reward_failed",
-  "judge_failed",
-] as const;
+export type BreakReason =
+  | "prompt_too_long"
+  | "environment_failed"
+  | "verify_failed"
+  | "tool_failed"
+  | `${GraderName}_failed`;
 
-export type BreakReason = typeof BREAK_REASONS[number];
-
-/** The reasons of groups that their grader could not grade, by its boundary. */
-const GRADER_FAILURES: Partial<Record<Failure["boundary"], BreakReason>> = {
-  reward: "reward_failed",
-  judge: "judge_failed",
-};
+/** The grader that could not grade the attempt's group; null when there is none. */
+const failedGrader = (failure: Failure | null) =>
+  GRADERS.find((grader) => grader === failure?.boundary) ?? null;
 
 /** Why an attempt says nothing about the model; null when it was graded, hit a limit, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
-  const ungraded = GRADER_FAILURES[failure?.boundary ?? "prompt"];
-  if (ungraded) return ungraded;
+  const grader = failedGrader(failure);
+  if (grader) return `${grader}_failed`;
   // No verification runs before the first turn, and no environment opens after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
@@ -65,7 +60,7 @@ export function lostReasons(groups: readonly Group[]): ReasonCounts {
 
 function lostReason(member: Trajectory): string {
   const broken = brokenBy(member);
-  const was_graded = member.failure === null || !(member.failure.boundary in GRADER_FAILURES);
+  const was_graded = failedGrader(member.failure) === null;
   if (member.status === "group_dropped" && was_graded) return "group_dropped";
   return broken ?? (member.stop_reason === "tool_failed" ? "max_failed_turns" : member.stop_reason);
 }

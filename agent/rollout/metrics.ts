@@ -1,6 +1,7 @@
 /** Metrics of an update's rollouts. Means are taken over trajectories first, so that long ones do not weigh more. */
 
-import type { Group, RewardSource } from "../trajectory/group.ts";
+import { type GraderName, GRADERS } from "../../config/sections/agent.ts";
+import type { Group } from "../trajectory/group.ts";
 import {
   actionTokens,
   isComplete,
@@ -31,8 +32,8 @@ export type RolloutMetrics = Record<string, number>;
  * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups for a reward program or a judge:
- * `reward/failed_fraction` and `judge/failed_fraction` (it gave no usable answer). Over those that the judge graded:
+ * `group/all_fail_fraction` (of the survivors). Over the groups for a grader besides the environment, each of
+ * `GRADERS`: `<grader>/failed_fraction` (it gave no usable answer). Over those that the judge graded:
  * `judge/degenerate_group_fraction` (all attempts have the same score). Over everything: `time/rollout_seconds`,
  * `tokens/generated_per_second`.
  *
@@ -110,11 +111,11 @@ function groupMetrics(groups: readonly Group[]): Gappy {
 }
 
 function graderMetrics(groups: readonly Group[]): Gappy {
-  const gradedBy = (source: RewardSource) =>
+  const gradedBy = (source: GraderName) =>
     groups.filter(({ graded_by, members }) =>
       graded_by === source && members.some(({ stop_reason }) => isComplete(stop_reason))
     );
-  const failedFraction = (source: RewardSource) => {
+  const failedFraction = (source: GraderName) => {
     const failed = groups.filter(({ members }) =>
       members.some(({ failure }) => failure?.boundary === source)
     );
@@ -125,8 +126,7 @@ function graderMetrics(groups: readonly Group[]): Gappy {
     new Set(members.flatMap(({ judge }) => judge?.score ?? [])).size === 1
   );
   return {
-    "reward/failed_fraction": failedFraction("reward"),
-    "judge/failed_fraction": failedFraction("judge"),
+    ...Object.fromEntries(GRADERS.map((source) => [`${source}/failed_fraction`, failedFraction(source)])),
     "judge/degenerate_group_fraction": ratio(equal.length, judged.length),
   };
 }

@@ -1,5 +1,6 @@
 /** The attempts of an update at one scenario, which are each other's baseline. */
 
+import type { RewardSource } from "../../config/sections/agent.ts";
 import type { Message, ToolFunction } from "../../core/chat.ts";
 import type { Trajectory } from "./trajectory.ts";
 
@@ -11,12 +12,6 @@ export const GROUP_STATUSES = ["kept", "degenerate", "too_small", "ungraded"] as
 
 /** One of {@link GROUP_STATUSES}. */
 export type GroupStatus = typeof GROUP_STATUSES[number];
-
-/** What can grade, in the order in which it is asked. The first source that can grade a group is the only one. */
-export const REWARD_SOURCES = ["environment", "reward", "judge"] as const;
-
-/** One of {@link REWARD_SOURCES}. */
-export type RewardSource = typeof REWARD_SOURCES[number];
 
 /** Plain data, as in the observe directory and the API. */
 export interface Group {

@@ -3,6 +3,7 @@
  * `_ms`, so that two runs can be compared without these fields.
  */
 
+import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import type { Message } from "../../core/chat.ts";
 import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
 
@@ -73,7 +74,7 @@ export interface Fragment {
 }
 
 /** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */
-export const FAILURE_BOUNDARIES = ["prompt", "tool", "environment", "reward", "judge"] as const;
+export const FAILURE_BOUNDARIES = ["prompt", "tool", ...REWARD_SOURCES] as const;
 
 /** A failure at the boundary to code that the run does not control. */
 export interface Failure {

@@ -1,6 +1,5 @@
 /** What this build has. Capabilities, refusals and reference pages read it here and in `not_built.ts`. */
 
-import { ENVIRONMENT_TYPES } from "../sections/environment.ts";
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";
 import { ALGORITHMS } from "../sections/run.ts";
 
@@ -24,11 +23,6 @@ export const BUILT_TENSOR_TYPES = [
 
 /** The values of `run.algorithm` that this build can run. */
 export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);
-
-/** For each `agent.environment.type` the part that is not built; null when it is built. */
-export const ENVIRONMENT_PARTS = Object.fromEntries(
-  ENVIRONMENT_TYPES.map((type) => [type, notBuiltPart("agent.environment.type", type)]),
-) as Record<typeof ENVIRONMENT_TYPES[number], string | null>;
 
 /** Whether MCP servers can be tools. */
 export const HAS_MCP = !isNotBuilt("agent.mcp_servers");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { BUILT_ALGORITHMS, ENVIRONMENT_PARTS, HAS_MCP } from "./built.ts";
+import { ENVIRONMENT_KINDS } from "../environments.ts";
+import { BUILT_ALGORITHMS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
 import { ALGORITHMS } from "../sections/run.ts";
 
@@ -19,7 +20,8 @@ Deno.test("an algorithm is reported as built exactly when a configuration may na
 
 Deno.test("an environment has a missing part exactly when a configuration with it is refused", () => {
   for (const type of ["container", "local", "http"] as const) {
-    assert.equal(ENVIRONMENT_PARTS[type] !== null, isRefused(`agent.environment.type = "${type}"`), type);
+    const { missing_part } = ENVIRONMENT_KINDS[type];
+    assert.equal(missing_part !== null, isRefused(`agent.environment.type = "${type}"`), type);
   }
   assert.equal(HAS_MCP, !isRefused('agent.mcp_servers = [{ name = "x" }]'));
 });

@@ -1,50 +1,9 @@
 /** The operator's catalogue: what a request may name by an id, and never give itself. */
 
-import { z } from "zod";
-import { environmentSchema } from "../sections/environment.ts";
-import { name, text } from "../sections/fields.ts";
+import type { Catalogue, CatalogueList, RequestUse } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
-import { judgeSchema } from "../sections/judge.ts";
-import { mcpServerSchema } from "../sections/mcp.ts";
-import { rewardSchema } from "../sections/reward.ts";
-import {
-  catalogueIds,
-  type CatalogueList,
-  type CatalogueTable,
-  catalogueTables,
-  operatorsKey,
-} from "./request_keys.ts";
+import { catalogueIds, joinedTables, operatorsKey, replacedIds } from "./request_keys.ts";
 import { type TomlTree, valueAt } from "../text/toml_tree.ts";
-
-const about = {
-  id: name().meta({ description: "The id by which requests name it." }),
-  description: z.string().default("").meta({ description: "What it is, for people; clients see it." }),
-};
-
-export const rewardEntrySchema = rewardSchema.extend(about);
-
-export const judgeEntrySchema = judgeSchema.extend(about);
-
-export const mcpServerEntrySchema = mcpServerSchema.extend({
-  ...about,
-  env: z.record(z.string(), z.string()).optional().meta({ description: "Environment variables to add." }),
-  cwd: text().optional().meta({ description: "Working folder of the command." }),
-});
-
-export const environmentEntrySchema = environmentSchema.extend(about);
-
-export type RewardEntry = z.output<typeof rewardEntrySchema>;
-export type JudgeEntry = z.output<typeof judgeEntrySchema>;
-export type McpServerEntry = z.output<typeof mcpServerEntrySchema>;
-export type EnvironmentEntry = z.output<typeof environmentEntrySchema>;
-
-/** All lists of the catalogue. */
-export interface Catalogue extends Record<CatalogueList, readonly { id: string }[]> {
-  rewards: readonly RewardEntry[];
-  judges: readonly JudgeEntry[];
-  mcp_servers: readonly McpServerEntry[];
-  environments: readonly EnvironmentEntry[];
-}
 
 type Table = Record<string, unknown>;
 type Path = (string | number)[];
@@ -60,8 +19,8 @@ export interface AppliedCatalogue extends TomlTree {
 }
 
 /**
- * Replaces the ids of `agent.reward`, `agent.environment`, `agent.judge` and `agent.mcp_servers` by the entries' keys.
- * Keys of the request join them as `CATALOGUE_TABLES` says, and never widen what the operator declares.
+ * Replaces the ids of entries by the entries' keys. Keys of the request join them as `CATALOGUE_TABLES` says, and never
+ * widen what the operator declares.
  */
 export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue): AppliedCatalogue {
   const applied: AppliedCatalogue = {
@@ -73,31 +32,37 @@ export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue)
     const message = "is no entry of this server's catalogue";
     applied.unknown.push({ path, code: "invalid_value", message });
   }
-  const reward = catalogue.rewards.find(({ id }) => id === valueAt(tree, ["agent", "reward"]));
-  if (reward) (applied.tree.agent as Table).reward = programOf(reward);
-  for (const { path, spec } of catalogueTables(tree)) {
-    const table = valueAt(applied.tree, path);
-    const entry = catalogue[spec.list].find(({ id }) => id === valueAt(table, ["id"]));
-    if (isTable(table) && entry) join(applied, { path, spec, table, entry });
+  const entryOf = (list: CatalogueList, id: unknown) => catalogue[list].find((entry) => entry.id === id);
+  for (const { path, list } of replacedIds(tree)) {
+    const entry = entryOf(list, valueAt(tree, path));
+    const table = valueAt(applied.tree, path.slice(0, -1)) as Table;
+    if (entry) table[path.at(-1)!] = declaredKeys(entry);
+  }
+  for (const { path, list, keys } of joinedTables(tree)) {
+    const table = valueAt(applied.tree, path), entry = entryOf(list, valueAt(table, ["id"]));
+    if (isTable(table) && entry) join(applied, { path, keys, table, entry });
   }
   return applied;
 }
 
-/** What an entry says of a reward's program. */
-function programOf({ id: _, description: __, ...program }: RewardEntry): Table {
-  return structuredClone(program);
+/** An entry of the catalogue. */
+type Entry = Catalogue[CatalogueList][number];
+
+/** What the operator declares in an entry. */
+function declaredKeys({ id: _, description: __, ...declared }: Entry): Table {
+  return structuredClone(declared);
 }
 
 interface Joined {
   path: Path;
-  spec: CatalogueTable;
+  keys: Readonly<Record<string, RequestUse>>;
   table: Table;
-  entry: { id: string };
+  entry: Entry;
 }
 
 /** Fills a request's table with the keys of its entry. */
-function join(applied: AppliedCatalogue, { path, spec, table, entry }: Joined): void {
-  const { id, description: _, ...declared } = structuredClone(entry) as Table;
+function join(applied: AppliedCatalogue, { path, keys, table, entry }: Joined): void {
+  const declared = declaredKeys(entry);
   const own: Table = { ...table };
   for (const key of Object.keys(table)) delete table[key];
   Object.assign(table, declared);
@@ -105,7 +70,7 @@ function join(applied: AppliedCatalogue, { path, spec, table, entry }: Joined): 
   for (const [key, value] of Object.entries(own)) {
     table[key] = isTable(value) && isTable(table[key]) ? { ...table[key], ...value } : value;
   }
-  for (const [key, use] of Object.entries(spec.keys)) {
+  for (const [key, use] of Object.entries(keys)) {
     const parts = key.split("."), asked = valueAt(own, parts), given = valueAt(declared, parts);
     if (asked === undefined) continue;
     const at = [...path, ...parts];
@@ -114,8 +79,8 @@ function join(applied: AppliedCatalogue, { path, spec, table, entry }: Joined): 
     if (use === "within") applied.beyond.push(...beyondList(at, { asked, given, declared }));
     if (use === "added") table[key] = addedTo(given, asked);
   }
-  // The prefix of a server's tools is its id, which the table no longer has.
-  if (spec.list === "mcp_servers") table.name ??= id;
+  // A name that is not given is the id, which the table no longer has.
+  if (Object.hasOwn(keys, "name")) table.name ??= entry.id;
 }
 
 type Values = Record<"asked" | "given", unknown>;

@@ -44,6 +44,7 @@ export function checkTree(
   const left_out = [...issues.map(({ path }) => path), ...unknown];
   const broken = config && !is_partial
     ? checkRules(config, (key) => left_out.some((path) => overlaps(key.split("."), path)))
+      .map(({ finding }) => finding)
     : [];
   const present = issues.filter(({ code }) => !is_partial || code !== "missing_field");
   const findings: Finding[] = [

@@ -72,7 +72,7 @@ export const MIN_MICRO_BATCH_TOKENS = 2048;
 
 /** The smallest allowed micro-batch in tokens. */
 export function leastMicroBatchTokens(algorithm: RunConfig["run"]["algorithm"], ctx: number): number {
-  return ALGORITHM_KEYS[algorithm].sequences_together * ctx;
+  return ALGORITHM_KEYS[algorithm].micro_batch.sequences * ctx;
 }
 export const LOSS_CHUNK_LOGITS = 2 ** 26;
 export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;

@@ -2,6 +2,8 @@
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { keysOf } from "../algorithms.ts";
+import { ENVIRONMENT_KINDS } from "../environments.ts";
+import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
 import { ALGORITHMS } from "../sections/run.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
@@ -26,7 +28,14 @@ const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
   !BUILT_WEBGPU_PROVIDERS.some((built) => built === name)
 );
-const CONTAINER = "the container sandbox";
+const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { missing_part: part, keys }]) =>
+  part === null ? [] : [
+    { key: "agent.environment.type", value: type, part },
+    ...keys.map((key) => ({ key: `agent.environment.${key}`, part, when: isFilled })),
+  ]
+);
+/** Built-in toolsets that are not in `agent/tools/toolsets.ts`. */
+const UNBUILT_TOOLSETS: readonly typeof BUILTIN_TOOLSETS[number][] = ["python", "typescript"];
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
@@ -47,22 +56,12 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.overlong_penalty", part: "the penalty for long trajectories", when: isAboveZero },
   { key: "agent.dynamic_sampling", part: "dynamic sampling" },
   { key: "agent.sampler_correction", value: "truncated", part: "truncated importance sampling" },
-  { key: "agent.environment.type", value: "container", part: CONTAINER },
-  { key: "agent.environment.type", value: "http", part: "the client of environment servers" },
-  { key: "agent.environment.base_url", part: "the client of environment servers" },
+  ...ENVIRONMENT_PARTS,
   { key: "agent.environment.id", part: "the operator's catalogue" },
-  { key: "agent.environment.profile", part: CONTAINER },
-  { key: "agent.environment.image", part: CONTAINER },
-  { key: "agent.environment.runtime", part: CONTAINER },
-  { key: "agent.environment.allow_network", part: CONTAINER },
-  { key: "agent.environment.pool", part: CONTAINER, when: isFilled },
-  { key: "agent.environment.limits.cpus", part: CONTAINER },
-  { key: "agent.environment.limits.memory_mb", part: CONTAINER },
   { key: "agent.environment.toolsets", part: "the reader of own toolsets", when: isFilled },
-  { key: "agent.environment.tools.default", value: "python", part: "the toolset python" },
-  { key: "agent.environment.tools.default", value: "typescript", part: "the toolset typescript" },
-  { key: "agent.environment.scenario_toolsets.*", value: "python", part: "the toolset python" },
-  { key: "agent.environment.scenario_toolsets.*", value: "typescript", part: "the toolset typescript" },
+  ...["agent.environment.tools.default", "agent.environment.scenario_toolsets.*"].flatMap((key) =>
+    UNBUILT_TOOLSETS.map((value) => ({ key, value, part: `the toolset ${value}` }))
+  ),
   { key: "metrics.tensorboard_dir", part: "the TensorBoard writer" },
 ];
 
@@ -77,8 +76,11 @@ export function notBuiltEntries(key: string): NotBuilt[] {
 
 /** Whether this build lacks a key, not only some of its values. */
 export function isNotBuilt(key: string): boolean {
-  return notBuiltEntries(key).some(({ value, when }) => value === undefined && (!when || when === isFilled));
+  return notBuiltEntries(key).some(lacksKey);
 }
+
+/** Whether an entry is about a key, whatever its value; an empty table is as good as none. */
+const lacksKey = ({ value, when }: NotBuilt) => value === undefined && (!when || when === isFilled);
 
 /** The part that a value of a key needs and this build lacks; null when it lacks nothing. */
 export function notBuiltPart(key: string, value: string): string | null {
@@ -108,7 +110,7 @@ export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
 
 function useText(path: readonly (string | number)[], entry: NotBuilt, value: unknown): string {
   const key = path.join(".");
-  const is_whole = (entry.value === undefined && !entry.when) || typeof value === "object";
+  const is_whole = lacksKey(entry) || typeof value === "object";
   return is_whole ? key : `${key} = ${JSON.stringify(value)}`;
 }
 

@@ -1,8 +1,9 @@
 /** Recipes: the short form of a run configuration. */
 
-import { ALGORITHM_KEYS } from "../algorithms.ts";
+import { ALGORITHM_KEYS, isUnused } from "../algorithms.ts";
+import { CATALOGUE_KEYS, objectivePlaces, type RecipeObjective } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
-import { type AlgorithmName } from "../sections/run.ts";
+import { type AlgorithmName, ALGORITHMS } from "../sections/run.ts";
 import { isPrefix, valueAt } from "../text/toml_tree.ts";
 
 type Path = readonly (string | number)[];
@@ -19,14 +20,7 @@ export interface Recipe {
   model: string;
   data?: string | undefined;
   scenarios?: string | undefined;
-  objective?:
-    | {
-      reward?: string | undefined;
-      judge?: string | undefined;
-      environment?: string | undefined;
-      mcp_servers?: readonly string[] | undefined;
-    }
-    | undefined;
+  objective?: RecipeObjective<string> | undefined;
   budget?:
     | { updates?: number | undefined; epochs?: number | undefined; minutes?: number | undefined }
     | undefined;
@@ -51,27 +45,41 @@ export interface ExpandedRequest {
 /** The updates of an `agent_grpo` recipe without a budget. */
 export const DEFAULT_RECIPE_UPDATES = 100;
 
-/** The fields of a recipe, the keys that they set, and their values. */
-function fieldsOf(recipe: RecipeChanges): [field: Path, key: Path, value: unknown][] {
-  if (recipe.recipe === undefined) return [];
-  const { objective = {}, budget = {} } = recipe, { data, updates_key } = ALGORITHM_KEYS[recipe.recipe];
-  const field = data.recipe_field, updates = updates_key.split(".");
+/** The fields that name data, of all algorithms. */
+const DATA_FIELDS = new Set(Object.values(ALGORITHM_KEYS).map(({ data }) => data.recipe_field));
+
+/** The fields of an algorithm's recipe besides its objective, and the keys that they set. */
+function keysOfFields(algorithm: AlgorithmName): [field: Path, key: string][] {
+  const { data, updates_key } = ALGORITHM_KEYS[algorithm];
   return [
-    [["recipe"], ["run", "algorithm"], recipe.recipe],
-    [["model"], ["model", "path"], recipe.model],
-    [[field], data.key.split("."), recipe[field]],
-    [["objective", "reward"], ["agent", "reward"], objective.reward],
-    [["objective", "judge"], ["agent", "judge", "id"], objective.judge],
-    [["objective", "environment"], ["agent", "environment", "id"], objective.environment],
-    ...(objective.mcp_servers ?? []).map((id, i): [Path, Path, unknown] => [
-      ["objective", "mcp_servers", i],
-      ["agent", "mcp_servers", i, "id"],
-      id,
-    ]),
-    [["budget", "updates"], updates, budget.updates],
-    [["budget", "epochs"], ["training", "epochs"], budget.epochs],
-    [["budget", "minutes"], ["training", "max_minutes"], budget.minutes],
+    [["recipe"], "run.algorithm"],
+    [["model"], "model.path"],
+    [[data.recipe_field], data.key],
+    [["budget", "updates"], updates_key],
+    [["budget", "epochs"], "training.epochs"],
+    [["budget", "minutes"], "training.max_minutes"],
   ];
+}
+
+/** The keys that a field, or a part of it, sets in the recipe of some algorithm. */
+export function keysOfField(field: string): (string | number)[][] {
+  if (field === "objective") return [...CATALOGUE_KEYS];
+  const keys = ALGORITHMS.flatMap(keysOfFields).filter(([[name]]) => name === field).map(([, key]) => key);
+  return [...new Set(keys)].map((key) => key.split("."));
+}
+
+type Field = [field: Path, key: Path, value: unknown];
+
+/** The fields of a recipe, the keys that they set, and their values. */
+function fieldsOf(recipe: RecipeChanges): Field[] {
+  if (recipe.recipe === undefined) return [];
+  const own = keysOfFields(recipe.recipe).map(([field, key]): Field => {
+    return [field, key.split("."), valueAt(recipe, field)];
+  });
+  const ids = objectivePlaces(recipe.objective ?? {}).map(({ place, id_key, given }): Field => {
+    return [place, id_key, given];
+  });
+  return [...own, ...ids];
 }
 
 /**
@@ -146,8 +154,7 @@ const conflict = (path: Path, message: string) => ({
 /** Fields that a recipe of this kind does not have. */
 function wrongFields(recipe: RecipeChanges): Finding[] {
   if (recipe.recipe === undefined) return [];
-  const { data: { recipe_field: field }, has_rollouts } = ALGORITHM_KEYS[recipe.recipe],
-    other = field === "data" ? "scenarios" : "data";
+  const { data: { recipe_field: field }, has_rollouts } = ALGORITHM_KEYS[recipe.recipe];
   const findings: Finding[] = [];
   const refuse = (path: Path, hint?: string) =>
     findings.push({
@@ -156,13 +163,14 @@ function wrongFields(recipe: RecipeChanges): Finding[] {
       message: `has no meaning for ${recipe.recipe}`,
       ...(hint === undefined ? {} : { hint }),
     });
-  if (recipe[other] !== undefined) refuse([other], `did you mean "${field}"?`);
-  if (!has_rollouts) {
-    if (recipe.objective !== undefined) refuse(["objective"]);
-    return findings;
+  for (const other of DATA_FIELDS) {
+    if (other !== field && recipe[other] !== undefined) refuse([other], `did you mean "${field}"?`);
   }
-  if (recipe.budget?.epochs !== undefined) refuse(["budget", "epochs"], 'did you mean "updates"?');
-  if (recipe.budget?.minutes !== undefined) refuse(["budget", "minutes"], 'did you mean "updates"?');
+  if (!has_rollouts && recipe.objective !== undefined) refuse(["objective"]);
+  for (const [at, key] of keysOfFields(recipe.recipe)) {
+    const is_given = valueAt(recipe, at) !== undefined;
+    if (is_given && isUnused(recipe.recipe, key)) refuse(at, 'did you mean "updates"?');
+  }
   return findings;
 }
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { expandFork, expandRecipe, type Recipe } from "./recipe.ts";
+import { expandFork, expandRecipe, keysOfField, type Recipe } from "./recipe.ts";
 
 const GRPO: Recipe = {
   recipe: "agent_grpo",
@@ -61,6 +61,25 @@ Deno.test("a key is placed at the field that stands for it", () => {
   assert.equal(at(GRPO, "agent.environment"), "/objective/environment");
   assert.equal(at(GRPO, "agent.group_size"), "/params/agent.group_size");
   assert.equal(at({ recipe: "sft", model: "m" }, "sft.data"), "/data");
+});
+
+Deno.test("a field sets the keys of every algorithm's recipe", () => {
+  const keys = (field: string) => keysOfField(field).map((key) => key.join(".")).sort();
+  assert.deepEqual(keys("budget"), [
+    "agent.updates",
+    "training.epochs",
+    "training.max_minutes",
+    "training.updates",
+  ]);
+  assert.deepEqual(keys("data"), ["preference.data", "sft.data"]);
+  assert.deepEqual(keys("scenarios"), ["agent.scenarios"]);
+  assert.deepEqual(keys("objective"), [
+    "agent.environment",
+    "agent.judge",
+    "agent.mcp_servers",
+    "agent.reward",
+  ]);
+  assert.deepEqual(keys("limits"), []);
 });
 
 Deno.test("a parameter that another field sets too is a conflict, unless both say the same", () => {

@@ -1,65 +1,41 @@
 /** Keys of a run configuration that a request may not hold, or that name files of the server. */
 
 import { configJsonSchema, describeKeys, type JsonSchema } from "../describe.ts";
+import {
+  CATALOGUE_KEYS,
+  CATALOGUE_LISTS,
+  CATALOGUE_TABLES,
+  type CatalogueList,
+  type CatalogueTable,
+  type RequestUse,
+} from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
 import { isPrefix, valueAt } from "../text/toml_tree.ts";
 
 type Path = (string | number)[];
 
-/**
- * How a request's key joins that of the catalogue's entry. `id` names the entry; `own`: the request's value counts;
- * `same`: only the entry's value may be repeated; `at_most`: a number up to the entry's; `within`: a list of what the
- * entry does not exclude; `added`: a list that is joined to the entry's.
- */
-export type RequestUse = "id" | "own" | "same" | "at_most" | "within" | "added";
+/** The tables of requests that are filled in from the catalogue, by dotted key as `describeKeys` names it. */
+const JOINED = CATALOGUE_LISTS.flatMap((list) => {
+  const { field, is_list, keys }: CatalogueTable = CATALOGUE_TABLES[list];
+  return keys ? [{ list, keys, key: `agent.${field}${is_list ? "[]" : ""}` }] : [];
+});
 
-/** The lists of the server's configuration that a request names entries of. */
-export type CatalogueList = "rewards" | "judges" | "mcp_servers" | "environments";
+/** The keys of requests that are an id in place of a table. */
+const REPLACED = CATALOGUE_LISTS.flatMap((list) => {
+  const { field, keys }: CatalogueTable = CATALOGUE_TABLES[list];
+  return keys ? [] : [{ list, path: ["agent", field] }];
+});
 
-/** A table that stands for an entry of the catalogue. */
-export interface CatalogueTable {
-  /** The list with its entries. */
+/** A table of a tree that is filled in from the catalogue. */
+export interface JoinedTable {
+  path: Path;
   list: CatalogueList;
-  /** Every key that a request may set, below the table. All other keys are the operator's, new ones too. */
+  /** Every key that a request may set, below the table. */
   keys: Readonly<Record<string, RequestUse>>;
 }
 
-/** By dotted key as `describeKeys` names it. */
-export const CATALOGUE_TABLES: Readonly<Record<string, CatalogueTable>> = {
-  "agent.judge": {
-    list: "judges",
-    keys: {
-      id: "id",
-      type: "same",
-      rubric: "own",
-      permute: "own",
-      max_chars: "at_most",
-      timeout_secs: "at_most",
-      max_retries: "at_most",
-    },
-  },
-  "agent.environment": {
-    list: "environments",
-    keys: {
-      id: "id",
-      "limits.cpus": "at_most",
-      "limits.memory_mb": "at_most",
-      "limits.exec_timeout_secs": "at_most",
-      "pool.max_live": "at_most",
-      "pool.reuse": "same",
-    },
-  },
-  "agent.mcp_servers[]": {
-    list: "mcp_servers",
-    keys: { id: "id", name: "own", required: "own", allowed_tools: "within", denied_tools: "added" },
-  },
-};
-
 /** Keys and sections that no request may hold, with or without an id. */
 const NEVER = ["agent.mcp_config", "agent.scenario_generation", "agent.collect_api"];
-
-/** The key that is the id of a reward. */
-const REWARD: Path = ["agent", "reward"];
 
 /** The pattern of a key: `*` is any index of a list, and what any name may follow counts as one key. */
 const patternOf = (key: string) => key.replace(/\.<name>.*$/, "").replaceAll("[]", ".*");
@@ -69,9 +45,8 @@ export const OPERATORS_KEYS: readonly string[] = [
   ...new Set(
     describeKeys().flatMap(({ key }) => {
       if (NEVER.some((never) => key === never || key.startsWith(`${never}.`))) return [];
-      const [table, spec] = Object.entries(CATALOGUE_TABLES).find(([name]) => key.startsWith(`${name}.`)) ??
-        [];
-      const is_operators = spec && !Object.hasOwn(spec.keys, key.slice(table!.length + 1));
+      const table = JOINED.find((table) => key.startsWith(`${table.key}.`));
+      const is_operators = table && !Object.hasOwn(table.keys, key.slice(table.key.length + 1));
       return is_operators ? [patternOf(key)] : [];
     }),
   ),
@@ -90,14 +65,14 @@ export interface PathKey {
 export function operatorsKeys(tree: unknown): Finding[] {
   const found = OPERATORS_KEYS.flatMap((pattern) => pathsOf(tree, pattern.split(".")));
   // Without an id there is no entry whose value it could repeat.
-  for (const { path, spec } of catalogueTables(tree)) {
+  for (const { path, keys } of joinedTables(tree)) {
     if (valueAt(tree, [...path, "id"]) !== undefined) continue;
-    const repeated = Object.keys(spec.keys).filter((key) => spec.keys[key] === "same");
+    const repeated = Object.keys(keys).filter((key) => keys[key] === "same");
     found.push(
       ...repeated.map((key) => [...path, ...key.split(".")]).filter((at) => valueAt(tree, at) !== undefined),
     );
   }
-  if (typeof valueAt(tree, REWARD) === "object") found.push(REWARD);
+  found.push(...REPLACED.map(({ path }) => path).filter((path) => typeof valueAt(tree, path) === "object"));
   return found.map(operatorsKey);
 }
 
@@ -114,23 +89,27 @@ export function isOperatorsKey(path: Path): boolean {
   });
 }
 
-/** The tables of a tree that stand for entries of the catalogue. */
-export function catalogueTables(tree: unknown): { path: Path; spec: CatalogueTable }[] {
-  return Object.entries(CATALOGUE_TABLES).flatMap(([key, spec]) =>
-    pathsOf(tree, patternOf(key).split(".")).map((path) => ({ path, spec }))
+/** The tables of a tree that are filled in from the catalogue where they have an id. */
+export function joinedTables(tree: unknown): JoinedTable[] {
+  return JOINED.flatMap(({ key, list, keys }) =>
+    pathsOf(tree, patternOf(key).split(".")).map((path) => ({ path, list, keys }))
   );
+}
+
+/** The ids of a tree that stand for tables, and the list of each. */
+export function replacedIds(tree: unknown): { path: Path; list: CatalogueList }[] {
+  return REPLACED.filter(({ path }) => valueAt(tree, path) !== undefined);
 }
 
 /** The ids of catalogue entries in a tree. */
 export function catalogueIds(tree: unknown): { path: Path; list: CatalogueList }[] {
-  const ids = catalogueTables(tree).map(({ path, spec }) => ({ path: [...path, "id"], list: spec.list }));
-  return [{ path: REWARD, list: "rewards" as const }, ...ids]
-    .filter(({ path }) => valueAt(tree, path) !== undefined);
+  const joined = joinedTables(tree).map(({ path, list }) => ({ path: [...path, "id"], list }));
+  return [...replacedIds(tree), ...joined.filter(({ path }) => valueAt(tree, path) !== undefined)];
 }
 
 /** Keys that a catalogue entry may set, where a tree names one: what they hold is not known from the tree. */
 export function keysOfEntries(tree: unknown): Path[] {
-  return catalogueTables(tree).filter(({ path }) => valueAt(tree, [...path, "id"]) !== undefined)
+  return joinedTables(tree).filter(({ path }) => valueAt(tree, [...path, "id"]) !== undefined)
     .flatMap(({ path }) =>
       OPERATORS_KEYS.map((pattern) => pattern.split(".")).filter((parts) =>
         parts.length > path.length && path.every((part, i) => parts[i] === "*" || parts[i] === part)
@@ -157,7 +136,7 @@ export function withoutPaths(tree: Record<string, unknown>, paths: readonly Path
 
 /** A copy of a tree without what a catalogue would say. */
 export function withoutCatalogue(tree: Record<string, unknown>): Record<string, unknown> {
-  return withoutPaths(tree, [REWARD, ["agent", "judge"], ["agent", "mcp_servers"], ["agent", "environment"]]);
+  return withoutPaths(tree, CATALOGUE_KEYS);
 }
 
 /** The uses of keys that name a file to read (`input`) or a place to write (`output`). */
@@ -188,7 +167,7 @@ export function requestJsonSchema(): JsonSchema {
   const schema = configJsonSchema();
   const outputs = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);
   for (const key of [...OPERATORS_KEYS, ...outputs]) removeProperty(schema, key.split("."));
-  keepIds(schema.properties!.agent!.properties!.reward!);
+  for (const { path } of REPLACED) keepIds(propertyAt(schema, path));
   return schema;
 }
 
@@ -198,6 +177,10 @@ function keepIds(schema: JsonSchema): void {
   const id = anyOf.find(({ type }) => type === "string");
   delete schema.anyOf;
   Object.assign(schema, id, rest);
+}
+
+function propertyAt(schema: JsonSchema, path: readonly string[]): JsonSchema {
+  return path.reduce((table, name) => table.properties![name]!, schema);
 }
 
 function removeProperty(schema: JsonSchema | undefined, [part, ...rest]: readonly string[]): void {

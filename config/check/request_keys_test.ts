@@ -2,14 +2,8 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { describeKeys, schemaAt, unwrap } from "../describe.ts";
 import { command, httpUrl, variableName } from "../sections/fields.ts";
-import {
-  CATALOGUE_TABLES,
-  isOperatorsKey,
-  operatorsKeys,
-  pathKeys,
-  requestJsonSchema,
-  withoutPaths,
-} from "./request_keys.ts";
+import { CATALOGUE_TABLES, type CatalogueTable } from "./catalogue_tables.ts";
+import { isOperatorsKey, operatorsKeys, pathKeys, requestJsonSchema, withoutPaths } from "./request_keys.ts";
 
 const TREE = {
   model: { path: "/m.gguf" },
@@ -53,8 +47,9 @@ const pathOf = (key: string) =>
 const DIVIDED = /^agent\.(judge|environment|mcp_servers|mcp_config|scenario_generation|collect_api)\b/;
 
 Deno.test("every key of the catalogue's tables is the operator's, unless it is listed for requests", () => {
-  const listed = Object.entries(CATALOGUE_TABLES).flatMap(([table, { keys }]) =>
-    Object.keys(keys).map((key) => `${table}.${key}`)
+  const tables: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);
+  const listed = tables.flatMap(({ field, is_list, keys }) =>
+    Object.keys(keys ?? {}).map((key) => `agent.${field}${is_list ? "[]" : ""}.${key}`)
   );
   const divided = describeKeys().map(({ key }) => key).filter((key) => DIVIDED.test(key));
   assert.ok(divided.length > 30);

@@ -36,8 +36,8 @@ function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): F
 export function resolveLoaded(loaded: LoadedConfig, facts: ConfigFacts): ResolvedConfig {
   const { config, path } = loaded;
   const resolved = resolveConfig(config, facts);
-  const findings = checkRules(resolved).map((finding) =>
-    config.training.ctx === undefined && finding.message.includes("training.ctx")
+  const findings = checkRules(resolved).map(({ keys, finding }) =>
+    config.training.ctx === undefined && keys.includes("training.ctx")
       ? { ...finding, hint: DERIVED_CTX }
       : finding
   );

@@ -25,7 +25,7 @@ Deno.test("a program alone may grade a run; its folder is that of the file", () 
     ...{ command: ["./grade.sh", "x"], timeout_secs: 0.5, cwd: "/g" },
   });
   assert.deepEqual(problemsOf(""), [
-    "agent invalid_value: needs a source of reward: [agent.environment], [agent.judge] or agent.reward",
+    "agent invalid_value: needs a source of reward: agent.environment or agent.reward or agent.judge",
   ]);
 });
 

@@ -2,8 +2,9 @@
 
 import { keysOf } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
-import { environmentProblems } from "./environment_rules.ts";
-import { BUILTIN_TOOLSETS } from "../sections/environment.ts";
+import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
+import { REWARD_SOURCES } from "../sections/agent.ts";
+import { BUILTIN_TOOLSETS, ENVIRONMENT_TYPES } from "../sections/environment.ts";
 import { ALGORITHMS } from "../sections/run.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
@@ -25,15 +26,20 @@ interface Rule {
   check(config: RunConfig): Broken[] | Broken | null | false | undefined;
 }
 
+const environmentKey = (key: string) => `agent.environment.${key}`;
+
+const REWARD_KEYS = REWARD_SOURCES.map((source) => `agent.${source}`);
+
 const RULES: readonly Rule[] = [
-  {
-    keys: ["run.algorithm"],
-    check({ run, ...sections }) {
-      const { section } = keysOf(run.algorithm);
-      return sections[section] === undefined &&
-        { key: section, message: `is missing: algorithm "${run.algorithm}" needs it`, missing: true };
-    },
-  },
+  ...ALGORITHMS.map((algorithm): Rule => {
+    const { section } = keysOf(algorithm);
+    return {
+      keys: ["run.algorithm", section],
+      check: ({ run, ...sections }) =>
+        run.algorithm === algorithm && sections[section] === undefined &&
+        { key: section, message: `is missing: algorithm "${algorithm}" needs it`, missing: true },
+    };
+  }),
   ...ALGORITHMS.flatMap((algorithm) =>
     Object.entries(keysOf(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
       keys: ["run.algorithm", key],
@@ -70,9 +76,9 @@ const RULES: readonly Rule[] = [
     check: ({ run, training: { ctx, micro_batch_tokens } }) => {
       if (ctx === undefined || micro_batch_tokens === undefined) return null;
       const least = leastMicroBatchTokens(run.algorithm, ctx);
-      const what = least === ctx ? "training.ctx" : "what both sequences of a pair take, twice training.ctx";
+      const { length } = keysOf(run.algorithm).micro_batch;
       return micro_batch_tokens < least &&
-        { key: "training.micro_batch_tokens", message: `must be at least ${what} (${least})` };
+        { key: "training.micro_batch_tokens", message: `must be at least ${length} (${least})` };
     },
   },
   {
@@ -97,13 +103,11 @@ const RULES: readonly Rule[] = [
       { key: "agent.kl_reference", message: 'must be "base" without lora.init_adapter' },
   },
   {
-    keys: ["run.algorithm", "agent.environment", "agent.judge", "agent.reward"],
+    keys: ["run.algorithm", ...REWARD_KEYS],
     check: ({ run, agent }) =>
-      keysOf(run.algorithm).has_rollouts && agent !== undefined && !agent.environment && !agent.judge &&
-      !agent.reward && {
-        key: "agent",
-        message: "needs a source of reward: [agent.environment], [agent.judge] or agent.reward",
-      },
+      keysOf(run.algorithm).has_rollouts && agent !== undefined &&
+      REWARD_SOURCES.every((source) => !agent[source]) &&
+      { key: "agent", message: `needs a source of reward: ${REWARD_KEYS.join(" or ")}` },
   },
   {
     keys: ["run.algorithm", "agent.environment", "evaluation"],
@@ -127,14 +131,14 @@ const RULES: readonly Rule[] = [
         message: 'must be "last" without [evaluation]: without evaluations no adapter is known to be best',
       },
   },
-  {
-    keys: ["id", "type", "allow_unsandboxed", "base_url"].map((key) => `agent.environment.${key}`),
+  ...[undefined, ...ENVIRONMENT_TYPES].map((type): Rule => ({
+    keys: ["id", "type", ...type ? ENVIRONMENT_KINDS[type].keys : []].map(environmentKey),
     check: ({ agent }) =>
-      agent?.environment && !agent.environment.id &&
+      agent?.environment && agent.environment.type === type && !agent.environment.id &&
       environmentProblems(agent.environment).map(({ key, ...broken }) => ({
-        ...{ key: `agent.environment.${key}`, ...broken },
+        ...{ key: environmentKey(key), ...broken },
       })),
-  },
+  })),
   {
     keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],
     check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
@@ -160,7 +164,8 @@ function toolsetProblems(
   { id, type, profile, tools, scenario_toolsets, toolsets }: EnvironmentConfig,
 ): Broken[] {
   const default_key = "agent.environment.tools.default";
-  if (!id && type !== "http" && !profile && !tools.default && scenario_toolsets.length === 0) {
+  const has_own_tools = type !== undefined && ENVIRONMENT_KINDS[type].has_own_tools;
+  if (!id && !has_own_tools && !profile && !tools.default && scenario_toolsets.length === 0) {
     const message = "is missing: without it and without scenario_toolsets no scenario has a tool";
     return [{ key: default_key, message, missing: true }];
   }
@@ -197,19 +202,28 @@ function repeatedServers({ agent }: RunConfig): Broken[] {
   });
 }
 
+/** A violated rule. */
+export interface RuleFinding {
+  finding: Finding;
+  /** The keys that the rule reads. */
+  keys: readonly string[];
+}
+
 /**
  * All violated rules.
  *
  * @param isWrong Whether a key, a key inside it or a table around it is already known to be invalid.
  */
-export function checkRules(config: RunConfig, isWrong: (key: string) => boolean = () => false): Finding[] {
-  return RULES.flatMap((rule) => {
-    if (rule.keys.some(isWrong)) return [];
-    return [rule.check(config) || []].flat().map(({ key, message, missing, hint }): Finding => ({
-      path: key.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part),
-      code: missing ? "missing_field" : "invalid_value",
-      message,
-      ...(hint === undefined ? {} : { hint }),
-    }));
+export function checkRules(
+  config: RunConfig,
+  isWrong: (key: string) => boolean = () => false,
+): RuleFinding[] {
+  return RULES.flatMap(({ keys, check }) => {
+    if (keys.some(isWrong)) return [];
+    return [check(config) || []].flat().map(({ key, message, missing, hint }): RuleFinding => {
+      const path = key.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part);
+      const code = missing ? "missing_field" : "invalid_value";
+      return { keys, finding: { path, code, message, ...(hint === undefined ? {} : { hint }) } };
+    });
   });
 }

@@ -7,6 +7,21 @@ import { judgeSchema } from "./judge.ts";
 import { mcpServerSchema } from "./mcp.ts";
 import { rewardSchema } from "./reward.ts";
 
+/**
+ * The keys of `[agent]` that can give rewards, in the order in which they are asked. The first that can grade a group is
+ * its only source of rewards.
+ */
+export const REWARD_SOURCES = ["environment", "reward", "judge"] as const;
+
+/** One of {@link REWARD_SOURCES}. */
+export type RewardSource = typeof REWARD_SOURCES[number];
+
+/** A source of rewards besides the environment. */
+export type GraderName = Exclude<RewardSource, "environment">;
+
+/** The sources besides the environment. */
+export const GRADERS = REWARD_SOURCES.filter((source): source is GraderName => source !== "environment");
+
 /** Keys that shape an episode. */
 const rolloutKeys = {
   max_turns: integer("agent.max_turns").default(6).meta({ description: "Assistant turns of a trajectory." }),
@@ -71,7 +86,7 @@ const learningKeys = {
   kl_reference: z.enum(["base", "init_adapter"]).default("base").meta({
     description: "The reference policy: the base model, or the adapter that training starts from.",
   }),
-  max_update_kl: number("agent.max_update_kl").default(0.02).meta({
+  max_update_kl: number("agent.max_update_kl").default(1e-3).meta({
     description:
       "Largest KL(before, after) of an update in nats per token: a step that goes farther is shortened; 0: no bound.",
   }),

@@ -9,6 +9,9 @@ export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
 /** Where tools can run. */
 export const ENVIRONMENT_TYPES = ["container", "local", "http"] as const;
 
+/** One of {@link ENVIRONMENT_TYPES}. */
+export type EnvironmentType = typeof ENVIRONMENT_TYPES[number];
+
 const customToolSchema = z.strictObject({
   name: name().meta({ description: "Name that the model calls." }),
   description: z.string().meta({ description: "What the tool does, for the model." }),

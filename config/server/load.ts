@@ -5,7 +5,8 @@ import { z } from "zod";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { unwrap } from "../describe.ts";
-import { environmentProblems } from "../check/environment_rules.ts";
+import { CATALOGUE_LISTS } from "../check/catalogue_tables.ts";
+import { environmentProblems } from "../environments.ts";
 import { showValue } from "../check/issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { nearestName } from "../text/nearest.ts";
@@ -61,11 +62,9 @@ function ruleProblems(config: ServerConfig): Problem[] {
   return problems;
 }
 
-const CATALOGUE = ["rewards", "judges", "mcp_servers", "environments"] as const;
-
 /** Ids are unique in a list, and an entry has what it needs to be used. */
 function catalogueProblems(config: ServerConfig): Problem[] {
-  const twice = CATALOGUE.flatMap((list) =>
+  const twice = CATALOGUE_LISTS.flatMap((list) =>
     config[list].flatMap(({ id }, i): Problem[] => {
       const first = config[list].findIndex((entry) => entry.id === id);
       const message = `is the id of entry ${first + 1} of [[${list}]] too`;

@@ -1,12 +1,7 @@
 /** The configuration file of `svc-server`. */
 
 import { z } from "zod";
-import {
-  environmentEntrySchema,
-  judgeEntrySchema,
-  mcpServerEntrySchema,
-  rewardEntrySchema,
-} from "../check/catalogue.ts";
+import { CATALOGUE_LISTS, CATALOGUE_TABLES, type CatalogueList } from "../check/catalogue_tables.ts";
 import { text } from "../sections/fields.ts";
 import { LOG_LEVELS } from "../../core/log.ts";
 
@@ -64,6 +59,14 @@ export const budget = (memory: string) =>
   z.union([z.string(), z.number()]).refine((value) => parseBudget(value) !== null, {
     error: 'must be "all", a share in (0, 1], a byte count above 1, or text such as "8GiB"',
   }).default("all").meta({ description: `How much of the ${memory} runs may use.` });
+
+type EntrySchema<L extends CatalogueList> = typeof CATALOGUE_TABLES[L]["schema"];
+
+/** The lists of the catalogue. */
+const catalogue = Object.fromEntries(CATALOGUE_LISTS.map((list) => {
+  const { schema, noun } = CATALOGUE_TABLES[list];
+  return [list, z.array(schema).default([]).meta({ description: `Catalogue: each entry is ${noun}.` })];
+})) as unknown as { [L in CatalogueList]: z.ZodDefault<z.ZodArray<EntrySchema<L>>> };
 
 export const serverConfigSchema = z.strictObject({
   bind: z.string().refine((value) => parseBind(value) !== null, {
@@ -126,12 +129,7 @@ export const serverConfigSchema = z.strictObject({
       description: "Whether conversations are recorded with their tokens, in data_dir/conversations.",
     }),
   }).prefault({}).meta({ description: "OpenAI-compatible serving." }),
-  rewards: z.array(rewardEntrySchema).default([]).meta({ description: "Catalogue of rewards." }),
-  judges: z.array(judgeEntrySchema).default([]).meta({ description: "Catalogue of judges." }),
-  mcp_servers: z.array(mcpServerEntrySchema).default([]).meta({ description: "Catalogue of MCP servers." }),
-  environments: z.array(environmentEntrySchema).default([]).meta({
-    description: "Catalogue of environments.",
-  }),
+  ...catalogue,
 });
 
 /** The checked configuration of `svc-server` with defaults filled in. */

@@ -39,7 +39,8 @@ export interface AlgorithmDefinition {
   /** Checks the form of a file of its data, without the model and the environment. @throws {ServiceError} `data_invalid`. */
   checkFile(path: string): Promise<void>;
   /**
-   * Reads and checks the data. Messages name paths as written in `config`.
+   * Reads and checks the data. Messages name paths as written in `config`. A failure to read held-out data has its key
+   * as `details.key`: see `atKey`.
    *
    * @throws {ServiceError} `config_invalid`, `data_invalid`, `template_failed`, `not_built`.
    */

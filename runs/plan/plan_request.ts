@@ -143,9 +143,7 @@ async function readFiles(
     const record = errorRecord(error);
     if (!(error instanceof ServiceError) || record.code === "internal") throw error;
     const is_template = record.code === "template_failed" && chat_template !== undefined;
-    const held_out = loaded.config.evaluation?.data;
-    const is_held_out = held_out !== undefined && record.message.includes(held_out);
-    const at = is_template ? "model.chat_template" : is_held_out ? "evaluation.data" : key;
+    const at = is_template ? "model.chat_template" : record.details.key as string | undefined ?? key;
     return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
   }
 }

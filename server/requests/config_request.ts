@@ -1,6 +1,6 @@
 /** Reads the body of a plan or a run as the configuration that it stands for, with all problems of its form. */
 
-import { DATA_KEYS } from "../../config/algorithms.ts";
+import { objectiveIds, objectivePlaces } from "../../config/check/catalogue_tables.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import {
@@ -8,13 +8,14 @@ import {
   type ExpandedRequest,
   expandFork,
   expandRecipe,
+  keysOfField,
   type Recipe,
   type RecipeChanges,
 } from "../../config/check/recipe.ts";
 import {
   catalogueIds,
-  catalogueTables,
   isOperatorsKey,
+  joinedTables,
   keysOfEntries,
   operatorsKeys,
   withoutPaths,
@@ -28,7 +29,7 @@ import {
 } from "../../config/text/toml_tree.ts";
 import { check, pointerOf } from "../http/issues.ts";
 import type { ProblemError } from "../http/problems.ts";
-import { formOf, type PartialBody, type RecipeBody, tomlHeadSchema } from "./run_request.ts";
+import { formOf, type PartialBody, tomlHeadSchema } from "./run_request.ts";
 
 type Path = readonly (string | number)[];
 type Table = Record<string, unknown>;
@@ -78,8 +79,8 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const { allow = [], limits = {} } = body;
   const forms = [...formsOf(body), ...hiddenForms(body, expanded)];
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
-  const unknown = Object.entries(FIELD_KEYS).filter(([field]) => wrong.has(field))
-    .flatMap(([, keys]) => keys.map((key) => key.split(".")));
+  // While a field is wrong, the keys that it sets are not known.
+  const unknown = [...wrong].flatMap(keysOfField);
   const rest = formProblems(request, { is_partial: !is_whole, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
@@ -116,15 +117,6 @@ function written(tree: Table, placeOf: (path: Path) => Path): ExpandedRequest & 
   return { tree, placeOf, sets: (path) => valueAt(tree, path) !== undefined, findings: [], forms: [] };
 }
 
-/** The keys that fields of a recipe set: while a field is wrong, theirs are not known. */
-const FIELD_KEYS: Readonly<Record<string, readonly string[]>> = {
-  model: ["model.path"],
-  data: DATA_KEYS,
-  scenarios: DATA_KEYS,
-  objective: ["agent.reward", "agent.judge", "agent.environment", "agent.mcp_servers"],
-  budget: ["agent.updates", "training.updates", "training.epochs", "training.max_minutes"],
-};
-
 function without(value: unknown, fields: ReadonlySet<string>): Table {
   if (typeof value !== "object" || value === null || fields.has("")) return {};
   return Object.fromEntries(Object.entries(value).filter(([field]) => !fields.has(field)));
@@ -137,22 +129,10 @@ function besideConfig(body: PartialBody, wrong: ReadonlySet<string>): ProblemErr
     .map((key) => ({ pointer: `/${key}`, code: "invalid_value", message }));
 }
 
-type Objective = NonNullable<RecipeBody["objective"]>;
-
-/** The fields of an objective that are no ids, and the keys for which these would stand. */
+/** The places of an objective with something else than an id, and the keys for which ids would stand. */
 function formsOf({ objective = {} }: PartialBody): ConfigRequest["forms"] {
-  const keys = { reward: "reward", judge: "judge", environment: "environment" };
-  const single = Object.entries(keys).flatMap(([field, key]) => {
-    const given = objective[field as keyof typeof keys];
-    const is_id = given === undefined || typeof given === "string";
-    return is_id ? [] : [{ place: ["objective", field], key: ["agent", key] }];
-  });
-  const servers = (objective.mcp_servers ?? []).flatMap((given, i) =>
-    typeof given === "string"
-      ? []
-      : [{ place: ["objective", "mcp_servers", i], key: ["agent", "mcp_servers", i] }]
-  );
-  return [...single, ...servers];
+  return objectivePlaces(objective).filter(({ given }) => given !== undefined && typeof given !== "string")
+    .map(({ place, key }) => ({ place, key }));
 }
 
 /** Keys of the operator in a parameter that is not in the tree, because another field sets a part of it. */
@@ -169,16 +149,7 @@ function hiddenForms({ params = {} }: PartialBody, { findings }: ExpandedRequest
 
 /** The fields of a recipe with the ids of its objective alone; {@link formsOf} has the rest. */
 function withIds({ objective, ...body }: PartialBody): RecipeChanges {
-  if (!objective) return body;
-  const id = (given: Objective["reward"]) => typeof given === "string" ? given : undefined;
-  const { reward, judge, environment, mcp_servers } = objective;
-  return {
-    ...body,
-    objective: {
-      ...{ reward: id(reward), judge: id(judge), environment: id(environment) },
-      ...(mcp_servers && { mcp_servers: mcp_servers.filter((given) => typeof given === "string") }),
-    },
-  };
+  return objective ? { ...body, objective: objectiveIds(objective) } : body;
 }
 
 /** A key of the request: for one that a catalogue entry has, the id that names the entry. */
@@ -207,7 +178,7 @@ export function entryOf(
 /** All problems of a configuration's form. What a catalogue would say is not known here. */
 function formProblems(
   request: ConfigRequest,
-  { is_partial = false, unknown = [] }: { is_partial?: boolean; unknown?: string[][] },
+  { is_partial = false, unknown = [] }: { is_partial?: boolean; unknown?: (string | number)[][] },
 ): ProblemError[] {
   const own = request.findings.filter(({ is_conflict }) => !is_conflict).map(ownEntry);
   const declared = operatorsKeys(request.tree).map(({ path }) => path);
@@ -219,7 +190,7 @@ function formProblems(
   });
   const operators = findings.filter(({ path }) => isOperatorsKey(path)).map(({ path }) => path);
   const others = findings.filter(({ path }) => !isOperatorsKey(path));
-  const tables = catalogueTables(tree).filter(({ path }) => operators.some((at) => isPrefix(path, at)));
+  const tables = joinedTables(tree).filter(({ path }) => operators.some((at) => isPrefix(path, at)));
   const nameless = tables.map(({ path }): Finding => ({ path: [...path, "id"], ...NO_ID }));
   return [...own, ...[...others, ...nameless].map((finding) => entryOf(finding, request))];
 }

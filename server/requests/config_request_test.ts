@@ -28,3 +28,21 @@ Deno.test("a TOML body is read up to a length", () => {
   assert.deepEqual(said(errors), [` is longer than ${MAX_TOML_CHARS} characters (line 1)`]);
   assert.ok(!said(readTomlRequest(text(MAX_TOML_CHARS)).errors).some((entry) => entry.includes("longer")));
 });
+
+Deno.test("around a wrong field only the rules about its own keys are left out", () => {
+  const recipe = {
+    recipe: "sft",
+    model: "/m.gguf",
+    params: { "evaluation.data": "h", "evaluation.patience": 2 },
+  };
+  const pointers = (more: object) =>
+    readJsonRequest({ ...recipe, ...more }, () => null).errors.map(({ pointer }) => pointer);
+  assert.deepEqual(pointers({ data: 5 }), ["/data", "/params/evaluation.patience"]);
+  // Whether a reward grades the attempts is not known then, and neither is the number of updates.
+  const agent = { recipe: "agent_grpo", scenarios: "s", params: {} };
+  assert.deepEqual(pointers({ ...agent, objective: 5, budget: { updates: "2" } }), [
+    "/objective",
+    "/budget/updates",
+  ]);
+  assert.deepEqual(pointers({ ...agent, budget: { updates: "2" } }), ["/budget/updates", "/params/agent"]);
+});

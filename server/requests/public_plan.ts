@@ -1,6 +1,7 @@
 /** A plan as clients see it: by catalogue ids, with paths as written, without the run's own. */
 
 import { withoutOwnPaths } from "../../runs/directory/config_identity.ts";
+import { CATALOGUE_KEYS } from "../../config/check/catalogue_tables.ts";
 import { pathKeys } from "../../config/check/request_keys.ts";
 import { valueAt } from "../../config/text/toml_tree.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
@@ -13,7 +14,7 @@ export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {
   // Derived from the place where the run's process finds its configuration.
   if (valueAt(written, ["run", "name"]) === undefined) delete (config.run as Table).name;
   for (const { path, value } of pathKeys(written, "input")) setAt(config, path, value);
-  for (const path of ["environment", "reward", "judge", "mcp_servers"].map((key) => ["agent", key])) {
+  for (const path of CATALOGUE_KEYS) {
     const own = valueAt(written, path);
     if (own !== undefined && valueAt(config, path) !== undefined) setAt(config, path, own);
   }

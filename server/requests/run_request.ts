@@ -1,6 +1,11 @@
 /** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a whole configuration, or a fork. */
 
 import { z } from "zod";
+import {
+  CATALOGUE_TABLES,
+  type CatalogueList,
+  type ObjectiveField,
+} from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
 import { ALGORITHMS } from "../../config/sections/run.ts";
@@ -22,9 +27,11 @@ export const runName = z.string().min(1).max(MAX_NAME_CHARS).meta({ description:
  * The id of a catalogue entry. Anything else that a client may think of giving in its place is for the operator to
  * declare, and is refused later with that code.
  */
-const catalogueId = (what: string) =>
+const catalogueId = (list: CatalogueList) =>
   z.union([name(), z.looseObject({}), z.array(z.json())]).meta({
-    description: `The id of ${what} in the server's catalogue; nothing else is accepted.`,
+    description: `The id of ${
+      CATALOGUE_TABLES[list].noun
+    } in the server's catalogue; nothing else is accepted.`,
   });
 
 /** An object whose keys are checked later; `z.record` would drop `__proto__` without a word. */
@@ -40,12 +47,14 @@ const params = keys().refine((value) => Object.keys(value).length <= MAX_PARAMS,
   error: `must have at most ${MAX_PARAMS} keys`,
 });
 
-const objective = z.strictObject({
-  reward: catalogueId("a reward").optional(),
-  judge: catalogueId("a judge").optional(),
-  environment: catalogueId("an environment").optional(),
-  mcp_servers: z.array(catalogueId("an MCP server")).optional(),
-}).meta({ id: "Objective", description: "What grades attempts, and their tools." });
+const objective = z.strictObject(
+  {
+    reward: catalogueId("rewards").optional(),
+    judge: catalogueId("judges").optional(),
+    environment: catalogueId("environments").optional(),
+    mcp_servers: z.array(catalogueId("mcp_servers")).optional(),
+  } satisfies Record<ObjectiveField, z.ZodType>,
+).meta({ id: "Objective", description: "What grades attempts, and their tools." });
 
 const recipeFields = {
   recipe: z.enum(ALGORITHMS).meta({ description: "The algorithm." }),

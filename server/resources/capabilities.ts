@@ -5,10 +5,11 @@ import {
   BUILT_ALGORITHMS,
   BUILT_ARCHITECTURES,
   BUILT_TENSOR_TYPES,
-  ENVIRONMENT_PARTS,
   HAS_INTERFACE,
   HAS_MCP,
 } from "../../config/check/built.ts";
+import { ENVIRONMENT_KINDS, type EnvironmentKind } from "../../config/environments.ts";
+import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { ALGORITHMS } from "../../config/sections/run.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
@@ -32,6 +33,17 @@ const budgetSchema = z.strictObject({
   effective_bytes: z.number().nullable(),
 }).meta({ id: "Budget" });
 
+/** A value for each type of environment. */
+function byEnvironment<T>(valueOf: (kind: EnvironmentKind) => T): Record<EnvironmentType, T> {
+  const entries = ENVIRONMENT_TYPES.map((type) => [type, valueOf(ENVIRONMENT_KINDS[type])]);
+  return Object.fromEntries(entries) as Record<EnvironmentType, T>;
+}
+
+const availabilitySchema = z.strictObject({ available: z.boolean(), reason: z.string().nullable() });
+
+/** Whether a type is available; with the reason why not where the machine decides too. */
+type Availability = boolean | z.output<typeof availabilitySchema>;
+
 export const capabilitiesSchema = z.strictObject({
   version: z.string(),
   features: z.strictObject({
@@ -46,11 +58,11 @@ export const capabilitiesSchema = z.strictObject({
   algorithms: z.array(z.enum(ALGORITHMS)),
   tensor_types: z.array(z.string()),
   architectures: z.array(z.string()),
-  environments: z.strictObject({
-    container: z.strictObject({ available: z.boolean(), reason: z.string().nullable() }),
-    local: z.boolean(),
-    http: z.boolean(),
-  }),
+  environments: z.strictObject(
+    byEnvironment(({ needs_programs }): z.ZodType<Availability> =>
+      needs_programs ? availabilitySchema : z.boolean()
+    ),
+  ),
   limits: z.strictObject({
     max_body_bytes: z.int(),
     max_dataset_bytes: z.int(),
@@ -89,8 +101,12 @@ function lackText(part: string): string {
   return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
 }
 
+function availabilityOf({ missing_part, needs_programs }: EnvironmentKind): Availability {
+  const available = missing_part === null;
+  return needs_programs ? { available, reason: available ? null : lackText(missing_part) } : available;
+}
+
 export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {
-  const { container, local, http } = ENVIRONMENT_PARTS;
   return {
     version: VERSION,
     features: {
@@ -98,7 +114,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
       auth: config.auth_token !== undefined,
       serving_enabled: config.serving.enabled,
       mcp: HAS_MCP,
-      containers: container === null,
+      containers: ENVIRONMENT_KINDS.container.missing_part === null,
     },
     devices: devices.map(deviceCard),
     budgets: {
@@ -108,11 +124,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
     algorithms: [...BUILT_ALGORITHMS],
     tensor_types: [...BUILT_TENSOR_TYPES],
     architectures: [...BUILT_ARCHITECTURES],
-    environments: {
-      container: { available: container === null, reason: container === null ? null : lackText(container) },
-      local: local === null,
-      http: http === null,
-    },
+    environments: byEnvironment(availabilityOf),
     limits: {
       max_body_bytes: config.max_body_bytes,
       max_dataset_bytes: config.max_dataset_bytes,

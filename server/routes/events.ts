@@ -22,7 +22,7 @@ function isOver(run: KeptRun, seq: number): boolean {
   return hasEnded(run.record.state) && seq === run.last_seq && run.has_last_event;
 }
 
-const streamRunEvents = route({
+export const streamRunEvents = route({
   method: "GET",
   path: "/v1/runs/{id}/events",
   operation: "stream_run_events",
@@ -63,7 +63,7 @@ async function* fleetEvents(
   }
 }
 
-const streamEvents = route({
+export const streamEvents = route({
   method: "GET",
   path: "/v1/events",
   operation: "stream_events",

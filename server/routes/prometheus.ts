@@ -4,11 +4,12 @@ import { z } from "zod";
 import { RUN_STATES } from "../../runs/record/run.ts";
 import { raw, type Route, route } from "../routing/route.ts";
 import type { Services } from "../routing/services.ts";
+import { streamEvents, streamRunEvents } from "./events.ts";
 import { exposition, EXPOSITION_TYPE, type Family } from "../telemetry/exposition.ts";
 import { processFamilies } from "../telemetry/process_families.ts";
 
 /** The event streams by what they tell. */
-const STREAMS = { run: "/v1/runs/{id}/events", all: "/v1/events" } as const;
+const STREAMS = { run: streamRunEvents.path, all: streamEvents.path };
 
 /** Runs, their slots and queue, and the readers of events. */
 function runFamilies({ fleet, config, openRequests }: Services): Family[] {

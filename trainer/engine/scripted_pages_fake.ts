@@ -1,8 +1,7 @@
 /** Counts the pages of a key/value cache and their holders, without their contents. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
-
-export const PAGE_TOKENS = 32;
+import { PAGE_TOKENS } from "./protocol.ts";
 
 export class PageTable {
   readonly #references: number[] = [];

@@ -2,8 +2,8 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { TokenMask } from "../sampler/token_mask.ts";
-import type { EngineMethods } from "./protocol.ts";
-import { PAGE_TOKENS, PageTable } from "./scripted_pages_fake.ts";
+import { type EngineMethods, PAGE_TOKENS } from "./protocol.ts";
+import { PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {
   request: EngineMethods["sequence_generate"]["request"];

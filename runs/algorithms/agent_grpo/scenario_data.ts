@@ -7,6 +7,7 @@ import { systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";
 import type { ModelParts } from "../../session/model_parts.ts";
+import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
 /** Nobody cancels these checks. */
@@ -33,21 +34,33 @@ export async function readScenarioData(config: ResolvedConfig, parts: ModelParts
   }
 }
 
-async function readChecked(
-  config: ResolvedConfig,
-  { parts, world }: { parts: ModelParts; world: ConfiguredWorld },
-): Promise<ScenarioData> {
+interface Checks {
+  parts: ModelParts;
+  world: ConfiguredWorld;
+}
+
+async function readChecked(config: ResolvedConfig, { parts, world }: Checks): Promise<ScenarioData> {
   const { evaluation } = config, { scenarios: path } = config.agent!;
-  const { environments } = world;
   const scenarios = await readScenarios(path);
   await checkTraining(scenarios, { config, world });
-  await checkTemplate({ path, scenarios }, { config, parts, environments });
-  if (!evaluation) return { scenarios, heldout: null };
-  const heldout = await readScenarios(evaluation.data);
-  await checkCatalogs(evaluation.data, heldout, environments);
-  checkVerifiable(evaluation.data, heldout, (scenario) => environments.coverage(scenario) !== "none");
-  await checkTemplate({ path: evaluation.data, scenarios: heldout }, { config, parts, environments });
+  await checkTemplate({ path, scenarios }, { config, parts, environments: world.environments });
+  const heldout = evaluation
+    ? await atKey("evaluation.data", readHeldout(evaluation.data, config, { parts, world }))
+    : null;
   return { scenarios, heldout };
+}
+
+/** Scenarios that the environment can verify. */
+async function readHeldout(
+  path: string,
+  config: ResolvedConfig,
+  { parts, world: { environments } }: Checks,
+): Promise<Scenario[]> {
+  const scenarios = await readScenarios(path);
+  await checkCatalogs(path, scenarios, environments);
+  checkVerifiable(path, scenarios, (scenario) => environments.coverage(scenario) !== "none");
+  await checkTemplate({ path, scenarios }, { config, parts, environments });
+  return scenarios;
 }
 
 /** Checks that there are enough scenarios for an update, that each has its tools, and that each may get a grade. */

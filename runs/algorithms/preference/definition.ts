@@ -6,6 +6,7 @@ import { parsePair } from "../../../data/pair.ts";
 import { readRows } from "../../../data/problems.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
+import { atKey } from "../at_key.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
 import { measureRows } from "../measured_update.ts";
@@ -37,7 +38,10 @@ export const preference: AlgorithmDefinition = {
     const options = { renderer, variables, ctx };
     const data = await readPairRows(preference!.data, { ...options, micro_batch_tokens });
     const heldout = evaluation
-      ? await readPairRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
+      ? await atKey(
+        "evaluation.data",
+        readPairRows(evaluation.data, { ...options, max_rows: evaluation.max_examples }),
+      )
       : null;
     return {
       warnings: [...dataWarnings(data, "[preference]"), ...dataWarnings(heldout, "[evaluation]")],

@@ -4,6 +4,7 @@ import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import { readRows } from "../../../data/problems.ts";
 import { parseTrace } from "../../../data/trace.ts";
 import { POLICY } from "../algorithm.ts";
+import { atKey } from "../at_key.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
 import { measureRows } from "../measured_update.ts";
@@ -33,7 +34,10 @@ export const sft: AlgorithmDefinition = {
     const options = { renderer, train_on, variables, ctx };
     const data = await readSftRows(path, options);
     const heldout = evaluation
-      ? await readSftRows(evaluation.data, { ...options, max_rows: evaluation.max_examples })
+      ? await atKey(
+        "evaluation.data",
+        readSftRows(evaluation.data, { ...options, max_rows: evaluation.max_examples }),
+      )
       : null;
     return {
       warnings: [

@@ -1,0 +1,155 @@
+/** The lists of the operator's catalogue. A new list is an entry here. */
+
+import { z } from "zod";
+import { environmentSchema } from "../sections/environment.ts";
+import { name, text } from "../sections/fields.ts";
+import { judgeSchema } from "../sections/judge.ts";
+import { mcpServerSchema } from "../sections/mcp.ts";
+import { rewardSchema } from "../sections/reward.ts";
+
+type Path = (string | number)[];
+
+/**
+ * How a request's key joins that of the catalogue's entry. `id` names the entry; `own`: the request's value counts;
+ * `same`: only the entry's value may be repeated; `at_most`: a number up to the entry's; `within`: a list of what the
+ * entry does not exclude; `added`: a list that is joined to the entry's.
+ */
+export type RequestUse = "id" | "own" | "same" | "at_most" | "within" | "added";
+
+/** An entry of {@link CATALOGUE_TABLES}. */
+export interface CatalogueTable {
+  /** The key of `[agent]` that entries stand for. The field of a recipe's objective that names them is its name too. */
+  field: string;
+  /** Whether the key is a list of tables, each of which may be an entry. */
+  is_list: boolean;
+  /**
+   * Every key below `field` that a request may set. All other keys are the operator's, new ones too. Null: a request
+   * has the id in place of the table.
+   */
+  keys: Readonly<Record<string, RequestUse>> | null;
+  /** An entry in the server's file. */
+  schema: z.ZodObject;
+  /** What an entry is, such as "a judge". */
+  noun: string;
+}
+
+const about = {
+  id: name().meta({ description: "The id by which requests name it." }),
+  description: z.string().default("").meta({ description: "What it is, for people; clients see it." }),
+};
+
+/** By the name of the list in the server's file. */
+export const CATALOGUE_TABLES = {
+  rewards: {
+    field: "reward",
+    is_list: false,
+    noun: "a reward",
+    keys: null,
+    schema: rewardSchema.extend(about),
+  },
+  judges: {
+    field: "judge",
+    is_list: false,
+    noun: "a judge",
+    keys: {
+      id: "id",
+      type: "same",
+      rubric: "own",
+      permute: "own",
+      max_chars: "at_most",
+      timeout_secs: "at_most",
+      max_retries: "at_most",
+    },
+    schema: judgeSchema.extend(about),
+  },
+  environments: {
+    field: "environment",
+    is_list: false,
+    noun: "an environment",
+    keys: {
+      id: "id",
+      "limits.cpus": "at_most",
+      "limits.memory_mb": "at_most",
+      "limits.exec_timeout_secs": "at_most",
+      "pool.max_live": "at_most",
+      "pool.reuse": "same",
+    },
+    schema: environmentSchema.extend(about),
+  },
+  mcp_servers: {
+    field: "mcp_servers",
+    is_list: true,
+    noun: "an MCP server",
+    keys: { id: "id", name: "own", required: "own", allowed_tools: "within", denied_tools: "added" },
+    schema: mcpServerSchema.extend({
+      ...about,
+      env: z.record(z.string(), z.string()).optional().meta({ description: "Environment variables to add." }),
+      cwd: text().optional().meta({ description: "Working folder of the command." }),
+    }),
+  },
+} as const satisfies Record<string, CatalogueTable>;
+
+type Tables = typeof CATALOGUE_TABLES;
+
+/** The lists of the server's file that a request names entries of. */
+export type CatalogueList = keyof Tables;
+
+/** The names of the lists. */
+export const CATALOGUE_LISTS = Object.keys(CATALOGUE_TABLES) as CatalogueList[];
+
+/** All lists with their entries. */
+export type Catalogue = { readonly [L in CatalogueList]: readonly z.output<Tables[L]["schema"]>[] };
+
+/** A recipe's objective: the ids of entries. */
+export type RecipeObjective<Id> = {
+  readonly [L in CatalogueList as Tables[L]["field"]]?:
+    | (Tables[L]["is_list"] extends true ? readonly Id[] : Id)
+    | undefined;
+};
+
+/** The fields of an objective. */
+export type ObjectiveField = keyof RecipeObjective<unknown>;
+
+/** The tables, without what is particular to each. */
+const TABLES: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);
+
+/** The keys of a run's configuration that entries of the catalogue stand for. */
+export const CATALOGUE_KEYS: readonly Path[] = TABLES.map(({ field }) => ["agent", field]);
+
+/** A place of an objective that may have an id. */
+export interface ObjectivePlace {
+  /** In the recipe. */
+  place: Path;
+  /** The key that the entry stands for. */
+  key: Path;
+  /** The key of its id. */
+  id_key: Path;
+  given: unknown;
+}
+
+/** The places of an objective, those without a value too. A list has as many as it has values. */
+export function objectivePlaces(objective: RecipeObjective<unknown>): ObjectivePlace[] {
+  return TABLES.flatMap(({ field, is_list, keys }) => {
+    const given = objective[field as ObjectiveField];
+    const found: [Path, unknown][] = is_list
+      ? (given as unknown[] | undefined ?? []).map((id, i) => [[field, i], id])
+      : [[[field], given]];
+    return found.map(([at, given]) => {
+      const key = ["agent", ...at];
+      return { place: ["objective", ...at], key, id_key: keys ? [...key, "id"] : key, given };
+    });
+  });
+}
+
+/** The ids of an objective, without values that are none. */
+export function objectiveIds(objective: RecipeObjective<unknown>): RecipeObjective<string> {
+  const isId = (given: unknown) => typeof given === "string";
+  const ids = TABLES.map(({ field, is_list }) => {
+    const given = objective[field as ObjectiveField];
+    return [
+      field,
+      is_list ? (given as unknown[] | undefined)?.filter(isId) : isId(given) ? given : undefined,
+    ];
+  });
+  return Object.fromEntries(ids.filter(([, given]) => given !== undefined));
+}

@@ -1,0 +1,71 @@
+/** What the types of environments mean to the configuration. A new type has an entry here. */
+
+import type { EnvironmentConfig } from "./schema.ts";
+import { ENVIRONMENT_TYPES, type EnvironmentType } from "./sections/environment.ts";
+
+/** A broken rule at a key of the environment. */
+export interface EnvironmentProblem {
+  /** Below `[agent.environment]`. */
+  key: string;
+  message: string;
+  missing?: true;
+  hint?: string;
+}
+
+/** An entry of {@link ENVIRONMENT_KINDS}. */
+export interface EnvironmentKind {
+  /** The part that this build lacks for it, as refusals name it; null: it is built. */
+  missing_part: string | null;
+  /** Keys of `[agent.environment]` that only this type uses. Without the part they are refused too. */
+  keys: readonly string[];
+  /** Whether it says itself which tools it has, so that no toolset need be named. */
+  has_own_tools: boolean;
+  /** Whether it needs other programs of the machine: `GET /v1/capabilities` then says why it is not available. */
+  needs_programs: boolean;
+  /** The rule between `type` and `keys` that an environment breaks; null when there is none. */
+  problem(environment: EnvironmentConfig): EnvironmentProblem | null;
+}
+
+/** All types of environments. */
+export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind>> = {
+  container: {
+    missing_part: "the container sandbox",
+    keys: ["profile", "image", "runtime", "allow_network", "pool", "limits.cpus", "limits.memory_mb"],
+    has_own_tools: false,
+    needs_programs: true,
+    problem: () => null,
+  },
+  local: {
+    missing_part: null,
+    keys: ["allow_unsandboxed"],
+    has_own_tools: false,
+    needs_programs: false,
+    problem: ({ allow_unsandboxed }) =>
+      allow_unsandboxed ? null : {
+        key: "type",
+        message: '"local" runs the tools that the model calls on this machine, without a sandbox',
+        hint: "allow it with allow_unsandboxed = true",
+      },
+  },
+  http: {
+    missing_part: "the client of environment servers",
+    keys: ["base_url"],
+    has_own_tools: true,
+    needs_programs: false,
+    problem: ({ base_url }) =>
+      base_url === undefined
+        ? { key: "base_url", message: "is missing: where the server is", missing: true }
+        : null,
+  },
+};
+
+/** The broken rules of an environment that says itself where tools run, in a run's configuration or a catalogue. */
+export function environmentProblems(environment: EnvironmentConfig): EnvironmentProblem[] {
+  const { type } = environment;
+  if (type === undefined) {
+    const [last, ...others] = ENVIRONMENT_TYPES.map((name) => JSON.stringify(name)).reverse();
+    return [{ key: "type", message: `is missing: ${others.reverse().join(", ")} or ${last}`, missing: true }];
+  }
+  const problem = ENVIRONMENT_KINDS[type].problem(environment);
+  return problem ? [problem] : [];
+}

@@ -1,0 +1,54 @@
+/** The key at which a refused plan tells what is wrong with a file of data. */
+
+import assert from "node:assert/strict";
+import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
+import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { planRequest } from "./plan_request.ts";
+
+const model = await fixturePath("models/tiny-agent-f16.gguf");
+const target = { card: ASSUMED_CARD, vram_bytes: null, ram_bytes: 2 ** 40 };
+
+const task = (id: string) =>
+  JSON.stringify({ id, user: "u", metadata: { env: { verify: { command: ["true"] } } } });
+const SCENARIOS = [1, 2, 3, 4].map((i) => task(`s${i}`)).join("\n");
+const AGENT = `updates = 1
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+tools.default = "files"`;
+
+/** For each algorithm its key of data, good rows, and the other lines of its section. */
+const ALGORITHMS: [name: string, key: string, rows: string, more: string][] = [
+  ["sft", "sft.data", '{"text": "a b c"}', ""],
+  ["preference", "preference.data", '{"prompt": "a", "chosen": "b", "rejected": "c"}', ""],
+  ["agent_grpo", "agent.scenarios", SCENARIOS, AGENT],
+];
+
+for (const [algorithm, key, rows, more] of ALGORITHMS) {
+  Deno.test(`what is wrong with the data of ${algorithm} is told at the key of its file`, () =>
+    withFolder(async (root) => {
+      const [section, name] = key.split(".");
+      // The held-out file's path begins the other's, and so stands in messages about both.
+      const text = `run.algorithm = "${algorithm}"
+model.path = ${JSON.stringify(model)}
+evaluation.data = "rows.json"
+[${section}]
+${name} = "rows.jsonl"
+${more}`;
+      const refusedAt = async (training: string, heldout: string) => {
+        await Deno.writeTextFile(`${root}/rows.jsonl`, training);
+        await Deno.writeTextFile(`${root}/rows.json`, heldout);
+        const answer = await planRequest({
+          ...{ text, path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },
+          ...{ files_only: false, fork: null },
+        });
+        return "refused" in answer
+          ? answer.refused.problems.map(({ key, message }) => [key, message.includes(`${root}/rows.json:1`)])
+          : "planned";
+      };
+      assert.equal(await refusedAt(rows, rows), "planned");
+      assert.deepEqual(await refusedAt("{", rows), [[key, false]]);
+      assert.deepEqual(await refusedAt(rows, "{"), [["evaluation.data", true]]);
+    }));
+}

@@ -13,7 +13,7 @@ import { firstOf, sleep, type SoakPart } from "./part.ts";
 
 const UPDATES = 6;
 const POLL_MS = 50;
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 600_000;
 
 /** What was found. */
 interface KillsResult {

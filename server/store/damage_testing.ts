@@ -2,7 +2,7 @@
 
 import { ManualClock } from "../../core/clock_fake.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { eventsOf, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { samplesOf } from "../../runs/results/metric_series.ts";
 import { runLogOf } from "../../runs/results/run_log.ts";
 import { type Database, openDatabase } from "./database.ts";
@@ -25,20 +25,42 @@ async function shown(database: Database, fleet: TestFleet): Promise<string[]> {
   return rows;
 }
 
-/** Starts a server on the files and stops it. @returns What it shows, and its log. */
+/** The same, as the logs of the runs tell it. */
+async function toldByLogs({ fleet }: TestFleet): Promise<string[]> {
+  const told: object[] = [], samples: object[] = [];
+  for (const run of fleet.list()) {
+    const states: object[] = [];
+    for (const event of await eventsOf(run)) {
+      if (event.kind === "state") {
+        states.push({ run: run.id, kind: states.length === 0 ? "created" : "state", state: event.state });
+      }
+      if (event.kind !== "metrics") continue;
+      const { seq, time, update, step, values } = event;
+      for (const [name, value] of Object.entries(values)) {
+        samples.push({ seq, time, update, step, name, value });
+      }
+    }
+    // Runs are listed newest first, and told oldest first.
+    told.unshift(...states);
+  }
+  return [...told.map((event, i) => ({ seq: i + 1, ...event })), ...samples].map((row) =>
+    JSON.stringify(row)
+  );
+}
+
+/** Starts a server on the files and stops it. @returns What it shows, and what it should. */
 async function restart(folder: string, during = (_: Database) => Promise.resolve()) {
-  const logged: Record<string, unknown>[] = [], clock = new ManualClock();
-  const log = (line: Record<string, unknown>) => void logged.push(line);
+  const clock = new ManualClock(), log = () => {};
   const database = openDatabase(`${folder}/index.sqlite`, { clock, log });
   const fleet = await TestFleet.open({ folder });
   const events = new FleetEvents(database, clock), index = new RunIndex(database);
   const following = followFleet({ fleet: fleet.fleet, changes: fleet.relayed, events, index, log });
   await fleet.close();
   await following;
-  const found = await shown(database, fleet);
+  const found = await shown(database, fleet), expected = await toldByLogs(fleet);
   await during(database);
   database.close();
-  return { found, logged };
+  return { found, expected };
 }
 
 /** The files of the database, as a crash at some moment leaves them. */
@@ -59,14 +81,14 @@ async function crashes(folder: string): Promise<{ files: Files[]; expected: stri
   for (const run of runs) await fleet.until(run, "completed");
   await fleet.close();
   const files: Files[] = [];
-  const { found } = await restart(folder, async (database) => {
+  const { expected } = await restart(folder, async (database) => {
     files.push(await filesIn(folder));
     database.get("PRAGMA wal_checkpoint(PASSIVE)");
     files.push(await filesIn(folder));
     database.run("INSERT INTO metric_lists (names) VALUES ('[]')");
     files.push(await filesIn(folder));
   });
-  return { files, expected: found };
+  return { files, expected };
 }
 
 export interface WalDamages {

@@ -7,7 +7,7 @@ import { serverConfig, ServerProcess } from "./server_process.ts";
 import { shownEvents } from "./shown_events.ts";
 
 const IS_LINUX = Deno.build.os === "linux";
-const PATIENCE_MS = 20_000, POLL_MS = 50;
+const PATIENCE_MS = 10_000, POLL_MS = 50;
 
 async function api(url: string, method = "GET", [type, body]: [string, string] | [] = []) {
   const headers = type === undefined ? {} : { "content-type": type };
@@ -67,7 +67,7 @@ Deno.test({
         // Processes of jobs wait for more work.
         await liveOnce(server.url, recipe);
         const before = held(server.child.pid);
-        for (let i = 0; i < 3; i++) await liveOnce(server.url, recipe);
+        for (let i = 0; i < 2; i++) await liveOnce(server.url, recipe);
         let after = held(server.child.pid);
         for (let waited = 0; waited < PATIENCE_MS; waited += POLL_MS) {
           after = held(server.child.pid);

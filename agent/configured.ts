@@ -61,6 +61,20 @@ interface Programs {
  * Builds the environments, tools and graders of `[agent]`; null when the run has no rollouts. Nothing is opened.
  *
  * @throws {ServiceError} `not_built`, `config_invalid`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { loadRunConfig } from "../config/check/load.ts";
+ * import { systemClock } from "../core/clock.ts";
+ *
+ * const { config } = await loadRunConfig("examples/tiny_agent_grpo.toml");
+ * const world = configuredWorld(config, { clock: systemClock })!;
+ * const [offered] = await world.environments.catalogs(new AbortController().signal);
+ * assert.equal(offered!.name, "files");
+ * assert.deepEqual(world.graders.map(({ source }) => source), ["environment"]);
+ * await world.close();
+ * ```
  */
 export function configuredWorld(
   { agent }: { agent?: AgentConfig | undefined },

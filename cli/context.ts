@@ -8,7 +8,7 @@ import type { Activity, ActivityFeed } from "../runs/record/activity.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface StartRunOptions {
+export interface CliStartOptions {
   loaded: LoadedConfig;
   /** `resume`: continue from the newest complete checkpoint. `fork`: start with the state of a checkpoint. */
   mode: "new" | "resume" | "fork";
@@ -55,7 +55,7 @@ export interface CliContext {
   /** The shell command of this program, such as `./dev svc`, for commands that it prints. */
   command_name: string;
   /** @throws {ServiceError} Problems of the data, the model or the machine before the first event. */
-  startRun(options: StartRunOptions): Promise<RunHandle>;
+  startRun(options: CliStartOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
   /** Answers requests about a run without a process, or measures one, on standard input and output. */

@@ -9,7 +9,7 @@ import { jsonText, printable } from "../core/text.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import { algorithmOf } from "../runs/algorithms/registry.ts";
 import { type Place, refuseOutput } from "../runs/directory/places.ts";
-import { beginsWith } from "../runs/directory/strangers.ts";
+import { beginsWith } from "../runs/directory/foreign_files.ts";
 import { ActivityFeed } from "../runs/record/activity.ts";
 import { failedText, formatRate, rowsText, warningText } from "../runs/record/event_text.ts";
 import { OBJECTIVES } from "../runs/record/objective.ts";

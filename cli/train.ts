@@ -7,7 +7,7 @@ import { jsonText, printable } from "../core/text.ts";
 import { suggestedCheckpoint } from "../runs/plan/warnings.ts";
 import type { ControlMessage } from "../runs/process/control.ts";
 import type { EndEvent, RunEvent } from "../runs/record/event.ts";
-import type { CliContext, RunHandle, StartRunOptions } from "./context.ts";
+import type { CliContext, CliStartOptions, RunHandle } from "./context.ts";
 import { interruptionText, type TrainCommand } from "./continuation.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { overridesArgument } from "./options.ts";
@@ -24,7 +24,7 @@ interface TrainOptions {
   learningRate?: string;
 }
 
-function startMode({ resume, fork, force }: TrainOptions): Pick<StartRunOptions, "mode" | "checkpoint"> {
+function startMode({ resume, fork, force }: TrainOptions): Pick<CliStartOptions, "mode" | "checkpoint"> {
   if (resume && fork !== undefined) {
     throw new ServiceError("config_invalid", "Cannot train: --resume and --fork exclude each other");
   }

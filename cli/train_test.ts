@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
 import { ActivityFeed } from "../runs/record/activity.ts";
 import type { EndEvent, EventData, RunEvent } from "../runs/record/event.ts";
-import type { StartRunOptions } from "./context.ts";
+import type { CliStartOptions } from "./context.ts";
 import { runCli } from "./program.ts";
 import { testContext, testTerminal } from "./context_fake.ts";
 
@@ -28,7 +28,7 @@ const LOG: EventData = { kind: "log", level: "info", message: "hello" };
 class ScriptedRun {
   stops = 0;
   exits: number[] = [];
-  started: StartRunOptions | null = null;
+  started: CliStartOptions | null = null;
   interrupt = () => {};
   released = 0;
   terminal = testTerminal();

@@ -132,7 +132,17 @@ export function describeConfig(): ConfigSection[] {
 
 let keys: readonly ConfigKey[] | null = null;
 
-/** All keys, in the order of the schema. */
+/**
+ * All keys, in the order of the schema.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const rank = describeKeys().find(({ key }) => key === "lora.rank")!;
+ * assert.deepEqual([rank.section, rank.required, rank.default], ["lora", false, 8]);
+ * ```
+ */
 export function describeKeys(): readonly ConfigKey[] {
   return keys ??= describeConfig().flatMap((section) => section.keys);
 }

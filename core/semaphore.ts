@@ -16,6 +16,11 @@ export class Semaphore {
     this.#free = total;
   }
 
+  /** How many wait for permits. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Waits for the permits, runs the work, and releases them. @throws The signal's reason, or the work's error. */
   async use<T>(permits: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     using _ = await this.hold(permits, signal);

@@ -16,10 +16,12 @@ Deno.test("permits are granted in order, never more than the total, and an abort
   const a = use("a", 3), b = use("b", 4, late.signal), c = use("c", 1), d = use("d", 1);
   await settle();
   assert.deepEqual(entered, ["a"]);
+  assert.equal(permits.waiting, 3);
   late.abort(new Error("too late"));
   await assert.rejects(b, /too late/);
   await settle();
   assert.deepEqual(entered, ["a", "c"]);
+  assert.equal(permits.waiting, 1);
   ends.get("a")!();
   assert.equal(await a, "a");
   await settle();

@@ -67,6 +67,19 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  *
  * @param provider The WebGPU implementation; absent: the requested one.
  * @throws {ServiceError} `device_unavailable`, with the fix; `not_built` for a WebGPU that this build does not have.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const gpu = await openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+ *   console.log(`skipped: ${error.message}`);
+ * });
+ * if (gpu) {
+ *   assert.equal(limitProblem(gpu.facts.limits), null);
+ *   gpu.device.destroy();
+ * }
+ * ```
  */
 export async function openGpu(
   request: DeviceRequest,

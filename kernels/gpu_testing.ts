@@ -7,7 +7,7 @@ import { type Gpu, openGpu } from "./device.ts";
 import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
 import { Allocator, type DType, type Tensor } from "./tensor.ts";
-import { createWeight, type Weight, writeWeight } from "./weight.ts";
+import { createWeight, type Weight, writeWeight } from "./weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
 /** The process's device, or why there is none. Tests share it, because opening one takes longer than most tests. */

@@ -26,7 +26,7 @@ import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { softCap } from "./soft_cap/soft_cap.ts";
 import { sumOfSquares } from "./sum/sum.ts";
 import type { Allocator, DType, Tensor } from "./tensor.ts";
-import { createWeight, type Weight } from "./weight.ts";
+import { createWeight, type Weight } from "./weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
 
 /** The limits to test with; {@link NEEDED_LIMITS} are the minimum for opening a device. */

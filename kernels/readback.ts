@@ -1,4 +1,7 @@
-/** Reads from the device; no other file does. It blocks the thread for at least 10 ms: call it once per step. */
+/**
+ * Reads from the device. Once a device is open, no other file does. Reading blocks the thread for at least 10 ms: call
+ * it once per step.
+ */
 
 import { ServiceError } from "../core/errors.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";

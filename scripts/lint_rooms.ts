@@ -15,8 +15,7 @@ const MAX_PARAMETERS = 3;
 const AGENT_DOORS = [
   "trainer/tokenizer/",
   "trainer/formats/",
-  "trainer/engine/client.ts",
-  "trainer/engine/protocol.ts",
+  "trainer/protocol/",
 ];
 
 /** Those that runs may import. */
@@ -41,7 +40,16 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   api: [],
 };
 
-/** The floors of a room, lowest first, as folders or files. A file imports from its own floor and lower ones. */
+/** The floor of the files that lie in the room itself, if they are not listed. */
+const OWN_FILES = "*.ts";
+
+/** The floor of all folders that are not listed. None of them imports another one. */
+const OTHER_FOLDERS = "*/";
+
+/**
+ * The floors of a room, lowest first, as folders, files, {@link OWN_FILES} or {@link OTHER_FOLDERS}. A file imports from
+ * its own floor and lower ones.
+ */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   config: [
     "text",
@@ -53,8 +61,9 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "check",
     "server",
   ],
+  kernels: ["webgpu", "shared", OWN_FILES, "weights", "soft_cap", "attention", "loss", OTHER_FOLDERS],
   trainer: [
-    "engine/protocol.ts",
+    "protocol",
     "formats",
     "tokenizer",
     "grammar",
@@ -148,14 +157,22 @@ export function importProblem(from: string, to: string): string | null {
 /** Why a file may not import another file of its room, or null when it may. */
 function floorProblem(from: string, to: string): string | null {
   const room = from.split("/")[0]!, floors = FLOORS[room];
-  if (!floors || isTest(from) || TEST_HELPER.test(from)) return null;
-  const [at, below] = [from, to].map((path) => {
-    const inside = path.slice(room.length + 1);
-    const file = floors.indexOf(inside);
-    return file >= 0 ? file : floors.indexOf(inside.split("/")[0]!);
-  }) as [number, number];
+  if (!floors || isForTests(from)) return null;
+  const [at, below] = [from, to].map((path) => floorOf(path.slice(room.length + 1), floors)) as [
+    number,
+    number,
+  ];
   if (at < 0 || below < 0) return `${at < 0 ? from : to} lies on no floor of ${room}/: ${floors.join(", ")}`;
-  return below <= at ? null : `${from} may not import ${to}, which lies on a floor above`;
+  if (below > at) return `${from} may not import ${to}, which lies on a floor above`;
+  const is_other = below === at && floors[at] === OTHER_FOLDERS && from.split("/")[1] !== to.split("/")[1];
+  return is_other ? `${from} may not import ${to}: give that folder a floor of its own` : null;
+}
+
+/** The floor of a path inside its room; -1 when it has none. */
+function floorOf(path: string, floors: readonly string[]): number {
+  const [first, ...inner] = path.split("/");
+  const named = floors.indexOf(first!);
+  return named >= 0 ? named : floors.indexOf(inner.length === 0 ? OWN_FILES : OTHER_FOLDERS);
 }
 
 function pathFromRoot(filename: string): string {

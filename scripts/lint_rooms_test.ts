@@ -17,8 +17,7 @@ Deno.test("every room imports only its own files and those of its table row", ()
     kernels: "kernels/device.ts",
     tokenizer: "trainer/tokenizer/tokenizer.ts",
     formats: "trainer/formats/gguf.ts",
-    client: "trainer/engine/client.ts",
-    protocol: "trainer/engine/protocol.ts",
+    protocol: "trainer/protocol/protocol.ts",
     plan_memory: "trainer/engine/plan_memory.ts",
     engine: "trainer/engine/engine.ts",
     model: "trainer/model/transformer.ts",
@@ -31,7 +30,7 @@ Deno.test("every room imports only its own files and those of its table row", ()
     tests: "tests/helpers.ts",
     entry: "cli.ts",
   };
-  const doors = ["tokenizer", "formats", "client", "protocol"];
+  const doors = ["tokenizer", "formats", "protocol"];
   const inner = [
     "core",
     "config",
@@ -78,7 +77,7 @@ Deno.test("a test beside the code also sees tests/ and the scripted engine, and 
 });
 
 Deno.test("a file whose name starts like a door's is not a door", () => {
-  assert.match(importProblem("agent/x.ts", "trainer/engine/client.ts.bak")!, /may not import/);
+  assert.match(importProblem("runs/process/x.ts", "trainer/engine/inspect_model.ts.bak")!, /may not import/);
   assert.match(importProblem("agent/x.ts", "trainer/formatters/x.ts")!, /may not import/);
 });
 
@@ -89,14 +88,28 @@ Deno.test("a file imports only from its own floor and lower ones", () => {
     importProblem("runs/record/x.ts", "runs/process/x.ts")!,
     /lies on a floor above$/,
   );
-  assert.equal(importProblem("trainer/model/x.ts", "trainer/engine/protocol.ts"), null);
-  assert.match(importProblem("trainer/model/x.ts", "trainer/engine/client.ts")!, /on a floor above/);
-  assert.match(importProblem("trainer/engine/protocol.ts", "trainer/engine/client.ts")!, /on a floor above/);
+  assert.equal(importProblem("trainer/model/x.ts", "trainer/protocol/protocol.ts"), null);
+  assert.match(importProblem("trainer/model/x.ts", "trainer/engine/engine.ts")!, /on a floor above/);
+  assert.match(importProblem("trainer/protocol/x.ts", "trainer/formats/gguf.ts")!, /on a floor above/);
   assert.match(importProblem("runs/x.ts", "runs/record/x.ts")!, /runs\/x\.ts lies on no floor of runs\//);
   assert.match(importProblem("runs/attic/x.ts", "runs/record/x.ts")!, /lies on no floor/);
   for (const test of ["runs/record/x_test.ts", "runs/run_fake.ts", "runs/session/worker_fake.ts"]) {
     assert.equal(importProblem(test, "runs/process/x.ts"), null, test);
   }
+});
+
+Deno.test("operations of kernels/ import the room's own files, weight types and the operations with a floor", () => {
+  for (const from of ["kernels/matmul/x.ts", "kernels/new_operation/x.ts"]) {
+    for (const to of ["kernels/tensor.ts", "kernels/weights/table.ts", "kernels/attention/visibility.ts"]) {
+      assert.equal(importProblem(from, to), null, `${from} ${to}`);
+    }
+  }
+  assert.equal(importProblem("kernels/rows/x.ts", "kernels/rows/fill.wgsl"), null);
+  assert.match(importProblem("kernels/rows/x.ts", "kernels/rope/rope.ts")!, /give that folder a floor/);
+  assert.match(importProblem("kernels/x.ts", "kernels/weights/table.ts")!, /on a floor above/);
+  assert.match(importProblem("kernels/webgpu/x.ts", "kernels/device.ts")!, /on a floor above/);
+  assert.match(importProblem("kernels/weights/x.ts", "kernels/matmul/matmul.ts")!, /on a floor above/);
+  assert.equal(importProblem("kernels/rope/rope_cases.ts", "kernels/rows/rows.ts"), null);
 });
 
 Deno.test("product code imports no fake, no contract suite and no test helper of any room", () => {

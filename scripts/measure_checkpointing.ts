@@ -8,7 +8,7 @@
 import { parseArgs } from "node:util";
 import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { openGpu } from "../kernels/device.ts";
-import type { TrainingSample } from "../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../trainer/protocol/protocol.ts";
 import { Trainer } from "../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../trainer/model/device_adapter.ts";
 import { loadModel } from "../trainer/model/load_model.ts";

@@ -31,8 +31,8 @@ const PARTS: readonly Part[] = [
   { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], processes: 2 },
 ];
 
-/** A part that takes longer is assumed to hang: it is stopped and counts as failed. */
-const MAX_PART_MINUTES = 45;
+/** A process that takes longer is assumed to hang: it is stopped and counts as failed. */
+const MAX_PROCESS_MINUTES = 30;
 
 const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
 
@@ -54,7 +54,7 @@ async function gpuEnvironment(): Promise<Record<string, string>> {
  * @param output "inherit" passes the output through as it comes; "at end" prints it once the process has ended.
  */
 async function runDeno(args: string[], output: "inherit" | "at end" = "inherit"): Promise<number> {
-  const limit = AbortSignal.timeout(MAX_PART_MINUTES * 60_000);
+  const limit = AbortSignal.timeout(MAX_PROCESS_MINUTES * 60_000);
   const command = new Deno.Command(Deno.execPath(), {
     args,
     cwd: ROOT,
@@ -65,7 +65,7 @@ async function runDeno(args: string[], output: "inherit" | "at end" = "inherit")
     signal: limit,
   });
   const code = output === "inherit" ? (await command.spawn().status).code : await printAtEnd(command);
-  if (limit.aborted) console.log(`FAILED: ended after ${MAX_PART_MINUTES} minutes`);
+  if (limit.aborted) console.log(`FAILED: ended after ${MAX_PROCESS_MINUTES} minutes`);
   return limit.aborted ? 124 : code;
 }
 
@@ -121,16 +121,28 @@ async function runTests(
   }
 }
 
-/** Deals files to processes in turn, so that neighbours in a folder, which take about as long, do not pile up in one. */
-export function dealFiles(files: readonly string[], processes: number): string[][] {
-  return Array.from({ length: processes }, (_, process) => files.filter((_, i) => i % processes === process));
+/** A process that ends early takes the next batch, so a part ends at about the same time in all of its processes. */
+const BATCHES_PER_PROCESS = 4;
+
+/** Deals files to batches in turn, so that neighbours in a folder, which take about as long, do not pile up in one. */
+export function dealFiles(files: readonly string[], batches: number): string[][] {
+  return Array.from({ length: batches }, (_, batch) => files.filter((_, i) => i % batches === batch))
+    .filter((dealt) => dealt.length > 0);
 }
 
-/** Runs the test files of a part. The output of the first process is passed through, that of others follows. */
+/** Runs the test files of a part. The output of one process is passed through, that of others follows. */
 async function runPart({ parallel, processes }: Part, files: readonly string[]): Promise<TestCounts> {
   const flags = parallel ? ["--parallel"] : [];
+  const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS);
+  const work = async (output: "inherit" | "at end") => {
+    let counts = NOTHING;
+    for (let dealt = batches.shift(); dealt; dealt = batches.shift()) {
+      counts = addCounts(counts, await runTests(dealt, flags, output));
+    }
+    return counts;
+  };
   const counts = await Promise.all(
-    dealFiles(files, processes).map((dealt, i) => runTests(dealt, flags, i === 0 ? "inherit" : "at end")),
+    Array.from({ length: processes }, (_, i) => work(i === 0 ? "inherit" : "at end")),
   );
   return counts.reduce(addCounts, NOTHING);
 }

@@ -27,6 +27,7 @@ import {
 } from "./http/problems.ts";
 import { readQuery } from "./http/query.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";
+import { jobsOrBusy } from "./resources/job_problems.ts";
 import { type Answer, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
@@ -136,16 +137,18 @@ export class App {
     const { config, clock, log, routes = ROUTES, runs = NO_RUNS, logRequest = () => {} } = options;
     const { trajectories = new ObservedRuns() } = options;
     const { database = openDatabase(null, options) } = options;
-    const started_ms = clock.monotonic_ms();
+    const began_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
     this.#router = new Router(routes);
     this.#watch = new RequestWatch({ clock, log: logRequest });
-    const jobs = new WatchedJobs({ jobs: options.jobs ?? NO_JOBS, clock, log });
+    const watched = new WatchedJobs({ jobs: options.jobs ?? NO_JOBS, clock, log });
+    const jobs = jobsOrBusy(watched);
     this.#services = {
       config,
       clock,
-      uptimeSeconds: () => Math.floor((clock.monotonic_ms() - started_ms) / 1000),
+      started_ms: clock.wall_ms(),
+      uptimeSeconds: () => Math.floor((clock.monotonic_ms() - began_ms) / 1000),
       runs,
       trajectories,
       fleet: options.fleet ?? null,
@@ -159,7 +162,7 @@ export class App {
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
-      telemetry: [() => this.#watch.families(), () => jobs.families()],
+      telemetry: [() => this.#watch.families(), () => watched.families()],
       openRequests: (route) => this.#watch.open(route),
       datasets: new DatasetStore({
         folder: join(config.data_dir, "datasets"),

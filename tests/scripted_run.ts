@@ -2,8 +2,9 @@
  * A run's process on a scripted engine, with the arguments of `svc train`: for tests of whoever starts, commands and
  * kills such processes. Its configuration is the TOML that `svc train` would read, of which only the number of updates
  * and the identity count, or JSON: `{"updates": 3, "gate": "<folder>"}`. With a gate, update n writes the file `n.waits`
- * in that folder, and waits for the file `n`.
- * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says.
+ * in that folder, and waits for the file `n`. The variable `SCRIPTED_GATE` names the gate of runs with TOML.
+ * `probe` in place of `train` answers requests about it, `calibrate` with fixed measurements or as `--calibration` says:
+ * `dies`, `hangs`, the code of a failure, or changed measurements as JSON.
  */
 
 import { parseArgs } from "node:util";
@@ -11,15 +12,15 @@ import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { parseRunConfig } from "../config/check/load.ts";
-import { errorRecord, ServiceError } from "../core/errors.ts";
+import { type ErrorCode, errorRecord, ServiceError } from "../core/errors.ts";
 import type { Identity } from "../runs/directory/config_identity.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";
 import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { serveProbe } from "../runs/process/probe.ts";
 import { noMessages, startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
-import type { EngineClient } from "../trainer/engine/client.ts";
-import type { EngineMethod } from "../trainer/engine/protocol.ts";
+import type { EngineClient } from "../trainer/protocol/client.ts";
+import type { EngineMethod } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 
 /** What a scripted run does. */
@@ -29,8 +30,10 @@ export interface ScriptedRun {
   gate?: string;
   /** The run fails at its start with this message. */
   fatal?: string;
-  /** Generations of this many tokens never end by themselves. */
+  /** Generations of this many tokens never end by themselves. With a gate they write the file `hangs` in its folder. */
   hang?: number;
+  /** Whether the run measures its held-out data; absent: it does. */
+  evaluates?: boolean;
   /** How a probe fails: its process ends, or its files are not those of the run. */
   probe?: "dies" | "changed";
   /** What a real configuration would train. */
@@ -48,29 +51,39 @@ async function readRun(path: string): Promise<ScriptedRun> {
   if (text.startsWith("{")) return JSON.parse(text);
   const { identity } = await prepareRun(parseRunConfig(text, { path }));
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
-  return { updates: agent?.updates ?? training?.updates ?? 3, identity };
+  const gate = Deno.env.get("SCRIPTED_GATE");
+  return { updates: agent?.updates ?? training?.updates ?? 3, identity, ...(gate && { gate }) };
 }
 
 /** A change of the test's configuration to that of a server's run. */
-const placedIn = (directory: string, updates: number) => (config: ResolvedConfig) => {
-  config.run.directory = directory;
-  config.output.path = `${directory}/adapter.gguf`;
-  config.checkpoint!.directory = `${directory}/checkpoints`;
-  config.agent!.updates = updates;
-};
+const placedIn =
+  (directory: string, { updates = 3, evaluates = true }: ScriptedRun) => (config: ResolvedConfig) => {
+    config.run.directory = directory;
+    config.output.path = `${directory}/adapter.gguf`;
+    config.checkpoint!.directory = `${directory}/checkpoints`;
+    config.agent!.updates = updates;
+    if (!evaluates) delete config.evaluation;
+  };
 
 function scriptedEngine(
-  { hang }: ScriptedRun,
+  { hang, gate }: ScriptedRun,
   refuse?: (method: EngineMethod, request: unknown) => void,
 ): EngineClient {
   return new ScriptedEngine({
     ...(refuse && { refuse }),
-    script: ({ max_tokens }) => max_tokens === hang ? "hang" : undefined,
+    script({ max_tokens }) {
+      if (max_tokens !== hang) return undefined;
+      if (gate !== undefined) {
+        Deno.mkdirSync(gate, { recursive: true });
+        Deno.writeTextFileSync(`${gate}/hangs`, "");
+      }
+      return "hang";
+    },
   }).client;
 }
 
 async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
-  const config = testRunConfig({ root: directory, change: placedIn(directory, scripted.updates ?? 3) });
+  const config = testRunConfig({ root: directory, change: placedIn(directory, scripted) });
   const { definition, createAlgorithm } = testPrepared(config);
   const same = scripted.identity ?? { "model.path": "m" };
   const identity = scripted.probe === "changed" ? { ...same, "model.path": "other" } : same;
@@ -94,12 +107,18 @@ export const SCRIPTED_CALIBRATION = {
   bytes: { weights: 1000, adapters: 30, kv: 500 },
 };
 
-async function calibrate(calibration: string | undefined): Promise<void> {
+async function calibrate(path: string, calibration = "{}"): Promise<void> {
   if (calibration === "dies") Deno.exit(1);
+  const { model } = parse(await Deno.readTextFile(path)) as { model: { path: string } };
   await serveCalibration(streamPort(Deno.stdin.readable, Deno.stdout), () => {
     if (calibration === "hangs") return new Promise(() => {});
-    if (calibration === undefined) return Promise.resolve(SCRIPTED_CALIBRATION);
-    return Promise.reject(new ServiceError("out_of_memory", "Cannot allocate weights: /secret/place"));
+    if (calibration.startsWith("{")) {
+      return Promise.resolve({ ...SCRIPTED_CALIBRATION, ...JSON.parse(calibration) });
+    }
+    const message = calibration === "out_of_memory"
+      ? "Cannot allocate weights: /secret/place"
+      : `Cannot read ${model.path}: it is broken on purpose`;
+    return Promise.reject(new ServiceError(calibration as ErrorCode, message));
   });
   Deno.exit(0);
 }
@@ -113,10 +132,10 @@ async function main(): Promise<void> {
     },
     allowPositionals: true,
   });
-  if (positionals[0] === "calibrate") return await calibrate(values.calibration);
+  if (positionals[0] === "calibrate") return await calibrate(positionals[1]!, values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
   const scripted = await readRun(path);
-  const { updates = 3, gate, fatal, identity } = scripted;
+  const { gate, fatal, identity } = scripted;
   if (positionals[0] === "probe") return await probe(directory, scripted);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
@@ -124,7 +143,7 @@ async function main(): Promise<void> {
     root: directory,
     clock: systemClock,
     ...(identity && { identity }),
-    change: placedIn(directory, updates),
+    change: placedIn(directory, scripted),
     newEngine(refuse) {
       const client = scriptedEngine(scripted, refuse);
       const call = client.call.bind(client);

@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { linePort, writeOutput } from "../runs/serving/line_port.ts";
 import { serveModel } from "../runs/serving/serve_model.ts";
-import type { LoadRequest } from "../trainer/engine/protocol.ts";
+import type { LoadRequest } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";

@@ -5,6 +5,7 @@ import { gpuTest } from "../kernels/gpu_testing.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { serverConfig, ServerProcess } from "./server_process.ts";
+import { shownEvents } from "./shown_events.ts";
 
 const PROGRAM = "tests/scripted_server.ts";
 const sanitize = { sanitizeOps: true, sanitizeResources: true };
@@ -24,7 +25,7 @@ async function withServer(test: Test, program = PROGRAM): Promise<void> {
   });
 }
 
-/** Starts a run that trains until it is told to stop. */
+/** Starts a run that trains until it is told to stop, and waits for its first update. */
 async function startRun({ url }: ServerProcess, root: string): Promise<string> {
   const recipe = {
     ...{
@@ -39,9 +40,9 @@ async function startRun({ url }: ServerProcess, root: string): Promise<string> {
   const created = await fetch(`${url}/v1/runs`, { method: "POST", headers: JSON_TYPE, body });
   const run = await created.json();
   assert.equal(created.status, 201, JSON.stringify(run));
-  const events = await fetch(`${url}/v1/runs/${run.id}/events`);
-  for await (const text of events.body!.pipeThrough(new TextDecoderStream())) {
-    if (text.includes("event: metrics")) break;
+  // The metrics of an evaluation come before the first update.
+  for await (const { kind } of shownEvents(`${url}/v1/runs/${run.id}/events`, 0)) {
+    if (kind === "update") break;
   }
   return run.id;
 }

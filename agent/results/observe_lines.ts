@@ -6,7 +6,7 @@ import type { Group } from "../trajectory/group.ts";
 import {
   actionTokens,
   type Fragment,
-  type SampledTokens,
+  type SampledColumns,
   type TokenSpan,
   type Trajectory,
 } from "../trajectory/trajectory.ts";
@@ -131,7 +131,7 @@ function* partsOf({ tokens, spans, sampled }: Fragment): Generator<Omit<TokenPar
   }
 }
 
-function slicedColumns(sampled: SampledTokens, start: number, end: number): TokenPart["sampled"] {
+function slicedColumns(sampled: SampledColumns, start: number, end: number): TokenPart["sampled"] {
   const sliced = Object.entries(sampled).map(([name, column]) => [name, column.slice(start, end)]);
   return Object.fromEntries(sliced);
 }

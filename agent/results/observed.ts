@@ -204,7 +204,7 @@ export const memberTextsSchema = z.object({
 export const tokenPartSchema = z.object({
   tokens: counts,
   spans: z.array(spanSchema),
-  /** Columns over the part's `model` tokens, as in `SampledTokens`. */
+  /** Columns over the part's `model` tokens, as in `SampledColumns`. */
   sampled: z.object({
     turns: counts,
     sampler_logprobs: numbers,

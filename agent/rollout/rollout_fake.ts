@@ -4,7 +4,7 @@ import type { Message, ToolFunction } from "../../core/chat.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { Coverage, Environment, EnvironmentFactory } from "../environment/environment.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
 import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { Scenario } from "../../data/scenario.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
 import type { Grader } from "../grading/grader.ts";
 import type { ChatFormat } from "./chat_format.ts";

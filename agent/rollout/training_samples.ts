@@ -2,7 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { Rng } from "../../core/random.ts";
-import type { SampleMeasure, TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { SampleMeasure, TrainingSample } from "../../trainer/protocol/protocol.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { Fragment, Trajectory } from "../trajectory/trajectory.ts";
 

@@ -1,7 +1,7 @@
 /** Samples the tokens of one turn. */
 
-import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { EngineMethods, GenerationStop } from "../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
+import type { EngineMethods, GenerationStop } from "../../trainer/protocol/protocol.ts";
 
 export interface GeneratedTurn {
   tokens: number[];

@@ -2,10 +2,10 @@
 
 import { assert } from "../../core/errors.ts";
 import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
-import type { Fragment, SampledTokens } from "./trajectory.ts";
+import type { Fragment, SampledColumns } from "./trajectory.ts";
 
 function newFragment(): Fragment {
-  const sampled: SampledTokens = {
+  const sampled: SampledColumns = {
     turns: [],
     sampler_logprobs: [],
     trainer_logprobs: [],
@@ -70,6 +70,6 @@ export class FragmentRecorder {
 }
 
 /** The columns that a training step fills in. */
-export function nullColumns(sampled: SampledTokens): (number | null)[][] {
+export function nullColumns(sampled: SampledColumns): (number | null)[][] {
   return [sampled.trainer_logprobs, sampled.advantages, sampled.ratios, sampled.clipped, sampled.entropies];
 }

@@ -51,7 +51,7 @@ export interface TokenSpan {
 }
 
 /** Columns over a fragment's `model` tokens, in order. Null: not computed for this token. */
-export interface SampledTokens {
+export interface SampledColumns {
   /** The turn of the token, from 0. */
   turns: number[];
   sampler_logprobs: number[];
@@ -70,7 +70,7 @@ export interface SampledTokens {
 export interface Fragment {
   tokens: number[];
   spans: TokenSpan[];
-  sampled: SampledTokens;
+  sampled: SampledColumns;
 }
 
 /** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */

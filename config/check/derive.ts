@@ -14,7 +14,7 @@ export interface ConfigFacts {
   /** Tokens in the model's vocabulary. */
   vocabulary: number;
   /** The shape of `lora.init_adapter`; absent without one. */
-  init_adapter?: AdapterFacts;
+  init_adapter?: AdapterShape;
   /** The number of updates whose trajectory texts are kept: the server's key of that name. Absent: 100. */
   observe_target_updates?: number;
 }
@@ -23,7 +23,7 @@ export interface ConfigFacts {
 export const ADAPTER_KEYS = ["rank", "alpha", "targets"] as const;
 
 /** The shape of an adapter. A configuration that starts from the adapter uses it. */
-export interface AdapterFacts {
+export interface AdapterShape {
   rank: number;
   alpha: number;
   targets: RunConfig["lora"]["targets"];
@@ -113,7 +113,25 @@ export function observeEvery(updates: number, target_updates = OBSERVE_TARGET_UP
   return Math.max(1, Math.ceil(updates / target_updates));
 }
 
-/** Fills in every derived key by the rule that `describeConfig` states for it. */
+/**
+ * Fills in every derived key by the rule that `describeConfig` states for it.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parseRunConfig } from "./load.ts";
+ *
+ * const text = `
+ *   run.algorithm = "sft"
+ *   model.path = "model.gguf"
+ *   sft.data = "train.jsonl"`;
+ * const { config } = parseRunConfig(text, { path: "run.toml" });
+ * assert.equal(config.training.ctx, undefined);
+ * // Without the key the context is the model's, up to 4096 tokens.
+ * const { training } = resolveConfig(config, { path: "run.toml", context_length: 1024, vocabulary: 32_000 });
+ * assert.equal(training.ctx, 1024);
+ * ```
+ */
 export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedConfig {
   const training = resolveTraining(config, facts);
   const own = withOwnSection(config);

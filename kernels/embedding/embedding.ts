@@ -5,7 +5,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { constantsPart, kernelFamily, wrappedGrid } from "../variant.ts";
-import { expectWeight, type Weight, weightOperands, weightParts } from "../weight.ts";
+import { expectWeight, type Weight, weightOperands, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import embeddingWgsl from "./embedding.wgsl" with { type: "text" };
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, limitedAllocator, randomWeight, run, uploadWeight } from "../gpu_testing.ts";
-import { PART_ROWS, weightParts } from "../weight.ts";
+import { PART_ROWS, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { embedding } from "./embedding.ts";

@@ -41,7 +41,7 @@ export interface PreferenceTensors {
   results: Tensor;
 }
 
-export interface PreferenceOptions extends PairLossOptions {
+export interface PreferenceLossOptions extends PairLossOptions {
   /** Pairs of the optimiser step. The only division. */
   normalizer: number;
 }
@@ -54,7 +54,7 @@ export interface PreferenceOptions extends PairLossOptions {
 export function preferenceLoss(
   recorder: Recorder,
   tensors: PreferenceTensors,
-  { loss, ...options }: PreferenceOptions,
+  { loss, ...options }: PreferenceLossOptions,
 ): void {
   const { logprob, reference_logprob, ranges, g, results } = tensors;
   const [total] = expectShape(logprob, "logprob", 1);

@@ -1,7 +1,7 @@
 /** The f64 reference of preference_loss. */
 
 import { pairLoss } from "../../core/preference_loss.ts";
-import type { PreferenceOptions } from "./preference_loss.ts";
+import type { PreferenceLossOptions } from "./preference_loss.ts";
 
 /** Log-probabilities of the two completions of a pair, and the reference's. */
 export interface PairReference {
@@ -13,7 +13,7 @@ export interface PairReference {
 
 const ofPair = (
   { chosen, rejected, reference_chosen, reference_rejected }: PairReference,
-  options: PreferenceOptions,
+  options: PreferenceLossOptions,
 ) =>
   pairLoss(
     { logprobs: chosen, reference_logprobs: reference_chosen },
@@ -24,12 +24,12 @@ const ofPair = (
 /** The scores of both completions; the loss depends on their difference. */
 export function preferenceScores(
   pair: PairReference,
-  options: PreferenceOptions,
+  options: PreferenceLossOptions,
 ): [chosen: number, rejected: number] {
   return ofPair(pair, options).scores;
 }
 
 /** The loss of one pair, divided by the pairs of the step. */
-export function preferenceLossReference(pair: PairReference, options: PreferenceOptions): number {
+export function preferenceLossReference(pair: PairReference, options: PreferenceLossOptions): number {
   return ofPair(pair, options).loss / options.normalizer;
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
-import { preferenceLoss, type PreferenceOptions } from "./preference_loss.ts";
+import { preferenceLoss, type PreferenceLossOptions } from "./preference_loss.ts";
 import {
   type PairReference,
   preferenceLossReference,
@@ -14,7 +14,7 @@ const LENGTHS = [[1, 1], [3, 7], [40, 2], [64, 90]] as const;
 /** Rows before, between and after the pairs, which belong to none. */
 const GAP = 3;
 
-const OPTIONS: Record<PreferenceOptions["loss"], Omit<PreferenceOptions, "loss">> = {
+const OPTIONS: Record<PreferenceLossOptions["loss"], Omit<PreferenceLossOptions, "loss">> = {
   dpo: { beta: 0.1, gamma: 0, lambda: 0, normalizer: 5 },
   ipo: { beta: 0.1, gamma: 0, lambda: 0, normalizer: 5 },
   simpo: { beta: 2, gamma: 1, lambda: 0, normalizer: 5 },

@@ -6,7 +6,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { deviceOptions } from "../variant.ts";
-import { expectWeight, type Weight, weightOperands, weightParts } from "../weight.ts";
+import { expectWeight, type Weight, weightOperands, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
 import {
   groupColumns,

@@ -14,7 +14,7 @@ import {
   run,
   uploadWeight,
 } from "../gpu_testing.ts";
-import { PART_ROWS, type Weight, weightParts } from "../weight.ts";
+import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";

@@ -3,7 +3,7 @@
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { AlgorithmName } from "../../config/sections/run.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { AdapterSource } from "../../trainer/engine/protocol.ts";
+import type { AdapterSource } from "../../trainer/protocol/protocol.ts";
 import type { Objective } from "../record/objective.ts";
 import type { RunWarning } from "../record/warning.ts";
 import type { ModelParts } from "../session/model_parts.ts";

@@ -60,7 +60,7 @@ export class EpochSteps {
   #stepsOf(epoch: number): number[][] {
     const { costs, seed, training: { ctx, batch_tokens = BATCH_SEQUENCES * ctx } } = this.options;
     const order = new Rng(rngKey(seed, "rows", epoch)).shuffle([...costs.keys()]);
-    return fillRuns(order, (row) => costs[row]!, batch_tokens);
+    return consecutiveBatches(order, (row) => costs[row]!, batch_tokens);
   }
 
   #count(): number | null {
@@ -87,7 +87,11 @@ export function mostTargets({ training, evaluation }: ResolvedConfig, longest_ro
 }
 
 /** Splits a list into consecutive parts whose costs fit, with at least one item each. */
-export function fillRuns<T>(items: readonly T[], cost: (item: T) => number, capacity: number): T[][] {
+export function consecutiveBatches<T>(
+  items: readonly T[],
+  cost: (item: T) => number,
+  capacity: number,
+): T[][] {
   const runs: T[][] = [];
   let used = Infinity;
   for (const item of items) {

@@ -1,7 +1,7 @@
 /** The cost of an update, measured on the device before a run. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { Algorithm } from "./algorithm.ts";
 
 /** The device, loaded as for the run, with the policy and the adapters of updates open. */
@@ -21,7 +21,7 @@ export interface MeasuredUpdate {
 }
 
 /** The time that work takes when its shaders are compiled: its second run. */
-export async function secondTime(clock: Clock, work: () => Promise<unknown>): Promise<number> {
+export async function warmTime(clock: Clock, work: () => Promise<unknown>): Promise<number> {
   await work();
   const started = clock.monotonic_ms();
   await work();
@@ -31,7 +31,7 @@ export async function secondTime(clock: Clock, work: () => Promise<unknown>): Pr
 /** Measures the first update of an algorithm that learns from rows, with a learning rate of 0. */
 export async function measureRows({ algorithm, clock, signal }: Measurement): Promise<MeasuredUpdate> {
   let tokens = 0;
-  const seconds = await secondTime(clock, async () => {
+  const seconds = await warmTime(clock, async () => {
     const update = { update: 1, examples_seen: 0, learningRate: () => 0, signal };
     ({ tokens } = await algorithm.runUpdate(update));
   });

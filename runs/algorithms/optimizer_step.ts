@@ -2,7 +2,7 @@
 
 import type { ResolvedTraining } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { OptimizerRequest } from "../../trainer/engine/protocol.ts";
+import type { OptimizerRequest } from "../../trainer/protocol/protocol.ts";
 
 /** @throws {ServiceError} `loss_not_finite` when a step was skipped. */
 export function refuseSkipped(skipped: boolean, update: number): void {

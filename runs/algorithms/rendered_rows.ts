@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { JsonLine } from "../../data/jsonl.ts";
-import type { TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/protocol/protocol.ts";
 import type { RenderedSequence } from "../../trainer/tokenizer/conversation.ts";
 import type { RowCounts } from "../record/event.ts";
 import type { PlanWarning } from "../record/warning.ts";

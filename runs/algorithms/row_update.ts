@@ -1,8 +1,8 @@
 /** An update of an algorithm that learns from rows: one optimiser step. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { EngineMethods, TrainStepResult } from "../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
+import type { EngineMethods, TrainStepResult } from "../../trainer/protocol/protocol.ts";
 import type { UpdateRequest, UpdateResult } from "./algorithm.ts";
 import { rate, refuseSkipped } from "./optimizer_step.ts";
 import { type Metrics, stepMetrics } from "./step_metrics.ts";

@@ -5,7 +5,7 @@ import type {
   OptimizerRequest,
   TrainingSample,
   TrainStepResult,
-} from "../../trainer/engine/protocol.ts";
+} from "../../trainer/protocol/protocol.ts";
 
 export type Metrics = Record<string, number>;
 

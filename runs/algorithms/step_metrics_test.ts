@@ -4,7 +4,7 @@ import type {
   OptimizerRequest,
   TrainingSample,
   TrainStepResult,
-} from "../../trainer/engine/protocol.ts";
+} from "../../trainer/protocol/protocol.ts";
 import { type Metrics, samplerTrainerMetrics, stepMetrics } from "./step_metrics.ts";
 
 function near(actual: Metrics, expected: Metrics, tolerance = 1e-7) {

@@ -3,8 +3,8 @@
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { GenerationStop, SamplingRequest, TokenBlock } from "../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
+import type { GenerationStop, SamplingRequest, TokenBlock } from "../../trainer/protocol/protocol.ts";
 import type { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 import { StreamingDecoder } from "../../trainer/tokenizer/tokenizer.ts";

@@ -54,7 +54,7 @@ export interface DatasetStoreOptions {
   clock: Clock;
   /** Reads a complete file. @throws {ServiceError} */
   check: (
-    request: { path: string; kind: DatasetKind | "auto" },
+    request: { path: string; kind: DatasetKind | "auto"; size_bytes: number },
     signal: AbortSignal,
   ) => Promise<DatasetCheck>;
   /** Receives the ids of folders whose card cannot be read; they are not listed. */
@@ -126,7 +126,7 @@ export class DatasetStore {
       const known = await this.#sameBytes(uploaded.sha256, upload.kind);
       if (known) return { card: known, is_new: false };
       const check = await this.#options.check(
-        { path: join(folder, "data.jsonl"), kind: upload.kind },
+        { path: join(folder, "data.jsonl"), kind: upload.kind, size_bytes: uploaded.size_bytes },
         upload.signal,
       );
       if (check.rows === 0) throw refuse("it has no row");

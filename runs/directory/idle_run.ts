@@ -76,13 +76,16 @@ export class IdleRun {
 
   /** Changes the state: in the log, then in the record. An ended run gets its last event. */
   async transition(state: RunState, more: StateReason = {}): Promise<void> {
-    this.enter(state, more);
+    this.appendTransition(state, more);
     await this.#log.flush();
     await this.#write({});
   }
 
   /** Appends a change of the state, and the last event of a run that ends by it. {@link transition} writes them. */
-  enter(state: RunState, { reason = null, detail = null, checkpoint = null }: StateReason = {}): void {
+  appendTransition(
+    state: RunState,
+    { reason = null, detail = null, checkpoint = null }: StateReason = {},
+  ): void {
     const from = this.#record.state;
     assert(state === from || TRANSITIONS[from].includes(state), `a run goes from ${from} to ${state}`);
     const event = { kind: "state", state, reason, detail, update: this.#update, checkpoint } as const;

@@ -202,7 +202,7 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
     if (place !== undefined) await removeOwnFiles(place);
   }
   for await (const { name, isDirectory } of Deno.readDir(aside)) {
-    if (isDirectory) await returnStrangers(`${aside}/${name}`, `${run.directory}/${name}`);
+    if (isDirectory) await returnForeignFiles(`${aside}/${name}`, `${run.directory}/${name}`);
   }
   // Half of a removed run must not be restored.
   await Deno.rename(aside, `${run.directory}/${REMOVED}`);
@@ -210,7 +210,7 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
 }
 
 /** Moves files that no run wrote back to their places. */
-async function returnStrangers(from: string, to: string): Promise<void> {
+async function returnForeignFiles(from: string, to: string): Promise<void> {
   await removeOwnFiles(from);
   for (const { name } of await Array.fromAsync(Deno.readDir(from))) {
     await Deno.mkdir(to, { recursive: true });

@@ -25,7 +25,7 @@ import {
   removeReplaced,
   restoreReplaced,
 } from "./replaced_output.ts";
-import { refuseStrangeAdapter, refuseStrangers } from "./strangers.ts";
+import { refuseForeignAdapter, refuseForeignFiles } from "./foreign_files.ts";
 
 export interface OpenDirectoryOptions {
   config: ResolvedConfig;
@@ -81,7 +81,7 @@ export class RunDirectory {
     const path = config.run.directory;
     if (adopt !== undefined) return await RunDirectory.#adopt(options, adopt);
     await checkPlaces(config);
-    await refuseStrangers(config, mode);
+    await refuseForeignFiles(config, mode);
     if (force && checkpoint !== null) await checkParent(checkpoint, config);
     const locks = await takeLocks(config);
     try {
@@ -152,7 +152,7 @@ export class RunDirectory {
 
   /** The run has started: removes what `--force` replaces, and makes git ignore the run's folder. */
   async commit(): Promise<void> {
-    await refuseStrangeAdapter(this.#config);
+    await refuseForeignAdapter(this.#config);
     await removeReplaced(this.#config);
     await ignoreInGit(this.#config);
   }

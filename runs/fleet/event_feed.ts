@@ -3,6 +3,7 @@
 import { assert } from "../../core/errors.ts";
 import type { RunEvent } from "../record/event.ts";
 import { linesFrom } from "../record/log_lines.ts";
+import { LOG_START, type LogPlace, offsetBefore } from "../record/log_place.ts";
 
 /** Bytes of the newest events in memory: readers that keep up need no file. */
 export const KEPT_BYTES = 1 << 20;
@@ -10,37 +11,36 @@ export const KEPT_BYTES = 1 << 20;
 /** Bytes of a piece for a reader, which holds one at a time: at least one event. */
 export const PIECE_BYTES = 1 << 16;
 
-/** Bytes of a log between two remembered places. */
-export const INDEX_BYTES = 1 << 18;
-
 /** A line of the log. */
 export interface FeedLine {
   seq: number;
   kind: RunEvent["kind"];
   /** The JSON text. */
   text: string;
+  /** The offset of its end in the log. */
+  end: number;
 }
 
-interface Place {
-  seq: number;
-  offset: number;
-}
+/** Where a reader is; without an offset as long as it has not read the file. */
+type ReaderPlace = Pick<LogPlace, "seq"> & Partial<LogPlace>;
 
 export class EventFeed {
   readonly #path: string;
-  /** Places in the file, about {@link INDEX_BYTES} apart; a place is before the line after its event. */
-  readonly #places: Place[] = [{ seq: 0, offset: 0 }];
   #newest: FeedLine[] = [];
   #newest_bytes = 0;
   #closed: "now" | "at_last_event" | null = null;
   /** How far the file has been read. */
-  #read: Place = { seq: 0, offset: 0 };
+  #read: LogPlace;
   #waiting: PromiseWithResolvers<void> = Promise.withResolvers();
   #reading: Promise<unknown> = Promise.resolve();
 
-  /** @param path The log; it may not exist yet. */
-  constructor(path: string) {
+  /**
+   * @param path The log; it may not exist yet.
+   * @param read The place up to which it is on disk. Nothing before it is read until a reader asks for it.
+   */
+  constructor(path: string, read: LogPlace = LOG_START) {
     this.#path = path;
+    this.#read = read;
   }
 
   /** The number of the last event that readers get. */
@@ -55,8 +55,8 @@ export class EventFeed {
       for await (const { line, end } of linesFrom(this.#path, this.#read.offset)) {
         const event: RunEvent = JSON.parse(line);
         if (event.seq > seq) break;
-        assert(event.seq === this.#read.seq + 1, `event ${event.seq} follows ${this.#read.seq}`);
-        this.#keep({ seq: event.seq, kind: event.kind, text: line }, end);
+        checkNext(event, this.#read.seq);
+        this.#keep({ seq: event.seq, kind: event.kind, text: line, end });
         events.push(event);
       }
       if (events.length > 0) this.#wake();
@@ -74,20 +74,20 @@ export class EventFeed {
   async *follow(since: number, signal: AbortSignal): AsyncGenerator<FeedLine[]> {
     const { promise: aborted, resolve } = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => resolve(), { once: true });
-    let at = since;
+    let at: ReaderPlace = { seq: since };
     while (!signal.aborted && this.#closed !== "now") {
-      const piece = this.#fromMemory(at) ?? await this.#fromFile(at);
+      const piece = this.#fromMemory(at.seq) ?? await this.#fromFile(at);
       if (piece.length > 0) {
-        at = piece.at(-1)!.seq;
+        const { seq, end: offset } = piece.at(-1)!;
+        at = { seq, offset };
         yield piece;
       } else if (this.#closed) return;
       else await Promise.race([this.#waiting.promise, aborted]);
     }
   }
 
-  #keep(line: FeedLine, end: number): void {
-    this.#read = { seq: line.seq, offset: end };
-    if (end - this.#places.at(-1)!.offset >= INDEX_BYTES) this.#places.push(this.#read);
+  #keep(line: FeedLine): void {
+    this.#read = { seq: line.seq, offset: line.end };
     this.#newest.push(line);
     this.#newest_bytes += line.text.length;
     let dropped = 0;
@@ -108,7 +108,7 @@ export class EventFeed {
     this.#waiting = Promise.withResolvers();
   }
 
-  /** The lines after an event; null when they are no longer in memory. */
+  /** The lines after an event; null when they are not in memory. */
   #fromMemory(since: number): FeedLine[] | null {
     if (since >= this.#read.seq) return [];
     const first = this.#newest[0];
@@ -122,18 +122,24 @@ export class EventFeed {
     return lines;
   }
 
-  /** Some lines after an event, about {@link PIECE_BYTES} of them. */
-  async #fromFile(since: number): Promise<FeedLine[]> {
-    const place = this.#places.findLast(({ seq }) => seq <= since)!, lines: FeedLine[] = [];
-    const last = this.#read.seq;
+  /** Some lines after a place, about {@link PIECE_BYTES} of them. */
+  async #fromFile({ seq: since, offset }: ReaderPlace): Promise<FeedLine[]> {
+    const read = this.#read, lines: FeedLine[] = [];
+    const from = offset ?? await offsetBefore(this.#path, { seq: since, end: read.offset });
     let bytes = 0;
-    for await (const { line } of linesFrom(this.#path, place.offset)) {
+    for await (const { line, end } of linesFrom(this.#path, from)) {
       const { seq, kind }: RunEvent = JSON.parse(line);
-      if (seq > last || bytes >= PIECE_BYTES) break;
+      if (seq > read.seq || bytes >= PIECE_BYTES) break;
       if (seq <= since) continue;
-      lines.push({ seq, kind, text: line });
+      checkNext({ seq }, lines.at(-1)?.seq ?? since);
+      lines.push({ seq, kind, text: line, end });
       bytes += line.length;
     }
     return lines;
   }
+}
+
+/** A log with a gap is damaged; readers must not lose events silently. */
+function checkNext({ seq }: Pick<RunEvent, "seq">, before: number): void {
+  assert(seq === before + 1, `event ${seq} follows ${before}`);
 }

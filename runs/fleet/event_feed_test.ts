@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { EventFeed, INDEX_BYTES, KEPT_BYTES } from "./event_feed.ts";
+import { EventFeed, KEPT_BYTES, PIECE_BYTES } from "./event_feed.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -73,7 +73,7 @@ Deno.test("old events come from the file, new ones from memory, without a gap", 
     }
     const stop = new AbortController();
     for await (const piece of feed.follow(0, stop.signal)) {
-      assert.ok(JSON.stringify(piece).length < 4 * INDEX_BYTES, "an old reader gets small pieces");
+      assert.ok(JSON.stringify(piece).length < 2 * PIECE_BYTES, "an old reader gets small pieces");
       break;
     }
   });
@@ -100,5 +100,11 @@ Deno.test("a log with a gap is a failure, not a silent loss", strict, async () =
     const path = `${folder}/events.jsonl`, feed = new EventFeed(path);
     await Deno.writeTextFile(path, lines(1, 1) + lines(3, 1));
     await assert.rejects(feed.advance(Infinity), /event 3 follows 1/);
+    const known = new EventFeed(path, { seq: 3, offset: (await Deno.stat(path)).size });
+    await assert.rejects(firstOf(known, 0, 3), /event 3 follows 1/);
+    // A failure is not kept: the next try reads again.
+    await Deno.writeTextFile(path, lines(1, 3));
+    assert.deepEqual((await feed.advance(3)).map(({ seq }) => seq), [2, 3]);
+    assert.deepEqual(await firstOf(known, 0, 3), [1, 2, 3]);
   });
 });

@@ -8,17 +8,17 @@ import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import { isLive, refusal, type RunCommand } from "../record/run.ts";
-import type { CommandEvent } from "../record/event.ts";
-import { acceptRate, commandEvent } from "./accepted_commands.ts";
+import { commandEvent } from "./accepted_commands.ts";
+import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
 import { busy, DeviceLease } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
 import { Probes } from "./probes.ts";
-import type { Asked, RunChild } from "./run_child.ts";
+import type { LiveRequestBody, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, UNFINISHED } from "./new_run.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
-import { inTime, type Patience, untilAborted } from "./patience.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
 import type { ServiceRecord } from "./service_record.ts";
+import { abortable, type WaitLimit, withTimeout } from "./wait_limit.ts";
 
 const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
@@ -35,15 +35,26 @@ export interface FleetOptions {
   log: (line: Record<string, unknown>) => void;
 }
 
-/** A command of a client. */
-export type FleetCommand =
-  | { command: "pause" | "resume" | "checkpoint" }
-  | { command: "cancel"; at: "boundary" | "now"; checkpoint: boolean }
-  | { command: "set_lr"; lr: number };
-
-type Takes = "boundary" | "now";
-
-/** The runs of a server. Each has at most one process; a change of a run waits for the one before. */
+/**
+ * The runs of a server. Each has at most one process; a change of a run waits for the one before.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ *
+ * const folder = await Deno.makeTempDir();
+ * const fleet = await Fleet.open({
+ *   ...{ folder, slots: 1, max_queued: 4, clock: systemClock },
+ *   svc: (args) => ["svc", ...args],
+ *   log: (line) => console.error(line),
+ * });
+ * assert.deepEqual([fleet.list(), fleet.room], [[], "slot"]);
+ * await fleet.close(1000);
+ * assert.equal(fleet.room, "none");
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export class Fleet {
   /** All changes in order, for one reader; ends when the fleet is closed. */
   readonly changes = new AsyncQueue<FleetChange>();
@@ -142,7 +153,7 @@ export class Fleet {
   }
 
   /** @throws {ServiceError} `conflict` when the run's state does not accept it. */
-  async command(id: string, command: FleetCommand): Promise<Takes> {
+  async command(id: string, command: FleetCommand): Promise<TakesEffect> {
     const run = await this.#settled(id);
     if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) {
       return await kill(run, command);
@@ -157,20 +168,20 @@ export class Fleet {
     }
   }
 
-  #command(run: KeptRun, command: FleetCommand): Promise<Takes> {
+  #command(run: KeptRun, command: FleetCommand): Promise<TakesEffect> {
     return run.exclusively(async () => {
       await this.#check(run, command.command);
       switch (command.command) {
         case "resume":
           return await this.#resume(run);
         case "cancel":
-          return await this.#cancel(run, command);
+          return await cancelRun(run, command, this.#keeper);
         case "set_lr":
-          return await this.#setLearningRate(run, command.lr);
+          return await setLearningRate(run, command.lr, this.#keeper);
         case "checkpoint":
           if (run.child) return await run.child.command("checkpoint");
           // The pause wrote a checkpoint of this state.
-          await this.#logIdle(run, commandEvent("checkpoint", "now"));
+          await logIdle(run, commandEvent("checkpoint", "now"), this.#keeper);
           return "now";
         case "pause":
           return await this.#childOf(run).command("pause");
@@ -193,13 +204,13 @@ export class Fleet {
    * @throws {ServiceError} `conflict` when its state does not accept it, `device_unavailable` when the device is taken,
    * `cancelled` with `details.is_late` when the time is up, the run's refusal, or the signal's reason.
    */
-  async ask(id: string, live_request: Asked, patience: Patience): Promise<unknown> {
+  async ask(id: string, live_request: LiveRequestBody, limit: WaitLimit): Promise<unknown> {
     const doing = `${live_request.command} the run`;
-    return await inTime(doing, { ...patience, clock: this.#options.clock }, async (signal) => {
+    return await withTimeout(doing, { ...limit, clock: this.#options.clock }, async (signal) => {
       while (true) {
-        const run = await untilAborted(this.#settled(id), signal);
+        const run = await abortable(this.#settled(id), signal);
         // Its process may be leaving, or one may be starting.
-        if (!run.child) await untilAborted(run.exclusively(() => Promise.resolve()), signal);
+        if (!run.child) await abortable(run.exclusively(() => Promise.resolve()), signal);
         await this.#check(run, live_request.command);
         try {
           return await (run.child
@@ -208,7 +219,7 @@ export class Fleet {
         } catch (error) {
           if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
           // The process leaves: its run answers in the state that follows, or refuses it there.
-          await untilAborted(this.idle(id), signal);
+          await abortable(this.idle(id), signal);
         }
       }
     });
@@ -221,9 +232,9 @@ export class Fleet {
    * @throws {ServiceError} `device_unavailable`, `out_of_memory`, `cancelled` with `details.is_late` when the time is up,
    * or the signal's reason.
    */
-  calibrate(processConfig: (directory: string) => string, patience: Patience): Promise<Calibration> {
-    const limit = { ...patience, clock: this.#options.clock };
-    return inTime("calibrate the plan", limit, (signal) => this.#probes.calibrate(processConfig, signal));
+  calibrate(processConfig: (directory: string) => string, limit: WaitLimit): Promise<Calibration> {
+    const { clock } = this.#options, doing = "calibrate the plan";
+    return withTimeout(doing, { ...limit, clock }, (signal) => this.#probes.calibrate(processConfig, signal));
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */
@@ -232,7 +243,7 @@ export class Fleet {
     await run.exclusively(async () => {
       await this.#check(run, "delete");
       await this.#probes.stop(id);
-      await run.close();
+      run.close();
       const { folder } = this.#options, gone = `${folder}/.gone_${id}`;
       await Deno.rename(run.directory, gone);
       await syncDirectory(folder);
@@ -259,7 +270,7 @@ export class Fleet {
     await waiting;
     timer.abort();
     await late;
-    await Promise.allSettled([...this.#runs.values()].map((run) => run.leave()));
+    for (const run of this.#runs.values()) run.leave();
     this.changes.close();
   }
 
@@ -340,7 +351,7 @@ export class Fleet {
     }
   }
 
-  async #resume(run: KeptRun): Promise<Takes> {
+  async #resume(run: KeptRun): Promise<TakesEffect> {
     if (this.#reserve(run.id)) {
       await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
@@ -353,44 +364,6 @@ export class Fleet {
     });
     this.startQueued();
     return "boundary";
-  }
-
-  async #cancel(
-    run: KeptRun,
-    { at, checkpoint }: Extract<FleetCommand, { command: "cancel" }>,
-  ): Promise<Takes> {
-    const { state } = run.record, command = { at, checkpoint };
-    if (!run.child) {
-      await this.#keeper.idly(run, (idle) => {
-        idle.append(commandEvent("cancel", "now", command));
-        return idle.transition("cancelled");
-      });
-      return "now";
-    }
-    // A starting process has no update to finish.
-    if (state === "starting") return await kill(run, command);
-    run.is_cancelling = true;
-    return await run.child.command("cancel", command);
-  }
-
-  /** Every process of the run gets the rate from now on, before its first update. */
-  async #setLearningRate(run: KeptRun, lr: number): Promise<Takes> {
-    const { child, record: { state } } = run;
-    if (child && state === "starting") await acceptRate(run, lr);
-    else {
-      if (child) await child.command("set_lr", { lr });
-      else await this.#logIdle(run, commandEvent("set_lr", "boundary", { lr }));
-      await run.change({ learning_rate: lr });
-    }
-    return "boundary";
-  }
-
-  /** Writes a command into the log of a run without a process. */
-  #logIdle(run: KeptRun, command: CommandEvent): Promise<void> {
-    return this.#keeper.idly(run, (idle) => {
-      idle.append(command);
-      return Promise.resolve();
-    });
   }
 }
 

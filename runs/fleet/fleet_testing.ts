@@ -3,6 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import type { ErrorCode } from "../../core/errors.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -22,6 +23,7 @@ export interface ScriptedRun {
   gate?: string;
   fatal?: string;
   hang?: number;
+  evaluates?: boolean;
   probe?: "dies" | "changed";
 }
 
@@ -38,8 +40,10 @@ export class TestFleet {
   readonly changes: FleetChange[] = [];
   /** The same changes for one more reader. */
   readonly relayed = new AsyncQueue<FleetChange>();
-  /** How a calibration fails; null when it does not. */
-  calibration: "dies" | "hangs" | "out_of_memory" | null = null;
+  /** How a calibration fails, or the bytes that it measures; null: fixed measurements. */
+  calibration: "dies" | "hangs" | ErrorCode | { bytes: Record<string, number> } | null = null;
+  /** Called right before a process starts. */
+  starting: () => void = () => {};
   #changed: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly #reading: Promise<void>;
 
@@ -55,7 +59,9 @@ export class TestFleet {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
       const { calibration } = opened;
-      const more = args[0] === "calibrate" && calibration !== null ? ["--calibration", calibration] : [];
+      opened.starting();
+      const given = typeof calibration === "string" ? calibration : JSON.stringify(calibration);
+      const more = args[0] === "calibrate" && calibration !== null ? ["--calibration", given] : [];
       return [Deno.execPath(), "run", "-A", "--no-check", PROGRAM, ...args, ...more];
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);
@@ -129,10 +135,17 @@ export function eventsOf(run: KeptRun): Promise<RunEvent[]> {
 }
 
 /** Resolves when a run of a gate is in an update: it takes no command before the gate opens. */
-export async function untilWaiting(gate: string, update: number): Promise<void> {
-  while (!await Deno.stat(`${gate}/${update}.waits`).then(() => true, () => false)) {
-    await systemClock.sleep(POLL_MS);
-  }
+export function untilWaiting(gate: string, update: number): Promise<void> {
+  return untilThere(`${gate}/${update}.waits`);
+}
+
+/** Resolves when a generation of a run with this gate hangs. */
+export function untilHanging(gate: string): Promise<void> {
+  return untilThere(`${gate}/hangs`);
+}
+
+async function untilThere(path: string): Promise<void> {
+  while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 
 /** Lets the runs of a gate train these updates. */

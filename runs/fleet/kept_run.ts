@@ -27,6 +27,8 @@ export interface RunProgress {
 /** A run of a server. */
 export class KeptRun {
   readonly directory: string;
+  /** Its durable events. */
+  readonly feed: EventFeed;
   /** The state that its durable events tell. */
   record: RunRecord;
   service: ServiceRecord;
@@ -35,9 +37,7 @@ export class KeptRun {
   killed_for: CancelArguments | null;
   /** Whether its process was told to cancel. */
   is_cancelling = false;
-  #tail: LogTail;
-  #feed: Promise<EventFeed> | null = null;
-  #has_left = false;
+  #tail: Omit<LogTail, "offset">;
   #working: Promise<unknown> = Promise.resolve();
   #changing: Promise<unknown> = Promise.resolve();
 
@@ -49,7 +49,9 @@ export class KeptRun {
     this.record = record;
     this.service = service;
     this.killed_for = service.killed_for;
-    this.#tail = tail;
+    const { offset, ...events } = tail;
+    this.#tail = events;
+    this.feed = new EventFeed(this.eventsPath, { seq: tail.seq, offset });
   }
 
   /** Reads a run's records. @throws {ServiceError} `format_invalid` when one is damaged or missing. */
@@ -75,25 +77,14 @@ export class KeptRun {
     return `${this.directory}/checkpoints`;
   }
 
-  /** Its durable events. */
-  feed(): Promise<EventFeed> {
-    return this.#feed ??= (async () => {
-      const feed = new EventFeed(this.eventsPath);
-      await feed.advance(this.#tail.seq);
-      if (this.#has_left) feed.close("at_last_event");
-      return feed;
-    })();
-  }
-
   /** Ends the readers of its events: the run is being deleted. */
-  async close(): Promise<void> {
-    (await this.#feed)?.close("now");
+  close(): void {
+    this.feed.close("now");
   }
 
   /** The server ends: readers get the events up to the last one, and end. */
-  async leave(): Promise<void> {
-    this.#has_left = true;
-    (await this.#feed)?.close("at_last_event");
+  leave(): void {
+    this.feed.close("at_last_event");
   }
 
   /** Whether its process left something unfinished: its log, its record, or its last event. */
@@ -134,7 +125,7 @@ export class KeptRun {
 
   /** Reads the log up to an event that is on disk. @returns The new events. */
   async advance(seq: number): Promise<RunEvent[]> {
-    const events = await (await this.feed()).advance(seq);
+    const events = await this.feed.advance(seq);
     for (const event of events) this.#take(event);
     return events;
   }

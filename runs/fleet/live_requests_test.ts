@@ -7,20 +7,22 @@ import { MAX_COMMAND_BYTES } from "../process/control.ts";
 import { readEvents } from "../record/event_log.ts";
 import { TestFleet } from "./fleet_testing.ts";
 import type { KeptRun } from "./kept_run.ts";
-import type { Asked } from "./run_child.ts";
+import type { LiveRequestBody } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
 const never = new AbortController().signal;
-const patience = { timeout_ms: 60_000, signal: never };
+const limit = { timeout_ms: 60_000, signal: never };
 
-const generate = (more: Partial<Extract<Asked, { command: "generate" }>> = {}): Asked => ({
+const generate = (
+  more: Partial<Extract<LiveRequestBody, { command: "generate" }>> = {},
+): LiveRequestBody => ({
   ...{ command: "generate", messages: [{ role: "user", content: "abc" }], tools: [], max_new_tokens: 20 },
   ...{ temperature: 1, top_p: 1, seed: 7, adapter: true },
   ...more,
 });
-const EVALUATE: Asked = { command: "evaluate", limit: 2 };
+const EVALUATE: LiveRequestBody = { command: "evaluate", limit: 2 };
 
 async function withFleet(
   test: (fleet: TestFleet, folder: string) => Promise<void>,
@@ -72,11 +74,11 @@ Deno.test(
       const gate = `${folder}/gate`, run = await fleet.create({ gate });
       await fleet.until(run, "running");
       const asked = [
-        fleet.fleet.ask(run.id, generate(), patience),
-        fleet.fleet.ask(run.id, EVALUATE, patience),
+        fleet.fleet.ask(run.id, generate(), limit),
+        fleet.fleet.ask(run.id, EVALUATE, limit),
       ];
       await openGate(gate, 1);
-      const again = fleet.fleet.ask(run.id, generate({ seed: 8 }), patience);
+      const again = fleet.fleet.ask(run.id, generate({ seed: 8 }), limit);
       const [first, evaluation] = await Promise.all(asked) as [Generated, { scenarios: unknown[] }];
       assert.equal(first.usage.completion_tokens, first.token_ids.length);
       assert.equal(first.logprobs.length, first.token_ids.length);
@@ -101,22 +103,22 @@ Deno.test(
     await withFleet(async (fleet, folder) => {
       const gate = `${folder}/gate`, run = await fleet.create({ gate });
       await fleet.until(run, "running");
-      const base = await fleet.fleet.ask(run.id, generate({ adapter: false }), patience) as Generated;
+      const base = await fleet.fleet.ask(run.id, generate({ adapter: false }), limit) as Generated;
       await fleet.fleet.command(run.id, { command: "pause" });
       await openGate(gate, 1);
       await fleet.until(run, "paused");
-      const paused = await fleet.fleet.ask(run.id, generate(), patience);
+      const paused = await fleet.fleet.ask(run.id, generate(), limit);
       assert.equal(run.child, null);
-      const evaluated = await fleet.fleet.ask(run.id, EVALUATE, patience) as { scenarios: unknown[] };
+      const evaluated = await fleet.fleet.ask(run.id, EVALUATE, limit) as { scenarios: unknown[] };
       assert.equal(evaluated.scenarios.length, 2);
       await openGate(gate, 2, 3);
       await fleet.fleet.command(run.id, { command: "resume" });
       await fleet.until(run, "completed");
-      const completed = await fleet.fleet.ask(run.id, generate(), patience) as Generated;
+      const completed = await fleet.fleet.ask(run.id, generate(), limit) as Generated;
       assert.notDeepEqual(completed.logprobs, (paused as Generated).logprobs);
-      const named = (checkpoint: string) => fleet.fleet.ask(run.id, generate({ checkpoint }), patience);
+      const named = (checkpoint: string) => fleet.fleet.ask(run.id, generate({ checkpoint }), limit);
       assert.deepEqual(await named("update_000003"), completed);
-      assert.deepEqual(await fleet.fleet.ask(run.id, generate({ adapter: false }), patience), base);
+      assert.deepEqual(await fleet.fleet.ask(run.id, generate({ adapter: false }), limit), base);
       await assert.rejects(
         named("update_000009"),
         refused("config_invalid", /there is no checkpoint update_000009/),
@@ -128,7 +130,7 @@ Deno.test(
 
 Deno.test("states that accept no request refuse it, and so does a device that is taken", strict, async () => {
   await withFleet(async (fleet, folder) => {
-    const gate = `${folder}/gate`, ask = (run: KeptRun) => fleet.fleet.ask(run.id, generate(), patience);
+    const gate = `${folder}/gate`, ask = (run: KeptRun) => fleet.fleet.ask(run.id, generate(), limit);
     const first = await fleet.create({ updates: 1 });
     await fleet.until(first, "completed");
     await fleet.fleet.idle(first.id);
@@ -163,13 +165,13 @@ Deno.test("an answer that takes too long is given up, and the run is told", stri
     await Promise.all(late);
     const left = new AbortController(), reason = new Error("the client left");
     const leaving = assert.rejects(
-      fleet.fleet.ask(run.id, generate(), { ...patience, signal: left.signal }),
+      fleet.fleet.ask(run.id, generate(), { ...limit, signal: left.signal }),
       reason,
     );
     left.abort(reason);
     await leaving;
     // An evaluation waits for all of them.
-    await fleet.fleet.ask(run.id, EVALUATE, patience);
+    await fleet.fleet.ask(run.id, EVALUATE, limit);
     await openGate(gate, 1, 2, 3);
     await fleet.until(run, "completed");
     await assert.rejects(
@@ -184,7 +186,7 @@ Deno.test("a request to a run that is ending is answered when it has ended", str
   await withFleet(async (fleet, folder) => {
     const gate = `${folder}/gate`, run = await fleet.create({ gate, updates: 1, hang: 20 });
     await fleet.until(run, "running");
-    const asked = fleet.fleet.ask(run.id, generate(), patience);
+    const asked = fleet.fleet.ask(run.id, generate(), limit);
     // The run's process never answers, the one that follows does.
     await Deno.writeTextFile(`${run.directory}/${PROCESS_CONFIG}`, "{}");
     await openGate(gate, 1);
@@ -206,18 +208,18 @@ Deno.test("a process that dies or finds other files answers with what that means
     };
     const dying = await done({ probe: "dies" });
     await assert.rejects(
-      fleet.fleet.ask(dying.id, EVALUATE, patience),
+      fleet.fleet.ask(dying.id, EVALUATE, limit),
       refused("internal", /process has ended/),
     );
     const other = await done({ probe: "changed" });
     await assert.rejects(
-      fleet.fleet.ask(other.id, EVALUATE, patience),
+      fleet.fleet.ask(other.id, EVALUATE, limit),
       refused("conflict", /^Cannot evaluate the run: model.path changed since it trained/),
     );
     const lost = await done({} as { probe: "dies" });
     await Deno.remove(`${lost.directory}/adapter.gguf`);
     await assert.rejects(
-      fleet.fleet.ask(lost.id, generate(), patience),
+      fleet.fleet.ask(lost.id, generate(), limit),
       refused(
         "conflict",
         /^Cannot generate the run: it does not load any more; the server's log has the reason$/,
@@ -225,7 +227,7 @@ Deno.test("a process that dies or finds other files answers with what that means
     );
     await Deno.writeTextFile(`${lost.directory}/checkpoints/update_000001/adapter.gguf`, "x");
     await assert.rejects(
-      fleet.fleet.ask(lost.id, generate({ checkpoint: "update_000001" }), patience),
+      fleet.fleet.ask(lost.id, generate({ checkpoint: "update_000001" }), limit),
       refused(
         "conflict",
         /^Cannot generate the run: it does not load any more; the server's log has the reason$/,
@@ -242,7 +244,7 @@ Deno.test("a run that is deleted ends the process that is asked about it", stric
     await fleet.until(run, "completed");
     await fleet.fleet.idle(run.id);
     const asked = assert.rejects(
-      fleet.fleet.ask(run.id, generate(), patience),
+      fleet.fleet.ask(run.id, generate(), limit),
       refused("conflict", /deleted/),
     );
     while (fleet.fleet.room === "slot") await new Promise((resolve) => setTimeout(resolve));
@@ -257,7 +259,7 @@ Deno.test("messages that do not fit are refused, and the run goes on", strict, a
     const gate = `${folder}/gate`, run = await fleet.create({ gate });
     await fleet.until(run, "running");
     const say = (content: string) =>
-      fleet.fleet.ask(run.id, generate({ messages: [{ role: "user", content }] }), patience);
+      fleet.fleet.ask(run.id, generate({ messages: [{ role: "user", content }] }), limit);
     const fields = (error: unknown) => error instanceof ServiceError && error.details.field === "messages";
     await assert.rejects(say("x".repeat(MAX_COMMAND_BYTES)), fields);
     await assert.rejects(say("x".repeat(MAX_COMMAND_BYTES >> 4)), fields);
@@ -281,10 +283,10 @@ Deno.test(
         const path = `${run.directory}/${name}`, bytes = await Deno.readFile(path);
         await Deno.writeFile(path, bytes.with(-1, bytes.at(-1)! ^ 1));
         const wrong = refused("conflict", /does not load any more; the server's log has the reason/);
-        await assert.rejects(fleet.fleet.ask(run.id, question, patience), wrong);
+        await assert.rejects(fleet.fleet.ask(run.id, question, limit), wrong);
         assert.match(String(fleet.logged.pop()!.message), /adapter\.gguf.* SHA-256 differs/);
         await Deno.writeFile(path, bytes);
-        await fleet.fleet.ask(run.id, question, patience);
+        await fleet.fleet.ask(run.id, question, limit);
       }
     }),
 );

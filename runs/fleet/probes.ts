@@ -7,7 +7,7 @@ import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
-import { type Asked, RunChild } from "./run_child.ts";
+import { type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** The time for a process that has answered to free the device. */
@@ -37,7 +37,7 @@ const OF_THE_FILES: readonly ErrorCode[] = [
 /** A process to start: the arguments of `svc`, and what it is asked. */
 interface Probe {
   args: readonly string[];
-  live_request: Asked | { command: "calibrate" };
+  live_request: LiveRequestBody | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
   /** What the process's failure means for whoever asked. */
@@ -59,7 +59,7 @@ export class Probes {
    * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files are not what
    * they were, the refusal of the request, or the signal's reason.
    */
-  async ask(run: KeptRun, live_request: Asked, signal: AbortSignal): Promise<unknown> {
+  async ask(run: KeptRun, live_request: LiveRequestBody, signal: AbortSignal): Promise<unknown> {
     const checkpoint = live_request.checkpoint ??
       (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
     const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };

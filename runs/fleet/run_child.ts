@@ -34,10 +34,10 @@ type Takes = "boundary" | "now";
 type Id = string | number | null;
 
 /** A request to evaluate or to generate. */
-export type Asked = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
+export type LiveRequestBody = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
 
 /** A chat with the run's policy, a checkpoint or its base. */
-export type AskedChat = Omit<ChatCommand, "id" | "command">;
+export type ChatBody = Omit<ChatCommand, "id" | "command">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;
@@ -110,12 +110,12 @@ export class RunChild {
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
-  async ask(live_request: Asked | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
+  async ask(live_request: LiveRequestBody | { command: "calibrate" }, signal: AbortSignal): Promise<unknown> {
     return await this.#ask({ ...live_request }, signal, () => {});
   }
 
   /** Chats with the run. Leaving the iteration tells the run that nobody waits any more. */
-  async *chat(chat: AskedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+  async *chat(chat: ChatBody, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
     const events = new AsyncQueue<ChatEvent>(), left = new AbortController();
     const either = AbortSignal.any([signal, left.signal]);
     const answered = this.#ask(

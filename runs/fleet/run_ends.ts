@@ -51,7 +51,7 @@ export async function settle(
   await logUnlogged(run, idle);
   if (run.killed_for && isLive(state)) {
     // One write for all of them: after a crash none or all are in the log.
-    if (state !== "stopping") idle.enter("stopping");
+    if (state !== "stopping") idle.appendTransition("stopping");
     return await idle.transition("cancelled");
   }
   if (isLive(state) && end?.fatal) {

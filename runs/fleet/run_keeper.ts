@@ -8,6 +8,7 @@ import { IdleRun } from "../directory/idle_run.ts";
 import type { CommandEvent, RunEvent } from "../record/event.ts";
 import { failureReason, isLive, type RunState } from "../record/run.ts";
 import { forgetUnlogged } from "./accepted_commands.ts";
+import { busy } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { RunChild } from "./run_child.ts";
 import { settle, startArguments } from "./run_ends.ts";
@@ -62,12 +63,18 @@ export class RunKeeper {
   /**
    * Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free.
    *
-   * @param command The client's command that starts it; null without one.
-   * @throws When not even the command could be written.
+   * @param command The client's command that starts it; null without one: a server that ends leaves the run queued.
+   * @throws {ServiceError} `device_unavailable` when the server ends before the command is written. When not even the
+   * command could be written, the reason.
    */
   async start(run: KeptRun, command: CommandEvent | null = null): Promise<void> {
+    const { closing } = this.#options;
     await this.#options.ready();
-    if (this.#options.closing.aborted) return this.#options.release(run.id);
+    if (closing.aborted) {
+      this.#options.release(run.id);
+      if (command === null) return;
+      throw busy(`Cannot ${command.command} the run: the server ends; try again later`);
+    }
     let is_accepted = command === null;
     try {
       await this.idly(run, (idle) => {
@@ -78,6 +85,8 @@ export class RunKeeper {
       run.killed_for = null;
       await run.change({ queued_at: null, killed_for: null });
       run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
+      // The server began to end while the process started, and did not see it.
+      if (closing.aborted) run.child.leave();
     } catch (error) {
       this.#log(run.id, error);
       await this.#fail(run, error).catch((unwritten) => this.#log(run.id, unwritten));

@@ -3,10 +3,24 @@
 import { ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { answerOf, cancelled, JobProcess } from "./job_process.ts";
-import { type JobName, type JobRunner, JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
+import {
+  JOB_QUEUES,
+  type JobName,
+  type JobQueue,
+  type JobRunner,
+  JOBS,
+  type JobSpec,
+  type JobTypes,
+} from "./job_table.ts";
 
-/** The number of jobs at once; others wait in the order of their requests. */
-export const JOB_PROCESSES = 2;
+/** The most jobs that wait in a queue: each holds its request in memory. */
+export const MAX_WAITING_JOBS = 1000;
+
+/** Seconds after which a client that found a queue full may ask again. */
+export const RETRY_AFTER_SECONDS = 10;
+
+/** The most processes that wait for another job on the same files. */
+const IDLE_PROCESSES = 2;
 
 /** The time for which a process waits for another job on the same files. */
 const IDLE_MS = 30_000;
@@ -25,10 +39,10 @@ interface Idle {
   timer: ReturnType<typeof setTimeout>;
 }
 
-/** Runs jobs in up to {@link JOB_PROCESSES} processes at once. */
+/** Runs the jobs of each queue in the order of their requests, in up to {@link JOB_QUEUES} processes at once. */
 export class JobPool implements JobRunner {
   readonly #options: JobPoolOptions;
-  readonly #slots = new Semaphore(JOB_PROCESSES);
+  readonly #queues = mapQueues((processes) => new Semaphore(processes));
   readonly #closed = new AbortController();
   #idle: Idle[] = [];
   #ending = new Set<Promise<void>>();
@@ -43,7 +57,9 @@ export class JobPool implements JobRunner {
     signal: AbortSignal,
   ): Promise<JobTypes[N]["answer"]> {
     const either = AbortSignal.any([signal, this.#closed.signal]);
-    return await this.#slots.use(1, either, async () => {
+    const { doing, queue } = this.#spec(name), slots = this.#queues[queue(request)];
+    if (slots.waiting >= MAX_WAITING_JOBS) throw full(doing);
+    return await slots.use(1, either, async () => {
       try {
         return await this.#runOnce(name, request, either);
       } catch (error) {
@@ -59,7 +75,7 @@ export class JobPool implements JobRunner {
     request: JobTypes[N]["request"],
     signal: AbortSignal,
   ): Promise<JobTypes[N]["answer"]> {
-    const { doing, limits, reads } = (this.#options.jobs ?? JOBS)[name];
+    const { doing, limits, reads } = this.#spec(name);
     const files = reads(request), { memory_bytes } = limits;
     const key = JSON.stringify([memory_bytes, files]);
     const process = this.#takeIdle(key) ??
@@ -72,6 +88,10 @@ export class JobPool implements JobRunner {
       if (!this.#idle.some((idle) => idle.process === process)) this.#end(process);
       throw error;
     }
+  }
+
+  #spec<N extends JobName>(name: N): JobSpec<JobTypes[N]["request"]> {
+    return (this.#options.jobs ?? JOBS)[name];
   }
 
   /** Ends all processes and fails all jobs. Resolves when the processes are gone. */
@@ -103,7 +123,7 @@ export class JobPool implements JobRunner {
     }, IDLE_MS);
     Deno.unrefTimer(timer as unknown as number);
     this.#idle.push({ key, process, timer });
-    if (this.#idle.length <= JOB_PROCESSES) return;
+    if (this.#idle.length <= IDLE_PROCESSES) return;
     const oldest = this.#idle.shift()!;
     clearTimeout(oldest.timer);
     this.#end(oldest.process);
@@ -114,4 +134,15 @@ export class JobPool implements JobRunner {
     this.#ending.add(ended);
     ended.finally(() => this.#ending.delete(ended));
   }
+}
+
+function mapQueues<T>(valueOf: (processes: number) => T): Record<JobQueue, T> {
+  const entries = Object.entries(JOB_QUEUES).map(([queue, processes]) => [queue, valueOf(processes)]);
+  return Object.fromEntries(entries) as Record<JobQueue, T>;
+}
+
+/** The refusal of a job whose queue is full. */
+function full(doing: string): ServiceError {
+  const message = `Cannot ${doing}: ${MAX_WAITING_JOBS} requests like this one wait already; try again later`;
+  return new ServiceError("device_unavailable", message, { retry_after_seconds: RETRY_AFTER_SECONDS });
 }

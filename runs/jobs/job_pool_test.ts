@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { JOB_PROCESSES, JobPool } from "./job_pool.ts";
-import { JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
+import { JobPool } from "./job_pool.ts";
+import { JOB_QUEUES, JOBS, type JobSpec, type JobTypes } from "./job_table.ts";
 
 const CLI = new URL("../../cli.ts", import.meta.url).href;
 
@@ -40,7 +40,7 @@ async function withRows(text: string, body: (path: string) => Promise<void>): Pr
 const SWELLING = `{"text":"a","x":[${"[],".repeat(2_000_000)}[]]}`;
 
 const check = (pool: JobPool, path: string, signal = never) =>
-  pool.run("check_dataset", { path, kind: "auto" }, signal);
+  pool.run("check_dataset", { path, kind: "auto", size_bytes: 1 }, signal);
 
 Deno.test({
   name: "cli.ts is the entry of jobs, and the next job on the same files finds the process warm",
@@ -112,7 +112,7 @@ Deno.test({
     withRows(SWELLING, (path) =>
       withPool({}, async (pool) => {
         const left = new AbortController(), reason = new Error("the client left");
-        const jobs = Array.from({ length: JOB_PROCESSES + 1 }, () => check(pool, path, left.signal));
+        const jobs = Array.from({ length: JOB_QUEUES.views + 1 }, () => check(pool, path, left.signal));
         const ended = Promise.allSettled(jobs);
         setTimeout(() => left.abort(reason), 100);
         for (const { status, reason: found } of await ended as PromiseRejectedResult[]) {
@@ -128,7 +128,9 @@ Deno.test({
   fn: () =>
     withRows('{"text":"a"}', (path) =>
       withPool({}, async (pool) => {
-        const all = await Promise.all(Array.from({ length: 2 * JOB_PROCESSES + 1 }, () => check(pool, path)));
+        const all = await Promise.all(
+          Array.from({ length: 2 * JOB_QUEUES.views + 1 }, () => check(pool, path)),
+        );
         assert.ok(all.every(({ rows }) => rows === 1));
       })),
 });

@@ -11,9 +11,15 @@ import type { ModelDescription, ModelsRequest } from "../models/describe_models.
 import type { FoundModels, ModelRootsRequest } from "../models/find_models.ts";
 import type { PlanAnswer, PlanJobRequest } from "../plan/plan_request.ts";
 
+/** The check of an upload. */
+export interface UploadCheckRequest extends DatasetCheckRequest {
+  /** Of the file; it decides where the job waits. */
+  size_bytes: number;
+}
+
 /** Request and answer of every job: plain JSON data. */
 export interface JobTypes {
-  check_dataset: { request: DatasetCheckRequest; answer: DatasetCheck };
+  check_dataset: { request: UploadCheckRequest; answer: DatasetCheck };
   preview_rows: { request: PreviewRequest; answer: PreviewPage };
   row_tokens: { request: RowTokensRequest; answer: RowTokens };
   tokenize_dataset: { request: TokenizeRequest; answer: TokenizeSummary };
@@ -32,8 +38,22 @@ export interface JobLimits {
   memory_bytes: number;
 }
 
+/**
+ * The queues of jobs, each with its number of processes, so that a job waits only for others that take about as long.
+ * `uploads`: checks of large uploads, up to half an hour; `rows`: plans and token counts, which read all rows, minutes;
+ * `views`: everything else, seconds.
+ */
+export const JOB_QUEUES = { uploads: 1, rows: 2, views: 2 } as const;
+
+export type JobQueue = keyof typeof JOB_QUEUES;
+
+/** An upload above this size is a large one: its check takes about half a minute. */
+export const LARGE_UPLOAD_BYTES = 64 << 20;
+
 /** What the pool has to know of a job. */
 export interface JobSpec<R> {
+  /** Where the job waits for a free process. */
+  queue(request: R): JobQueue;
   /** Completes "Cannot …" in the refusal of a job that exceeds a limit. */
   doing: string;
   limits: JobLimits;
@@ -46,39 +66,46 @@ const GIB = 2 ** 30;
 /** All jobs by name. */
 export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } = {
   check_dataset: {
+    queue: ({ size_bytes }) => size_bytes > LARGE_UPLOAD_BYTES ? "uploads" : "views",
     doing: "check the rows",
     // The largest accepted file (4 GiB by default) at 2.3 MiB/s.
     limits: { seconds: 1800, memory_bytes: 2 * GIB },
     reads: ({ path }) => [path],
   },
   preview_rows: {
+    queue: () => "views",
     doing: "read the rows",
     limits: { seconds: 60, memory_bytes: GIB },
     reads: ({ path }) => [path],
   },
   row_tokens: {
+    queue: () => "views",
     doing: "tokenise the row",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
     reads: ({ path, model }) => [path, model.path],
   },
   tokenize_dataset: {
+    queue: () => "rows",
     doing: "tokenise the rows",
     // The job itself stops reading after TOKENIZE_SECONDS.
     limits: { seconds: 120, memory_bytes: 2 * GIB },
     reads: ({ path, model }) => [path, model.path],
   },
   find_models: {
+    queue: () => "views",
     doing: "look for model files",
     // The job itself stops looking after FIND_SECONDS.
     limits: { seconds: 30, memory_bytes: GIB },
     reads: ({ roots }) => [...roots],
   },
   describe_models: {
+    queue: () => "views",
     doing: "read the model file",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
     reads: ({ files }) => files.map(({ path }) => path),
   },
   plan_run: {
+    queue: () => "rows",
     doing: "plan the run",
     // All rows of the data are read and rendered.
     limits: { seconds: 600, memory_bytes: 4 * GIB },
@@ -90,7 +117,8 @@ export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } 
 export interface JobRunner {
   /**
    * @param signal Ends the job.
-   * @throws {ServiceError} The job's own errors; `data_invalid` with `details.limit` when it exceeded a limit.
+   * @throws {ServiceError} The job's own errors; `data_invalid` with `details.limit` when it exceeded a limit;
+   * `device_unavailable` with `details.retry_after_seconds` when too many jobs wait already.
    */
   run<N extends JobName>(
     name: N,

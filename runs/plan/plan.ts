@@ -75,6 +75,20 @@ export interface PlannedRun {
  * Plans a run as configured. Reads only the header of the model file.
  *
  * @throws {ServiceError} Problems with the configuration, the data or the model.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { loadRunConfig } from "../../config/check/load.ts";
+ * import { assumedGpu } from "../../kernels/assumed_gpu.ts";
+ *
+ * const loaded = await loadRunConfig("examples/tiny_agent_grpo.toml");
+ * const target = { card: assumedGpu(), vram_bytes: 12 * 2 ** 30, ram_bytes: 32 * 2 ** 30 };
+ * const { plan, refusal } = await planRun(loaded, target);
+ * assert.equal(refusal, null);
+ * assert.ok(plan.memory.peak_bytes < target.vram_bytes);
+ * assert.equal(plan.schedule.updates, 6);
+ * ```
  */
 export async function planRun(loaded: LoadedConfig, target: PlanTarget): Promise<PlannedRun> {
   const { written: config, definition, parts, data } = await readRun(loaded, openGgufHeader);

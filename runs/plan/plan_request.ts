@@ -29,7 +29,7 @@ import type { PlanWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
 import { type AppliedLever, applyLevers, fitsBudget, fittingContext, type MeasureMemory } from "./levers.ts";
 import { memoryMeasure, memoryRefusal, type Plan, planOf, type PlanTarget } from "./plan.ts";
-import { adapterFacts } from "./prepare.ts";
+import { adapterShape } from "./prepare.ts";
 
 /** A configuration to plan, as plain data. */
 export interface PlanRequest {
@@ -132,7 +132,7 @@ async function readFiles(
   try {
     const parts = await loadModelParts(loaded.config, openGgufHeader);
     key = "lora.init_adapter";
-    const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterFacts(init_adapter) };
+    const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterShape(init_adapter) };
     key = "training.ctx";
     const facts = { path: loaded.path, observe_target_updates, ...parts, ...adapter };
     const { config, fork } = await resolveFork(loaded, { facts, parent });
@@ -191,7 +191,7 @@ async function readOnly(text: string): Promise<PlanAnswer> {
   const data = valueAt(config, data_key.split("."));
   const steps: [key: string, read: () => Promise<unknown>][] = [
     ["model.path", () => loadModelParts(config, openGgufHeader)],
-    ["lora.init_adapter", async () => lora.init_adapter && await adapterFacts(lora.init_adapter)],
+    ["lora.init_adapter", async () => lora.init_adapter && await adapterShape(lora.init_adapter)],
     [data_key, async () => typeof data === "string" && await definition.checkFile(data)],
     ["evaluation.data", async () => evaluation && await definition.checkFile(evaluation.data)],
   ];

@@ -1,7 +1,7 @@
 /** All checks before a run starts: the model's header, the data, and whether it can be graded. */
 
 import { resolve } from "node:path";
-import type { AdapterFacts, ResolvedConfig } from "../../config/check/derive.ts";
+import type { AdapterShape, ResolvedConfig } from "../../config/check/derive.ts";
 import type { LoadedConfig } from "../../config/check/load.ts";
 import { resolveLoaded } from "../../config/check/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -57,7 +57,7 @@ async function readModel(
   const written = resolveLoaded(loaded, {
     path: resolve(loaded.path),
     ...parts,
-    ...(init_adapter !== undefined && { init_adapter: await adapterFacts(init_adapter) }),
+    ...(init_adapter !== undefined && { init_adapter: await adapterShape(init_adapter) }),
   });
   return { written, definition: algorithmOf(written), parts };
 }
@@ -97,7 +97,7 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
 }
 
 /** The shape of an adapter file. @throws {ServiceError} */
-export async function adapterFacts(path: string): Promise<AdapterFacts> {
+export async function adapterShape(path: string): Promise<AdapterShape> {
   const { rank, alpha, targets } = await readAdapter(path);
   return { rank, alpha, targets: targets.length === LORA_TARGETS.length ? "all" : targets };
 }

@@ -4,7 +4,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
 import { assert } from "../../core/errors.ts";
 import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
-import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Metrics } from "../algorithms/step_metrics.ts";
 import {
   type Checkpoint,

@@ -157,29 +157,6 @@ for (
   });
 }
 
-Deno.test("a lost device gives a warning three times, then fails the run", strict, async () => {
-  await withFolder(async (root) => {
-    const whole = await startTestRun({ root: `${root}/whole` });
-    assert.equal(await whole.ended, "completed");
-    for (const losses of [1, 3, 4]) {
-      const at = `${root}/${losses}`;
-      const run = await startTestRun({
-        root: at,
-        refuse: (method, _, engine) => {
-          if (method !== "train_step" || engine > losses) return;
-          throw new ServiceError("device_lost", "Cannot train: the device is lost");
-        },
-      });
-      const events = await eventsOf(run);
-      const warnings = ofKind(events, "warning").filter((event) => event.code === "device_lost");
-      assert.equal(warnings.length, Math.min(losses, 3));
-      assert.equal(await run.ended, losses <= 3 ? "completed" : "failed");
-      if (losses <= 3) assert.equal(await adapterOf(at), await adapterOf(`${root}/whole`));
-      else assert.equal((await recordOf(at)).state_reason, "device_lost");
-    }
-  });
-});
-
 Deno.test(
   "a loss that is not finite and too many lost trajectories fail a run with their reason",
   strict,

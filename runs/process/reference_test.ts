@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { withFolder } from "../../tests/folder.ts";
-import type { EngineMethods } from "../../trainer/engine/protocol.ts";
+import type { EngineMethods } from "../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { REFERENCE } from "../algorithms/agent_grpo/agent_grpo.ts";
 import { startTestRun, testPipe, type TestRunOptions } from "../run_fake.ts";

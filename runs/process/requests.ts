@@ -3,7 +3,7 @@
 import { type Message, openAiTool, type ToolDefinition, type ToolFunction } from "../../core/chat.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
-import { type AdapterSource, CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import { type AdapterSource, CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Algorithm, EvaluationResult } from "../algorithms/algorithm.ts";
 import { checkAdapter } from "../directory/checked_adapter.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
@@ -12,7 +12,7 @@ import type { GenerateAnswer } from "../session/agent_host.ts";
 import type { Session } from "../session/session.ts";
 import type { LiveRequest } from "./control.ts";
 
-export interface RequestContext {
+export interface LiveRequestContext {
   session: Session;
   evaluate: Algorithm["evaluate"];
   /** The adapter that answers when a request names no checkpoint. */
@@ -33,7 +33,7 @@ export interface RequestContext {
  */
 export async function answerRequest(
   command: LiveRequest,
-  context: RequestContext,
+  context: LiveRequestContext,
   signal: AbortSignal,
 ): Promise<EvaluationResult | GenerateAnswer | null> {
   const { session: { engine, agent }, number, concurrent_rollouts } = context;
@@ -70,7 +70,7 @@ export async function answerRequest(
 
 async function adapterSource(
   command: LiveRequest,
-  { checkpoints, policy }: RequestContext,
+  { checkpoints, policy }: LiveRequestContext,
 ): Promise<AdapterSource> {
   const { checkpoint } = command;
   if (checkpoint === undefined) return policy;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import type { EngineMethod, EngineMethods, LoadRequest } from "../../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods, LoadRequest } from "../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import {
   heldoutByUpdate,

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import type { EngineMethod, EngineMethods } from "../../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods } from "../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import { REFERENCE } from "../algorithms/preference/preference.ts";

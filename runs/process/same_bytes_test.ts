@@ -5,7 +5,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import type { EngineMethod } from "../../trainer/engine/protocol.ts";
+import type { EngineMethod } from "../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import {

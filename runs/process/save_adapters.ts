@@ -1,9 +1,9 @@
 /** Writes the files of a completed run. */
 
 import { ignoreMissing, sha256OfFile } from "../../core/files.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { type KeptAdapter, keptAdapters } from "../directory/kept_adapters.ts";
-import { refuseStrangeAdapter } from "../directory/strangers.ts";
+import { refuseForeignAdapter } from "../directory/foreign_files.ts";
 import type { LiveRun } from "./live_run.ts";
 import { POLICY } from "../algorithms/algorithm.ts";
 
@@ -18,7 +18,7 @@ const BEST = "best";
 export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<void> {
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
-  await refuseStrangeAdapter(run.config);
+  await refuseForeignAdapter(run.config);
   const tell = async (name: string, { path, update }: KeptAdapter) => {
     const { size } = await Deno.stat(path), sha256 = await sha256OfFile(path);
     run.emit({ kind: "artifact", name, path, size_bytes: size, sha256, update });

@@ -5,7 +5,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
 import { type Checkpoint, newestCheckpoint } from "../directory/checkpoint.ts";
-import { refuseStrangeCsv } from "../directory/strangers.ts";
+import { refuseForeignCsv } from "../directory/foreign_files.ts";
 import type { PreparedRun } from "../plan/prepare.ts";
 import type { CommandEvent, EventData } from "../record/event.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
@@ -24,7 +24,7 @@ import type { LiveRun } from "./live_run.ts";
 import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
 
-/** The most engines that a run replaces after a lost device. */
+/** The most engines that a run replaces after a lost device, in all of its processes together. */
 export const MAX_DEVICE_LOSSES = 3;
 
 export interface SupervisorOptions {
@@ -50,7 +50,6 @@ export class Supervisor {
   #session: Session | null = null;
   #algorithm: Algorithm | null = null;
   #has_ended = false;
-  #losses = 0;
   #requests = 0;
   /** See {@link requestLimit}. */
   readonly #request_limit: number;
@@ -172,8 +171,10 @@ export class Supervisor {
         }
         return end;
       } catch (error) {
-        if (errorRecord(error).code !== "device_lost" || this.#losses >= MAX_DEVICE_LOSSES) throw error;
-        await this.#replaceEngine(errorRecord(error).message);
+        const { device_losses = 0 } = this.#run.directory.record, { code, message } = errorRecord(error);
+        if (code !== "device_lost" || device_losses >= MAX_DEVICE_LOSSES) throw error;
+        await this.#run.directory.update({ device_losses: device_losses + 1 });
+        await this.#replaceEngine(message);
       }
     }
   }
@@ -193,9 +194,8 @@ export class Supervisor {
 
   /** A lost device loses adapter and moments: the run continues from its newest checkpoint. */
   async #replaceEngine(reason: string): Promise<void> {
-    this.#losses++;
     const run = this.#run;
-    const { update, learning_rate } = run.state;
+    const { update, learning_rate } = run.state, { device_losses } = run.directory.record;
     await this.#session!.close();
     const own = await newestCheckpoint(
       run.checkpointRoot,
@@ -209,7 +209,7 @@ export class Supervisor {
     run.warn({
       code: "device_lost",
       message:
-        `the device was lost after update ${update} (${reason}); engine ${this.#losses} of ${MAX_DEVICE_LOSSES} takes ` +
+        `the device was lost after update ${update} (${reason}); engine ${device_losses} of ${MAX_DEVICE_LOSSES} takes ` +
         `its place and goes on after update ${run.state.update}`,
     });
     await this.#openSession(from);
@@ -282,7 +282,7 @@ export class Supervisor {
       throw failure instanceof ServiceError ? failure : unwritten;
     }
     if (csv !== undefined) {
-      await refuseStrangeCsv(run.config);
+      await refuseForeignCsv(run.config);
       await writeMetricsCsv(run.directory.eventsPath, csv);
     }
     return ended;

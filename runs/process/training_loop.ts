@@ -2,10 +2,10 @@
 
 import type { ScenarioFailure } from "../../agent/rollout/lost.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { type Algorithm, type EvaluationResult, POLICY, type UpdateResult } from "../algorithms/algorithm.ts";
 import type { Metrics } from "../algorithms/step_metrics.ts";
-import { refuseStrangeAdapter } from "../directory/strangers.ts";
+import { refuseForeignAdapter } from "../directory/foreign_files.ts";
 import { evaluationRecord } from "../record/evaluation_record.ts";
 import { OBJECTIVES } from "../record/objective.ts";
 import type { Controller } from "./control.ts";
@@ -243,7 +243,7 @@ export class TrainingLoop {
     const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
     // On disk before any event says so.
     if (is_best) {
-      await refuseStrangeAdapter(run.config);
+      await refuseForeignAdapter(run.config);
       await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
     }
     state.deterministic &&= deterministic;

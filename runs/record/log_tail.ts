@@ -10,6 +10,8 @@ const PIECE_BYTES = 1 << 18;
 export interface LogTail {
   /** The number of the last complete event; 0 for an empty log. */
   seq: number;
+  /** The bytes of the log up to the end of that event. */
+  offset: number;
   /** The last change of the state. */
   state: Extract<RunEvent, { kind: "state" }> | null;
   /** The metrics of the last update and of evaluations since, by name. */
@@ -28,11 +30,12 @@ export interface LogTail {
  * last line is left out; a missing log is empty.
  */
 export async function lastEvents(path: string): Promise<LogTail> {
-  const tail: LogTail = { seq: 0, state: null, metrics: {}, step: 0, summary: null, end: null, update: 0 };
+  const nothing = { state: null, metrics: {}, step: 0, summary: null, end: null, update: 0 };
+  const tail: LogTail = { seq: 0, offset: 0, ...nothing };
   let is_last = true, is_measured = false, update: number | null = null;
-  for await (const event of eventsBackwards(path)) {
+  for await (const { event, end } of eventsBackwards(path)) {
     if (is_last) {
-      tail.seq = event.seq;
+      [tail.seq, tail.offset] = [event.seq, end];
       tail.end = event.kind === "end" ? event : null;
       is_last = false;
     }
@@ -53,7 +56,7 @@ export async function lastEvents(path: string): Promise<LogTail> {
 
 /** What a log tells of a file that the run's end wrote, by the file's name; null when it does not tell of it. */
 export async function writtenFile(path: string, name: string): Promise<ArtifactEvent | null> {
-  for await (const event of eventsBackwards(path)) {
+  for await (const { event } of eventsBackwards(path)) {
     if (event.kind === "artifact" && basename(event.path) === name) return event;
     // A run writes its files after its last update.
     if (event.kind === "update") return null;
@@ -61,18 +64,18 @@ export async function writtenFile(path: string, name: string): Promise<ArtifactE
   return null;
 }
 
-async function* eventsBackwards(path: string): AsyncGenerator<RunEvent> {
-  for await (const line of linesBackwards(path)) {
+async function* eventsBackwards(path: string): AsyncGenerator<{ event: RunEvent; end: number }> {
+  for await (const { line, end } of linesBackwards(path)) {
     if (line === "") continue;
     try {
       const event = JSON.parse(line);
-      if (typeof event?.seq === "number") yield event;
+      if (typeof event?.seq === "number") yield { event, end };
     } catch { /* a damaged line: whoever opens the log for writing tells of it */ }
   }
 }
 
-/** The complete lines of a file, the last first. */
-async function* linesBackwards(path: string): AsyncGenerator<string> {
+/** The complete lines of a file, the last first, each with the offset of its end. */
+async function* linesBackwards(path: string): AsyncGenerator<{ line: string; end: number }> {
   let file: Deno.FsFile;
   try {
     file = await Deno.open(path, { read: true });
@@ -97,12 +100,12 @@ async function* linesBackwards(path: string): AsyncGenerator<string> {
       newline = bytes.lastIndexOf(10, end - 1)
     ) {
       // What follows the last newline of the file is incomplete.
-      if (!is_first) yield decoder.decode(bytes.subarray(newline + 1, end));
+      if (!is_first) yield { line: decoder.decode(bytes.subarray(newline + 1, end)), end: from + end + 1 };
       is_first = false;
       end = newline;
       if (end === 0) break;
     }
     rest = bytes.slice(0, end);
   }
-  if (!is_first) yield decoder.decode(rest);
+  if (!is_first) yield { line: decoder.decode(rest), end: rest.length + 1 };
 }

@@ -37,7 +37,7 @@ export function runLogOf(run: string, { directory, trajectories }: RunPlaces): R
 }
 
 /** Where a line is in a log, in bytes. */
-export interface LinePlace {
+export interface LogLinePlace {
   start: number;
   bytes: number;
 }
@@ -50,7 +50,7 @@ export interface LinePlace {
 export async function* readEventsAt<K extends RunEvent["kind"]>(
   path: string,
   kind: K,
-  places: readonly LinePlace[],
+  places: readonly LogLinePlace[],
 ): AsyncGenerator<Extract<RunEvent, { kind: K }>> {
   if (places.length === 0) return;
   using file = await openRegularFile(path);

@@ -1,7 +1,7 @@
 /** The adapters that are open in an engine. */
 
 import { assert } from "../../core/errors.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { checkAdapter } from "../directory/checked_adapter.ts";
 import type { AdapterFile } from "./protocol.ts";
 

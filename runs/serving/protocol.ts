@@ -2,7 +2,7 @@
 
 import type { RunConfig } from "../../config/schema.ts";
 import type { RpcMethods } from "../../core/rpc.ts";
-import type { LoadRequest, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { LoadRequest, ModelFacts } from "../../trainer/protocol/protocol.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import { MAX_CHOICES } from "../chat/chat_request.ts";
 

@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { serveRpc } from "../../core/rpc.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { answerChat, type ChatRecorder } from "../chat/answer_chat.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import { Conversations } from "../chat/conversations.ts";

@@ -1,7 +1,7 @@
 /** The models that can be served, by name: `<run id>`, `<run id>@<checkpoint>`, `<run id>@base`. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
-import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/engine/protocol.ts";
+import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { KeptRun } from "../fleet/kept_run.ts";
 import { type AdapterFile, type ChatConfig, SERVED_SEQUENCES } from "./protocol.ts";

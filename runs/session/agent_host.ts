@@ -15,7 +15,7 @@ import type { RngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { answerChat, type ChatModel } from "../chat/answer_chat.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 
 /** Plain data, so that it can cross to a worker. */
 export interface RolloutRequest {

@@ -5,7 +5,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
-import { EngineClient } from "../../trainer/engine/client.ts";
+import { EngineClient } from "../../trainer/protocol/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
 import { chatOf, loadModelParts } from "./model_parts.ts";
 

@@ -6,7 +6,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { permissionsFor } from "../../core/permissions.ts";
-import type { EngineClient } from "../../trainer/engine/client.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
 import {
   type AdapterSource,
   type EngineDemand,
@@ -14,7 +14,7 @@ import {
   type LoraShape,
   type ModelFacts,
   PAGE_TOKENS,
-} from "../../trainer/engine/protocol.ts";
+} from "../../trainer/protocol/protocol.ts";
 import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";

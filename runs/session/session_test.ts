@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import type { ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
 import { loadRequest, openWorkerSession, softwareWarning } from "./session.ts";

@@ -6,7 +6,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { startThread, threadGone } from "../../core/worker_thread.ts";
-import { EngineClient } from "../../trainer/engine/client.ts";
+import { EngineClient } from "../../trainer/protocol/client.ts";
 
 export type WorkerName = "engine" | "agent";
 

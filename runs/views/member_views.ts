@@ -7,7 +7,13 @@ import type {
   ObservedUpdate,
   TokenPart,
 } from "../../agent/results/observed.ts";
-import type { GroupSummary, MemberSummary, MemberView, TokenView, UpdateSummary } from "./shapes.ts";
+import type {
+  MemberSummary,
+  MemberView,
+  TokenView,
+  TrajectoryGroupSummary,
+  UpdateSummary,
+} from "./shapes.ts";
 
 /** An update of the index as readers see it. */
 export function updateSummary(entry: ObservedUpdate): UpdateSummary {
@@ -50,7 +56,7 @@ export function groupFields(group: number, facts: GroupFacts) {
 }
 
 /** A group without texts. */
-export function groupSummary(group: number, facts: GroupFacts): GroupSummary {
+export function groupSummary(group: number, facts: GroupFacts): TrajectoryGroupSummary {
   return { ...groupFields(group, facts), members: facts.members.map(memberSummary) };
 }
 

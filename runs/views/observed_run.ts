@@ -11,7 +11,7 @@ import {
 } from "../../agent/results/observed.ts";
 import { groupFields, groupSummary, memberView, tokenViews } from "./member_views.ts";
 import { type IndexView, ObservedIndex } from "./observed_index.ts";
-import type { Diff, GroupSummary, MemberView, TokenView } from "./shapes.ts";
+import type { Diff, MemberView, TokenView, TrajectoryGroupSummary } from "./shapes.ts";
 import { type FindOptions, type FoundLine, LineTables, UpdateLines } from "./update_lines.ts";
 
 /** The most bytes of lines in a page; a page has at least one item. */
@@ -79,7 +79,7 @@ export class ObservedRun {
   }
 
   /** The groups of an update without texts. */
-  async groups(update: number, request: PageRequest): Promise<ViewPage<GroupSummary>> {
+  async groups(update: number, request: PageRequest): Promise<ViewPage<TrajectoryGroupSummary>> {
     using file = await this.open(update);
     if (!file) return { items: [], next: null, skipped_lines: 0 };
     return await pageOf(file, request, {

@@ -192,7 +192,7 @@ export const scenarioGroupSchema = z.strictObject({
 
 export type UpdateSummary = z.output<typeof updateSummarySchema>;
 export type MemberSummary = z.output<typeof memberSummarySchema>;
-export type GroupSummary = z.output<typeof groupSummarySchema>;
+export type TrajectoryGroupSummary = z.output<typeof groupSummarySchema>;
 export type MemberView = z.output<typeof memberSchema>;
 export type TokenView = z.output<typeof tokenSchema>;
 export type Diff = z.output<typeof diffSchema>;

@@ -5,7 +5,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
-import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
+import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 import type { ModelShape } from "../../trainer/model/model_shape.ts";
 import type { Report } from "./report.ts";

@@ -1,8 +1,8 @@
 /** An engine in this process, for the parts of the bench that measure it through its client. */
 
-import { EngineClient } from "../../trainer/engine/client.ts";
+import { EngineClient } from "../../trainer/protocol/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
-import type { EngineCounters, ModelFacts } from "../../trainer/engine/protocol.ts";
+import type { EngineCounters, ModelFacts } from "../../trainer/protocol/protocol.ts";
 import type { BenchContext } from "./context.ts";
 import { LORA, type StepSizes } from "./step_sizes.ts";
 

@@ -5,7 +5,7 @@ import { matmul } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import { deviceForm } from "../../kernels/variant.ts";
-import type { Weight } from "../../kernels/weight.ts";
+import type { Weight } from "../../kernels/weights/weight.ts";
 import { inScope, type KernelBench, orSkip, productCompute, randomTensor, randomWeight } from "./context.ts";
 import { type Matrix, modelMatrices } from "./matmul.ts";
 import type { Peaks } from "./peaks.ts";

@@ -3,7 +3,7 @@
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
-import { type Weight, weightTensors } from "../../kernels/weight.ts";
+import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 import { rowMultiple } from "../../kernels/weights/weight_type.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";

@@ -1,7 +1,7 @@
 /** Prefill and decode tokens per second through the engine's client. */
 
-import type { EngineClient } from "../../trainer/engine/client.ts";
-import type { SamplingRequest } from "../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../trainer/protocol/client.ts";
+import type { SamplingRequest } from "../../trainer/protocol/protocol.ts";
 import { ADAPTER, counted, type EngineBench } from "./engine.ts";
 import type { Peaks } from "./peaks.ts";
 import { round } from "./report.ts";

@@ -2,7 +2,7 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { rngKey } from "../../core/random.ts";
-import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { LoraShape, OptimizerRequest, TrainingSample } from "../../trainer/protocol/protocol.ts";
 
 /** An SFT step and a GRPO step, and the buffers that they need. */
 export interface StepSizes {

@@ -1,7 +1,7 @@
 /** Training tokens per second through the engine's client, and the gain from sharing a group's prompt. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import type { LossRequest, TrainingSample, TrainStepResult } from "../../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample, TrainStepResult } from "../../trainer/protocol/protocol.ts";
 import { linearShape, type ModelShape } from "../../trainer/model/model_shape.ts";
 import { ADAPTER, counted, type EngineBench } from "./engine.ts";
 import type { Peaks } from "./peaks.ts";

@@ -169,8 +169,11 @@ const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: Prob
 export function problemAt(pointer: string, error: ServiceError): Problem | ServiceError {
   const { type, code } = ERROR_PROBLEMS[error.code];
   if (type === "internal") return error;
-  const { message } = error;
-  return new Problem(type, message, { errors: code === null ? [] : [{ pointer, code, message }] });
+  const { message, details: { retry_after_seconds } } = error;
+  return new Problem(type, message, {
+    errors: code === null ? [] : [{ pointer, code, message }],
+    headers: typeof retry_after_seconds === "number" ? { "retry-after": String(retry_after_seconds) } : {},
+  });
 }
 
 /** The member `error` for OpenAI's clients. */

@@ -6,18 +6,19 @@ import type { Plan } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import type { Services } from "../routing/services.ts";
-import type { PlannedRun } from "./plan_run.ts";
+import type { PlannedRunRequest } from "./plan_run.ts";
 
 /**
  * The plan with measurements in place of its estimates.
  *
- * @throws {Problem} `device-busy` when the device is taken, `timeout`, or `insufficient-memory` when what was measured
- * does not fit.
+ * @throws {Problem} `device-busy` when the device is taken, `timeout`, `invalid-request` when a file is not what it was
+ * when the run was planned, or `insufficient-memory` when what was measured does not fit.
  */
 export async function calibratePlan(
-  { planned: { plan }, processConfig, fieldOf }: PlannedRun,
+  run: PlannedRunRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
 ): Promise<Plan> {
+  const { planned: { plan }, processConfig, fieldOf } = run;
   const timeout_ms = services.config.command_timeout_seconds * 1000;
   let calibrated = plan, has_failed = false;
   try {
@@ -26,14 +27,27 @@ export async function calibratePlan(
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     if (error.code === "cancelled" && error.details.is_late) throw new Problem("timeout", error.message);
-    if (error.code !== "out_of_memory") throw error;
+    if (error.code !== "out_of_memory") throw run.fileProblem(error) ?? error;
     has_failed = true;
   }
   const refused = overflow(calibrated, has_failed);
   if (refused === null) return calibrated;
-  const { key, message, meta } = refused, pointer = fieldOf(key);
+  const { key, message } = refused, pointer = fieldOf(key);
+  const meta = { ...refused.meta, unlocks: has_failed ? [] : await unlocksOf(run, calibrated) };
   throw new Problem("insufficient-memory", `Cannot fit the run on the device: ${message}`, {
     errors: [{ pointer, code: "out_of_range", message }],
     meta: JSON.parse(JSON.stringify(meta)),
   });
+}
+
+/**
+ * The degradations with which the run would fit: what the measurement takes more than the plan is taken from the budget,
+ * and the run is planned again. A device that had no memory does not tell how much it has.
+ */
+async function unlocksOf(
+  { planned: { plan }, unlocksWithin }: PlannedRunRequest,
+  calibrated: Plan,
+): Promise<readonly string[]> {
+  const { vram_budget_bytes, peak_bytes } = plan.memory;
+  return await unlocksWithin(vram_budget_bytes! - (calibrated.memory.peak_bytes - peak_bytes));
 }

@@ -10,7 +10,7 @@ import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_a
 import { conflict } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { ConfigRequest } from "./config_request.ts";
-import { planRun } from "./plan_run.ts";
+import { planRunRequest } from "./plan_run.ts";
 
 /** How often a fork is planned whose parent loses its checkpoint meanwhile. */
 const MAX_PLANS = 3;
@@ -27,7 +27,7 @@ const pending = new WeakMap<object, Map<string, Promise<unknown>>>();
 /**
  * Plans and creates a run.
  *
- * @throws {Problem} Like {@link planRun}; `device-busy` without a slot; `conflict` for a key of another body.
+ * @throws {Problem} Like {@link planRunRequest}; `device-busy` without a slot; `conflict` for a key of another body.
  */
 export async function createRun(
   asked: ConfigRequest,
@@ -111,7 +111,7 @@ async function planOnce(
   { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
   const fleet = fleetOf(services);
-  const { planned: { plan }, name, algorithm, processConfig, fork } = await planRun(asked, {
+  const { planned: { plan }, name, algorithm, processConfig, fork } = await planRunRequest(asked, {
     services,
     signal,
   });

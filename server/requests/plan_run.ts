@@ -8,9 +8,9 @@ import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../config/check/request_keys.ts";
 import { setKey, valueAt } from "../../config/text/toml_tree.ts";
-import { assert, ServiceError } from "../../core/errors.ts";
+import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/files.ts";
-import type { PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
+import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
 import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../http/problems.ts";
@@ -24,7 +24,7 @@ import { planTarget } from "./plan_target.ts";
 type Table = Record<string, unknown>;
 
 /** A planned run, ready to be created. */
-export interface PlannedRun {
+export interface PlannedRunRequest {
   name: string;
   algorithm: string;
   planned: PlannedRequest;
@@ -32,6 +32,10 @@ export interface PlannedRun {
   processConfig: (directory: string) => string;
   /** The field of the request that sets a key; `""` when none does. */
   fieldOf: (key: string) => string;
+  /** A failure of a file that the request names, as a refusal of its field; null when the failure names none. */
+  fileProblem: (failure: ServiceError) => Problem | null;
+  /** Degradations, not allowed yet, with which the run would fit into this much device memory. */
+  unlocksWithin: (vram_bytes: number) => Promise<readonly string[]>;
   fork: Fork | null;
 }
 
@@ -40,10 +44,10 @@ export interface PlannedRun {
  *
  * @throws {Problem} Of the first class of checks that fails, with all of its problems.
  */
-export async function planRun(
+export async function planRunRequest(
   request: ConfigRequest,
   { services, signal }: { services: Services; signal: AbortSignal },
-): Promise<PlannedRun> {
+): Promise<PlannedRunRequest> {
   const { fork, files } = await namedResources(request, services);
   const declared = operatorsKeys(request.tree).map(({ path }) => path);
   const known = { tree: withoutPaths(request.tree, declared), floats: request.floats };
@@ -51,7 +55,8 @@ export async function planRun(
   const refused = catalogueRefusal(request, applied) ?? problemOf("conflict", conflictsOf(request));
   // What the catalogue would say is not complete then.
   const config = placed(refused ? withoutCatalogue(known.tree) : applied.tree, files);
-  const planned = await plan(config, { request, services, files, signal, refused, fork });
+  const context = { request, services, files, signal, refused, fork };
+  const asked = await jobRequest(config, context), planned = await plan(asked, context);
   if (refused) throw refused;
   assert(planned !== null, "a request without a refusal is planned");
   if (fork) refuseFork(fork, { forbidden: planned.forbidden, request });
@@ -66,6 +71,12 @@ export async function planRun(
     planned: { ...planned, plan: { ...shown, sources } },
     processConfig: (directory) => tomlOf(config, { settings: planned.settings, directory }),
     fieldOf: (key) => heldPointer(request, key),
+    fileProblem: (failure) => fileProblem(failure, context),
+    unlocksWithin: async (vram_bytes) => {
+      const smaller = { ...asked, target: { ...asked.target, vram_bytes } };
+      const answer = await services.jobs.run("plan_run", smaller, signal);
+      return "refused" in answer ? (answer.refused.meta.unlocks ?? []) as string[] : [];
+    },
     fork,
   };
 }
@@ -166,23 +177,28 @@ interface PlanContext {
   fork: Fork | null;
 }
 
-/** Plans in a job. With a refusal of a later class it only reads the files, and returns null. */
-async function plan(config: Table, context: PlanContext): Promise<PlannedRequest | null> {
-  const { request, services, files, signal, refused, fork } = context;
-  const { jobs } = services, { recipe } = request;
+/** What the planning job gets. With a refusal of a later class it only reads the files. */
+async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobRequest> {
+  const { request, services, files, refused, fork } = context, { recipe } = request;
   const target = await planTarget(services, recipe?.limits ?? {});
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
   const parent = fork && fork.parent.checkpoint !== "" ? fork.parent : null;
   const inherits = parent ? inheritedValues(parent, request.sets) : {};
   const reads = [...files.map(({ real }) => real), ...(parent ? [parent.directory] : [])];
+  return {
+    ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: reads },
+    fork: parent && { checkpoint: parent.directory, inherits },
+    recipe: recipe && { allow: recipe.allow },
+    files_only: refused !== null,
+    observe_target_updates: services.config.observe_target_updates,
+  };
+}
+
+/** Plans in a job; null when it only reads the files. */
+async function plan(asked: PlanJobRequest, context: PlanContext): Promise<PlannedRequest | null> {
+  const { services, files, signal } = context;
   try {
-    const answer = await jobs.run("plan_run", {
-      ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: reads },
-      fork: parent && { checkpoint: parent.directory, inherits },
-      recipe: recipe && { allow: recipe.allow },
-      files_only: refused !== null,
-      observe_target_updates: services.config.observe_target_updates,
-    }, signal);
+    const answer = await services.jobs.run("plan_run", asked, signal);
     if ("refused" in answer) throw planProblem(answer.refused, context);
     return "planned" in answer ? answer.planned : null;
   } catch (error) {
@@ -191,6 +207,27 @@ async function plan(config: Table, context: PlanContext): Promise<PlannedRequest
     }
     throw error;
   }
+}
+
+/** Failures of a file that a run reads. */
+const OF_A_FILE: readonly ErrorCode[] = [
+  "path_not_found",
+  "format_invalid",
+  "data_invalid",
+  "template_failed",
+  "not_built",
+];
+
+function fileProblem({ code, message }: ServiceError, { request, files }: PlanContext): Problem | null {
+  // Of two paths, one of which begins with the other, the longer one is meant.
+  const [named] = files.filter(({ real }) => message.includes(real))
+    .sort((a, b) => b.real.length - a.real.length);
+  if (!named || !OF_A_FILE.includes(code)) return null;
+  return invalidRequest([{
+    pointer: pointerTo(request, named.key),
+    code: code === "path_not_found" ? code : "invalid_value",
+    message: shown(message, files),
+  }]);
 }
 
 const REFUSED_TYPES: Record<PlanRefusal["kind"], ProblemType> = {

@@ -1,18 +1,13 @@
 /** Builds the answer of `GET /v1/capabilities`. */
 
 import { z } from "zod";
-import {
-  BUILT_ALGORITHMS,
-  BUILT_ARCHITECTURES,
-  BUILT_TENSOR_TYPES,
-  HAS_INTERFACE,
-  HAS_MCP,
-} from "../../config/check/built.ts";
+import { BUILT_ALGORITHMS, BUILT_ARCHITECTURES, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { ALGORITHMS } from "../../config/sections/run.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
+import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";
 
 const deviceSchema = z.strictObject({
   name: z.string(),
@@ -122,7 +117,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
       ram: budgetCard(config.limits.ram, ram_bytes),
     },
     algorithms: [...BUILT_ALGORITHMS],
-    tensor_types: [...BUILT_TENSOR_TYPES],
+    tensor_types: [...TENSOR_TYPES],
     architectures: [...BUILT_ARCHITECTURES],
     environments: byEnvironment(availabilityOf),
     limits: {

@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { conflict, notFound, Problem } from "../http/problems.ts";
+import { notFound, Problem, problemAt } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
 /** For a route's `find`: a run that this server keeps. @throws {Problem} `not-found`. */
@@ -25,10 +25,7 @@ export async function askFleet<T>(work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    if (error.code === "conflict") throw conflict(error.message);
-    if (error.code !== "device_unavailable") throw error;
-    const seconds = error.details.retry_after_seconds;
-    const headers = typeof seconds === "number" ? { "retry-after": String(seconds) } : {};
-    throw new Problem("device-busy", error.message, { headers });
+    const is_refusal = error.code === "conflict" || error.code === "device_unavailable";
+    throw is_refusal ? problemAt("", error) : error;
   }
 }

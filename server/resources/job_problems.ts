@@ -2,7 +2,22 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/files.ts";
+import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { problemAt } from "../http/problems.ts";
+
+/** Jobs whose refusal for want of room is a problem, `device-busy`, whatever the request. */
+export function jobsOrBusy(jobs: JobRunner): JobRunner {
+  return {
+    async run(...asked) {
+      try {
+        return await jobs.run(...asked);
+      } catch (error) {
+        if (!(error instanceof ServiceError) || error.code !== "device_unavailable") throw error;
+        throw problemAt("", error);
+      }
+    },
+  };
+}
 
 /** A file of a job: where the request names it, and how. */
 export interface NamedFile {

@@ -5,7 +5,7 @@ import { type ChatMessage, normalizeMessages, ROLES } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import type { Asked } from "../../runs/fleet/run_child.ts";
+import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import { evaluationSchema } from "./evaluation.ts";
@@ -117,10 +117,10 @@ export const generationSchema = z.strictObject({
 /** What evaluates or generates, as its schema has checked it. */
 type Generate = z.output<typeof generateSchema>;
 type Evaluate = z.output<typeof evaluateSchema>;
-export type Generation = z.input<typeof generationSchema>;
+export type GenerationAnswer = z.input<typeof generationSchema>;
 
 /** The request of a body. @throws {Problem} At a message whose calls have no JSON objects. */
-export function generateRequest({ messages, checkpoint, ...rest }: Generate): Asked {
+export function generateRequest({ messages, checkpoint, ...rest }: Generate): LiveRequestBody {
   const named = checkpoint === undefined ? {} : { checkpoint };
   try {
     const normal = normalizeMessages(messages as ChatMessage[]);
@@ -132,7 +132,7 @@ export function generateRequest({ messages, checkpoint, ...rest }: Generate): As
   }
 }
 
-export function evaluateRequest({ limit, checkpoint }: Evaluate): Asked {
+export function evaluateRequest({ limit, checkpoint }: Evaluate): LiveRequestBody {
   return { command: "evaluate", limit, ...(checkpoint === undefined ? {} : { checkpoint }) };
 }
 
@@ -169,7 +169,7 @@ export function evaluationResult(
  */
 export async function askRun(
   run: KeptRun,
-  asked: Asked,
+  asked: LiveRequestBody,
   { services, request }: { services: Services; request: Request },
 ): Promise<unknown> {
   const { checkpoint } = asked, { signal } = request;

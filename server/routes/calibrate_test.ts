@@ -24,6 +24,8 @@ function refusal({ status, json }: Sent): [number, string, string[]] {
 interface Plans {
   fleet: TestFleet;
   folder: string;
+  /** The folder with the recipe's files. */
+  root: string;
   plan: (query: string, more?: Record<string, unknown>) => Promise<Sent>;
 }
 
@@ -40,6 +42,7 @@ const withPlans = (body: (plans: Plans) => Promise<void>, toml = "") =>
         await body({
           fleet,
           folder,
+          root,
           plan: (query, more = {}) => send(`/v1/plan${query}`, post({ ...recipe, ...more })),
         });
       }, {
@@ -106,4 +109,47 @@ Deno.test(
       assert.deepEqual(refusal(await plan("?calibrate=true")), [504, "timeout", []]);
       assert.equal(fleet.fleet.room, "slot");
     }, "command_timeout_seconds = 1\n"),
+);
+
+Deno.test(
+  "a measurement above the budget names what would make it fit",
+  strict,
+  () =>
+    withPlans(async ({ plan, fleet }) => {
+      const vram = 2 ** 30, small = 60 * 2 ** 20, limits = { vram };
+      const { peak_bytes } = (await plan("", { limits })).json.memory;
+      // What the plan says of the budget that is left when the measurement takes so much more than estimated.
+      const estimated = await plan("", { limits: { vram: small } });
+      assert.deepEqual(estimated.json.meta.unlocks, ["truncate_context"], estimated.body);
+      fleet.calibration = { bytes: { kv: 1000, weights: vram + peak_bytes - small - 1000 } };
+      const refused = await plan("?calibrate=true", { limits });
+      assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/model out_of_range"]]);
+      const { overflow_bytes, vram_budget_bytes, dominant_posts, unlocks } = refused.json.meta;
+      assert.deepEqual([overflow_bytes, vram_budget_bytes], [peak_bytes - small, vram]);
+      assert.deepEqual(dominant_posts[0], { post: "weights", bytes: vram + peak_bytes - small - 1000 });
+      assert.deepEqual(unlocks, ["truncate_context"]);
+      const allowed = await plan("?calibrate=true", { limits, allow: ["truncate_context"] });
+      assert.deepEqual([allowed.status, allowed.json.meta.unlocks], [422, []]);
+    }),
+);
+
+Deno.test(
+  "a file that fails when it is measured is refused at its field, as the request names it",
+  strict,
+  () =>
+    withPlans(async ({ plan, fleet, root }) => {
+      const model = `${root}/link.gguf`;
+      await Deno.symlink(`${root}/m.gguf`, model);
+      const codes = { path_not_found: "path_not_found", data_invalid: "invalid_value" } as const;
+      for (const [failure, code] of Object.entries(codes)) {
+        fleet.calibration = failure as keyof typeof codes;
+        const { status, json } = await plan("?calibrate=true", { model });
+        assert.deepEqual([status, json.errors], [422, [
+          { pointer: "/model", code, message: `Cannot read ${model}: it is broken on purpose` },
+        ]]);
+      }
+      // Only a file of the request is its fault.
+      fleet.calibration = "loss_not_finite";
+      assert.deepEqual(refusal(await plan("?calibrate=true", { model })), [500, "internal", []]);
+    }),
 );

@@ -81,7 +81,7 @@ const createDataset = route({
       headers: { Location: "The path of the dataset." },
     },
   },
-  problems: { "invalid-request": ["unsupported_format"], conflict: ["conflict"] },
+  problems: { "invalid-request": ["unsupported_format"], conflict: ["conflict"], "device-busy": [] },
   async handler({ query: { name, kind }, body: { stream }, request: { signal }, services: { datasets } }) {
     try {
       const { card, is_new } = await datasets.create({ stream, name, kind, signal });
@@ -148,6 +148,7 @@ const previewDataset = route({
       },
     },
   },
+  problems: { "device-busy": [] },
   find: findDataset,
   async handler({ found, query: { limit, cursor }, request: { signal }, services: { datasets, jobs } }) {
     const line = numberOfCursor(cursor, 1), from = await datasets.startOf(found, line);
@@ -194,6 +195,7 @@ const listRowTokens = route({
   problems: {
     "forbidden-path": ["forbidden_path"],
     "invalid-request": ["path_not_found", "unsupported_format"],
+    "device-busy": [],
   },
   async find({ id, n }, services) {
     const card = await findDataset({ id }, services), line = lineOf(n);
@@ -265,6 +267,7 @@ const tokenizeDataset = route({
   problems: {
     "forbidden-path": ["forbidden_path"],
     "invalid-request": ["path_not_found", "unsupported_format"],
+    "device-busy": [],
   },
   find: findDataset,
   async handler({ found, body: { value }, request: { signal }, services: { datasets, jobs, config } }) {

@@ -10,8 +10,7 @@ import { eventStream, resumeId, type SentEvent, sinceQuery } from "../http/sse.t
 
 /** The durable events of a run after one of them, until its last. */
 async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
-  const feed = await run.feed();
-  for await (const lines of feed.follow(since, signal)) {
+  for await (const lines of run.feed.follow(since, signal)) {
     yield lines.map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
     if (isOver(run, lines.at(-1)!.seq)) return;
   }
@@ -37,9 +36,8 @@ export const streamRunEvents = route({
     },
     204: { description: "The run has ended, and the client has its last event." },
   },
-  async handler({ query: { since }, request, found, services }) {
-    const last = (await found.feed()).last_seq;
-    const from = resumeId({ since, headers: request.headers }, last);
+  handler({ query: { since }, request, found, services }) {
+    const from = resumeId({ since, headers: request.headers }, found.feed.last_seq);
     if (isOver(found, from)) return empty(204);
     const stop = new AbortController(), { clock } = services;
     const signal = AbortSignal.any([stop.signal, request.signal]);

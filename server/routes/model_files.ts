@@ -94,6 +94,7 @@ const listModelFiles = route({
       },
     },
   },
+  problems: { "device-busy": [] },
   async handler({ query, request: { signal }, services: { modelFiles } }) {
     const { items, next_cursor } = page(await modelFiles.find(signal), {
       ...query,
@@ -153,6 +154,7 @@ const preflight = route({
   problems: {
     "forbidden-path": ["forbidden_path"],
     "invalid-request": ["path_not_found", "unsupported_format"],
+    "device-busy": [],
   },
   async handler({ body: { value: { model, targets } }, request: { signal }, services: { config, jobs } }) {
     const pointer = "/model";

@@ -56,7 +56,7 @@ const getMetrics = route({
     const families = [
       ...services.telemetry.flatMap((families) => families()),
       ...runFamilies(services),
-      ...await processFamilies(services.clock, services.uptimeSeconds()),
+      ...await processFamilies(services.started_ms),
     ];
     return { ...raw(200, "text/plain", exposition(families)), headers: { "content-type": EXPOSITION_TYPE } };
   },

@@ -1,7 +1,7 @@
 /** Commands to runs. */
 
 import { z } from "zod";
-import type { FleetCommand } from "../../runs/fleet/fleet.ts";
+import type { FleetCommand } from "../../runs/fleet/commands.ts";
 import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
 import { json, type Route, route } from "../routing/route.ts";
 

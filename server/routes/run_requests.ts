@@ -10,7 +10,7 @@ import {
   evaluationResultSchema,
   generateRequest,
   generateSchema,
-  type Generation,
+  type GenerationAnswer,
   generationSchema,
 } from "../resources/run_requests.ts";
 import { json, type Route, route } from "../routing/route.ts";
@@ -51,7 +51,10 @@ const generate = route({
   },
   problems: PROBLEMS,
   async handler({ body, found, services, request }) {
-    return json(200, await askRun(found, generateRequest(body.value), { services, request }) as Generation);
+    return json(
+      200,
+      await askRun(found, generateRequest(body.value), { services, request }) as GenerationAnswer,
+    );
   },
 });
 

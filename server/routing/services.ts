@@ -24,6 +24,8 @@ export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"]
 export interface Services {
   config: ServerConfig;
   clock: Clock;
+  /** When the server started, in milliseconds since 1970. */
+  started_ms: number;
   /** Seconds since the server started, rounded down. */
   uptimeSeconds(): number;
   /** The machine's devices, the one that a run would take first. @throws The probe's error. */

@@ -20,35 +20,40 @@ interface FollowFleetOptions {
 
 /**
  * Stores what the logs of runs have and the events of all runs lack, then every change until the fleet is closed. What
- * could not be stored, as on a full disk, is read from the logs again before the next change.
+ * could not be stored, as on a full disk, is read from the logs again before the next change. Runs that are gone leave
+ * the index beside that: a large one takes long, and no event waits for it.
  */
 export async function followFleet(options: FollowFleetOptions): Promise<void> {
-  const { changes, events, index, log } = options;
-  let is_complete = await attempt(() => catchUp(options), log);
+  const { fleet, changes, events, index, log } = options, forgetting = new Set<Promise<unknown>>();
+  const attempt = async (doing: string, work: () => void | Promise<void>): Promise<boolean> => {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      log({ level: "error", message: `Cannot ${doing}: ${errorRecord(error).message}` });
+      return false;
+    }
+  };
+  const store = (work: () => void | Promise<void>) => attempt("store the events of runs", work);
+  const forget = (work: () => Promise<void>) => {
+    const done = attempt("remove runs from the index", work).finally(() => forgetting.delete(done));
+    forgetting.add(done);
+  };
+  forget(() => index.keepOnly((run) => fleet.hasFolder(run)));
+  let is_complete = await store(() => catchUp(options));
   for await (const change of changes) {
-    is_complete ||= await attempt(() => catchUp(options), log);
-    is_complete &&= await attempt(async () => {
-      events.add(change);
-      if (change.kind === "deleted") await index.forget(change.run);
-    }, log);
+    is_complete ||= await store(() => catchUp(options));
+    is_complete &&= await store(() => events.add(change));
+    if (change.kind === "deleted") forget(() => index.forget(change.run));
   }
   events.close();
-}
-
-async function attempt(work: () => Promise<void>, log: FollowFleetOptions["log"]): Promise<boolean> {
-  try {
-    await work();
-    return true;
-  } catch (error) {
-    log({ level: "error", message: `Cannot store the events of runs: ${errorRecord(error).message}` });
-    return false;
-  }
+  await index.stop();
+  await Promise.all(forgetting);
 }
 
 /** Tells what is not told yet. A change of the same that still comes is then left out. */
-async function catchUp({ fleet, events, index }: FollowFleetOptions): Promise<void> {
+async function catchUp({ fleet, events }: FollowFleetOptions): Promise<void> {
   const runs = fleet.list().reverse(), told = new Map(events.told().map((row) => [row.run, row]));
-  const forgotten = index.keepOnly((run) => fleet.hasFolder(run));
   for (const { run, state } of told.values()) {
     if (!fleet.hasFolder(run)) events.add({ kind: "deleted", run, state });
   }
@@ -58,7 +63,6 @@ async function catchUp({ fleet, events, index }: FollowFleetOptions): Promise<vo
     if (run.last_state_seq <= since) continue;
     events.add({ kind: "events", run: run.id, events: await statesAfter(run, since) });
   }
-  await forgotten;
 }
 
 /** The changes of a run's state after an event, up to the last one that is on disk. */

@@ -86,11 +86,38 @@ Deno.test("a run that is gone is told as deleted, and its index is forgotten", s
       return Promise.resolve();
     });
     const database = openDatabase(`${folder}/index.sqlite`, { clock, log: () => {} });
-    const rows = database.all<{ run: string }>("SELECT run FROM logs ORDER BY run");
+    const rows = database.all<{ run: string }>("SELECT run FROM logs WHERE run IS NOT NULL ORDER BY run");
     assert.deepEqual(rows.map(({ run }) => run), [kept, damaged]);
     database.close();
     assert.deepEqual(told.filter(([run]) => run === gone).at(-1), [gone, "deleted", "completed"]);
     assert.deepEqual(told.filter(([run, kind]) => run !== gone && kind === "deleted"), []);
+  });
+});
+
+Deno.test("events do not wait for a deleted run to leave the index", strict, async () => {
+  await withFolder(async (folder) => {
+    const logged: Record<string, unknown>[] = [],
+      log = (line: Record<string, unknown>) => void logged.push(line);
+    const database = openDatabase(null, { clock, log }), events = new FleetEvents(database, clock);
+    const removing = Promise.withResolvers<void>();
+    class Slow extends RunIndex {
+      override forget(): Promise<void> {
+        return removing.promise;
+      }
+    }
+    const fleet = await TestFleet.open({ folder }), index = new Slow(database);
+    const following = followFleet({ fleet: fleet.fleet, changes: fleet.relayed, events, index, log });
+    const run = await completed(fleet), ending = new AbortController();
+    await fleet.fleet.delete(run.id);
+    const next = await fleet.create({ updates: 1 });
+    for await (const piece of events.follow(0, ending.signal)) {
+      if (piece.some(({ run, state }) => run === next.id && state === "completed")) break;
+    }
+    removing.resolve();
+    await fleet.close();
+    await following;
+    assert.deepEqual(logged, []);
+    database.close();
   });
 });
 

@@ -44,6 +44,8 @@ interface Line {
 export class RunIndex {
   readonly #database: Database;
   readonly #following = new Map<string, Promise<unknown>>();
+  readonly #removing = new Set<Promise<void>>();
+  #is_stopped = false;
 
   constructor(database: Database) {
     this.#database = database;
@@ -54,7 +56,7 @@ export class RunIndex {
     await this.#inTurn(log.run, () => this.#follow(log));
   }
 
-  /** Removes a run from the index. */
+  /** Removes a run from the index. That takes long for a long log. */
   async forget(run: string): Promise<void> {
     await this.#inTurn(run, () => this.#forget(run));
   }
@@ -74,10 +76,16 @@ export class RunIndex {
     });
   }
 
-  /** Removes what a server that was killed had begun to remove. */
+  /** Removes what an earlier server had begun to remove. */
   async clean(): Promise<void> {
     const rows = this.#database.all<{ log: number }>("SELECT log FROM logs WHERE run IS NULL");
     for (const { log } of rows) await this.#removeRows(log);
+  }
+
+  /** Removes no more rows, because the server ends: the next one goes on with {@link clean}. */
+  async stop(): Promise<void> {
+    this.#is_stopped = true;
+    await Promise.allSettled(this.#removing);
   }
 
   async #inTurn(run: string, work: () => Promise<void>): Promise<void> {
@@ -214,11 +222,18 @@ export class RunIndex {
   }
 
   async #removeRows(log: number): Promise<void> {
+    const removing = this.#removeParts(log);
+    this.#removing.add(removing);
+    await removing.finally(() => this.#removing.delete(removing));
+  }
+
+  async #removeParts(log: number): Promise<void> {
     const part = "DELETE FROM metric_rows WHERE log = ? AND seq < " +
       "(SELECT coalesce(min(seq), 0) + ? FROM metric_rows WHERE log = ?)";
-    while (this.#database.rebuildable(() => this.#database.run(part, log, REMOVED_SEQS, log)) > 0) {
+    do {
+      if (this.#is_stopped) return;
       await pause();
-    }
+    } while (this.#database.rebuildable(() => this.#database.run(part, log, REMOVED_SEQS, log)) > 0);
     this.#database.transaction(() => {
       this.#database.run("DELETE FROM event_places WHERE log = ?", log);
       this.#database.run("DELETE FROM logs WHERE log = ?", log);

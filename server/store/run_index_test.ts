@@ -20,6 +20,10 @@ async function withIndex(
     /** `seq/update/step name=value` of every sample. */
     samples: (order?: typeof rowsBySeq) => Promise<string[]>;
     places: () => string[];
+    /** The number of rows of all logs. */
+    rows: () => number;
+    /** An index of the next server on the same database. */
+    reopened: () => RunIndex;
   }) => Promise<void>,
 ): Promise<void> {
   await withFolder(async (root) => {
@@ -40,6 +44,8 @@ async function withIndex(
         database.all<{ kind: string; name: string; seq: number }>(
           "SELECT kind, name, seq FROM event_places ORDER BY seq",
         ).map(({ kind, name, seq }) => `${seq} ${kind} ${name}`),
+      rows: () => database.get<{ count: number }>("SELECT count(*) AS count FROM metric_rows")!.count,
+      reopened: () => new RunIndex(database),
     });
     database.close();
   });
@@ -197,5 +203,21 @@ Deno.test("rows that a killed server had begun to remove are removed at the next
       assert.deepEqual(database.all(`SELECT * FROM ${table}`), [], table);
     }
     database.close();
+  });
+});
+
+Deno.test("a server that ends stops removing rows; the next one goes on", strict, async () => {
+  await withIndex(async ({ directory, index, follow, samples, rows, reopened }) => {
+    const many = Array.from({ length: 5000 }, (_, n) => metrics(n + 1, { a: n }));
+    await writeEvents(directory, many);
+    await follow();
+    const forgotten = index.forget("run_A");
+    await index.stop();
+    await forgotten;
+    assert.deepEqual(await samples(), []);
+    // At most one part of 2,000 was removed.
+    assert.ok(rows() >= 3000, `${rows()} rows`);
+    await reopened().clean();
+    assert.equal(rows(), 0);
   });
 });

@@ -1,7 +1,6 @@
 /** Metrics of the server's process, with the names that Prometheus' own clients use. */
 
 import process from "node:process";
-import type { Clock } from "../../core/clock.ts";
 import { VERSION } from "../../core/version.ts";
 import type { Family } from "./exposition.ts";
 
@@ -21,7 +20,8 @@ function gauge(name: string, help: string, value: number): Family {
   return { name, type: "gauge", help, samples: [{ value }] };
 }
 
-export async function processFamilies(clock: Clock, uptime_seconds: number): Promise<Family[]> {
+/** @param started_ms When the server started, in milliseconds since 1970. */
+export async function processFamilies(started_ms: number): Promise<Family[]> {
   const { rss, heapUsed, external } = Deno.memoryUsage(), files = await openFiles();
   const { user, system } = process.cpuUsage();
   return [
@@ -41,7 +41,7 @@ export async function processFamilies(clock: Clock, uptime_seconds: number): Pro
     gauge(
       "process_start_time_seconds",
       "When the server started, in seconds since 1970.",
-      clock.wall_ms() / 1000 - uptime_seconds,
+      started_ms / 1000,
     ),
     ...(files === null ? [] : [gauge("process_open_fds", "Open files and sockets of the process.", files)]),
     gauge("svc_heap_used_bytes", "Memory of the JavaScript heap that is in use.", heapUsed),

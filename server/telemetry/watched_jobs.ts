@@ -9,13 +9,17 @@ import { Counter, type Family, Histogram } from "./exposition.ts";
 /** Upper limits of the buckets, in seconds. */
 export const JOB_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 
-/** `refused`: the job's own error about its input; `limit`: it took too long or too much memory. */
-type Outcome = "done" | "refused" | "limit" | "cancelled" | "failed";
+/**
+ * `refused`: the job's own error about its input; `limit`: it took too long or too much memory; `busy`: too many jobs
+ * waited already.
+ */
+type Outcome = "done" | "refused" | "limit" | "busy" | "cancelled" | "failed";
 
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
   if (signal.aborted) return "cancelled";
   if (!(error instanceof ServiceError) || error.code === "internal") return "failed";
   if (error.code === "cancelled") return "cancelled";
+  if (error.code === "device_unavailable") return "busy";
   return error.details.limit === undefined ? "refused" : "limit";
 }
 

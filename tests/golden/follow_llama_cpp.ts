@@ -2,7 +2,7 @@
 
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import type { TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/protocol/protocol.ts";
 import { generate, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { GreedyRun } from "../llama_cpp.ts";
 

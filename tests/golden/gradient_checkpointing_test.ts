@@ -4,7 +4,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { LossRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../../trainer/protocol/protocol.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import type { ModelShape } from "../../trainer/model/model_shape.ts";

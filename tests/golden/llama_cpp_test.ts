@@ -1,6 +1,6 @@
 import { notDeepEqual, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/protocol/protocol.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
 import { renderConversation } from "../../trainer/tokenizer/conversation.ts";
@@ -11,7 +11,7 @@ import { decodeGreedily, llamaCppMissing } from "../llama_cpp.ts";
 import { followRun, trainAdapter } from "./follow_llama_cpp.ts";
 import { openEngine, readGolden, sample } from "./golden.ts";
 
-const NEW_TOKENS = 200;
+const NEW_TOKENS = 80;
 const TRACES = 4;
 
 /** SFT samples from the first examples. */

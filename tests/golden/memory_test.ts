@@ -1,9 +1,9 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { makeModel } from "../../scripts/make_model.ts";
-import { EngineClient } from "../../trainer/engine/client.ts";
+import { EngineClient } from "../../trainer/protocol/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
-import type { EngineCounters } from "../../trainer/engine/protocol.ts";
+import type { EngineCounters } from "../../trainer/protocol/protocol.ts";
 import { generate } from "../../trainer/engine/engine_testing.ts";
 import { sample } from "./golden.ts";
 

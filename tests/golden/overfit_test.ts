@@ -1,7 +1,7 @@
 import { equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { LossRequest, TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../../trainer/protocol/protocol.ts";
 import { generate, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";

@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { TrainingSample } from "../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../trainer/protocol/protocol.ts";
 import {
   expectAllNear,
   expectNear,

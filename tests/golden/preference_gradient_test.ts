@@ -1,7 +1,7 @@
 import { equal, ok } from "node:assert/strict";
 import { PREFERENCE_LOSS_NAMES, PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
-import type { LossRequest } from "../../trainer/engine/protocol.ts";
+import type { LossRequest } from "../../trainer/protocol/protocol.ts";
 import {
   expectAllNear,
   expectNear,

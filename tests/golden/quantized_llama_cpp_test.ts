@@ -97,10 +97,10 @@ async function compareDecoding(
       for (const [model_path, near_tie] of [[path, NEAR_TIE], [widened_path, NEAR_TIE_F32]] as const) {
         const adapter_path = adapter && trained_path;
         const runs = await decodeGreedily({ model_path, adapter_path, prompts, max_new_tokens: NEW_TOKENS });
-        let ties = 0;
-        for (const [i, run] of runs.entries()) {
-          ties += await followRun(engine, { adapter, prompt: prompts[i]!, run, near_tie });
-        }
+        const followed = runs.map((run, i) =>
+          followRun(engine, { adapter, prompt: prompts[i]!, run, near_tie })
+        );
+        const ties = (await Promise.all(followed)).reduce((a, b) => a + b);
         ok(ties <= prompts.length * NEW_TOKENS / 10, `${ties} tokens differ at near ties`);
         found.push(runs.map(({ tokens }) => tokens.join()).join(";"));
       }

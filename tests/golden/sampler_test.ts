@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { generate, type Generated, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
-import type { EngineCounters } from "../../trainer/engine/protocol.ts";
+import type { EngineCounters } from "../../trainer/protocol/protocol.ts";
 import { fixturePath } from "../fixture.ts";
 import { GOLDEN_ADAPTER, type Kind, openEngine, readGolden, sample } from "./golden.ts";
 

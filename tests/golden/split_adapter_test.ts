@@ -7,7 +7,7 @@ import { gpuTest, limitedAllocator } from "../../kernels/gpu_testing.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { Adapters, CHECKPOINT_OPTIMIZER } from "../../trainer/engine/adapters.ts";
 import { createParts, type EngineSizes } from "../../trainer/engine/engine_parts.ts";
-import { CHECKPOINT_ADAPTER } from "../../trainer/engine/protocol.ts";
+import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { fixturePath } from "../fixture.ts";
 import { withFolder } from "../folder.ts";

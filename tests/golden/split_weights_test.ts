@@ -6,7 +6,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest, limitedAllocator } from "../../kernels/gpu_testing.ts";
 import { Allocator } from "../../kernels/tensor.ts";
-import { PART_ROWS, weightParts } from "../../kernels/weight.ts";
+import { PART_ROWS, weightParts } from "../../kernels/weights/weight.ts";
 import { createParts, type EngineSizes } from "../../trainer/engine/engine_parts.ts";
 import { type GgufFile, openGguf } from "../../trainer/formats/gguf.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";

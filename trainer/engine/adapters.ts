@@ -19,7 +19,12 @@ import {
 } from "../model/device_adapter.ts";
 import { linearShape, type ModelShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
-import { type AdapterFacts, type AdapterSource, CHECKPOINT_ADAPTER, type LoraShape } from "./protocol.ts";
+import {
+  type AdapterFacts,
+  type AdapterSource,
+  CHECKPOINT_ADAPTER,
+  type LoraShape,
+} from "../protocol/protocol.ts";
 
 /** The file of a checkpoint with the optimiser's moments. */
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";

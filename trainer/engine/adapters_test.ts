@@ -9,9 +9,9 @@ import { loraDifference, loraOrder, type LoraTensors } from "../formats/lora.ts"
 import { readPeft } from "../formats/peft.ts";
 import { floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
 import { CHECKPOINT_OPTIMIZER } from "./adapters.ts";
-import { CHECKPOINT_ADAPTER } from "./protocol.ts";
-import type { EngineClient } from "./client.ts";
-import type { LoraShape } from "./protocol.ts";
+import { CHECKPOINT_ADAPTER } from "../protocol/protocol.ts";
+import type { EngineClient } from "../protocol/client.ts";
+import type { LoraShape } from "../protocol/protocol.ts";
 
 const LORA: LoraShape = { rank: 3, alpha: 6, targets: ["k_proj", "o_proj"] };
 

@@ -22,7 +22,7 @@ import type {
   EngineNotice,
   LoadRequest,
   ModelFacts,
-} from "./protocol.ts";
+} from "../protocol/protocol.ts";
 
 /** A loaded model, with its adapters, trainer and batcher. */
 interface Loaded extends LoadedModel {

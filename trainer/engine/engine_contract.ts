@@ -24,7 +24,7 @@ import {
   someTokens,
   type TestedEngine,
 } from "./engine_testing.ts";
-import type { EngineCounters } from "./protocol.ts";
+import type { EngineCounters } from "../protocol/protocol.ts";
 
 /** All checks of the suite. Each check closes what it opens. */
 export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {

@@ -7,7 +7,7 @@ import { Trainer } from "../learning/trainer.ts";
 import { adapterLayout } from "../model/device_adapter.ts";
 import type { Model } from "../model/transformer.ts";
 import { Sampler } from "../sampler/sampler.ts";
-import type { EngineDemand, LoadRequest } from "./protocol.ts";
+import type { EngineDemand, LoadRequest } from "../protocol/protocol.ts";
 
 /** Steps of a decode block. A readback costs at least 10 ms, but a row that ends early idles until its block ends. */
 const BLOCK_STEPS = { software: 8, gpu: 16 };

@@ -3,7 +3,7 @@
 import { deepEqual, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { near, sample, score, someTokens, step, type TestedEngine, withAdapter } from "./engine_testing.ts";
-import type { LossRequest, TrainingSample, TrainStepResult } from "./protocol.ts";
+import type { LossRequest, TrainingSample, TrainStepResult } from "../protocol/protocol.ts";
 
 /** A weight is a factor of its token's term: 0 leaves it out, and one for all is a smaller normaliser. */
 export async function checkWeights(engine: TestedEngine): Promise<void> {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { fixtureTokenizer } from "../../tests/vocabulary.ts";
-import { EngineClient } from "./client.ts";
+import { EngineClient } from "../protocol/client.ts";
 import { Engine } from "./engine.ts";
 import { testEngine } from "./engine_contract.ts";
-import type { LoadRequest, TrainingSample } from "./protocol.ts";
+import type { LoadRequest, TrainingSample } from "../protocol/protocol.ts";
 import { close, type ContractEngine, generate, type Generated, open, someTokens } from "./engine_testing.ts";
 
 function newEngine(): { client: EngineClient; port1: MessagePort } {

@@ -2,7 +2,7 @@
 
 import { ok } from "node:assert/strict";
 import type { TokenBytes } from "../grammar/token_trie.ts";
-import type { EngineClient } from "./client.ts";
+import type { EngineClient } from "../protocol/client.ts";
 import type {
   GenerationStop,
   LossRequest,
@@ -10,7 +10,7 @@ import type {
   SamplingRequest,
   TrainingSample,
   TrainStepResult,
-} from "./protocol.ts";
+} from "../protocol/protocol.ts";
 
 /** An engine with a small model loaded: at least 8 sequences, a context of 256 and a vocabulary of 64. */
 export interface TestedEngine {

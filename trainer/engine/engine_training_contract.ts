@@ -15,7 +15,7 @@ import {
   type TestedEngine,
   withAdapter,
 } from "./engine_testing.ts";
-import type { LossRequest, OptimizerRequest, TrainStepResult } from "./protocol.ts";
+import type { LossRequest, OptimizerRequest, TrainStepResult } from "../protocol/protocol.ts";
 
 export async function checkScore(engine: TestedEngine): Promise<void> {
   const prompt = someTokens(4, 37);

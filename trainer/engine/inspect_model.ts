@@ -34,7 +34,7 @@ export interface GgufInspection {
 }
 
 /** A model's facts, and the size of adapters for it. */
-export interface ModelFacts {
+export interface InspectedModel {
   inspection: GgufInspection;
   /** The parameters of an adapter of rank 1 on each target; empty when the model cannot be trained. */
   rank_parameters: Partial<Record<LoraTarget, number>>;
@@ -45,8 +45,24 @@ export function isAdapter(file: GgufFile): boolean {
   return file.getString("general.type", "model") === "adapter";
 }
 
-/** The facts of a model. A part of the file that cannot be read is a problem. @throws {ServiceError} `format_invalid`. */
-export function inspectGguf(file: GgufFile): ModelFacts {
+/**
+ * The facts of a model. A part of the file that cannot be read is a problem.
+ *
+ * @throws {ServiceError} `format_invalid`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGguf } from "../formats/gguf.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const { inspection, rank_parameters } = inspectGguf(file);
+ * assert.deepEqual([inspection.architecture, inspection.layers, inspection.not_trainable], ["qwen3", 4, null]);
+ * // In each layer the queries are 512 wide, and the hidden states 256.
+ * assert.equal(rank_parameters.q_proj, 4 * (256 + 512));
+ * ```
+ */
+export function inspectGguf(file: GgufFile): InspectedModel {
   const architecture = file.getString("general.architecture");
   const number = (key: string) => file.metadata.has(key) ? file.getUint(key) : null;
   const layers = number(`${architecture}.block_count`) ?? 0;
@@ -98,7 +114,7 @@ function tensorTypes(file: GgufFile): GgufInspection["tensor_types"] {
 function loraFacts(
   file: GgufFile,
   tokenizer_problem: string | null,
-): { not_trainable: string | null; rank_parameters: ModelFacts["rank_parameters"] } {
+): { not_trainable: string | null; rank_parameters: InspectedModel["rank_parameters"] } {
   const problems = tokenizer_problem === null ? [] : [tokenizer_problem];
   const shape = attempt(problems, () => readTrainableShape(file));
   if (!shape || problems.length > 0) return { not_trainable: problems.at(-1)!, rank_parameters: {} };

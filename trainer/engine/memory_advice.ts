@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import type { MemoryPlan } from "./plan_memory.ts";
-import type { DeviceFacts } from "./protocol.ts";
+import type { DeviceFacts } from "../protocol/protocol.ts";
 
 const SEQUENCES =
   "lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens";

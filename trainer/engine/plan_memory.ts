@@ -7,7 +7,7 @@ import { adapterLayout, DeviceAdapter } from "../model/device_adapter.ts";
 import { createModel } from "../model/load_model.ts";
 import type { Model } from "../model/transformer.ts";
 import { createParts, type EngineSizes } from "./engine_parts.ts";
-import type { EngineDemand } from "./protocol.ts";
+import type { EngineDemand } from "../protocol/protocol.ts";
 
 export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { assumedGpu } from "../../kernels/assumed_gpu.ts";
 import type { Gpu } from "../../kernels/device.ts";
@@ -7,6 +6,7 @@ import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { writeGemma2 } from "../../tests/golden/gemma2_model.ts";
+import { DECODED_TYPES } from "../formats/ggml_types.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { encodeTensor } from "../formats/quantize.ts";
@@ -16,7 +16,7 @@ import { Adapters } from "./adapters.ts";
 import { createParts } from "./engine_parts.ts";
 import { unbindableProblem } from "./memory_advice.ts";
 import { type EngineSizes, planMemory } from "./plan_memory.ts";
-import type { EngineDemand, TrainingSample } from "./protocol.ts";
+import type { EngineDemand, TrainingSample } from "../protocol/protocol.ts";
 
 /** Fixtures, with which every case is planned. */
 const MODELS = [
@@ -51,12 +51,12 @@ async function writeEveryType(path: string): Promise<void> {
   const tensors: GgufTensorSource[] = [], used = new Set<string>();
   let matrices = 0;
   for (const { name, shape } of file.tensors.values()) {
-    const type = shape.length === 1 ? "F32" : BUILT_TENSOR_TYPES[matrices++ % BUILT_TENSOR_TYPES.length]!;
+    const type = shape.length === 1 ? "F32" : DECODED_TYPES[matrices++ % DECODED_TYPES.length]!;
     const bytes = encodeTensor(type, await file.readFloats(name));
     tensors.push({ name, shape, type, pieces: () => [bytes] });
     used.add(type);
   }
-  assert.equal(used.size, BUILT_TENSOR_TYPES.length);
+  assert.equal(used.size, DECODED_TYPES.length);
   await writeGguf(path, { metadata: file.metadata, tensors });
 }
 

@@ -9,7 +9,7 @@ import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts"
 import { Grammars } from "../grammar/grammars.ts";
 import { checkSamples } from "../learning/check_samples.ts";
 import { createTokenMask } from "../sampler/token_mask.ts";
-import { EngineClient } from "./client.ts";
+import { EngineClient } from "../protocol/client.ts";
 import {
   type AdapterFacts,
   type AdapterSource,
@@ -24,7 +24,7 @@ import {
   type LoraShape,
   type ModelFacts,
   type TokenBlock,
-} from "./protocol.ts";
+} from "../protocol/protocol.ts";
 import {
   type BigramAdapter,
   BigramModel,

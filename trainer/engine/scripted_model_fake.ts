@@ -13,7 +13,7 @@ import type {
   SampleMeasure,
   SamplingRequest,
   TrainingSample,
-} from "./protocol.ts";
+} from "../protocol/protocol.ts";
 import { effectiveTemperature } from "../sampler/decode_state.ts";
 import { pairTerms } from "./scripted_preference_fake.ts";
 

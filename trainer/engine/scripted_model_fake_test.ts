@@ -1,5 +1,5 @@
 import { equal, ok } from "node:assert/strict";
-import type { LossRequest, TrainingSample } from "./protocol.ts";
+import type { LossRequest, TrainingSample } from "../protocol/protocol.ts";
 import { BigramModel, newBigramAdapter } from "./scripted_model_fake.ts";
 
 const OPTIMIZER = {

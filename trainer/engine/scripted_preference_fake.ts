@@ -2,7 +2,7 @@
 
 import { preferenceLossReference, preferenceScores } from "../../kernels/loss/preference_loss_reference.ts";
 import { checkPairs } from "../learning/pairs.ts";
-import type { LossRequest, TrainingSample } from "./protocol.ts";
+import type { LossRequest, TrainingSample } from "../protocol/protocol.ts";
 
 /** The contribution of one trained token to the loss. */
 export interface PairTerm {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { TokenMask } from "../sampler/token_mask.ts";
-import { type EngineMethods, PAGE_TOKENS } from "./protocol.ts";
+import { type EngineMethods, PAGE_TOKENS } from "../protocol/protocol.ts";
 import { PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {

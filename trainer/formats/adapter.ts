@@ -7,9 +7,9 @@ import type { GgufMetadata } from "./gguf_values.ts";
 import { type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
 import {
   assembleLora,
-  assertWholeAdapter,
+  assertCompleteAdapter,
   loraDifference,
-  type LoraHalf,
+  type LoraFactor,
   loraOrder,
   type LoraTensors,
 } from "./lora.ts";
@@ -40,7 +40,7 @@ export async function isWrittenAdapter(path: string): Promise<boolean> {
  * @source llama.cpp, `llama_adapter_lora_init_impl`: `adapter.lora.alpha`, `<tensor>.lora_a`, `<tensor>.lora_b`.
  */
 export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPTER_NAME): Promise<void> {
-  assertWholeAdapter(lora);
+  assertCompleteAdapter(lora);
   const metadata: GgufMetadata = new Map([
     ["general.architecture", { type: "string", value: lora.architecture }],
     ["general.type", { type: "string", value: "adapter" }],
@@ -51,11 +51,11 @@ export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPT
   const tensors = loraOrder(lora.layers, lora.targets).flatMap(
     ({ layer, target, key }): GgufTensorSource[] => {
       const pair = lora.tensors.get(key)!, base = `blk.${layer}.${GGUF_NAMES[target]}.weight`;
-      const source = (half: "a" | "b", shape: number[]): GgufTensorSource => ({
-        name: `${base}.lora_${half}`,
+      const source = (factor: "a" | "b", shape: number[]): GgufTensorSource => ({
+        name: `${base}.lora_${factor}`,
         type: "F32",
         shape,
-        pieces: () => [encodeTensor("F32", pair[half])],
+        pieces: () => [encodeTensor("F32", pair[factor])],
       });
       return [source("a", [lora.rank, pair.in]), source("b", [pair.out, lora.rank])];
     },
@@ -104,14 +104,14 @@ export async function readAdapter(path: string): Promise<LoraTensors> {
     architecture: file.getString("general.architecture"),
     alpha: file.getFloat("adapter.lora.alpha"),
   };
-  const halves: LoraHalf[] = [];
-  for (const name of file.tensors.keys()) halves.push(await readHalf(file, name));
-  return assembleLora(facts, halves, (reason) => {
+  const factors: LoraFactor[] = [];
+  for (const name of file.tensors.keys()) factors.push(await readFactor(file, name));
+  return assembleLora(facts, factors, (reason) => {
     throw formatError(path, reason);
   });
 }
 
-async function readHalf(file: GgufFile, name: string): Promise<LoraHalf> {
+async function readFactor(file: GgufFile, name: string): Promise<LoraFactor> {
   const match = TENSOR_NAME.exec(name), target = match && targetOfGgufName(match[2]!);
   if (!target) {
     throw formatError(file.path, `the tensor ${name} is not one of a supported adapter`, { tensor: name });
@@ -119,7 +119,7 @@ async function readHalf(file: GgufFile, name: string): Promise<LoraHalf> {
   return {
     layer: Number(match[1]),
     target,
-    half: match[3] as "a" | "b",
+    factor: match[3] as "a" | "b",
     shape: file.tensor(name).shape,
     values: await file.readFloats(name),
   };

@@ -1,10 +1,12 @@
 /** The tensor types of GGUF files: values and bytes of a block. */
 
-import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
-import type { WeightTypeName } from "../../kernels/weights/table.ts";
+import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../../kernels/weights/table.ts";
 
-/** The types that `decodeTensor` can decode. */
-export type DecodedType = typeof BUILT_TENSOR_TYPES[number];
+/** A type that `decodeTensor` can decode: one of the table of weights, by its GGUF name. */
+export type DecodedType = Uppercase<WeightTypeName>;
+
+/** All types that a model file may have, in the order of the table of weights. */
+export const DECODED_TYPES = WEIGHT_TYPE_NAMES.map((name) => name.toUpperCase() as DecodedType);
 
 /** A tensor type of GGUF. Rows are stored one after the other as complete blocks. */
 export interface GgmlType {
@@ -67,14 +69,14 @@ export function ggmlType(name: DecodedType): GgmlType {
   return BY_NAME.get(name)!;
 }
 
-/** The type's name in the table of weights, which has every decoded type. */
+/** The type's name in the table of weights. */
 export function weightTypeName(name: DecodedType): WeightTypeName {
   return name.toLowerCase() as Lowercase<DecodedType>;
 }
 
 /** Whether the values of a type can be read. */
 export function isDecodedType(name: string): name is DecodedType {
-  return (BUILT_TENSOR_TYPES as readonly string[]).includes(name);
+  return (DECODED_TYPES as readonly string[]).includes(name);
 }
 
 /** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension consists of complete blocks. */

@@ -1,10 +1,9 @@
 /** Reads GGUF files of versions 2 and 3 without loading entire files into memory. */
 
-import { type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
+import { DECODED_TYPES, type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
-import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { type CheckedFile, openRegularFile } from "../../core/files.ts";
 import { elementCount } from "../../kernels/shape.ts";
 import { formatError } from "./model_file.ts";
@@ -111,7 +110,7 @@ export class GgufFile {
     if (isDecodedType(type)) return type;
     throw formatError(
       this.path,
-      `the tensor ${name} is of type ${type}; only ${BUILT_TENSOR_TYPES.join(", ")} can be read. ` +
+      `the tensor ${name} is of type ${type}; only ${DECODED_TYPES.join(", ")} can be read. ` +
         `Convert the model to one of them`,
       { tensor: name, type },
     );

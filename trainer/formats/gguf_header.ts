@@ -74,7 +74,7 @@ function readMetadata(reader: HeaderReader, entries: number): GgufMetadata {
   for (let i = 0; i < entries; i++) {
     const begin = reader.position;
     const key = reader.text(`metadata key ${i}`, MAX_KEY_BYTES);
-    if (metadata.has(key)) reader.fail(`the metadata key ${key} stands there twice`, begin);
+    if (metadata.has(key)) reader.fail(`the metadata key ${key} occurs twice`, begin);
     metadata.set(key, reader.value(key));
   }
   return metadata;
@@ -106,7 +106,7 @@ function readTensorList(reader: HeaderReader, count: number, data_bytes: number)
   return Array.from({ length: count }, (_, i) => {
     const begin = reader.position;
     const name = reader.text(`the name of tensor ${i}`, MAX_TENSOR_NAME_BYTES);
-    if (names.has(name)) reader.fail(`the tensor ${name} stands there twice`, begin);
+    if (names.has(name)) reader.fail(`the tensor ${name} occurs twice`, begin);
     names.add(name);
     return readTensorEntry(reader, name, data_bytes);
   });

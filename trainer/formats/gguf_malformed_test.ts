@@ -164,7 +164,7 @@ const MALFORMED: [name: string, bytes: Iterable<number>, reason: RegExp][] = [
   [
     "key twice",
     start({ entries: 2 }).text("a").u32(BOOL).raw([1]).text("a").u32(BOOL).raw([0]).pad().parts,
-    /key a stands there twice/,
+    /key a occurs twice/,
   ],
   ["alignment 0", entry("general.alignment", (b) => b.u32(U32, 0)).parts, /general.alignment/],
   ["alignment 3", entry("general.alignment", (b) => b.u32(U32, 3)).parts, /general.alignment.*power of two/],
@@ -206,7 +206,7 @@ const MALFORMED: [name: string, bytes: Iterable<number>, reason: RegExp][] = [
     /b overlaps the tensor a/,
   ],
   ["at the same place", tensors([{ name: "a" }, { name: "b" }]).parts, /overlaps/],
-  ["name twice", tensors([{}, { offset: 32 }], 64).parts, /w stands there twice/],
+  ["name twice", tensors([{}, { offset: 32 }], 64).parts, /w occurs twice/],
   ["data short by 1", tensors([{}], 31).parts, /w ends at byte 96, but the file has 95/],
 ];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { DECODED_TYPES } from "./ggml_types.ts";
 import { countParameters, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { encodeGguf, type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
@@ -102,9 +102,7 @@ Deno.test({
   fn: () =>
     inDirectory(async (directory) => {
       const path = `${directory}/all.gguf`;
-      const tensors = BUILT_TENSOR_TYPES.map((type, i) =>
-        tensorOf(`t${type}`, type, SHAPES[i % SHAPES.length]!)
-      );
+      const tensors = DECODED_TYPES.map((type, i) => tensorOf(`t${type}`, type, SHAPES[i % SHAPES.length]!));
       await writeGguf(path, { metadata: SAMPLE, tensors });
       for (const version of [3, 2]) {
         const bytes = await Deno.readFile(path);

@@ -42,7 +42,7 @@ export function loraOrder(
 }
 
 /** Asserts that an adapter in memory is complete: it has all pairs, and their lengths match the shapes. */
-export function assertWholeAdapter({ rank, alpha, targets, layers, tensors }: LoraTensors): void {
+export function assertCompleteAdapter({ rank, alpha, targets, layers, tensors }: LoraTensors): void {
   assert(Number.isInteger(rank) && rank > 0 && Number.isFinite(alpha), "an adapter has a rank and a scale");
   const order = loraOrder(layers, targets);
   assert(
@@ -57,10 +57,10 @@ export function assertWholeAdapter({ rank, alpha, targets, layers, tensors }: Lo
 }
 
 /** One factor of a pair as stored in a file. */
-export interface LoraHalf {
+export interface LoraFactor {
   layer: number;
   target: LoraTarget;
-  half: "a" | "b";
+  factor: "a" | "b";
   /** `[rank, in]` for `a`, `[out, rank]` for `b`. */
   shape: readonly number[];
   values: Float32Array;
@@ -73,16 +73,18 @@ export interface LoraHalf {
  */
 export function assembleLora(
   facts: { architecture: string; alpha: number },
-  halves: readonly LoraHalf[],
+  factors: readonly LoraFactor[],
   fail: (reason: string) => never,
 ): LoraTensors {
-  const found = new Map(halves.map((half) => [`${loraKey(half.layer, half.target)}.${half.half}`, half]));
-  if (found.size !== halves.length) fail("a tensor stands there twice");
-  if (halves.length === 0) fail("it holds no adapter tensors");
-  const rank = halves.find(({ half }) => half === "a")?.shape[0] ?? 0;
-  const layers = halves.reduce((most, { layer }) => Math.max(most, layer + 1), 0);
-  const targets = LORA_TARGETS.filter((target) => halves.some((half) => half.target === target));
-  if (layers * targets.length > halves.length) {
+  const found = new Map(
+    factors.map((factor) => [`${loraKey(factor.layer, factor.target)}.${factor.factor}`, factor]),
+  );
+  if (found.size !== factors.length) fail("a tensor occurs twice");
+  if (factors.length === 0) fail("it holds no adapter tensors");
+  const rank = factors.find(({ factor }) => factor === "a")?.shape[0] ?? 0;
+  const layers = factors.reduce((most, { layer }) => Math.max(most, layer + 1), 0);
+  const targets = LORA_TARGETS.filter((target) => factors.some((factor) => factor.target === target));
+  if (layers * targets.length > factors.length) {
     fail("layers differ in their targets, or a tensor is missing; every layer must have the same targets");
   }
   const tensors = new Map<string, LoraPair>();

@@ -7,9 +7,9 @@ import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targe
 import { assertReadBack } from "./adapter.ts";
 import {
   assembleLora,
-  assertWholeAdapter,
+  assertCompleteAdapter,
   loraDifference,
-  type LoraHalf,
+  type LoraFactor,
   loraOrder,
   type LoraTensors,
 } from "./lora.ts";
@@ -51,7 +51,7 @@ export async function writePeft(
   lora: LoraTensors,
   { base_model, permuted = {} }: { base_model: string; permuted?: PermutedHeads },
 ): Promise<void> {
-  assertWholeAdapter(lora);
+  assertCompleteAdapter(lora);
   const [partial, replaced] = besidePeft(directory);
   try {
     await removeTree(partial);
@@ -86,21 +86,21 @@ export async function readPeft(
   const config_path = `${directory}/${CONFIG}`, path = `${directory}/${WEIGHTS}`;
   const { rank, alpha } = await readConfig(config_path);
   const content = await readSafetensors(path);
-  const halves = [...content.tensors.keys()].map((name): LoraHalf => {
+  const factors = [...content.tensors.keys()].map((name): LoraFactor => {
     const match = TENSOR_NAME.exec(name);
     const target = match && LORA_TARGETS.find((target) => peftModule(target) === match[2]);
     if (!target) {
       throw formatError(path, `the tensor ${name} is not one of a supported adapter`, { tensor: name });
     }
     const shape = content.tensors.get(name)!.shape, values = floatsOf(path, content, { name });
-    const half = match[3] === "A" ? "a" : "b", heads = permuted[target];
-    const is_permuted = half === "b" && heads !== undefined;
+    const factor = match[3] === "A" ? "a" : "b", heads = permuted[target];
+    const is_permuted = factor === "b" && heads !== undefined;
     return {
-      ...{ layer: Number(match[1]), target, half, shape },
+      ...{ layer: Number(match[1]), target, factor, shape },
       values: is_permuted ? permuteRows(values, { rows: shape[0]!, heads, to: "gguf" }) : values,
     };
   });
-  const lora = assembleLora({ architecture, alpha }, halves, (reason) => {
+  const lora = assembleLora({ architecture, alpha }, factors, (reason) => {
     throw formatError(path, reason);
   });
   if (lora.rank !== rank) {

@@ -6,7 +6,7 @@ import { schemaError } from "./limits.ts";
 import { patternText, UnsupportedPattern } from "./pattern.ts";
 import type { Regex } from "./regex.ts";
 import { matches } from "./scalars.ts";
-import type { Place, SchemaObject } from "./schema_document.ts";
+import type { SchemaObject, Subschema } from "./schema_document.ts";
 import type { Alternative, Field, NodeContext, OtherKeys, SchemaNode } from "./schema_node.ts";
 
 /** Sets of undeclared names that patterns tell apart. */
@@ -27,11 +27,11 @@ export function containerAlternatives(
   return found;
 }
 
-const schemaOf = (place: Place) => place.schema as SchemaObject;
-const has = (place: Place, keyword: string) => Object.hasOwn(schemaOf(place), keyword);
+const schemaOf = (place: Subschema) => place.schema as SchemaObject;
+const has = (place: Subschema, keyword: string) => Object.hasOwn(schemaOf(place), keyword);
 
 /** The node of a part of a value. */
-function partOf({ resolver, node }: NodeContext, places: readonly Place[]): SchemaNode {
+function partOf({ resolver, node }: NodeContext, places: readonly Subschema[]): SchemaNode {
   return resolver.node(places, { is_check: node.is_check });
 }
 
@@ -51,8 +51,8 @@ function arrayAlternative(context: NodeContext): Alternative {
 /** The subschemas of a place for items by index, and for the rest. */
 function itemPlaces(
   { resolver: { document } }: NodeContext,
-  place: Place,
-): { prefix: Place[]; rest: Place | null } {
+  place: Subschema,
+): { prefix: Subschema[]; rest: Subschema | null } {
   const { items, prefixItems } = schemaOf(place);
   const keyword = Array.isArray(prefixItems) ? "prefixItems" : "items";
   const listed = Array.isArray(prefixItems) ? prefixItems : Array.isArray(items) ? items : [];
@@ -117,9 +117,9 @@ function keyText(context: NodeContext): Regex | null {
 }
 
 interface KeyPattern {
-  owner: Place;
+  owner: Subschema;
   text: Regex;
-  value: Place;
+  value: Subschema;
 }
 
 /** The entries of `patternProperties` of all places. */
@@ -140,7 +140,7 @@ function keyPatterns({ resolver, facts }: NodeContext): KeyPattern[] {
 }
 
 /** The subschemas that the value of a declared name must satisfy. */
-function valuePlaces(context: NodeContext, name: string, patterns: readonly KeyPattern[]): Place[] {
+function valuePlaces(context: NodeContext, name: string, patterns: readonly KeyPattern[]): Subschema[] {
   const { facts, resolver: { document, arena } } = context, text = JSON.stringify(name);
   const matching = patterns.filter((pattern) => matches(arena, pattern.text, text));
   return facts.object_places.flatMap((place) => {
@@ -154,7 +154,7 @@ function valuePlaces(context: NodeContext, name: string, patterns: readonly KeyP
 }
 
 /** The subschema of a place for other names. */
-function additional({ resolver: { document }, facts }: NodeContext, place: Place): Place[] {
+function additional({ resolver: { document }, facts }: NodeContext, place: Subschema): Subschema[] {
   if (has(place, "additionalProperties")) return [document.child(place, "additionalProperties")];
   if (!has(place, "unevaluatedProperties")) return [];
   const is_alone = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies"]

@@ -3,7 +3,7 @@
 import { schemaError } from "./limits.ts";
 import { NUMBER_FORMATS, STRING_FORMATS } from "./formats.ts";
 import type { NumberRules } from "./numbers.ts";
-import type { Place, SchemaObject } from "./schema_document.ts";
+import type { SchemaObject, Subschema } from "./schema_document.ts";
 
 export const TYPES = ["null", "boolean", "number", "string", "array", "object"] as const;
 export type TypeName = typeof TYPES[number];
@@ -40,17 +40,17 @@ export class Facts {
   length = { min: 0, max: Infinity };
   items = { min: 0, max: Infinity };
   properties = { min: 0, max: Infinity };
-  patterns: readonly { place: Place; keyword: string; pattern: string }[] = [];
+  patterns: readonly { place: Subschema; keyword: string; pattern: string }[] = [];
   /** The only values that are left; null: all. */
   values: readonly unknown[] | null = null;
   excluded: readonly unknown[] = [];
   required: readonly string[] = [];
   forbidden: readonly string[] = [];
   /** Where items are unique; null: they need not be. */
-  unique: Place | null = null;
+  unique: Subschema | null = null;
   /** Places with keywords of arrays, and of objects. */
-  array_places: readonly Place[] = [];
-  object_places: readonly Place[] = [];
+  array_places: readonly Subschema[] = [];
+  object_places: readonly Subschema[] = [];
   refusals: readonly Refusal[] = [];
 
   clone(): Facts {
@@ -58,7 +58,7 @@ export class Facts {
   }
 
   /** @throws {ServiceError} For a keyword of a wrong form. */
-  add(place: Place, schema: SchemaObject): void {
+  add(place: Subschema, schema: SchemaObject): void {
     this.#addTypes(place, schema);
     this.#addValues(place, schema);
     this.#addNumber(place, schema);
@@ -81,7 +81,7 @@ export class Facts {
     this.required = [...new Set([...this.required, ...keys])];
   }
 
-  refuse(type: TypeName, place: Place, { keyword, reason }: { keyword: string; reason: string }): void {
+  refuse(type: TypeName, place: Subschema, { keyword, reason }: { keyword: string; reason: string }): void {
     this.refusals = [...this.refusals, { type, pointer: place.pointer, keyword, reason }];
   }
 
@@ -91,7 +91,7 @@ export class Facts {
     if (found) throw schemaError(found.pointer, found.keyword, found.reason);
   }
 
-  #addTypes(place: Place, schema: SchemaObject): void {
+  #addTypes(place: Subschema, schema: SchemaObject): void {
     if (!Object.hasOwn(schema, "type")) return;
     const listed = Array.isArray(schema.type) ? schema.type : [schema.type];
     for (const type of listed) {
@@ -105,7 +105,7 @@ export class Facts {
     }
   }
 
-  #addValues(place: Place, schema: SchemaObject): void {
+  #addValues(place: Subschema, schema: SchemaObject): void {
     const limit = (values: readonly unknown[]) => {
       const keys = new Set(values.map(canonical));
       this.values = (this.values ?? values).filter((value) => keys.has(canonical(value)));
@@ -116,7 +116,7 @@ export class Facts {
     limit(schema.enum);
   }
 
-  #addNumber(place: Place, schema: SchemaObject): void {
+  #addNumber(place: Subschema, schema: SchemaObject): void {
     const number = (keyword: string) => {
       const value = schema[keyword];
       if (value === undefined) return undefined;
@@ -158,7 +158,7 @@ export class Facts {
     }
   }
 
-  #addString(place: Place, schema: SchemaObject): void {
+  #addString(place: Subschema, schema: SchemaObject): void {
     this.length = narrowed(this.length, range(place, schema, "Length"));
     const { pattern, format } = schema;
     const addPattern = (keyword: string, text: string) =>
@@ -196,7 +196,7 @@ export function canonical(value: unknown): string {
 }
 
 /** A keyword's list of names. */
-export function names(place: Place, schema: SchemaObject, keyword: string): readonly string[] {
+export function names(place: Subschema, schema: SchemaObject, keyword: string): readonly string[] {
   const list = schema[keyword] ?? [];
   if (Array.isArray(list) && list.every((name) => typeof name === "string")) return list;
   throw schemaError(place.pointer, keyword, "it must be a list of names");
@@ -213,7 +213,7 @@ const narrowed = (a: Range, b: Range): Range => ({
 });
 
 /** The keywords `min<Name>` and `max<Name>`. */
-function range(place: Place, schema: SchemaObject, name: string): Range {
+function range(place: Subschema, schema: SchemaObject, name: string): Range {
   const count = (keyword: string, fallback: number) => {
     const value = schema[keyword] ?? fallback;
     if (value === Infinity || (typeof value === "number" && Number.isInteger(value) && value >= 0)) {

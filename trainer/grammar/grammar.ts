@@ -1,6 +1,6 @@
 /** Compiles a JSON schema: the texts of its values, as a grammar that a mask follows. */
 
-import { Budget, schemaError } from "./limits.ts";
+import { CompileBudget, schemaError } from "./limits.ts";
 import { type GrammarSymbol, RuleTable } from "./rules.ts";
 import type { RegexArena } from "./regex.ts";
 import { Resolver } from "./resolver.ts";
@@ -22,7 +22,7 @@ export interface Grammar {
  * name of the limit that is exceeded.
  */
 export function compileSchema(schema: string, arena: RegexArena): Grammar {
-  const budget = arena.budget = new Budget();
+  const budget = arena.budget = new CompileBudget();
   try {
     const document = new SchemaDocument(schema), resolver = new Resolver(document, arena, budget);
     const root = resolver.node([document.root]);

@@ -31,7 +31,7 @@ export function schemaError(pointer: string, keyword: string | null, reason: str
 }
 
 /** Counts the work of compiling a schema. */
-export class Budget {
+export class CompileBudget {
   #work = 0;
   #states = 0;
   /** The place that is compiled. */

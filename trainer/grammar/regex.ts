@@ -8,7 +8,7 @@
 
 import { assert } from "../../core/errors.ts";
 import { type ByteSet, byteSet, hasByte, joinSets, representatives } from "./byte_set.ts";
-import type { Budget } from "./limits.ts";
+import type { CompileBudget } from "./limits.ts";
 
 type Form =
   /** No text. */
@@ -52,7 +52,7 @@ export class RegexArena {
   /** Every text. */
   readonly all: Regex;
   /** What creating expressions is charged to; null: nobody. */
-  budget: Budget | null = null;
+  budget: CompileBudget | null = null;
 
   constructor() {
     this.none = this.#intern("0", { type: "none" }, false);

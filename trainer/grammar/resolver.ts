@@ -5,37 +5,37 @@
 
 import { containerAlternatives } from "./containers.ts";
 import { Facts, names, type TypeName, TYPES } from "./facts.ts";
-import { type Budget, MAX_ALTERNATIVES, MAX_NODES, schemaError } from "./limits.ts";
+import { type CompileBudget, MAX_ALTERNATIVES, MAX_NODES, schemaError } from "./limits.ts";
 import type { Regex, RegexArena } from "./regex.ts";
 import { textAlternative } from "./scalars.ts";
-import type { Place, SchemaDocument, SchemaObject } from "./schema_document.ts";
+import type { SchemaDocument, SchemaObject, Subschema } from "./schema_document.ts";
 import { writtenValue } from "./json_text.ts";
 import type { NodeKind, NodeSource, Obligation, SchemaNode } from "./schema_node.ts";
 
 /** One way to satisfy a choice. */
 interface Option {
-  place?: Place;
+  place?: Subschema;
   require?: readonly string[];
   forbid?: string;
 }
 
 interface Choice {
-  place: Place;
+  place: Subschema;
   keyword: string;
   options: readonly Option[];
   /** Places whose evaluation led here, which an option must not lead back to. */
-  chain: readonly Place[];
+  chain: readonly Subschema[];
 }
 
 /** A conjunction while it is expanded. */
 interface State {
   facts: Facts;
-  visited: ReadonlySet<Place>;
+  visited: ReadonlySet<Subschema>;
   choices: readonly Choice[];
   /** The decisions for oneOf: the alternatives that must not hold. */
-  others: readonly { choice: Choice; taken: Place; other: Place }[];
+  others: readonly { choice: Choice; taken: Subschema; other: Subschema }[];
   /** Places that must not hold. */
-  denied: readonly Place[];
+  denied: readonly Subschema[];
   is_empty: boolean;
 }
 
@@ -44,11 +44,15 @@ export class Resolver implements NodeSource {
   readonly obligations: Obligation[] = [];
   readonly #known = new Map<string, SchemaNode>();
 
-  constructor(readonly document: SchemaDocument, readonly arena: RegexArena, readonly budget: Budget) {}
+  constructor(
+    readonly document: SchemaDocument,
+    readonly arena: RegexArena,
+    readonly budget: CompileBudget,
+  ) {}
 
   /** The node of a conjunction; its alternatives are found by {@link resolveAll}. */
   node(
-    places: readonly Place[],
+    places: readonly Subschema[],
     { is_check = false, is_key = false, closed = null }: NodeKind = {},
   ): SchemaNode {
     const sorted = [...new Set(places)].sort((a, b) => a.id - b.id);
@@ -97,7 +101,7 @@ export class Resolver implements NodeSource {
   }
 
   /** Adds a place's keywords, and those of what it refers to. */
-  #expand(state: State, place: Place, chain: readonly Place[]): State {
+  #expand(state: State, place: Subschema, chain: readonly Subschema[]): State {
     this.budget.spend(1 + state.visited.size / 16);
     if (chain.includes(place)) {
       throw schemaError(place.pointer, null, "it refers to itself before any part of the value is given");
@@ -117,8 +121,8 @@ export class Resolver implements NodeSource {
 
   #combine(
     begun: State,
-    place: Place,
-    { schema, chain }: { schema: SchemaObject; chain: readonly Place[] },
+    place: Subschema,
+    { schema, chain }: { schema: SchemaObject; chain: readonly Subschema[] },
   ): State {
     const { document } = this;
     let state = begun;
@@ -153,9 +157,9 @@ export class Resolver implements NodeSource {
 
   /** With the key go others, or the key is absent. */
   #dependencies(
-    place: Place,
+    place: Subschema,
     schema: SchemaObject,
-    { keyword, chain }: { keyword: string; chain: readonly Place[] },
+    { keyword, chain }: { keyword: string; chain: readonly Subschema[] },
   ): Choice[] {
     const table = schema[keyword] ?? {};
     if (typeof table !== "object") throw schemaError(place.pointer, keyword, "it must be an object");
@@ -168,7 +172,7 @@ export class Resolver implements NodeSource {
   }
 
   /** `not`: of absent properties, types and values at once; else the place must be impossible anyway. */
-  #deny(state: State, place: Place): State {
+  #deny(state: State, place: Subschema): State {
     const { schema } = place;
     if (typeof schema === "boolean") return schema ? { ...state, is_empty: true } : state;
     const facts = state.facts.clone(), keywords = Object.keys(schema).filter((key) => key !== "description");
@@ -259,7 +263,7 @@ export class Resolver implements NodeSource {
     }
   }
 
-  #oblige(places: readonly Place[], closed: readonly string[] | null, error: Error): void {
+  #oblige(places: readonly Subschema[], closed: readonly string[] | null, error: Error): void {
     this.obligations.push({ node: this.node(places, { is_check: true, closed }), error });
   }
 }
@@ -267,7 +271,7 @@ export class Resolver implements NodeSource {
 const isScalar = (value: unknown) => value === null || typeof value !== "object";
 
 /** The indices of a keyword's list of schemas. */
-function indices(place: Place, schema: SchemaObject, keyword: string): number[] {
+function indices(place: Subschema, schema: SchemaObject, keyword: string): number[] {
   if (!Object.hasOwn(schema, keyword)) return [];
   const list = schema[keyword];
   if (Array.isArray(list) && list.length > 0) return list.map((_, i) => i);

@@ -5,7 +5,7 @@ import { MAX_SCHEMA_DEPTH, MAX_SCHEMA_LENGTH, schemaError } from "./limits.ts";
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
 /** A subschema and where it is. Equal places are one object. */
-export interface Place {
+export interface Subschema {
   readonly id: number;
   /** JSON pointer in the document. */
   readonly pointer: string;
@@ -17,9 +17,9 @@ const isObject = (value: unknown): value is SchemaObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 export class SchemaDocument {
-  readonly root: Place;
+  readonly root: Subschema;
   readonly #value: unknown;
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, Subschema>();
   /** Pointers of the schemas that carry a name of their own: `$id`, `$anchor`. */
   readonly #names = new Map<string, string>();
 
@@ -38,7 +38,7 @@ export class SchemaDocument {
   }
 
   /** The subschema at a pointer; `keyword` is the one that leads there. */
-  at(pointer: string, keyword: string): Place {
+  at(pointer: string, keyword: string): Subschema {
     let place = this.#places.get(pointer);
     if (!place) {
       const schema = this.#find(pointer);
@@ -53,13 +53,13 @@ export class SchemaDocument {
   }
 
   /** The subschema under a keyword of a place, or under a key or an index of the keyword's value. */
-  child(place: Place, keyword: string, key?: string | number): Place {
+  child(place: Subschema, keyword: string, key?: string | number): Subschema {
     const inner = key === undefined ? "" : `/${escapeKey(String(key))}`;
     return this.at(`${place.pointer}/${escapeKey(keyword)}${inner}`, keyword);
   }
 
   /** What a `$ref` points to. @throws {ServiceError} For a reference to outside the document. */
-  resolve(place: Place, reference: unknown): Place {
+  resolve(place: Subschema, reference: unknown): Subschema {
     const refuse = (reason: string) => schemaError(place.pointer, "$ref", reason);
     if (typeof reference !== "string") throw refuse("it must be a text");
     const root = isObject(this.#value) ? this.#value.$id ?? this.#value.id : undefined;

@@ -2,7 +2,7 @@
 
 import type { Facts } from "./facts.ts";
 import type { Regex, RegexArena } from "./regex.ts";
-import type { Place, SchemaDocument } from "./schema_document.ts";
+import type { SchemaDocument, Subschema } from "./schema_document.ts";
 
 /** A property with a declared name. */
 export interface Field {
@@ -28,7 +28,7 @@ export type Alternative =
 
 /** A conjunction of places. Equal conjunctions are one node, so recursion ends. */
 export interface SchemaNode {
-  readonly places: readonly Place[];
+  readonly places: readonly Subschema[];
   /** Whether it only serves to see that nothing satisfies it: objects are open, and oneOf counts as anyOf. */
   readonly is_check: boolean;
   /** Whether it is about the names of properties. */
@@ -52,7 +52,7 @@ export interface NodeSource {
   readonly document: SchemaDocument;
   readonly arena: RegexArena;
   /** The node of a conjunction, whose alternatives are found later. */
-  node(places: readonly Place[], kind?: NodeKind): SchemaNode;
+  node(places: readonly Subschema[], kind?: NodeKind): SchemaNode;
   /** A node without values. */
   nothing(): SchemaNode;
   /** Finds the alternatives of a node now. */

@@ -1,7 +1,7 @@
 /** Checks samples before a pass. */
 
 import { ServiceError } from "../../core/errors.ts";
-import type { TrainingSample } from "../engine/protocol.ts";
+import type { TrainingSample } from "../protocol/protocol.ts";
 
 /** What the samples are for, and the limits of the model. */
 export interface SampleLimits {

@@ -11,7 +11,7 @@ import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
-import type { LossRequest } from "../engine/protocol.ts";
+import type { LossRequest } from "../protocol/protocol.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import type { Model } from "../model/transformer.ts";
 import type { MicroBatch } from "./packing.ts";

@@ -4,7 +4,7 @@ import { assert, ServiceError } from "../../core/errors.ts";
 import { ROW_ALIGNMENTS } from "../../kernels/attention/attention_plan.ts";
 import { type PackedGroup, packRows } from "../../kernels/attention/packed_rows.ts";
 import { roundUp } from "../../kernels/shape.ts";
-import type { TrainingSample } from "../engine/protocol.ts";
+import type { TrainingSample } from "../protocol/protocol.ts";
 
 /** A trained token: the row that predicts it, the index of its sample, and its position in the sample. */
 export interface Target {

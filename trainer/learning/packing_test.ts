@@ -1,6 +1,6 @@
 import { deepEqual, equal, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import type { TrainingSample } from "../engine/protocol.ts";
+import type { TrainingSample } from "../protocol/protocol.ts";
 import { ROW_ALIGNMENTS } from "../../kernels/attention/attention_plan.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
-import type { LossRequest, TrainingSample } from "../engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../protocol/protocol.ts";
 
 type PreferenceRequest = Extract<LossRequest, { type: "preference" }>;
 

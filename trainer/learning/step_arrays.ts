@@ -3,7 +3,7 @@
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { roundUp } from "../../kernels/shape.ts";
-import type { TrainingSample } from "../engine/protocol.ts";
+import type { TrainingSample } from "../protocol/protocol.ts";
 import type { MicroBatch } from "./packing.ts";
 
 const NAMES = [

@@ -15,7 +15,7 @@ import type {
   SampleMeasure,
   TrainingSample,
   TrainStepResult,
-} from "../engine/protocol.ts";
+} from "../protocol/protocol.ts";
 import { Activations } from "../model/activations.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";

@@ -3,7 +3,7 @@ import type { Gpu } from "../../kernels/device.ts";
 import { adamwReference, type AdamwState } from "../../kernels/adamw/adamw_reference.ts";
 import { expectClose, gpuTest } from "../../kernels/gpu_testing.ts";
 import { loadParts, readGolden, sample } from "../../tests/golden/golden.ts";
-import type { LoraShape, TrainingSample } from "../engine/protocol.ts";
+import type { LoraShape, TrainingSample } from "../protocol/protocol.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
 import type { FlatArray } from "../model/flat_array.ts";
 import { Trainer } from "./trainer.ts";

@@ -45,7 +45,7 @@ export interface LayerActivations {
  * What a forward pass keeps. `activations`: those of every layer. `hidden_states`: those between layers, and the
  * activations of the last layer. `nothing`: there is no backward pass.
  */
-export type Kept = "activations" | "hidden_states" | "nothing";
+export type KeptActivations = "activations" | "hidden_states" | "nothing";
 
 /** Buffers for up to `rows` rows, freed with their allocator. */
 export class Activations {
@@ -56,7 +56,7 @@ export class Activations {
   constructor(
     readonly allocator: Allocator,
     readonly shape: ModelShape,
-    readonly options: { rows: number; kept: Kept; padded_rank: number; component: string },
+    readonly options: { rows: number; kept: KeptActivations; padded_rank: number; component: string },
   ) {
     const { rows, kept } = options;
     const count = kept === "nothing" ? 2 : shape.layers.length + 1;

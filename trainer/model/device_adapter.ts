@@ -4,9 +4,9 @@ import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { elementCount, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, bytesOf } from "../../kernels/tensor.ts";
-import type { LoraShape } from "../engine/protocol.ts";
+import type { LoraShape } from "../protocol/protocol.ts";
 import { loraKey, type LoraPair, type LoraTensors } from "../formats/lora.ts";
-import { FlatArray, partLengths, type Place } from "./flat_array.ts";
+import { FlatArray, type FlatMatrix, partLengths } from "./flat_array.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
 
 /** Projections with the same input. Their A matrices are adjacent, so that one product computes all x · Aᵀ. */
@@ -32,12 +32,12 @@ export interface AdapterLayout {
   /** The elements at which the flat array may be split: the start of each tensor that is bound in one piece. */
   cuts: number[];
   /** The A matrices by layer and input group, `[targets · padded_rank, in]`; null for a group without targets. */
-  lora_a: (Place | null)[][];
+  lora_a: (FlatMatrix | null)[][];
   /**
    * By layer and target: A `[padded_rank, in]`, B `[out, padded_rank]`, and the first column of the target in the
    * group's x · Aᵀ.
    */
-  pairs: Partial<Record<LoraTarget, { a: Place; b: Place; column: number }>>[];
+  pairs: Partial<Record<LoraTarget, { a: FlatMatrix; b: FlatMatrix; column: number }>>[];
 }
 
 /** Places the matrices of an adapter of this shape in a flat array. */
@@ -46,7 +46,7 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
   const layout: AdapterLayout = {
     ...{ lora, padded_rank, elements: 0, parameters: 0, cuts: [], lora_a: [], pairs: [] },
   };
-  const place = (shape: readonly [number, number]): Place => {
+  const place = (shape: readonly [number, number]): FlatMatrix => {
     const offset = layout.elements;
     layout.cuts.push(offset);
     layout.elements = roundUp(offset + elementCount(shape), ALIGNMENT);
@@ -62,7 +62,7 @@ export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout
       targets.forEach((target, i) => {
         const { out_width } = linearShape(model, target);
         const column = i * padded_rank;
-        const a: Place = { offset: group_a.offset + column * in_width, shape: [padded_rank, in_width] };
+        const a: FlatMatrix = { offset: group_a.offset + column * in_width, shape: [padded_rank, in_width] };
         pairs[target] = { a, b: place([out_width, padded_rank]), column };
         layout.parameters += lora.rank * (in_width + out_width);
       });
@@ -193,7 +193,7 @@ export function unpackAdapter(
 
 function forEachPair(
   layout: AdapterLayout,
-  visit: (key: string, pair: { a: Place; b: Place }) => void,
+  visit: (key: string, pair: { a: FlatMatrix; b: FlatMatrix }) => void,
 ): void {
   layout.pairs.forEach((pairs, layer) => {
     for (const target of LORA_TARGETS) {

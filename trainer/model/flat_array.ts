@@ -6,7 +6,7 @@ import { elementCount } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 
 /** A matrix in a flat array. */
-export interface Place {
+export interface FlatMatrix {
   /** The index of its first element. */
   offset: number;
   shape: readonly [number, number];
@@ -42,7 +42,7 @@ export class FlatArray {
   }
 
   /** A view of a place. All of the place must be in one part. */
-  view({ offset, shape }: Place): Tensor {
+  view({ offset, shape }: FlatMatrix): Tensor {
     let first = 0;
     for (const part of this.parts) {
       const length = part.shape[0]!;

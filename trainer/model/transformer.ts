@@ -10,7 +10,7 @@ import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
-import type { Weight } from "../../kernels/weight.ts";
+import type { Weight } from "../../kernels/weights/weight.ts";
 import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
 import { type DeviceAdapter, INPUT_GROUPS } from "./device_adapter.ts";
 import type { ModelShape } from "./model_shape.ts";

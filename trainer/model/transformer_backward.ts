@@ -11,7 +11,7 @@ import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { KernelForm } from "../../kernels/variant.ts";
-import type { Weight } from "../../kernels/weight.ts";
+import type { Weight } from "../../kernels/weights/weight.ts";
 import { firstRows } from "./activations.ts";
 import type { DeviceAdapter } from "./device_adapter.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";

@@ -2,7 +2,7 @@
 
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
-import { createWeight, type Weight, writeWeight } from "../../kernels/weight.ts";
+import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
 import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import {

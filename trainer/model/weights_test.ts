@@ -1,12 +1,11 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { BUILT_TENSOR_TYPES } from "../../config/check/built.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../core/lora_targets.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gpuTest, randomNormal } from "../../kernels/gpu_testing.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor } from "../../kernels/tensor.ts";
-import type { Weight } from "../../kernels/weight.ts";
-import type { DecodedType } from "../formats/ggml_types.ts";
+import type { Weight } from "../../kernels/weights/weight.ts";
+import { DECODED_TYPES, type DecodedType } from "../formats/ggml_types.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { decodeTensor, encodeTensor } from "../formats/quantize.ts";
@@ -67,7 +66,7 @@ gpuTest(
           await expect(`blk.${l}.${GGUF_NAMES[target]}.weight`, linears[target]);
         }
       }
-      deepEqual(new Set(Object.values(TYPES).concat("F32")), new Set(BUILT_TENSOR_TYPES));
+      deepEqual(new Set(Object.values(TYPES).concat("F32")), new Set(DECODED_TYPES));
       const norm = new Float32Array(await read(layer!.ffn_norm));
       deepEqual(norm, decodeTensor("F32", bytes.get("blk.0.ffn_norm.weight")!));
       ok(allocator.bytes.weights! > 0);

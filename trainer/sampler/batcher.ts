@@ -6,7 +6,7 @@
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
-import type { EngineCounters, EngineMethods, GenerationStop } from "../engine/protocol.ts";
+import type { EngineCounters, EngineMethods, GenerationStop } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";

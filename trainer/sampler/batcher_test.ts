@@ -2,7 +2,7 @@ import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict
 import { ServiceError } from "../../core/errors.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import type { GenerationStop, SamplingRequest } from "../engine/protocol.ts";
+import type { GenerationStop, SamplingRequest } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import { Batcher, byPages } from "./batcher.ts";

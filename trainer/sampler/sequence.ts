@@ -1,6 +1,6 @@
 /** A sequence and what it waits for. */
 
-import type { SamplingRequest } from "../engine/protocol.ts";
+import type { SamplingRequest } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { TokenMask } from "./token_mask.ts";
 

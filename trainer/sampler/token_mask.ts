@@ -1,7 +1,7 @@
 /** The tokens that a sequence may sample next. */
 
 import { ServiceError } from "../../core/errors.ts";
-import type { TokenMaskRequest } from "../engine/protocol.ts";
+import type { TokenMaskRequest } from "../protocol/protocol.ts";
 import type { GrammarMask } from "../grammar/grammar_mask.ts";
 import type { Grammars } from "../grammar/grammars.ts";
 

@@ -29,7 +29,7 @@ const isNumber = (value: RuntimeValue): value is RuntimeValue & { value: number 
   typeof value.value === "number";
 
 /** A filter or a method that is about to be called. */
-export interface Call {
+export interface TemplateCall {
   name: string;
   operand: RuntimeValue;
   /** The values of its arguments in order; named ones come last. */
@@ -41,7 +41,7 @@ export interface Call {
  *
  * @throws {TemplateLimitError} when the steps are used up, or when the result would be too long.
  */
-export function spendOnCall(budget: TemplateBudget, call: Call): void {
+export function spendOnCall(budget: TemplateBudget, call: TemplateCall): void {
   const { name, operand, args } = call;
   for (const arg of args) budget.spendOn(arg);
   if (HANDING_ON.has(name)) return;
@@ -69,7 +69,7 @@ function charsOf(value: RuntimeValue): number {
   return Array.isArray(value.value) ? value.value.reduce((sum, item) => sum + charsOf(item), 0) : 0;
 }
 
-function spendOnText(budget: TemplateBudget, { name, args }: Call, text: string): void {
+function spendOnText(budget: TemplateBudget, { name, args }: TemplateCall, text: string): void {
   budget.spendChars(text.length);
   const [first, second] = args;
   const parts = () => isText(first) ? spendOnSearch(budget, text, first.value) : wordsOf(text);

@@ -27,7 +27,7 @@ export interface MalformedToolCall {
 }
 
 /** The contents of a turn, without the tokens that frame it. */
-export interface ParsedTurn {
+export interface TurnContents {
   /** Thinking before the answer; null when there is none. */
   reasoning: string | null;
   /** The text around the calls. */
@@ -51,9 +51,9 @@ export interface ParsedTurn {
  * assert.deepEqual(malformed, []);
  * ```
  */
-export function parseToolCalls(text: string): ParsedTurn {
+export function parseToolCalls(text: string): TurnContents {
   const { reasoning, rest } = splitThinking(text);
-  const turn: ParsedTurn = { reasoning, content: "", calls: [], malformed: [] };
+  const turn: TurnContents = { reasoning, content: "", calls: [], malformed: [] };
   let content = "", at = 0;
   while (true) {
     const open = rest.indexOf(OPEN, at), stray = rest.indexOf(CLOSE, at);
@@ -90,11 +90,11 @@ function splitThinking(text: string): { reasoning: string | null; rest: string }
   return { reasoning: thought(close), rest: text.slice(close + THINK_CLOSE.length) };
 }
 
-function refuse(turn: ParsedTurn, text: string, reason: string): void {
+function refuse(turn: TurnContents, text: string, reason: string): void {
   turn.malformed.push({ index: turn.calls.length + turn.malformed.length, text, reason });
 }
 
-function readCall(text: string, turn: ParsedTurn): void {
+function readCall(text: string, turn: TurnContents): void {
   if (text.length > MAX_TOOL_CALL_CHARS) {
     return refuse(turn, text, `the call is longer than ${MAX_TOOL_CALL_CHARS} characters`);
   }

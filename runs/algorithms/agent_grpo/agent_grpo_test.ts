@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { testMember } from "../../../agent/rollout/group_testing.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
-import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { LossRequest, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { skipSteps } from "../../run_fake.ts";
 import { atMask } from "../step_metrics.ts";

@@ -4,7 +4,7 @@ import { testScenarios } from "../../../agent/rollout/rollout_fake.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../../config/check/derive.ts";
 import { ManualClock } from "../../../core/clock_fake.ts";
-import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import type { AgentHost } from "../../session/agent_host.ts";
 import { testConfig } from "../../config_testing.ts";
 import { testAgentHost, type TestRunOptions } from "../../run_fake.ts";

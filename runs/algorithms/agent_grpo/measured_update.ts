@@ -6,10 +6,10 @@
 import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
 import type { ResolvedAgent, ResolvedConfig } from "../../../config/check/derive.ts";
 import { Rng, rngKey } from "../../../core/random.ts";
-import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { LossRequest, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../../trainer/protocol/client.ts";
+import type { LossRequest, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { POLICY } from "../algorithm.ts";
-import { type MeasuredUpdate, type Measurement, secondTime } from "../measured_update.ts";
+import { type MeasuredUpdate, type Measurement, warmTime } from "../measured_update.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 
 /** Decode steps that are timed: several blocks. */
@@ -112,11 +112,11 @@ async function trainingSeconds(
     normalizer: members * written,
   };
   const optimizer = optimizerRequest(config.training, 0);
-  const step = await secondTime(clock, () => {
+  const step = await warmTime(clock, () => {
     signal.throwIfAborted();
     return engine.call("train_step", { adapter: POLICY, samples, loss, optimizer });
   });
-  const score = await secondTime(clock, () => engine.call("score", { adapter: POLICY, samples }));
+  const score = await warmTime(clock, () => engine.call("score", { adapter: POLICY, samples }));
   const group = prompt + group_size * written;
   return { score, step, of_update: scenarios_per_update * group / (prompt + members * written) };
 }

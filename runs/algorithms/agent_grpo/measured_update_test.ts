@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../../core/clock_fake.ts";
-import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
+import type { EngineMethods } from "../../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../../config_testing.ts";
 import { loadRequest, policySource } from "../../session/session.ts";

@@ -1,7 +1,7 @@
 /** Limits how far one update moves the policy, whatever its learning rate. */
 
-import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../../trainer/protocol/client.ts";
+import type { TrainingSample } from "../../../trainer/protocol/protocol.ts";
 
 /** The engine's name of the policy before the update. */
 const BEFORE_UPDATE = "before_update";

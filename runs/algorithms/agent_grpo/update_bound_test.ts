@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { MAX_TRIES, UpdateBound } from "./update_bound.ts";
 

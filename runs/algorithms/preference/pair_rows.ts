@@ -4,7 +4,7 @@ import type { ChatMessage } from "../../../core/chat.ts";
 import { type Pair, parsePair } from "../../../data/pair.ts";
 import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "../../../data/problems.ts";
 import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
-import type { TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import {
   renderCompletion,
   renderConversation,

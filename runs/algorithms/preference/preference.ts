@@ -9,8 +9,8 @@ import {
   PREFERENCE_LOSSES,
   type ScoredCompletion,
 } from "../../../core/preference_loss.ts";
-import type { EngineClient } from "../../../trainer/engine/client.ts";
-import type { SampleMeasure, TrainingSample } from "../../../trainer/engine/protocol.ts";
+import type { EngineClient } from "../../../trainer/protocol/client.ts";
+import type { SampleMeasure, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
 import type {
   Algorithm,
@@ -19,7 +19,7 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
-import { EpochSteps, fillRuns } from "../epochs.ts";
+import { consecutiveBatches, EpochSteps } from "../epochs.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
@@ -91,7 +91,7 @@ export class Preference implements Algorithm {
     assert(heldout, "an evaluation without held-out pairs");
     const pairs = heldout.pairs.slice(0, limit);
     const by_line: Record<number, Example> = {}, margins: number[] = [];
-    for (const batch of fillRuns(pairs, pairTokens, SCORED_TOKENS)) {
+    for (const batch of consecutiveBatches(pairs, pairTokens, SCORED_TOKENS)) {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done: margins.length, total: pairs.length });
       const { samples: plain, ...sides } = pairSamples(batch);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../../core/clock_fake.ts";
 import { PREFERENCE_LOSS_NAMES, type PreferenceLoss } from "../../../core/preference_loss.ts";
-import type { EngineMethods } from "../../../trainer/engine/protocol.ts";
+import type { EngineMethods } from "../../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
 import { testConfig } from "../../config_testing.ts";
 import { skipSteps } from "../../run_fake.ts";

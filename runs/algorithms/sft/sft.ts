@@ -3,7 +3,7 @@
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
-import type { EngineClient } from "../../../trainer/engine/client.ts";
+import type { EngineClient } from "../../../trainer/protocol/client.ts";
 import { type Example, ratio } from "../../record/paired_comparison.ts";
 import type {
   Algorithm,
@@ -12,7 +12,7 @@ import type {
   UpdateRequest,
   UpdateResult,
 } from "../algorithm.ts";
-import { EpochSteps, fillRuns } from "../epochs.ts";
+import { consecutiveBatches, EpochSteps } from "../epochs.ts";
 import { optimizerRequest } from "../optimizer_step.ts";
 import { rowCounts, SCORED_TOKENS, trainingSample } from "../rendered_rows.ts";
 import { learnRows } from "../row_update.ts";
@@ -79,7 +79,7 @@ export class Sft implements Algorithm {
     const by_line: Record<number, Example> = {};
     const lines = new Set([...new Set(heldout.sequences.map(({ line }) => line))].slice(0, limit));
     const sequences = heldout.sequences.filter(({ line }) => lines.has(line));
-    for (const batch of fillRuns(sequences, ({ tokens }) => tokens.length, SCORED_TOKENS)) {
+    for (const batch of consecutiveBatches(sequences, ({ tokens }) => tokens.length, SCORED_TOKENS)) {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done, total: sequences.length });
       done += batch.length;

@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 
-export interface Patience {
+export interface WaitLimit {
   timeout_ms: number;
   /** Aborts when nobody waits any more. */
   signal: AbortSignal;
@@ -14,9 +14,9 @@ export interface Patience {
  *
  * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
  */
-export async function inTime<T>(
+export async function withTimeout<T>(
   doing: string,
-  { timeout_ms, signal, clock }: Patience & { clock: Clock },
+  { timeout_ms, signal, clock }: WaitLimit & { clock: Clock },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const limit = new AbortController(), timer = new AbortController();
@@ -33,7 +33,7 @@ export async function inTime<T>(
 }
 
 /** Waits for a promise. @throws The signal's reason when it aborts first. */
-export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>(), abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });

@@ -11,7 +11,7 @@ import { METRICS_CSV_HEADER } from "../record/metrics_csv.ts";
 import { adapterFile, testConfig } from "../config_testing.ts";
 import { eventsOf, startTestRun } from "../run_fake.ts";
 import { RunDirectory } from "./run_directory.ts";
-import { beginsWith, refuseStrangers } from "./strangers.ts";
+import { beginsWith, refuseForeignFiles } from "./foreign_files.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 const GOLDEN = "models/tiny-agent/golden-lora/";
@@ -26,7 +26,7 @@ async function write(path: string, content: string | Uint8Array): Promise<void> 
 
 /** The key at which a configuration in `root` is refused; null when it is accepted. */
 async function refusedAt(root: string): Promise<string | null> {
-  return await refuseStrangers(testConfig(root, MORE), "new").then(() => null, (error: ServiceError) => {
+  return await refuseForeignFiles(testConfig(root, MORE), "new").then(() => null, (error: ServiceError) => {
     assert.equal(error.code, "already_exists");
     assert.match(error.message, /^Cannot write .*what no run wrote is not replaced, not even with --force/);
     return error.details.key as string;
@@ -66,7 +66,7 @@ Deno.test(
 
 Deno.test("every existing file that no run wrote is refused at its key", strict, async () => {
   const model = await Deno.readFile(await fixturePath("models/tiny-agent-q8_0.gguf"));
-  const strangers: [string, string | Uint8Array, string][] = [
+  const foreign_files: [string, string | Uint8Array, string][] = [
     ["a.gguf", "text", "output.path"],
     ["a.gguf", model, "output.path"],
     ["a_best.gguf", model, "output.path"],
@@ -86,7 +86,7 @@ Deno.test("every existing file that no run wrote is refused at its key", strict,
     ["seen/update_000001.jsonl", "mine", "observe.directory"],
     ["runs/test/trajectories/index.jsonl", "mine", "observe.directory"],
   ];
-  for (const [name, content, key] of strangers) {
+  for (const [name, content, key] of foreign_files) {
     await withFolder(async (root) => {
       await write(`${root}/${name}`, content);
       assert.equal(await refusedAt(root), key, name);

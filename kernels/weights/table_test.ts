@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { readFixtureJson } from "../../tests/fixture.ts";
 import { embedding } from "../embedding/embedding.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { createWeight, writeWeight } from "../weight.ts";
+import { createWeight, writeWeight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
 import type { WeightType } from "./weight_type.ts";
 

@@ -8,7 +8,7 @@ type Calls = {
   [M in EngineMethod]: (request: EngineMethods[M]["request"]) => Promise<EngineMethods[M]["answer"]>;
 };
 
-interface Generation {
+interface ClientGeneration {
   blocks: TokenBlock[];
   error: Error | null;
   wake: () => void;
@@ -21,7 +21,7 @@ interface Generation {
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- * import { ScriptedEngine } from "./scripted_engine_fake.ts";
+ * import { ScriptedEngine } from "../engine/scripted_engine_fake.ts";
  *
  * // The scripted engine needs no GPU. In a run the port is connected to the engine's worker.
  * const client = new ScriptedEngine().client;
@@ -31,7 +31,7 @@ interface Generation {
  */
 export class EngineClient {
   readonly #rpc: RpcClient<Calls>;
-  readonly #generations = new Map<number, Generation>();
+  readonly #generations = new Map<number, ClientGeneration>();
   #next_sequence = 1;
 
   constructor(port: RpcPort) {
@@ -65,7 +65,7 @@ export class EngineClient {
         `Cannot generate from sequence ${request.sequence} while it generates`,
       );
     }
-    const generation: Generation = { blocks: [], error: null, wake: () => {} };
+    const generation: ClientGeneration = { blocks: [], error: null, wake: () => {} };
     this.#generations.set(request.sequence, generation);
     let ended = false;
     try {

@@ -1,9 +1,9 @@
 /** A frozen matrix on the device, in the type of its file. */
 
-import { expectMultiple, expectShape, ShapeError } from "./shape.ts";
-import { type Allocator, bytesOf, type Tensor } from "./tensor.ts";
-import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
-import { planeShape, rowMultiple, type WeightType } from "./weights/weight_type.ts";
+import { expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import { type Allocator, bytesOf, type Tensor } from "../tensor.ts";
+import { WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
+import { planeShape, rowMultiple, type WeightType } from "./weight_type.ts";
 
 /** A matrix `[rows, columns]`: a tensor for each plane of its type. */
 export interface WholeWeight {

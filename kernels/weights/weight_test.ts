@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { assumedGpu } from "./assumed_gpu.ts";
-import { countingGpu } from "./counting_gpu.ts";
-import { gpuTest, limitedAllocator, randomWeight } from "./gpu_testing.ts";
-import { Recorder } from "./recorder.ts";
-import { Allocator, type DType, type Tensor } from "./tensor.ts";
+import { assumedGpu } from "../assumed_gpu.ts";
+import { countingGpu } from "../counting_gpu.ts";
+import { gpuTest, limitedAllocator, randomWeight } from "../gpu_testing.ts";
+import { Recorder } from "../recorder.ts";
+import { Allocator, type DType, type Tensor } from "../tensor.ts";
 import {
   createWeight,
   expectWeight,

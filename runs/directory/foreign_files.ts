@@ -24,7 +24,7 @@ import {
 const OBSERVED = '{"group":', OBSERVED_INDEX = '{"format":';
 
 /** An existing file that no run wrote. */
-interface Stranger {
+interface ForeignFile {
   key: string;
   path: string;
   /** Completes "it is". */
@@ -36,27 +36,27 @@ interface Stranger {
  *
  * @throws {ServiceError} `already_exists` for the first file that no run wrote.
  */
-export async function refuseStrangers(
+export async function refuseForeignFiles(
   config: ResolvedConfig,
   mode: "new" | "resume" | "fork",
 ): Promise<void> {
-  await refuseStrangeAdapter(config);
-  await refuseStrangeCsv(config);
+  await refuseForeignAdapter(config);
+  await refuseForeignCsv(config);
   const { run, checkpoint, observe } = config;
-  refuse(await strangerInRun(run.directory));
+  refuse(await foreignFileInRun(run.directory));
   // A resumed run owns the files in its folders, damaged or not; it uses the newest complete checkpoint.
   if (mode === "resume" && await isPresent(`${run.directory}/run.json`)) return;
   const checkpoints = `${run.directory}/checkpoints`, trajectories = `${run.directory}/trajectories`;
   for (const path of new Set([checkpoint?.directory ?? checkpoints, checkpoints])) {
-    refuse(await strangerIn(path, "checkpoint.directory"));
+    refuse(await foreignFileIn(path, "checkpoint.directory"));
   }
   for (const path of new Set([observe?.directory ?? trajectories, trajectories])) {
-    refuse(await strangerIn(path, "observe.directory"));
+    refuse(await foreignFileIn(path, "observe.directory"));
   }
 }
 
-/** Like {@link refuseStrangers}, for the files that the trained adapter replaces. */
-export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "output">): Promise<void> {
+/** Like {@link refuseForeignFiles}, for the files that the trained adapter replaces. */
+export async function refuseForeignAdapter({ output }: Pick<ResolvedConfig, "output">): Promise<void> {
   for (const path of adapterFiles({ output })) {
     if (await isLink(path)) refuse({ key: "output.path", path, reason: "a link" });
     if (await sizeOf(path) > 0 && !await isWrittenAdapter(path)) {
@@ -68,17 +68,17 @@ export async function refuseStrangeAdapter({ output }: Pick<ResolvedConfig, "out
   refuse({ key: "output.peft_dir", path: peft_dir, reason: "no PEFT folder of a run, or holds more" });
 }
 
-/** Like {@link refuseStrangers}, for the file that the metrics replace. */
-export async function refuseStrangeCsv({ metrics: { csv } }: ResolvedConfig): Promise<void> {
+/** Like {@link refuseForeignFiles}, for the file that the metrics replace. */
+export async function refuseForeignCsv({ metrics: { csv } }: ResolvedConfig): Promise<void> {
   if (csv === undefined) return;
   if (await isLink(csv)) refuse({ key: "metrics.csv", path: csv, reason: "a link" });
   if (await beginsWith(csv, METRICS_CSV_HEADER)) return;
   refuse({ key: "metrics.csv", path: csv, reason: "no CSV of a run's metrics" });
 }
 
-function refuse(stranger: Stranger | null): void {
-  if (!stranger) return;
-  const { key, path, reason } = stranger;
+function refuse(file: ForeignFile | null): void {
+  if (!file) return;
+  const { key, path, reason } = file;
   throw new ServiceError(
     "already_exists",
     `Cannot write ${path}: it exists and is ${reason}, and what no run wrote is not replaced, not even with ` +
@@ -88,7 +88,7 @@ function refuse(stranger: Stranger | null): void {
 }
 
 /** Files with a run's names, but without the record that every run starts with, belong to someone else. */
-async function strangerInRun(directory: string): Promise<Stranger | null> {
+async function foreignFileInRun(directory: string): Promise<ForeignFile | null> {
   const key = "run.directory", record = `${directory}/run.json`;
   // A run that was moved aside for one that never started left its record there.
   if (await isFolder(`${directory}/${REPLACED}`)) return null;
@@ -104,7 +104,7 @@ async function strangerInRun(directory: string): Promise<Stranger | null> {
 }
 
 /** The names that a run would use in a folder of checkpoints or trajectories. */
-async function strangerIn(directory: string, key: string): Promise<Stranger | null> {
+async function foreignFileIn(directory: string, key: string): Promise<ForeignFile | null> {
   for (const { name } of await Array.fromAsync(Deno.readDir(directory)).catch(() => [])) {
     const path = `${directory}/${name}`;
     if (CHECKPOINT_NAMES.test(name) && !name.startsWith(".") && !await isCheckpoint(path)) {

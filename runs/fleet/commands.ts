@@ -1,0 +1,56 @@
+/** The commands of a client that a run takes with or without a process. */
+
+import type { CommandEvent } from "../record/event.ts";
+import { acceptRate, commandEvent } from "./accepted_commands.ts";
+import type { KeptRun } from "./kept_run.ts";
+import { kill } from "./run_ends.ts";
+import type { RunKeeper } from "./run_keeper.ts";
+
+/** A command of a client. */
+export type FleetCommand =
+  | { command: "pause" | "resume" | "checkpoint" }
+  | { command: "cancel"; at: "boundary" | "now"; checkpoint: boolean }
+  | { command: "set_lr"; lr: number };
+
+/** When an accepted command takes effect: at once, or between two updates. */
+export type TakesEffect = CommandEvent["takes_effect"];
+
+/** Cancels a run. A run without a process, or whose process has not trained yet, ends at once. */
+export async function cancelRun(
+  run: KeptRun,
+  { at, checkpoint }: Extract<FleetCommand, { command: "cancel" }>,
+  keeper: RunKeeper,
+): Promise<TakesEffect> {
+  const { state } = run.record, command = { at, checkpoint };
+  if (!run.child) {
+    await keeper.idly(run, (idle) => {
+      idle.append(commandEvent("cancel", "now", command));
+      return idle.transition("cancelled");
+    });
+    return "now";
+  }
+  // A starting process has no update to finish.
+  if (state === "starting") return await kill(run, command);
+  run.is_cancelling = true;
+  return await run.child.command("cancel", command);
+}
+
+/** Every process of the run gets the rate from now on, before its first update. */
+export async function setLearningRate(run: KeptRun, lr: number, keeper: RunKeeper): Promise<TakesEffect> {
+  const { child, record: { state } } = run;
+  if (child && state === "starting") await acceptRate(run, lr);
+  else {
+    if (child) await child.command("set_lr", { lr });
+    else await logIdle(run, commandEvent("set_lr", "boundary", { lr }), keeper);
+    await run.change({ learning_rate: lr });
+  }
+  return "boundary";
+}
+
+/** Writes a command into the log of a run without a process. */
+export function logIdle(run: KeptRun, command: CommandEvent, keeper: RunKeeper): Promise<void> {
+  return keeper.idly(run, (idle) => {
+    idle.append(command);
+    return Promise.resolve();
+  });
+}

@@ -47,7 +47,7 @@ Deno.test({
 const WINDOWS = Deno.build.os === "windows";
 
 Deno.test({
-  name: `a program named svc-server is the server, and svc with svc as its first argument${
+  name: `a program named svc-server is the server, and any file its configuration; --svc makes it svc${
     WINDOWS ? " (skipped: needs links)" : ""
   }`,
   ignore: WINDOWS,
@@ -59,13 +59,14 @@ Deno.test({
       // The binary itself cannot be made without a download, but Deno under this name sees the same name.
       const program = `${folder}/svc-server`;
       await Deno.symlink(Deno.execPath(), program);
-      const help = async (...args: string[]) => {
-        const command = ["run", "-A", "--no-check", "cli.ts", ...args];
-        const { stdout } = await new Deno.Command(program, { args: command, cwd: ROOT }).output();
-        return new TextDecoder().decode(stdout);
+      const run = async (...args: string[]) => {
+        const command = ["run", "-A", "--no-check", `${ROOT}cli.ts`, ...args];
+        const { stdout, stderr } = await new Deno.Command(program, { args: command, cwd: folder }).output();
+        return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
       };
-      assert.match(await help("--help"), /^Usage: svc-server /);
-      assert.match(await help("svc", "train", "--help"), /^Usage: svc train /);
+      assert.match(await run("--help"), /^Usage: svc-server /);
+      assert.match(await run("--svc", "train", "--help"), /^Usage: svc train /);
+      assert.equal(await run("svc"), "svc-server: Cannot load svc: there is no such file\n");
     } finally {
       await Deno.remove(folder, { recursive: true });
     }

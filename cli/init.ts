@@ -3,11 +3,9 @@
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
 import { BUILT_ALGORITHMS } from "../config/check/built.ts";
-import { ALGORITHM_KEYS } from "../config/algorithms.ts";
-import { DEFAULT_CHECKPOINT_EVERY, DEFAULT_CLIPS, DEFAULT_CTX_CAP } from "../config/check/derive.ts";
+import { ALGORITHM_KEYS, type AlgorithmName, STARTER_ALGORITHM } from "../config/algorithms.ts";
 import { type ConfigKey, type ConfigSection, describeConfig, describeKeys } from "../config/describe.ts";
 import { isNotBuilt } from "../config/check/not_built.ts";
-import type { AlgorithmName } from "../config/sections/run.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { inline } from "../core/text.ts";
@@ -33,45 +31,6 @@ function keysOfOthers(algorithm: AlgorithmName): string[] {
   return [...sections, ...Object.keys(unused), ...not_in_starter];
 }
 
-/** Example values for keys that are otherwise derived by a rule. */
-const EXAMPLES: Record<string, unknown> = {
-  "run.name": "my_run",
-  "run.directory": "runs/my_run",
-  "model.chat_template": "template.jinja",
-  "output.path": "adapter.gguf",
-  "output.peft_dir": "adapter_peft",
-  "lora.seed": 42,
-  "lora.init_adapter": "start.gguf",
-  "training.ctx": DEFAULT_CTX_CAP,
-  "training.epochs": 3,
-  "training.updates": 1000,
-  "training.max_minutes": 60,
-  "training.batch_tokens": 4 * DEFAULT_CTX_CAP,
-  "training.micro_batch_tokens": 2 * DEFAULT_CTX_CAP,
-  "training.loss_chunk_rows": 512,
-  "training.gradient_checkpointing": false,
-  "preference.beta": 0.1,
-  "agent.max_trajectory_tokens": DEFAULT_CTX_CAP,
-  "agent.system_suffix": " Be brief.",
-  "agent.concurrent_rollouts": 32,
-  "agent.clip_low": DEFAULT_CLIPS.token.low,
-  "agent.clip_high": DEFAULT_CLIPS.token.high,
-  "agent.overlong_penalty": 0,
-  "agent.reward": { command: ["node", "grade.js"], timeout_secs: 60, cwd: "." },
-  "agent.environment.protect": ["tests/**"],
-  "agent.environment.tools.default": "files",
-  "evaluation.max_examples": 100,
-  "evaluation.temperature": 1,
-  "evaluation.seed": 42,
-  "evaluation.patience": 3,
-  "evaluation.min_delta": 0.01,
-  "checkpoint.directory": "checkpoints",
-  "checkpoint.every_updates": DEFAULT_CHECKPOINT_EVERY,
-  "observe.directory": "trajectories",
-  "observe.every": 1,
-  "metrics.csv": "metrics.csv",
-};
-
 function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean {
   if (keysOfOthers(algorithm).some((other) => key === other || key.startsWith(`${other}.`))) return false;
   // A table that is one form of a key stands in the key's example.
@@ -94,12 +53,9 @@ function keyLines(key: ConfigKey, algorithm: AlgorithmName): string[] {
     return [`# ${key.description}`, `${name} = ${tomlValue(values[key.key])}`];
   }
   if (key.rule === undefined) return [`# ${key.description}`, `# ${name} = ${tomlValue(key.default)}`];
-  const examples: Record<string, unknown> = {
-    ...EXAMPLES,
-    "training.lr": ALGORITHM_KEYS[algorithm].learning_rate,
-  };
-  assert(Object.hasOwn(examples, key.key), `${key.key} has an example`);
-  return [`# ${key.description} Left out: ${key.rule}.`, `# ${name} = ${tomlValue(examples[key.key])}`];
+  const example = key.key === "training.lr" ? ALGORITHM_KEYS[algorithm].learning_rate : key.example;
+  assert(example !== undefined, `${key.key} has an example`);
+  return [`# ${key.description} Left out: ${key.rule}.`, `# ${name} = ${tomlValue(example)}`];
 }
 
 function sectionText({ section, description, keys: all }: ConfigSection, algorithm: AlgorithmName) {
@@ -132,7 +88,7 @@ export function addInitCommand(program: Command, { terminal }: CliContext): void
     .addArgument(new Argument("[file]", "where").default("run.toml"))
     .addOption(
       new Option("--algorithm <name>", "the algorithm of the run").choices(BUILT_ALGORITHMS).default(
-        "agent_grpo",
+        STARTER_ALGORITHM,
       ),
     )
     .action(async (path: string, options: { algorithm: AlgorithmName }) => {

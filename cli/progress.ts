@@ -19,6 +19,7 @@ import {
   updateTroubles,
   warningText,
 } from "../runs/record/event_text.ts";
+import { type Objective, OBJECTIVES } from "../runs/record/objective.ts";
 import { MIN_PAIRS, type PairedDifference } from "../runs/record/paired_comparison.ts";
 import { type Style, styled, type Terminal } from "./terminal.ts";
 
@@ -80,20 +81,20 @@ export const shortName = (name: string) => name.slice(name.indexOf("/") + 1);
 /** A difference of rates in points: `+16.7`, `−5.0`. */
 export const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
 
-function differenceText({ difference, low, high, n }: PairedDifference, is_rate: boolean): string {
+function differenceText({ difference, low, high, n }: PairedDifference, metric: Objective): string {
+  const { is_rate, example } = OBJECTIVES[metric];
   const show = (value: number) => is_rate ? points(value) : value.toFixed(4);
   const interval = low === null || high === null
     ? `no interval: ${n < MIN_PAIRS ? `fewer than ${MIN_PAIRS}` : "all differ alike"}`
     : `95 % interval ${show(low)} to ${show(high)}`;
-  const pairs = counted(n, is_rate ? "scenario" : "row");
-  return `${show(difference)}${is_rate ? " points" : ""} (${interval}, paired over ${pairs})`;
+  return `${show(difference)}${is_rate ? " points" : ""} (${interval}, paired over ${counted(n, example)})`;
 }
 
-function endEvaluationText({ before, best, after, difference }: EndEvaluation): string[] {
+function endEvaluationText({ metric, before, best, after, difference }: EndEvaluation): string[] {
   const shown = ({ pass_rate, value }: EvaluationPoint) =>
-    pass_rate ? `pass rate ${formatRate(pass_rate)}` : `loss ${value.toFixed(4)}`;
+    `${OBJECTIVES[metric].label} ${pass_rate ? formatRate(pass_rate) : value.toFixed(4)}`;
   const lines = [`held-out before: ${shown(before)}`, `held-out after:  ${shown(after)}`];
-  if (difference) lines.push(`difference:      ${differenceText(difference, after.pass_rate !== null)}`);
+  if (difference) lines.push(`difference:      ${differenceText(difference, metric)}`);
   if (best.update !== after.update) {
     lines.push(`best evaluated:  ${shown(best)}, after update ${best.update}`);
   }

@@ -3,17 +3,20 @@
 import { basename } from "node:path";
 import { argv0 } from "node:process";
 
+/** The first argument that makes a binary named `svc-server` run as `svc`. No configuration can have this name. */
+const AS_SVC = "--svc";
+
 const isServerName = (path: string) => basename(path).startsWith("svc-server");
 
-/** The arguments of this process: under the name `svc-server` those of `svc server`, unless the first is `svc`. */
+/** The arguments of this process: under the name `svc-server` those of `svc server`, unless the first says otherwise. */
 export function svcArguments(): readonly string[] {
-  const [first, ...rest] = Deno.args;
-  if (first === "svc") return rest;
   // Links keep the name under which the program was started, which the path of its file does not have.
-  return isServerName(argv0) ? ["server", ...Deno.args] : Deno.args;
+  if (!isServerName(argv0)) return Deno.args;
+  const [first, ...rest] = Deno.args;
+  return first === AS_SVC ? rest : ["server", ...Deno.args];
 }
 
 /** What starts the compiled program as `svc`. */
 export function svcBinary(): readonly string[] {
-  return isServerName(Deno.execPath()) ? [Deno.execPath(), "svc"] : [Deno.execPath()];
+  return isServerName(Deno.execPath()) ? [Deno.execPath(), AS_SVC] : [Deno.execPath()];
 }

@@ -1,16 +1,16 @@
 /** What the keys of a configuration mean to each algorithm. A new algorithm has an entry here. */
 
-import type { AlgorithmName } from "./sections/run.ts";
-
 /** An entry of {@link ALGORITHM_KEYS}. */
 export interface AlgorithmKeys {
   /** The section with its data. A file may have several and serve several runs. */
-  section: "agent" | "sft" | "preference";
+  section: string;
   data: {
     /** The key of its training data. */
     key: string;
     /** The field of a recipe that names it. */
     recipe_field: "data" | "scenarios";
+    /** Its rows in words. */
+    rows: string;
     /** The kind of its rows, as datasets name it. */
     kind: string;
     /** Fields that tell a row of this kind: all of one list. */
@@ -50,13 +50,14 @@ const ROWS = {
 
 const ONE_SEQUENCE = { sequences: 1, length: "training.ctx" } as const;
 
-/** All algorithms. */
+/** By the value of `run.algorithm`; all of the specification, built or not. */
 export const ALGORITHM_KEYS = {
   agent_grpo: {
     section: "agent",
     data: {
       key: "agent.scenarios",
       recipe_field: "scenarios",
+      rows: "scenarios",
       kind: "scenarios",
       fields: [["id", "user"]],
     },
@@ -98,6 +99,7 @@ export const ALGORITHM_KEYS = {
     data: {
       key: "sft.data",
       recipe_field: "data",
+      rows: "traces",
       kind: "sft",
       fields: [["messages"], ["prompt", "completion"], ["text"]],
     },
@@ -111,6 +113,7 @@ export const ALGORITHM_KEYS = {
     data: {
       key: "preference.data",
       recipe_field: "data",
+      rows: "pairs",
       kind: "preference",
       fields: [["chosen", "rejected"]],
     },
@@ -118,16 +121,28 @@ export const ALGORITHM_KEYS = {
     micro_batch: { sequences: 2, length: "what both sequences of a pair take, twice training.ctx" },
     starter: { "preference.data": "pairs.jsonl" },
   },
-} as const satisfies Record<AlgorithmName, AlgorithmKeys>;
+} as const satisfies Record<string, AlgorithmKeys>;
+
+/** A value of `run.algorithm`. */
+export type AlgorithmName = keyof typeof ALGORITHM_KEYS;
+
+/** The names of {@link ALGORITHM_KEYS}. */
+export const ALGORITHMS = Object.keys(ALGORITHM_KEYS) as AlgorithmName[];
+
+/** The algorithm of a starter configuration when none is asked for. */
+export const STARTER_ALGORITHM: AlgorithmName = "agent_grpo";
+
+/** A section that an algorithm has for its own. */
+export type AlgorithmSection = typeof ALGORITHM_KEYS[AlgorithmName]["section"];
 
 /** What the rows of data may be. */
 export type DataKind = typeof ALGORITHM_KEYS[AlgorithmName]["data"]["kind"];
 
-/** The kinds of data with the fields that tell a row of them. */
-export const DATA_KINDS: readonly { kind: DataKind; fields: AlgorithmKeys["data"]["fields"] }[] = Object
-  .values(
-    ALGORITHM_KEYS,
-  ).map(({ data: { kind, fields } }) => ({ kind, fields }));
+/** The kinds of data, each once, with the fields that tell a row of them. */
+export const DATA_KINDS: readonly { kind: DataKind; fields: AlgorithmKeys["data"]["fields"] }[] = [
+  ...new Map(Object.values(ALGORITHM_KEYS).map(({ data: { kind, fields } }) => [kind, { kind, fields }]))
+    .values(),
+];
 
 /** The keys whose value is a file of data, for training or held out. */
 export const DATA_KEYS: readonly string[] = [
@@ -136,11 +151,22 @@ export const DATA_KEYS: readonly string[] = [
 ];
 
 /** What an algorithm says of its keys. */
-export function keysOf(algorithm: AlgorithmName): AlgorithmKeys {
+export function keysOf(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
   return ALGORITHM_KEYS[algorithm];
 }
 
 /** Whether a key has no meaning for an algorithm. */
 export function isUnused(algorithm: AlgorithmName, key: string): boolean {
   return Object.hasOwn(ALGORITHM_KEYS[algorithm].unused, key);
+}
+
+/** The names of the algorithms for which something holds, in words: `sft and preference`. */
+export function algorithmsText(holds: (keys: AlgorithmKeys, name: AlgorithmName) => boolean): string {
+  const names = ALGORITHMS.filter((name) => holds(keysOf(name), name));
+  return names.join(", ").replace(/, (?=[^,]*$)/, " and ");
+}
+
+/** The algorithms for which a key has a meaning, in words. */
+export function usersText(key: string): string {
+  return algorithmsText((_, name) => !isUnused(name, key));
 }

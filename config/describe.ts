@@ -19,6 +19,8 @@ export interface ConfigKey {
   default?: unknown;
   /** The rule that derives the default. */
   rule?: string;
+  /** A value for a starter configuration. */
+  example?: unknown;
   description: string;
   path?: "input" | "output";
 }
@@ -90,13 +92,14 @@ function* sectionsOf(schema: z.ZodObject, path: string, description: string): Ge
       nested_sections.push(...sectionsOf(nested.schema, key + nested.suffix, meta.description ?? ""));
       if (!(inner instanceof z.ZodUnion)) continue;
     }
-    const { description = "", rule, path: path_kind } = meta;
+    const { description = "", rule, example, path: path_kind } = meta;
     section.keys.push({
       key,
       section: path,
       type: path_kind ? "path" : typeText(inner, key.replaceAll("[]", "")),
       ...rest,
       ...(rule === undefined ? {} : { rule }),
+      ...(example === undefined ? {} : { example }),
       ...(path_kind === undefined ? {} : { path: path_kind }),
       description,
     });
@@ -177,6 +180,7 @@ export function configJsonSchema(): JsonSchema {
         jsonSchema.description = `${jsonSchema.description ?? ""} Left out: ${jsonSchema.rule}.`.trim();
       }
       delete jsonSchema.rule;
+      delete jsonSchema.example;
       delete jsonSchema.path;
     },
   }) as JsonSchema;

@@ -21,6 +21,21 @@ Deno.test("types are in words", () => {
   assert.equal(type("agent.environment.allow_network"), "true or false");
 });
 
+Deno.test("rules and descriptions have the numbers and the algorithms that they are about", () => {
+  const of = (key: string) => describeKeys().find((found) => found.key === key)!;
+  assert.equal(of("training.ctx").rule, "the smaller of 4096 and the model's context length");
+  assert.equal(of("training.lr").rule, "agent_grpo 2e-5, sft 2e-4, preference 5e-6");
+  assert.equal(
+    of("training.loss_chunk_rows").rule?.slice(0, 44),
+    "as many as give 2^26 logits, from 64 to 1024",
+  );
+  assert.equal(of("agent.clip_high").rule, "0.28 at level token, 4e-4 at level sequence");
+  assert.equal(of("preference.beta").rule, "2 for simpo, else 0.1");
+  assert.equal(of("training.updates").description, "Most updates of sft and preference.");
+  assert.match(of("evaluation.samples_per_scenario").description, /; agent_grpo only\.$/);
+  assert.match(of("lora.dropout").description, /; agent_grpo takes 0 only\.$/);
+});
+
 Deno.test("the JSON Schema is closed and has defaults and rules", () => {
   const schema = configJsonSchema() as {
     $schema: string;
@@ -38,5 +53,5 @@ Deno.test("the JSON Schema is closed and has defaults and rules", () => {
   assert.deepEqual([rank!.type, rank!.minimum, rank!.maximum, rank!.default], ["integer", 1, 1024, 8]);
   const ctx = schema.properties.training!.properties.ctx!;
   assert.match(String(ctx.description), /Left out: the smaller of 4096/);
-  assert.equal("rule" in ctx, false);
+  assert.deepEqual(["rule", "example"].filter((key) => key in ctx), []);
 });

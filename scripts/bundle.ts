@@ -80,7 +80,7 @@ export async function bundleProgram(): Promise<Bundle> {
 }
 
 /** A shell script that starts the program, also through links. */
-function shellLauncher(program: string, args: string, deno_version: string): string {
+export function shellLauncher(program: string, args: string, deno_version: string): string {
   return `#!/bin/sh
 # Starts svc.js, which is in this file's folder, with the permissions that it needs.
 self=$0
@@ -93,18 +93,29 @@ if ! command -v deno >/dev/null 2>&1; then
   echo "${program}: Cannot start: there is no deno on the path; install it: npm install -g deno@${deno_version}" >&2
   exit 1
 fi
+# Results and runtime interfaces belong to one version.
+case $(deno --version) in
+  "deno ${deno_version} "*) ;;
+  *)
+    echo "${program}: Cannot start: the deno on the path is not ${deno_version}; install it: npm install -g deno@${deno_version}" >&2
+    exit 1
+    ;;
+esac
 export DENO_NO_UPDATE_CHECK=1
 exec deno run ${PROGRAM_FLAGS.join(" ")} "$folder/svc.js" ${args}"$@"
 `;
 }
 
 /** The same for Windows. */
-function windowsLauncher(args: string): string {
+function windowsLauncher(program: string, args: string, deno_version: string): string {
+  const refusal = `${program}: Cannot start: the deno on the path is not ${deno_version}`;
   const lines = [
     "@echo off",
     "rem Starts svc.js, which is in this file's folder, with the permissions that it needs.",
     "setlocal",
     "set DENO_NO_UPDATE_CHECK=1",
+    `deno --version | findstr /b /c:"deno ${deno_version} " >nul`,
+    `if errorlevel 1 (echo ${refusal}; install it: npm install -g deno@${deno_version} 1>&2 & exit /b 1)`,
     `deno run ${PROGRAM_FLAGS.join(" ")} "%~dp0svc.js" ${args}%*`,
     "exit /b %errorlevel%",
   ];
@@ -119,8 +130,8 @@ export async function writeProgram(folder: string): Promise<Bundle> {
     ["svc.js", bundle.text, 0o644],
     ["svc", shellLauncher("svc", "", deno_version), 0o755],
     ["svc-server", shellLauncher("svc-server", "server ", deno_version), 0o755],
-    ["svc.cmd", windowsLauncher(""), 0o644],
-    ["svc-server.cmd", windowsLauncher("server "), 0o644],
+    ["svc.cmd", windowsLauncher("svc", "", deno_version), 0o644],
+    ["svc-server.cmd", windowsLauncher("svc-server", "server ", deno_version), 0o644],
     ["LICENSE", await Deno.readTextFile(join(ROOT, "LICENSE")), 0o644],
     ["THIRD_PARTY_LICENSES.txt", await licensesText(bundle.packages), 0o644],
   ];

@@ -5,6 +5,7 @@
 
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
+import { ALL_PROBLEM_TYPES, CODE_HELP, PROBLEM_HELP } from "../server/http/problem_help.ts";
 import { PROBLEM_TYPES, type ProblemType } from "../server/http/problems.ts";
 import type { Route } from "../server/routing/route.ts";
 import { problemsOf } from "../server/routing/route_problems.ts";
@@ -29,16 +30,18 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on all other routes.
 - A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may start with
   a byte order mark. Duplicate keys, lone surrogates and numbers that would lose digits are \`invalid_value\`. It
-  nests up to 64 levels and has at most 20,000 values; TOML has at most 131,072 characters.
+  nests up to 64 levels and has at most 10,000 values; TOML has at most 131,072 characters.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries.
 - A path must be absolute and, after its links are resolved, a regular file in \`path_roots\`. Any other place,
   relative paths and \`~\` among them, is \`forbidden_path\` whether something is there or not; what is in a root and no
   regular file is \`path_not_found\`. A path with NUL or of more than 4,096 bytes is \`invalid_value\`. Where a path to
   data is taken, the id of a dataset is too.
-- With \`redact_error_paths\` the prose of problems, warnings and events, and the \`meta\` of problems, have
-  \`<path>/<last part>\` in place of a path; the log has it in full under the \`trace_id\`. Fields of data, such as
-  the configuration that a client sent, the list of model files, and artefacts keep their paths.
+- With \`redact_error_paths\` every answer has \`<path>/<last part>\` in place of a path of the machine: problems, warnings,
+  configurations, events, the list of model files, and the artefacts \`config\`, \`events\`, \`log\` and \`trajectories\`.
+  The log has the full paths of an answer as \`paths\` under its \`trace_id\`, except those of artefacts, which the
+  run's folder has. What clients, models and tools wrote stays as it is: names, notes, messages, calls, results and rows.
+  A configuration that is read from such a server cannot be posted back, and clients have to know the paths of models.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
 - docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.
@@ -58,8 +61,9 @@ function routeRow(entry: Route): string {
 }
 
 function problemRow(type: ProblemType): string {
-  const { status, title } = PROBLEM_TYPES[type];
-  return `| \`${type}\` | ${status} | ${title} |`;
+  const { status, title } = PROBLEM_TYPES[type], { when, action, codes } = PROBLEM_HELP[type];
+  const named = codes.map((code) => `\`${code}\``).join(", ") || "–";
+  return `| \`${type}\` | ${status} | ${title}. ${when} | ${action} | ${named} |`;
 }
 
 /** The page's text. */
@@ -73,11 +77,16 @@ ${ROUTES.map(routeRow).join("\n")}
 
 ## Problems
 
-\`type\` is \`problem_type_base\`, a slash and one of these.
+\`type\` is \`problem_type_base\`, a slash and one of these; the server's page \`/problems/<type>\` says the same as this
+table. A type without codes has an empty \`errors\`.
 
-| Type | Status | Title |
-|---|---|---|
-${(Object.keys(PROBLEM_TYPES) as ProblemType[]).map(problemRow).join("\n")}
+| Type | Status | When | What to do | Codes |
+|---|---|---|---|---|
+${ALL_PROBLEM_TYPES.map(problemRow).join("\n")}
+
+| Code | Meaning |
+|---|---|
+${Object.entries(CODE_HELP).map(([code, meaning]) => `| \`${code}\` | ${meaning} |`).join("\n")}
 `;
 }
 

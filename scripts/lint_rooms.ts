@@ -53,10 +53,10 @@ const OTHER_FOLDERS = "*/";
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   config: [
     "text",
+    "algorithms.ts",
     "sections",
     "schema.ts",
     "describe.ts",
-    "algorithms.ts",
     "environments.ts",
     "check",
     "server",

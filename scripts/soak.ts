@@ -18,6 +18,7 @@ import { kills } from "./soak/kills.ts";
 import { load } from "./soak/load.ts";
 import type { SoakPart } from "./soak/part.ts";
 import { slow } from "./soak/slow.ts";
+import { tokenTiming } from "./soak/token_timing.ts";
 
 const RESULTS = fileURLToPath(new URL("../docs/experiments/", import.meta.url));
 
@@ -31,10 +32,11 @@ const PARTS: Readonly<Record<string, SoakPart>> = {
   kills,
   load,
   slow,
+  token_timing: tokenTiming,
 };
 
 function usage(): string {
-  const lines = Object.entries(PARTS).map(([name, { what }]) => `  ${name.padEnd(10)} ${what}`);
+  const lines = Object.entries(PARTS).map(([name, { what }]) => `  ${name.padEnd(12)} ${what}`);
   return `soak: name a part:\n${lines.join("\n")}`;
 }
 

@@ -14,6 +14,7 @@ import { callerProblem, isTokenRight } from "./access/auth.ts";
 import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
 import { Checksums } from "../runs/results/content.ts";
+import { KnownSizes } from "../runs/results/changed_lines.ts";
 import { Links } from "./access/links.ts";
 import { openApiDocument } from "./routing/openapi.ts";
 import type { OpenApiDocument } from "./routing/openapi_schema.ts";
@@ -26,9 +27,11 @@ import {
   unauthorized,
 } from "./http/problems.ts";
 import { readQuery } from "./http/query.ts";
+import { HTML_HEADERS } from "./http/html.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";
+import { shown, shownEvents } from "./http/shown.ts";
 import { jobsOrBusy } from "./resources/job_problems.ts";
-import { type Answer, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
+import { type Answer, type AnswerSpec, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
 import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
@@ -38,7 +41,14 @@ import { FleetEvents } from "./store/fleet_events.ts";
 import { followFleet } from "./store/follow_fleet.ts";
 import { RunIndex } from "./store/run_index.ts";
 import { CLIENT_LEFT, RequestWatch, type WatchedRequest } from "./telemetry/request_watch.ts";
-import { activeSpan, nameSpan, type Span, traceIdOf } from "./telemetry/trace.ts";
+import {
+  activeSpan,
+  nameSpan,
+  newTraceId,
+  otelTraceId,
+  type Span,
+  TRACE_ATTRIBUTE,
+} from "./telemetry/trace.ts";
 import { WatchedJobs } from "./telemetry/watched_jobs.ts";
 
 /** Parts of the original request that a `Request` does not keep. */
@@ -99,6 +109,8 @@ interface Exchange {
   trace_id: string;
   span: Span | null;
   watched: WatchedRequest;
+  /** Null until it is found. */
+  route: Route | null;
   /** Takes the machine's paths out of the answer; null when they may stay. */
   redactor: Redactor | null;
 }
@@ -159,6 +171,8 @@ export class App {
       index: new RunIndex(database),
       links: new Links(clock),
       checksums: new Checksums(),
+      sizes: new KnownSizes(),
+      newRedactor: () => this.#redactor(),
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
@@ -182,11 +196,21 @@ export class App {
   /** Answers a request; never rejects. The answer's body may still be streaming and can fail later. */
   async handle(request: Request, context: RequestContext): Promise<Response> {
     const span = context.span ?? activeSpan();
-    const trace_id = traceIdOf({ headers: request.headers, span }), { method, peer } = context;
-    const target = splitTarget(context.target);
-    const watched = this.#watch.start({ method, path: target.path, peer, trace_id });
+    const trace_id = newTraceId(), otel_trace_id = otelTraceId({ headers: request.headers, span });
+    span?.setAttribute(TRACE_ATTRIBUTE, trace_id);
+    const target = splitTarget(context.target), { method, peer } = context;
+    const watched = this.#watch.start({ method, path: target.path, peer, trace_id, otel_trace_id });
     const redactor = this.#redactor();
-    const exchange: Exchange = { request, context, ...target, trace_id, span, watched, redactor };
+    const exchange: Exchange = {
+      request,
+      context,
+      ...target,
+      trace_id,
+      span,
+      watched,
+      route: null,
+      redactor,
+    };
     return await withTrace(trace_id, () => this.#answer(exchange));
   }
 
@@ -198,7 +222,9 @@ export class App {
     } catch (error) {
       answer = this.#failed(error, exchange);
     }
-    const { status } = answer, { headers, body } = contentOf(answer, exchange.redactor);
+    const { redactor } = exchange, { status } = answer;
+    const { headers, body } = contentOf(answer, { spec: exchange.route?.answers[status], redactor });
+    watched.shortened = () => redactor?.found ?? [];
     headers.set("x-trace-id", trace_id);
     headers.set("x-content-type-options", "nosniff");
     headers.set("cache-control", "no-store");
@@ -246,6 +272,7 @@ export class App {
 
   async #call(route: Route, { params }: FoundPath, exchange: Exchange): Promise<Answer> {
     const { request, search, trace_id } = exchange;
+    exchange.route = route;
     const services = this.#services;
     const off = route.offReason?.(services) ?? null;
     if (off !== null) throw new Problem("not-implemented", off);
@@ -298,29 +325,35 @@ export class App {
     const routes = this.#router.find(path)?.routes.values() ?? [];
     const has_openai_error = [...routes].some((route) => route.has_openai_error);
     const full = problemDocument(problem, { type_base, trace_id, has_openai_error });
-    const document = redactor?.problem(full) ?? full;
-    const body = JSON.stringify(document), content_type = "application/problem+json";
-    if (body !== JSON.stringify(full)) {
-      const { detail: message, errors, meta } = full;
-      this.#options.log({ level: "info", trace_id, method: context.method, path, message, errors, meta });
-    }
-    return { status, content_type, body, headers: problem.headers };
+    const body = JSON.stringify(redactor?.problem(full) ?? full);
+    return { status, content_type: "application/problem+json", body, headers: problem.headers };
   }
 }
 
-/** The headers and body of an answer: JSON as text, and a length for complete bodies. */
-function contentOf({ content_type, body = null, headers = {} }: Answer, redactor: Redactor | null): {
+/**
+ * The headers and body of an answer: JSON as text, and a length for complete bodies.
+ *
+ * @param spec The declaration of the answer; absent for a problem, whose paths are left out already.
+ */
+function contentOf(
+  { content_type, body = null, headers = {} }: Answer,
+  { spec, redactor }: { spec: AnswerSpec | undefined; redactor: Redactor | null },
+): {
   headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | null;
 } {
-  const all = new Headers(headers);
+  const all = new Headers(content_type === "text/html" ? { ...HTML_HEADERS, ...headers } : headers);
   if (content_type !== undefined && !all.has("content-type")) all.set("content-type", content_type);
-  if (body instanceof JsonPieces) return { headers: all, body: body.stream() };
-  if (redactor && content_type === "text/event-stream" && body instanceof ReadableStream) {
-    return { headers: all, body: body.pipeThrough(redactor.events()) };
+  if (body instanceof JsonPieces) {
+    const stream = body.stream(({ value, schema }) => redactor ? shown(value, schema, redactor) : value);
+    return { headers: all, body: stream };
+  }
+  const schema = spec?.content?.[content_type ?? ""];
+  if (redactor && schema && content_type === "text/event-stream" && body instanceof ReadableStream) {
+    return { headers: all, body: body.pipeThrough(shownEvents(spec.event ?? schema, redactor)) };
   }
   const is_json = content_type === "application/json";
-  const text = is_json ? JSON.stringify(redactor ? redactor.json(body) : body) : body;
+  const text = is_json ? JSON.stringify(redactor && schema ? shown(body, schema, redactor) : body) : body;
   if (typeof text !== "string") return { headers: all, body: new Response(text as BodyInit | null).body };
   const bytes = new TextEncoder().encode(text);
   all.set("content-length", String(bytes.length));

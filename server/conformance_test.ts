@@ -1,16 +1,14 @@
 /**
- * Every path of the table with every method, media type and token, on things that exist and on things that do not. The
- * expected status follows from the route's declaration and from the contract's order of checks: token, path, method,
- * switched off, the resource of the path, media type, contents.
+ * Every path of the table with every method, media type and token, on things that exist and on things that do not, with
+ * serving switched off and on. One status is right for each, by the contract's order of checks: token, path, method,
+ * switched off, the resource of the path, media type, contents, state.
  */
 
 import assert from "node:assert/strict";
-import { PROBLEM_TYPES, type ProblemType } from "./http/problems.ts";
 import type { Given, Sent } from "./app_testing.ts";
 import { type PopulatedApp, withPopulatedApp } from "./populated_testing.ts";
 import { ROUTES } from "./route_table.ts";
 import { isApi, pathNames, type Route } from "./routing/route.ts";
-import { problemsOf } from "./routing/route_problems.ts";
 
 /** DELETE is last, because then the resource is gone. */
 const METHODS = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "PATCH", "POST", "DELETE"];
@@ -25,8 +23,16 @@ const TYPES = [
   "application/toml",
   "application/x-ndjson",
 ];
-/** A list is JSON, TOML that cannot be read, and one row of a dataset that cannot be used. */
+/** A list is JSON of the wrong form, TOML that cannot be read, and one row of a dataset that cannot be used. */
 const BODY = "[]";
+
+/** The status of a body with an accepted type; that of others is 422, because their body is no object. */
+const WITH_BODY: Readonly<Record<string, number>> = {
+  create_dataset: 201,
+  link_artifact: 200,
+  // The run has completed.
+  ...{ pause_run: 409, resume_run: 409, create_checkpoint: 409 },
+};
 
 const PATHS = Map.groupBy(ROUTES, ({ path }) => path);
 
@@ -37,6 +43,7 @@ interface Case {
   token: keyof typeof TOKENS;
   type: string | undefined;
   exists: boolean;
+  serving: boolean;
 }
 
 /** The media type of the route's declaration that a header names; null: none. */
@@ -46,39 +53,20 @@ function acceptedType(route: Route, type: string | undefined): string | null {
   return name !== undefined && declared.includes(name) ? name : null;
 }
 
-/** The statuses that a route can answer with after the checks that every request passes. */
-function laterStatuses(route: Route, { exists }: Case): number[] {
-  const { unauthorized: _, internal: __, "unsupported-media-type": ___, ...later } = problemsOf(route);
-  const problems = (Object.keys(later) as ProblemType[]).map((type) => PROBLEM_TYPES[type].status);
-  const statuses = [...Object.keys(route.answers).map(Number), ...problems];
-  // What exists has no 404, unless the path names a part of it.
-  const is_part = pathNames(route.path).length > 1;
-  return exists && !is_part && route.method !== "DELETE"
-    ? statuses.filter((status) => status !== 404)
-    : statuses;
-}
-
-/** The statuses that the contract allows. */
-function expected(given: Case): number[] {
-  const { routes, method, token, type, exists } = given, { path } = routes[0]!;
-  if (isApi(path) && token !== "right") return [401];
-  if (method === "OPTIONS") return [204];
+/** The status that the contract asks for. @param deleted The paths of what was deleted. */
+function expected(given: Case, deleted: ReadonlySet<string>): number {
+  const { routes, method, token, type, exists, serving } = given, { path } = routes[0]!;
+  if (isApi(path) && token !== "right") return 401;
+  if (method === "OPTIONS") return 204;
   const route = routes.find((entry) => entry.method === (method === "HEAD" ? "GET" : method));
-  if (!route) return [405];
-  // What the operator switched off says so before anything else is looked at, and a part of the run may be absent.
-  const off = "not-implemented" in problemsOf(route) ? [501] : [];
-  if (!exists && pathNames(path).length > 0) return [404, ...off];
-  const early = pathNames(path).length > 1 ? [404, ...off] : off;
+  if (!route) return 405;
+  if (route.offReason && !serving) return 501;
+  if (pathNames(path).length > 0 && (!exists || deleted.has(path))) return 404;
+  if (method === "DELETE") return 204;
   if (method === "POST" || method === "PATCH") {
-    const accepted = acceptedType(route, type);
-    if (accepted === null) return [415, ...early];
-    if (accepted === "application/json" && route.body) {
-      const schema = route.body.content[accepted]!;
-      if (!schema.safeParse(JSON.parse(BODY)).success) return [422, ...early];
-    }
+    return acceptedType(route, type) === null ? 415 : WITH_BODY[route.operation] ?? 422;
   }
-  if (isApi(path) && route.query && !route.query.safeParse({}).success) return [422, ...early];
-  return laterStatuses(route, given);
+  return isApi(path) && route.query?.safeParse({}).success === false ? 422 : 200;
 }
 
 function givenOf({ method, token, type }: Case): Given {
@@ -103,33 +91,45 @@ function assertHeaders({ status, headers, json }: Sent, { routes, method }: Case
   if (json !== null && status >= 400) assert.equal(json.trace_id, headers["x-trace-id"]);
 }
 
-async function check(populated: PopulatedApp, given: Case): Promise<void> {
-  const [route] = given.routes, { method, exists } = given;
-  const target = exists ? populated.pathOf(route!) : route!.path.replaceAll(/\{\w+\}/g, "absent");
-  const handled = given.routes.find((entry) => entry.method === method) ?? route!;
-  const sent = await populated.send(handled, target, givenOf(given));
-  const statuses = expected(given), { token, type } = given;
+async function check(populated: PopulatedApp, given: Case, deleted: Set<string>): Promise<void> {
+  const [route] = given.routes, { method, exists, token, type } = given, { path } = route!;
+  const target = exists ? populated.pathOf(route!) : path.replaceAll(/\{\w+\}/g, "absent");
+  const sent = await populated.send(route!, target, givenOf(given));
   const what = `${method} ${target} with token ${token} and type ${type}`;
-  assert.ok(statuses.includes(sent.status), `${what}: ${sent.status}, not ${statuses}: ${sent.body}`);
+  assert.equal(sent.status, expected(given, deleted), `${what}: ${sent.body}`);
+  if (method === "DELETE" && sent.status === 204) deleted.add(path);
   assertHeaders(sent, given);
+  assert.ok(!sent.body.includes(populated.folder), `${what}: ${sent.body}`);
 }
 
-for (const exists of [false, true]) {
-  Deno.test(`every path × method × media type × token, on what ${exists ? "exists" : "does not exist"}`, async () => {
-    await withPopulatedApp('auth_token = "right"\n', async (populated) => {
+/** All paths, and those of serving with serving switched on. */
+const CASES = [
+  { exists: true, serving: false, paths: [...PATHS.values()] },
+  { exists: false, serving: false, paths: [...PATHS.values()] },
+  {
+    ...{ exists: true, serving: true },
+    paths: [...PATHS.values()].filter((routes) => routes.some(({ offReason }) => offReason)),
+  },
+];
+
+for (const { exists, serving, paths } of CASES) {
+  const what = serving ? "the paths of serving" : exists ? "what exists" : "what does not exist";
+  Deno.test(`every path × method × media type × token, on ${what}`, async () => {
+    await withPopulatedApp('auth_token = "right"\nredact_error_paths = true\n', async (populated) => {
       let sent = 0;
+      const deleted = new Set<string>();
       for (const method of METHODS) {
-        for (const routes of PATHS.values()) {
+        for (const routes of paths) {
           for (const token of Object.keys(TOKENS) as (keyof typeof TOKENS)[]) {
             for (const type of TYPES) {
-              await check(populated, { routes, method, token, type, exists });
+              await check(populated, { routes, method, token, type, exists, serving }, deleted);
               sent++;
             }
           }
         }
       }
-      assert.equal(sent, METHODS.length * PATHS.size * Object.keys(TOKENS).length * TYPES.length);
+      assert.equal(sent, METHODS.length * paths.length * Object.keys(TOKENS).length * TYPES.length);
       assert.deepEqual(populated.logged, []);
-    });
+    }, { serving });
   });
 }

@@ -15,6 +15,7 @@ import { MODEL_FILE_ROUTES } from "./routes/model_files.ts";
 import { METRIC_ROUTES } from "./routes/metrics.ts";
 import { OPENAPI_ROUTES } from "./routes/openapi.ts";
 import { PLAN_ROUTES } from "./routes/plans.ts";
+import { PROBLEM_PAGE_ROUTES } from "./routes/problem_pages.ts";
 import { PROMETHEUS_ROUTES } from "./routes/prometheus.ts";
 import { RUN_COMMAND_ROUTES } from "./routes/run_commands.ts";
 import { RUN_HEALTH_ROUTES } from "./routes/run_health.ts";
@@ -48,4 +49,5 @@ export const ROUTES: readonly Route[] = [
   ...MODEL_FILE_ROUTES,
   ...SERVING_ROUTES,
   ...PROMETHEUS_ROUTES,
+  ...PROBLEM_PAGE_ROUTES,
 ];

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { ServiceError } from "../core/errors.ts";
 import { readText } from "./routing/body.ts";
+import { check } from "./http/issues.ts";
 import { conflict, notFound } from "./http/problems.ts";
 import { empty, json, type Route, route } from "./routing/route.ts";
 import { testApp, testRequest } from "./app_testing.ts";
@@ -138,6 +139,23 @@ Deno.test("a hint names a field within two edits", async () => {
     undefined,
     'did you mean "lr"?',
   ]);
+});
+
+Deno.test("of very many unknown fields only those that are listed are compared with known ones", async () => {
+  const { send } = testApp({ routes });
+  const fields = Array.from({ length: 10_000 }, (_, i) => `"coun${String.fromCodePoint(0x4e00 + i)}":1`);
+  const { json } = await send("/v1/things/x", post(`{"count":1,${fields.join()}}`));
+  assert.equal(json.errors.length, 200);
+  assert.ok(json.errors.every(({ hint }: { hint: string }) => hint === 'did you mean "count"?'));
+  assert.match(json.detail, /, and 9999 more$/);
+  const { errors } = check({
+    schema: z.strictObject({ count: z.int() }),
+    value: { count: 1, ...JSON.parse(`{${fields.join()}}`) },
+    prefix: "",
+  });
+  assert.equal(errors.filter(({ hint }) => hint !== undefined).length, 200);
+  const long = await send("/v1/things/x", post(`{"count":1,"${"count".repeat(2000)}":1}`));
+  assert.deepEqual([long.json.errors[0].code, long.json.errors[0].hint], ["unknown_field", undefined]);
 });
 
 Deno.test("a signature is ignored, and any other parameter of a route without parameters is refused", async () => {

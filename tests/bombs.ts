@@ -25,7 +25,7 @@ const keys = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${
 const recipe = (more: string) => `{"recipe":"sft","model":"/m","data":"/d",${more}}`;
 const TOO_LARGE = { status: 413, errors: " out_of_range" } as const;
 const DEEP = { message: /^nests more than 64 levels deep$/ },
-  MANY = { message: /^has more than 20000 values$/ };
+  MANY = { message: /^has more than 10000 values$/ };
 const LOSES_DIGITS = { message: /would lose digits/ };
 
 /** Every JSON bomb. The bodies are made when they are asked for: some have megabytes. */

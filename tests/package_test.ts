@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { PERMISSION_FLAGS } from "../core/deno_flags.ts";
 import { VERSION } from "../core/version.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
-import { writeProgram } from "../scripts/bundle.ts";
+import { shellLauncher, writeProgram } from "../scripts/bundle.ts";
 import { compileArguments } from "../scripts/compile.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
@@ -96,6 +96,23 @@ Deno.test("the bundle lists the licence of each package in it, and the launchers
       const launcher = await Deno.readTextFile(`${folder}/${name}`);
       assert.ok(launcher.includes(`${PERMISSION_FLAGS.join(" ")} "`), name);
       assert.ok(/svc\.js" server /.test(launcher) === name.startsWith("svc-server"), name);
+    }
+  });
+});
+
+Deno.test("a launcher starts no other version of Deno", async () => {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/svc`, shellLauncher("svc", "", "2.9.6"), { mode: 0o755 });
+    const start = async (version: string) => {
+      const deno = `#!/bin/sh\necho "deno ${version} (stable, release)"\necho "v8 2.9.6"\n`;
+      await Deno.writeTextFile(`${folder}/deno`, deno, { mode: 0o755 });
+      return await output(`${folder}/svc`, { env: { PATH: `${folder}:${Deno.env.get("PATH")}` } });
+    };
+    assert.equal((await start("2.9.6")).code, 0);
+    const err =
+      "svc: Cannot start: the deno on the path is not 2.9.6; install it: npm install -g deno@2.9.6\n";
+    for (const version of ["1.0.0", "2.9.60", "2.9.6.1", "2.9.", "2.9.6-rc.1"]) {
+      assert.deepEqual(await start(version), { code: 1, out: "", err }, version);
     }
   });
 });

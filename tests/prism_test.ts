@@ -16,7 +16,8 @@ const JSON_HEADERS = { "content-type": "application/json" };
 async function withRuns(body: (server: { url: string; root: string; runs: string[] }) => Promise<void>) {
   await withFolder(async (folder) => {
     const root = await Deno.realPath(folder), config = `${root}/server.toml`;
-    const small = await smallSft(root, { updates: 3, more: { "checkpoint.every_updates": 1 } });
+    const more = { "checkpoint.every_updates": 1, "evaluation.data": `${root}/rows.jsonl` };
+    const small = await smallSft(root, { updates: 3, more });
     await Deno.writeTextFile(
       config,
       // Prism makes up an answer of its own where a server says 501, so nothing is switched off.
@@ -63,6 +64,37 @@ function initOf({ method, json, ndjson }: Sent): RequestInit {
   };
 }
 
+/** A run that is asked, forked and commanded: each request succeeds, in the state that follows it. */
+function runRequests(run: string): [string, string, Sent, until?: string][] {
+  const messages = [{ role: "user", content: "Hi" }],
+    fork = { fork_from: { run }, budget: { updates: 4000 } };
+  const chat = { model: run, messages, max_tokens: 4 };
+  return [
+    ["generate", `/v1/runs/${run}/generate`, {
+      json: { messages, max_new_tokens: 4, temperature: 0, top_p: 1 },
+    }],
+    ["evaluate", `/v1/runs/${run}/evaluate`, { json: { limit: 2 } }],
+    ["models", "/v1/models", {}],
+    ["chat", "/v1/chat/completions", { json: chat }],
+    ["chat as a stream", "/v1/chat/completions", { json: { ...chat, stream: true } }],
+    ["plan of a fork", "/v1/plan", { json: fork }],
+    ["fork", "/v1/runs", { json: fork }, "running"],
+    ["checkpoint", "/v1/runs/{fork}/checkpoints", { method: "POST" }],
+    ["learning rate", "/v1/runs/{fork}", { method: "PATCH", json: { training: { lr: 1e-4 } } }],
+    ["pause", "/v1/runs/{fork}/pause", { method: "POST" }, "paused"],
+    ["resume", "/v1/runs/{fork}/resume", { method: "POST" }, "running"],
+    ["cancel", "/v1/runs/{fork}/cancel", { json: { at: "now" } }, "cancelled"],
+  ];
+}
+
+/** Follows a run from an event on until it is in a state. @returns The event's number. */
+async function untilState(url: string, since: number, state: string): Promise<number> {
+  for await (const { id, kind, data } of shownEvents(url, since)) {
+    if (kind === "state" && data.state === state) return id;
+  }
+  throw new Error(`the run was never ${state}`);
+}
+
 /** Requests that succeed, in order, by operation; `{dataset}` is the dataset that was made. */
 function validRequests(root: string, [a, b]: string[]): [string, string, Sent?][] {
   const model = `${root}/model.gguf`;
@@ -101,6 +133,7 @@ function validRequests(root: string, [a, b]: string[]): [string, string, Sent?][
     ["buckets", `/v1/runs/${a}/metrics?buckets=2&names=loss/sft`],
     ["artifact", `/v1/runs/${a}/artifacts/config`],
     ["link", `/v1/runs/${a}/artifacts/adapter/link`, { method: "POST" }],
+    ["page", "/problems/conflict"],
     ["delete", `/v1/runs/${b}`, { method: "DELETE" }],
     ["delete a dataset", "/v1/datasets/{dataset}", { method: "DELETE" }],
   ];
@@ -126,6 +159,25 @@ function invalidRequests({ method, path, body, query }: Route, run: string): [st
   );
 }
 
+/** Sends the requests about a run through the proxy. A process that is leaving still has the device: they wait for it. */
+async function askAndCommand(proxy_url: string, { url, run }: { url: string; run: string }): Promise<void> {
+  let fork = "", seen = 0;
+  for (const [what, target, sent, until] of runRequests(run)) {
+    const send = () => fetch(proxy_url + target.replace("{fork}", fork), initOf(sent));
+    let response = await send();
+    while (response.status === 503) {
+      await response.body?.cancel();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      response = await send();
+    }
+    const text = await response.text();
+    assert.ok(response.ok, `${what}: ${response.status} ${text}`);
+    if (what === "fork") fork = JSON.parse(text).id;
+    if (what === "chat as a stream") assert.match(text, /data: \[DONE\]\n\n$/);
+    if (until) seen = await untilState(`${url}/v1/runs/${fork}/events`, seen, until);
+  }
+}
+
 interface Violation {
   location: string[];
   message: string;
@@ -137,6 +189,7 @@ gpuTest(
     withRuns(async ({ url, root, runs }) => {
       {
         await using prism = await startPrism(url, { errors: true });
+        await askAndCommand(prism.url, { url, run: runs[0]! });
         let dataset = "";
         for (const [what, target, sent = {}] of validRequests(root, runs)) {
           const response = await fetch(prism.url + target.replace("{dataset}", dataset), initOf(sent));

@@ -150,7 +150,7 @@ function collector() {
   return { spans, endpoint, close: () => server.shutdown() };
 }
 
-Deno.test("OpenTelemetry gets a span of each request, by its route and in the trace of the log", () =>
+Deno.test("OpenTelemetry gets a span of each request, by its route and with the log's trace_id", () =>
   withFolder(async (folder) => {
     const receiver = collector();
     const env = {
@@ -166,10 +166,11 @@ Deno.test("OpenTelemetry gets a span of each request, by its route and in the tr
       const config = await serverConfig(folder, `bind = "${bind}"\nauth_token = "${TOKEN}"`);
       const server = await ServerProcess.start({ config, env });
       const answer = await get(server, "/v1/runs/run_x", { traceparent: `00-${trace}-${parent}-01` });
-      assert.equal(answer.headers.get("x-trace-id"), trace);
+      const trace_id = answer.headers.get("x-trace-id");
       const own = await get(server, "/v1/health");
       const logged = await server.line(({ route }) => route === "/v1/runs/{id}");
-      assert.equal(logged.trace_id, trace);
+      assert.deepEqual([logged.trace_id, logged.otel_trace_id], [trace_id, trace]);
+      assert.notEqual(trace_id, trace);
       while (receiver.spans.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
       await server.stop();
       const span = (name: string) => receiver.spans.find((span) => span.name === name);
@@ -182,7 +183,9 @@ Deno.test("OpenTelemetry gets a span of each request, by its route and in the tr
           key === "http.route" && value.stringValue === "/v1/runs/{id}"
         ),
       );
-      assert.equal(health.traceId, own.headers.get("x-trace-id"));
+      const idOf = ({ attributes }: OtlpSpan) =>
+        attributes.find(({ key }) => key === "svc.trace_id")?.value.stringValue;
+      assert.deepEqual([idOf(named), idOf(health)], [trace_id, own.headers.get("x-trace-id")]);
     }
     await receiver.close();
   }));

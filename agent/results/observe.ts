@@ -22,6 +22,8 @@ export interface ObserveOptions extends LineOptions {
   directory: string;
   /** `[run] name`. */
   run_name: string;
+  /** `[run] algorithm`; absent: no run makes the conversations. */
+  algorithm?: string;
   /** `[observe] every`. */
   every: number;
   /** Updates of the run; null when unknown. */
@@ -59,7 +61,7 @@ export class ObserveWriter {
 
   /** @param groups Finished groups of one update, numbered from 1. Writing an update again replaces it. */
   async write(update: number, groups: readonly Group[], values: ObservedValues): Promise<void> {
-    const { clock, run_name, updates } = this.options;
+    const { clock, run_name, algorithm = null, updates } = this.options;
     const previous = this.#last;
     this.#last = {
       format: OBSERVE_FORMAT,
@@ -67,6 +69,7 @@ export class ObserveWriter {
       time: timestamp(clock),
       file: updateFile(update),
       run_name,
+      algorithm,
       updates,
       step: values.step ?? this.#stepsBefore(update),
       ...summarize(groups),

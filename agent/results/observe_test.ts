@@ -18,7 +18,7 @@ async function inDirectory(use: (options: ObserveOptions) => Promise<void>): Pro
   const directory = await Deno.makeTempDir();
   try {
     const tokenText = (id: number) => `t${id}`;
-    const common = { run_name: "test", every: 1, updates: 10, max_text_chars: 0 };
+    const common = { run_name: "test", algorithm: "sft", every: 1, updates: 10, max_text_chars: 0 };
     const options = { ...common, clock: new ManualClock(), tokenText };
     await use({ ...options, directory: join(directory, "made", "trajectories") });
   } finally {
@@ -88,7 +88,7 @@ test("an update is a line of facts for each group, then texts, then tokens; and 
   deepEqual(await readIndex(options.directory), {
     updates: [{
       ...{ format: 2, update: 1, time: "2026-01-01T00:00:00.000Z", file: "update_000001.jsonl" },
-      ...{ run_name: "test", updates: 10, step: 3, deterministic: true },
+      ...{ run_name: "test", algorithm: "sft", updates: 10, step: 3, deterministic: true },
       groups: [
         indexed(0, { status: "kept", attempts: 3, passes: 1, reward_mean: 1 / 3 }),
         indexed(1, { status: "degenerate", attempts: 2, passes: 2, reward_mean: 1 }),

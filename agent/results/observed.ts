@@ -6,6 +6,7 @@
 
 import { z } from "zod";
 import { REWARD_SOURCES } from "../../config/sections/agent.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ROLES } from "../../core/chat.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
@@ -103,17 +104,24 @@ export const messageSchema = z.object({
   })).optional(),
   tool_call_id: z.string().optional(),
   name: z.string().optional(),
-}).meta({ id: "TrajectoryMessage", description: "A message in the OpenAI form; arguments are objects." });
+}).meta({
+  id: "TrajectoryMessage",
+  description: "A message in the OpenAI form; arguments are objects.",
+  ...TEXTS.data,
+});
 
 /** A tool call. */
 export const callSchema = z.object({
   index: count.meta({ description: "Position among the turn's calls." }),
-  id: z.string(),
-  name: z.string(),
-  arguments: anyObjectOrNull.meta({ description: "Null when the call was malformed." }),
-  text: z.string().nullable().meta({ description: "The model's text of a malformed call." }),
+  id: z.string().meta(TEXTS.data),
+  name: z.string().meta(TEXTS.data),
+  arguments: anyObjectOrNull.meta({ description: "Null when the call was malformed.", ...TEXTS.data }),
+  text: z.string().nullable().meta({ description: "The model's text of a malformed call.", ...TEXTS.data }),
   malformed: z.boolean(),
-  result: z.string().nullable().meta({ description: "The model's view of the result; null without one." }),
+  result: z.string().nullable().meta({
+    description: "The model's view of the result; null without one.",
+    ...TEXTS.data,
+  }),
   reward: value,
   done: z.boolean(),
   failure: failureSchema.nullable(),
@@ -124,13 +132,14 @@ export const callSchema = z.object({
 export const verificationSchema = z.object({
   ended: z.enum(VERIFICATION_ENDINGS),
   code: z.int().nullable(),
-  output: z.string().meta({ description: "The end of its output when it failed." }),
+  output: z.string().meta({ description: "The end of its output when it failed.", ...TEXTS.data }),
   capped: z.boolean(),
 });
 
 const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: anyObject }).meta({
   id: "TrajectoryTool",
   description: "A tool as the model saw it.",
+  ...TEXTS.data,
 });
 
 /** Facts of a turn, which are kept for every update. */
@@ -169,9 +178,9 @@ export const memberFactsSchema = z.object({
 /** Facts of a group, which are kept for every update. */
 export const groupFactsSchema = z.object({
   update: z.int().gte(1),
-  scenario: z.string(),
+  scenario: z.string().meta(TEXTS.data),
   line: count,
-  toolset: z.object({ name: z.string(), version: z.string() }).nullable(),
+  toolset: z.object({ name: z.string(), version: z.string() }).nullable().meta(TEXTS.data),
   graded_by: z.enum(REWARD_SOURCES).nullable(),
   status: z.enum(GROUP_STATUSES),
   members: z.array(memberFactsSchema),
@@ -187,14 +196,14 @@ export const groupTextsSchema = z.object({
 export const memberTextsSchema = z.object({
   messages: z.array(messageSchema),
   turns: z.array(z.object({
-    text: z.string(),
+    text: z.string().meta(TEXTS.data),
     calls: z.array(callSchema),
     /** Positions of the model's tokens. */
     start: count,
     end: count,
   })),
-  judge_explanation: z.string().nullable(),
-  verification_output: z.string().nullable(),
+  judge_explanation: z.string().nullable().meta(TEXTS.data),
+  verification_output: z.string().nullable().meta(TEXTS.data),
   /** The number of tokens of each fragment. Positions count over all fragments, one after another. */
   fragments: z.array(count),
   spans: z.array(spanSchema),
@@ -222,7 +231,7 @@ export const tokenPartSchema = z.object({
 /** A group in the index. */
 export const indexedGroupSchema = z.object({
   group: count,
-  scenario: z.string(),
+  scenario: z.string().meta(TEXTS.data),
   line: count,
   status: groupFactsSchema.shape.status,
   attempts: count,
@@ -240,7 +249,9 @@ export const observedUpdateSchema = z.object({
   time: z.string(),
   file: z.string(),
   /** `[run] name`. */
-  run_name: z.string(),
+  run_name: z.string().meta(TEXTS.data),
+  /** `[run] algorithm`; null for conversations that no run made, and in older lines. */
+  algorithm: z.string().nullable().default(null),
   /** Updates of the run; null when unknown. */
   updates: z.int().gte(1).nullable(),
   /** Optimiser steps of the run after this update. */

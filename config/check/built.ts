@@ -4,7 +4,7 @@
  */
 
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";
-import { ALGORITHMS } from "../sections/run.ts";
+import { ALGORITHMS } from "../algorithms.ts";
 
 /** Model architectures, by their `general.architecture` in a GGUF file. */
 export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3", "gemma2"] as const;

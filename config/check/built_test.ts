@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import { BUILT_ALGORITHMS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
-import { ALGORITHMS } from "../sections/run.ts";
+import { ALGORITHMS } from "../algorithms.ts";
 
 /** Whether a one-line configuration is refused because of a part that is not built. */
 function isRefused(line: string): boolean {

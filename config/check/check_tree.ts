@@ -6,6 +6,7 @@ import { LIMITS } from "../sections/limits.ts";
 import { findNotBuilt } from "./not_built.ts";
 import { checkRules } from "./rules.ts";
 import { type RunConfig, runConfigSchema } from "../schema.ts";
+import { MAX_LISTED_PROBLEMS } from "../text/problems.ts";
 import { isPrefix, type TomlTree, valueAt } from "../text/toml_tree.ts";
 
 type Path = (string | number)[];
@@ -36,16 +37,19 @@ export function checkTree(
   const not_built = findNotBuilt(tree).filter(({ path }) => !ids.some((id) => isPrefix(path, id)));
   const isBelowNotBuilt = (at: Path) => not_built.some((found) => isPrefix(found.path, at));
   const parsed = runConfigSchema.safeParse(tree);
-  const issues = firstOfEach(parsed.error?.issues.flatMap((issue) => findingsOf(issue, tree)) ?? []);
+  // No more problems are listed.
+  const hints = { left: MAX_LISTED_PROBLEMS };
+  const issues = firstOfEach(parsed.error?.issues.flatMap((issue) => findingsOf(issue, tree, hints)) ?? []);
   const floating = floatFindings(tree, floats).filter(({ path }) =>
     !issues.some((issue) => isPrefix(issue.path, path))
   );
   const config = parsed.data ?? repaired(tree);
   const left_out = [...issues.map(({ path }) => path), ...unknown];
-  const broken = config && !is_partial
-    ? checkRules(config, (key) => left_out.some((path) => overlaps(key.split("."), path)))
-      .map(({ finding }) => finding)
-    : [];
+  const isLeftOut = (key: string) => {
+    const at = key.split(".");
+    return left_out.some((path) => overlaps(at, path));
+  };
+  const broken = config && !is_partial ? checkRules(config, isLeftOut).map(({ finding }) => finding) : [];
   const present = issues.filter(({ code }) => !is_partial || code !== "missing_field");
   const findings: Finding[] = [
     ...not_built.map((found) => ({ ...found, code: "not_built" as const })),

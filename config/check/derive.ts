@@ -2,8 +2,19 @@
 
 import { basename, dirname, extname, join } from "node:path";
 import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
-import { ALGORITHM_KEYS, isUnused } from "../algorithms.ts";
+import { type AlgorithmName, ALGORITHMS, isUnused, keysOf } from "../algorithms.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "../schema.ts";
+import {
+  BATCH_SEQUENCES,
+  DEFAULT_CHECKPOINT_EVERY,
+  DEFAULT_CLIPS,
+  DEFAULT_CTX_CAP,
+  LOSS_CHUNK,
+  MAX_DEFAULT_CONCURRENT_ROLLOUTS,
+  MIN_MICRO_BATCH_TOKENS,
+  OBSERVE_TARGET_UPDATES,
+} from "../sections/defaults.ts";
+import { updatesLimit } from "./own_section.ts";
 
 /** The facts beside the configuration that the rules need. */
 export interface ConfigFacts {
@@ -15,7 +26,7 @@ export interface ConfigFacts {
   vocabulary: number;
   /** The shape of `lora.init_adapter`; absent without one. */
   init_adapter?: AdapterShape;
-  /** The number of updates whose trajectory texts are kept: the server's key of that name. Absent: 100. */
+  /** The number of updates whose trajectory texts are kept: the server's key of that name. Absent: its default. */
   observe_target_updates?: number;
 }
 
@@ -64,27 +75,10 @@ export interface ResolvedConfig
   observe?: Filled<NonNullable<RunConfig["observe"]>, "directory" | "every">;
 }
 
-/** The longest context when the configuration sets none. */
-export const DEFAULT_CTX_CAP = 4096;
-/** An optimiser step of sft or preference takes the tokens of this many full-length sequences. */
-export const BATCH_SEQUENCES = 4;
-export const MIN_MICRO_BATCH_TOKENS = 2048;
-
 /** The smallest allowed micro-batch in tokens. */
-export function leastMicroBatchTokens(algorithm: RunConfig["run"]["algorithm"], ctx: number): number {
-  return ALGORITHM_KEYS[algorithm].micro_batch.sequences * ctx;
+export function leastMicroBatchTokens(algorithm: AlgorithmName, ctx: number): number {
+  return keysOf(algorithm).micro_batch.sequences * ctx;
 }
-export const LOSS_CHUNK_LOGITS = 2 ** 26;
-export const MAX_DEFAULT_CONCURRENT_ROLLOUTS = 64;
-/** Updates between checkpoints when `[checkpoint]` does not say. */
-export const DEFAULT_CHECKPOINT_EVERY = 10;
-export const OBSERVE_TARGET_UPDATES = 100;
-
-/** The defaults of `agent.clip_low` and `agent.clip_high`, by `importance_sampling_level`. */
-export const DEFAULT_CLIPS = {
-  token: { low: 0.2, high: 0.28 },
-  sequence: { low: 3e-4, high: 4e-4 },
-} as const;
 
 /** Sets the run's name and every output path: in `run.directory`, unless a key says otherwise. */
 export function resolvePaths(config: RunConfig, path: string): PathedConfig {
@@ -148,7 +142,7 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
     ...(observe && {
       observe: {
         ...observe,
-        every: observe.every ?? observeEvery(agent?.updates ?? 1, facts.observe_target_updates),
+        every: observe.every ?? observeEvery(updatesLimit(config) ?? 1, facts.observe_target_updates),
       },
     }),
   };
@@ -156,11 +150,9 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
 
 /** A configuration without the sections of other algorithms: nothing of a run depends on them. */
 function withOwnSection(config: RunConfig): RunConfig {
-  const own = { ...config };
-  for (const [algorithm, { section }] of Object.entries(ALGORITHM_KEYS)) {
-    if (algorithm !== config.run.algorithm) delete own[section];
-  }
-  return own;
+  const rest = { ...config }, own = keysOf(config.run.algorithm).section;
+  for (const { section } of ALGORITHMS.map(keysOf)) if (section !== own) delete rest[section];
+  return rest;
 }
 
 /** `training.ctx` where it is not set, from the model's trained context. */
@@ -171,23 +163,23 @@ export function defaultCtx(context_length: number): number {
 function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTraining {
   const { training, run: { algorithm } } = config;
   const ctx = training.ctx ?? defaultCtx(facts.context_length);
-  const rows = Math.floor(LOSS_CHUNK_LOGITS / facts.vocabulary);
+  const { logits, min_rows, max_rows } = LOSS_CHUNK, rows = Math.floor(logits / facts.vocabulary);
   return {
     ...training,
     ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: 1 }),
     ctx,
-    lr: training.lr ?? ALGORITHM_KEYS[algorithm].learning_rate,
+    lr: training.lr ?? keysOf(algorithm).learning_rate,
     ...(!isUnused(algorithm, "training.batch_tokens") && {
       batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
     }),
     micro_batch_tokens: training.micro_batch_tokens ??
       Math.max(leastMicroBatchTokens(algorithm, ctx), MIN_MICRO_BATCH_TOKENS),
-    loss_chunk_rows: training.loss_chunk_rows ?? Math.min(1024, Math.max(64, rows)),
+    loss_chunk_rows: training.loss_chunk_rows ?? Math.min(max_rows, Math.max(min_rows, rows)),
     gradient_checkpointing: training.gradient_checkpointing ?? false,
   };
 }
 
-/** Whether something other than `epochs` ends a run of sft or preference. */
+/** Whether something other than `epochs` ends a run that learns from rows. */
 function hasOtherEnd({ updates, max_minutes }: TrainingConfig): boolean {
   return updates !== undefined || max_minutes !== undefined;
 }

@@ -46,15 +46,20 @@ function pattern(path: readonly (string | number)[]): string {
   );
 }
 
+/** How many more keys of a tree may be compared with all known ones: each takes the time of some hundred comparisons. */
+export interface HintBudget {
+  left: number;
+}
+
 /** Converts one schema issue to findings. An issue about unknown keys becomes several. */
-export function findingsOf(issue: Issue, tree: unknown): Finding[] {
+export function findingsOf(issue: Issue, tree: unknown, hints: HintBudget): Finding[] {
   const path = issue.path as (string | number)[];
   const value = valueAt(tree, path);
   const finding = (message: string, code: ConfigProblemCode = "invalid_value", hint?: string | null) => [
     { path, code, message, ...(hint ? { hint } : {}) },
   ];
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => unknownKey([...path, key], value));
+    return issue.keys.map((key) => unknownKey([...path, key], value, hints.left-- > 0));
   }
   if (value === undefined) return missingKeys(path).map((key) => missing(key, path));
   switch (issue.code) {
@@ -70,7 +75,7 @@ export function findingsOf(issue: Issue, tree: unknown): Finding[] {
     case "too_big":
       return finding(sizeText(issue, value), typeof value === "number" ? "out_of_range" : "invalid_value");
     case "invalid_union":
-      return unionFindings(issue, tree);
+      return unionFindings(issue, tree, hints);
     case "invalid_format":
       return finding(`${issue.message}, not ${showValue(value)}`);
     default:
@@ -135,23 +140,27 @@ function sizeText(issue: Extract<Issue, { code: "too_small" | "too_big" }>, valu
 }
 
 /** The findings of the first union member that has the value's type. */
-function unionFindings(issue: Extract<Issue, { code: "invalid_union" }>, tree: unknown): Finding[] {
+function unionFindings(
+  issue: Extract<Issue, { code: "invalid_union" }>,
+  tree: unknown,
+  hints: HintBudget,
+): Finding[] {
   const path = issue.path as (string | number)[];
   const isMeant = ({ path, code }: Issue) =>
     path.length > 0 || code === "unrecognized_keys" || code === "invalid_format";
   const deepest = issue.errors.find((branch) => branch.some(isMeant));
   if (deepest) {
-    return deepest.flatMap((inner) => findingsOf({ ...inner, path: [...path, ...inner.path] }, tree));
+    return deepest.flatMap((inner) => findingsOf({ ...inner, path: [...path, ...inner.path] }, tree, hints));
   }
   const key = keyAt(path);
   const type = key ? key.type : "of another type";
   return [{ path, code: "invalid_value", message: `must be ${type}, not ${showValue(valueAt(tree, path))}` }];
 }
 
-function unknownKey(path: (string | number)[], table: unknown): Finding {
+function unknownKey(path: (string | number)[], table: unknown, has_hint: boolean): Finding {
   const is_table = typeof valueAt(table, [path.at(-1)!]) === "object";
   const message = is_table && path.length === 1 ? "is no known section" : "is no known key";
-  const hint = nearestKey(path);
+  const hint = has_hint ? nearestKey(path) : null;
   return { path, code: "unknown_field", message, ...(hint ? { hint } : {}) };
 }
 

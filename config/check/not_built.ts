@@ -1,10 +1,9 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
-import { keysOf } from "../algorithms.ts";
+import { ALGORITHMS, keysOf } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
-import { ALGORITHMS } from "../sections/run.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {

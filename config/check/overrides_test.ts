@@ -96,7 +96,7 @@ Deno.test("an error names the override in place of a line", async () => {
   ]);
   assert.deepEqual(await problems(["lr=1e-4"]), ['lr=1e-4: is no known key; did you mean "training.lr"?']);
   assert.deepEqual(await problems(["evaluation.seed=3"]), [
-    "evaluation.seed=3: evaluation.data: is missing (Held-out data: scenarios for agent_grpo (each must be verifiable), traces for sft, pairs for preference)",
+    "evaluation.seed=3: evaluation.data: is missing (Held-out data: scenarios for agent_grpo, traces for sft, pairs for preference; scenarios must be verifiable)",
   ]);
   assert.deepEqual(await problems(["agent.environment.scenario_toolsets=[1]"]), [
     "agent.environment.scenario_toolsets=[1]: agent.environment.scenario_toolsets.0: must be a string, not 1",

@@ -1,9 +1,8 @@
 /** Recipes: the short form of a run configuration. */
 
-import { ALGORITHM_KEYS, isUnused } from "../algorithms.ts";
+import { ALGORITHM_KEYS, type AlgorithmName, ALGORITHMS, isUnused } from "../algorithms.ts";
 import { CATALOGUE_KEYS, objectivePlaces, type RecipeObjective } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
-import { type AlgorithmName, ALGORITHMS } from "../sections/run.ts";
 import { isPrefix, valueAt } from "../text/toml_tree.ts";
 
 type Path = readonly (string | number)[];
@@ -42,7 +41,7 @@ export interface ExpandedRequest {
   findings: (Finding & { is_conflict?: true })[];
 }
 
-/** The updates of an `agent_grpo` recipe without a budget. */
+/** The updates of a recipe with attempts and without a budget. */
 export const DEFAULT_RECIPE_UPDATES = 100;
 
 /** The fields that name data, of all algorithms. */

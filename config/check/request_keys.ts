@@ -53,6 +53,9 @@ export const OPERATORS_KEYS: readonly string[] = [
   ...NEVER,
 ];
 
+/** The same, by their parts. */
+const OPERATORS_PATHS = OPERATORS_KEYS.map((pattern) => pattern.split("."));
+
 const MESSAGE = "is for the operator alone: declare it in the server's catalogue, and give its id";
 
 /** A key that holds a path. */
@@ -63,7 +66,7 @@ export interface PathKey {
 
 /** Every use of a key that only the operator declares. Below such a key nothing else is looked at. */
 export function operatorsKeys(tree: unknown): Finding[] {
-  const found = OPERATORS_KEYS.flatMap((pattern) => pathsOf(tree, pattern.split(".")));
+  const found = OPERATORS_PATHS.flatMap((parts) => pathsOf(tree, parts));
   // Without an id there is no entry whose value it could repeat.
   for (const { path, keys } of joinedTables(tree)) {
     if (valueAt(tree, [...path, "id"]) !== undefined) continue;
@@ -83,10 +86,9 @@ export function operatorsKey(path: Path): Finding {
 
 /** Whether a path is that of a key that only the operator declares, or inside one. */
 export function isOperatorsKey(path: Path): boolean {
-  return OPERATORS_KEYS.some((pattern) => {
-    const parts = pattern.split(".");
-    return parts.length <= path.length && parts.every((part, i) => part === "*" || part === String(path[i]));
-  });
+  return OPERATORS_PATHS.some((parts) =>
+    parts.length <= path.length && parts.every((part, i) => part === "*" || part === String(path[i]))
+  );
 }
 
 /** The tables of a tree that are filled in from the catalogue where they have an id. */
@@ -111,7 +113,7 @@ export function catalogueIds(tree: unknown): { path: Path; list: CatalogueList }
 export function keysOfEntries(tree: unknown): Path[] {
   return joinedTables(tree).filter(({ path }) => valueAt(tree, [...path, "id"]) !== undefined)
     .flatMap(({ path }) =>
-      OPERATORS_KEYS.map((pattern) => pattern.split(".")).filter((parts) =>
+      OPERATORS_PATHS.filter((parts) =>
         parts.length > path.length && path.every((part, i) => parts[i] === "*" || parts[i] === part)
       ).map((parts) => [...path, ...parts.slice(path.length)])
     );

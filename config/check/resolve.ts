@@ -3,13 +3,15 @@
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { ADAPTER_KEYS, type ConfigFacts, resolveConfig, type ResolvedConfig } from "./derive.ts";
 import type { Finding } from "./issues.ts";
+import { DEFAULT_CTX_CAP } from "../sections/defaults.ts";
 import { type LoadedConfig, placeFindings, sourceTree } from "./load.ts";
 import { configError } from "../text/problems.ts";
 import { checkRules } from "./rules.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 /** Explains the context length when the file does not set it. */
-const DERIVED_CTX = "training.ctx is not set: it is the smaller of 4096 and the model's context";
+const DERIVED_CTX =
+  `training.ctx is not set: it is the smaller of ${DEFAULT_CTX_CAP} and the model's context`;
 
 /** Keys of `[lora]` that the file sets to a value that differs from the initial adapter's. */
 function adapterFindings(loaded: LoadedConfig, { init_adapter }: ConfigFacts): Finding[] {

@@ -1,11 +1,10 @@
 /** Rules about several keys together. */
 
-import { keysOf } from "../algorithms.ts";
+import { ALGORITHMS, keysOf } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
 import { BUILTIN_TOOLSETS, ENVIRONMENT_TYPES } from "../sections/environment.ts";
-import { ALGORITHMS } from "../sections/run.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
 import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";

@@ -1,8 +1,18 @@
 /** `[agent]` */
 
 import { z } from "zod";
+import { DEFAULT_CLIPS, DEFAULT_CTX_CAP, MAX_DEFAULT_CONCURRENT_ROLLOUTS } from "./defaults.ts";
 import { environmentSchema } from "./environment.ts";
-import { httpUrl, integer, name, number, templateVariables, text, variableName } from "./fields.ts";
+import {
+  httpUrl,
+  integer,
+  name,
+  number,
+  numberText,
+  templateVariables,
+  text,
+  variableName,
+} from "./fields.ts";
 import { judgeSchema } from "./judge.ts";
 import { mcpServerSchema } from "./mcp.ts";
 import { rewardSchema } from "./reward.ts";
@@ -22,6 +32,11 @@ export type GraderName = Exclude<RewardSource, "environment">;
 /** The sources besides the environment. */
 export const GRADERS = REWARD_SOURCES.filter((source): source is GraderName => source !== "environment");
 
+const clipsText = (side: "low" | "high") =>
+  Object.entries(DEFAULT_CLIPS).map(([level, clip]) => `${numberText(clip[side])} at level ${level}`).join(
+    ", ",
+  );
+
 /** Keys that shape an episode. */
 const rolloutKeys = {
   max_turns: integer("agent.max_turns").default(6).meta({ description: "Assistant turns of a trajectory." }),
@@ -34,6 +49,7 @@ const rolloutKeys = {
   max_trajectory_tokens: integer("agent.max_trajectory_tokens").optional().meta({
     description: "Tokens of a trajectory, prompt and tool results included.",
     rule: "training.ctx",
+    example: DEFAULT_CTX_CAP,
   }),
   end_on_no_tool_call: z.boolean().default(true).meta({
     description: "A turn without a tool call ends the trajectory.",
@@ -44,6 +60,7 @@ const rolloutKeys = {
   system_suffix: z.string().optional().meta({
     description: "Text appended to every scenario's system prompt.",
     rule: "none",
+    example: " Be brief.",
   }),
   template_variables: templateVariables().default({}).meta({
     description: "Variables for the chat template.",
@@ -53,7 +70,8 @@ const rolloutKeys = {
   }),
   concurrent_rollouts: integer("agent.concurrent_rollouts").optional().meta({
     description: "Trajectories that run at once.",
-    rule: "scenarios_per_update · group_size, at most 64",
+    rule: `scenarios_per_update · group_size, at most ${MAX_DEFAULT_CONCURRENT_ROLLOUTS}`,
+    example: 32,
   }),
 };
 
@@ -74,11 +92,13 @@ const learningKeys = {
   }),
   clip_low: number("agent.clip_low").optional().meta({
     description: "The ratio is clipped below 1 - clip_low.",
-    rule: "0.2 at level token, 3e-4 at level sequence",
+    rule: clipsText("low"),
+    example: DEFAULT_CLIPS.token.low,
   }),
   clip_high: number("agent.clip_high").optional().meta({
     description: "The ratio is clipped above 1 + clip_high.",
-    rule: "0.28 at level token, 4e-4 at level sequence",
+    rule: clipsText("high"),
+    example: DEFAULT_CLIPS.token.high,
   }),
   kl_coefficient: number("agent.kl_coefficient").default(0).meta({
     description: "Factor of the KL term against the reference.",
@@ -110,6 +130,7 @@ const learningKeys = {
   overlong_penalty: number("agent.overlong_penalty").optional().meta({
     description: "Factor of DAPO's soft penalty for long trajectories.",
     rule: "0: no penalty",
+    example: 0,
   }),
   dynamic_sampling: z.strictObject({
     max_resample_factor: number("agent.dynamic_sampling.max_resample_factor").meta({
@@ -152,6 +173,7 @@ export const agentSchema = z.strictObject({
     description:
       "Grades groups that the environment does not: an id of the server's catalogue, or a program.",
     rule: "none",
+    example: { command: ["node", "grade.js"], timeout_secs: 60, cwd: "." },
   }),
   judge_failure: z.enum(["drop_group", "fail"]).default("drop_group").meta({
     description: "When a reward or a judge gives no usable answer: drop the group, or fail the run.",

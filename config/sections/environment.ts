@@ -79,11 +79,13 @@ export const environmentSchema = z.strictObject({
   protect: z.array(text()).optional().meta({
     description: "Globs of workspace files restored before verification.",
     rule: "the files that the verify command names, test_*, *_test.* and tests/**",
+    example: ["tests/**"],
   }),
   tools: z.strictObject({
     default: name().optional().meta({
       description: "Toolset of scenarios that do not name one.",
       rule: "the profile's; without a profile a scenario must name one",
+      example: "files",
     }),
   }).prefault({}).meta({ description: "Tools of the environment." }),
   scenario_toolsets: z.array(name()).default([]).meta({

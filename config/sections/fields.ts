@@ -9,6 +9,8 @@ export interface FieldMeta {
   description: string;
   /** The rule that derives the value of an unset key; absent when the schema has a default. */
   rule?: string;
+  /** A value for a starter configuration, where a rule derives the default. */
+  example?: unknown;
   /** A path: `input` must exist, `output` is written. Both resolve against the configuration's directory. */
   path?: "input" | "output";
 }
@@ -60,4 +62,9 @@ export function command(): z.ZodArray<z.ZodString> {
 /** Variables that a chat template reads. */
 export function templateVariables() {
   return z.record(z.string(), z.json());
+}
+
+/** A number in words: `0.28`, `3e-4`. */
+export function numberText(value: number): string {
+  return value < 0.01 ? value.toExponential() : String(value);
 }

@@ -12,6 +12,7 @@ export const metricsSchema = z.strictObject({
   csv: text().optional().meta({
     description: "File for the metrics as CSV.",
     rule: "not written",
+    example: "metrics.csv",
     path: "output",
   }),
 });

@@ -22,6 +22,7 @@ export const modelSchema = z.strictObject({
   chat_template: text().optional().meta({
     description: "A Jinja file that replaces the chat template of the model file.",
     rule: "the template in the model file",
+    example: "template.jinja",
     path: "input",
   }),
 });

@@ -7,6 +7,7 @@ export const outputSchema = z.strictObject({
   path: text().optional().meta({
     description: "The trained adapter, a GGUF file that llama.cpp loads with --lora.",
     rule: '"adapter.gguf" in run.directory',
+    example: "adapter.gguf",
     path: "output",
   }),
   adapter: z.enum(["last", "best"]).default("last").meta({
@@ -17,6 +18,7 @@ export const outputSchema = z.strictObject({
     description:
       "Folder for the same adapter in PEFT's form. It names the base model by the repository or name in the model file's metadata.",
     rule: "not written",
+    example: "adapter_peft",
     path: "output",
   }),
 });

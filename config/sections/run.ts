@@ -1,21 +1,21 @@
 /** `[run]` */
 
 import { z } from "zod";
+import { ALGORITHM_KEYS, ALGORITHMS } from "../algorithms.ts";
 import { integer, name, text } from "./fields.ts";
 
-/** All values of `run.algorithm` in the specification, built or not. */
-export const ALGORITHMS = ["agent_grpo", "sft", "preference"] as const;
-
-/** One of {@link ALGORITHMS}. */
-export type AlgorithmName = typeof ALGORITHMS[number];
+const SOURCES = Object.values(ALGORITHM_KEYS).map(({ has_rollouts, data: { rows } }) =>
+  `from ${has_rollouts ? "rewards of tool-calling episodes" : rows}`
+);
 
 export const runSchema = z.strictObject({
   algorithm: z.enum(ALGORITHMS).meta({
-    description: "How the adapter learns: from rewards of tool-calling episodes, from traces, or from pairs.",
+    description: `How the adapter learns: ${SOURCES.slice(0, -1).join(", ")}, or ${SOURCES.at(-1)}.`,
   }),
   name: name().optional().meta({
     description: "Name of the run; also the last part of its directory.",
     rule: "the configuration file's name without its extension",
+    example: "my_run",
   }),
   seed: integer("run.seed").default(42).meta({
     description: "Seed of every random choice of the run.",
@@ -23,6 +23,7 @@ export const runSchema = z.strictObject({
   directory: text().optional().meta({
     description: "Folder of the run's event log, metrics, and all output without a path of its own.",
     rule: '"runs/<name>" beside the configuration file',
+    example: "runs/my_run",
     path: "output",
   }),
 });

@@ -1,40 +1,65 @@
 /** `[training]` */
 
 import { z } from "zod";
-import { integer, number } from "./fields.ts";
+import { ALGORITHM_KEYS, algorithmsText, usersText } from "../algorithms.ts";
+import { BATCH_SEQUENCES, DEFAULT_CTX_CAP, LOSS_CHUNK, MIN_MICRO_BATCH_TOKENS } from "./defaults.ts";
+import { integer, number, numberText } from "./fields.ts";
+
+const entries = Object.entries(ALGORITHM_KEYS);
+
+const learning_rates = entries.map(([name, { learning_rate }]) => `${name} ${numberText(learning_rate)}`);
+
+/** Where a micro-batch has to hold several full-length sequences. */
+const micro_batches = entries.filter(([, { micro_batch }]) => micro_batch.sequences > 1)
+  .map(([name, { micro_batch }]) => `${name}: ${micro_batch.sequences} · ctx`);
 
 export const trainingSchema = z.strictObject({
   ctx: integer("training.ctx").optional().meta({
     description: "Longest sequence in tokens.",
-    rule: "the smaller of 4096 and the model's context length",
+    rule: `the smaller of ${DEFAULT_CTX_CAP} and the model's context length`,
+    example: DEFAULT_CTX_CAP,
   }),
   lr: number("training.lr").optional().meta({
     description: "Learning rate.",
-    rule: "sft 2e-4, preference 5e-6, agent_grpo 2e-5",
+    rule: learning_rates.join(", "),
   }),
   epochs: integer("training.epochs").optional().meta({
-    description: "Passes over the data in sft and preference.",
+    description: `Passes over the data in ${usersText("training.epochs")}.`,
     rule: "1; no limit where updates or max_minutes is given",
+    example: 3,
   }),
   updates: integer("training.updates").optional().meta({
-    description: "Most updates of sft and preference.",
+    description: `Most updates of ${usersText("training.updates")}.`,
     rule: "no limit: epochs and max_minutes decide",
+    example: 1000,
   }),
   max_minutes: number("training.max_minutes").optional().meta({
-    description: "Most minutes of sft and preference; the run ends after the update in progress.",
+    description: `Most minutes of ${
+      usersText("training.max_minutes")
+    }; the run ends after the update in progress.`,
     rule: "no limit: epochs and updates decide",
+    example: 60,
   }),
   batch_tokens: integer("training.batch_tokens").optional().meta({
-    description: "Tokens of one optimiser step of sft and preference.",
-    rule: "4 · ctx; agent_grpo does not use it: its steps are made of groups",
+    description: `Tokens of one optimiser step of ${usersText("training.batch_tokens")}.`,
+    rule: `${BATCH_SEQUENCES} · ctx; steps of ${
+      algorithmsText(({ has_rollouts }) => has_rollouts)
+    } are made of groups`,
+    example: BATCH_SEQUENCES * DEFAULT_CTX_CAP,
   }),
   micro_batch_tokens: integer("training.micro_batch_tokens").optional().meta({
     description: "Most tokens of one forward and backward pass in training.",
-    rule: "the larger of ctx (preference: twice) and 2048",
+    rule: `the larger of ctx (${micro_batches.join(", ")}) and ${MIN_MICRO_BATCH_TOKENS}`,
+    example: 2 * DEFAULT_CTX_CAP,
   }),
   loss_chunk_rows: integer("training.loss_chunk_rows").optional().meta({
     description: "Rows whose logits the loss computes at once.",
-    rule: "as many as give 2^26 logits, from 64 to 1024, within the device's binding limit",
+    rule:
+      `as many as give 2^${
+        Math.log2(LOSS_CHUNK.logits)
+      } logits, from ${LOSS_CHUNK.min_rows} to ${LOSS_CHUNK.max_rows}, ` +
+      "within the device's binding limit",
+    example: 512,
   }),
   offload_optimizer: z.boolean().default(false).meta({
     description: "Keep the optimiser's moments in the host's memory.",
@@ -57,6 +82,7 @@ export const trainingSchema = z.strictObject({
   gradient_checkpointing: z.boolean().optional().meta({
     description: "Compute activations a second time instead of keeping them.",
     rule: "false",
+    example: false,
   }),
   max_gpu_duty_cycle: number("training.max_gpu_duty_cycle").default(1).meta({
     description: "Share of the time that the device may be busy.",

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { CATALOGUE_LISTS, CATALOGUE_TABLES, type CatalogueList } from "../check/catalogue_tables.ts";
+import { OBSERVE_TARGET_UPDATES } from "../sections/defaults.ts";
 import { text } from "../sections/fields.ts";
 import { LOG_LEVELS } from "../../core/log.ts";
 
@@ -85,8 +86,7 @@ export const serverConfigSchema = z.strictObject({
     description: "Folders that may contain the paths in requests.",
   }),
   redact_error_paths: z.boolean().default(false).meta({
-    description:
-      "Whether problems, warnings and events show only the last part of a path; the log has it all.",
+    description: "Whether answers show only the last part of the machine's paths; the log has them in full.",
   }),
   max_concurrent_runs: integer("max_concurrent_runs").default(1).meta({
     description: "Runs that train at once.",
@@ -97,7 +97,7 @@ export const serverConfigSchema = z.strictObject({
   command_timeout_seconds: z.number().gte(SERVER_LIMITS.command_timeout_seconds.min)
     .lte(SERVER_LIMITS.command_timeout_seconds.max).default(120)
     .meta({ description: "Limit of evaluate and generate." }),
-  observe_target_updates: integer("observe_target_updates").default(100)
+  observe_target_updates: integer("observe_target_updates").default(OBSERVE_TARGET_UPDATES)
     .meta({ description: "Number of updates of a run whose trajectory texts are kept." }),
   max_body_bytes: integer("max_body_bytes").default(8 * 2 ** 20).meta({
     description: "Largest request body.",

@@ -3,8 +3,14 @@
 /** The largest edit distance for a suggestion. */
 export const MAX_HINT_DISTANCE = 2;
 
-/** The Levenshtein distance, or `limit + 1` when it exceeds `limit`. */
-export function editDistance(a: string, b: string, limit: number): number {
+/**
+ * The Levenshtein distance in characters, or `limit + 1` when it exceeds `limit`. A text that is too long is not looked
+ * at, so that the work is bounded by the length of the other.
+ */
+export function editDistance(text: string, other: string, limit: number): number {
+  // A character has at most two units.
+  if (text.length > 2 * (other.length + limit) || other.length > 2 * (text.length + limit)) return limit + 1;
+  const a = [...text], b = [...other];
   if (Math.abs(a.length - b.length) > limit) return limit + 1;
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

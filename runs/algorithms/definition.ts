@@ -1,7 +1,6 @@
 /** What the rest of a run needs to know about an algorithm before anything starts. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
-import type { AlgorithmName } from "../../config/sections/run.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AdapterSource } from "../../trainer/protocol/protocol.ts";
 import type { Objective } from "../record/objective.ts";
@@ -10,18 +9,21 @@ import type { ModelParts } from "../session/model_parts.ts";
 import type { SequenceDemand, Session, TrainingDemand } from "../session/session.ts";
 import type { Algorithm } from "./algorithm.ts";
 import type { MeasuredUpdate, Measurement } from "./measured_update.ts";
+import type { RowKind } from "./row_kind.ts";
 
-/** An entry of the registry: what the rest of the program needs of an algorithm. */
+/**
+ * An entry of the registry: what the floors above need of an algorithm. What its keys mean is in `ALGORITHM_KEYS` of
+ * `config/algorithms.ts`; the levers of a plan name the keys that they change.
+ */
 export interface AlgorithmDefinition {
-  readonly name: AlgorithmName;
   /** The objective of evaluations, when there is held-out data. */
   readonly objective: Objective;
   /** The quantity in the plot at the end of a run. */
   readonly curve: "mean reward" | "loss";
   /** Keys that determine how far an update moves the policy. */
   readonly step_size_keys: readonly string[];
-  /** The key of the training data, and its path. */
-  trainingData(config: ResolvedConfig): { key: string; path: string };
+  /** The rows of its data, of the kind that its `data.kind` in `ALGORITHM_KEYS` names. */
+  readonly rows: RowKind;
   /** The sequences that its rollouts need at once; null without rollouts. */
   sequences(config: ResolvedConfig): SequenceDemand | null;
   /** The largest training work of an update, as far as the configuration determines it. */
@@ -36,8 +38,6 @@ export interface AlgorithmDefinition {
    * tool, environment or grader is used.
    */
   measureUpdate(config: ResolvedConfig, measurement: Measurement): Promise<MeasuredUpdate>;
-  /** Checks the form of a file of its data, without the model and the environment. @throws {ServiceError} `data_invalid`. */
-  checkFile(path: string): Promise<void>;
   /**
    * Reads and checks the data. Messages name paths as written in `config`. A failure to read held-out data has its key
    * as `details.key`: see `atKey`.
@@ -57,6 +57,7 @@ export interface RunSchedule {
 
 /** Checked data. */
 export interface AlgorithmData {
+  /** About the data, and about the algorithm's own keys. */
   warnings: RunWarning[];
   /** The length of a run on this data. */
   schedule(config: ResolvedConfig): RunSchedule;

@@ -1,6 +1,7 @@
 /** The order of the training rows. */
 
-import { BATCH_SEQUENCES, type ResolvedConfig, type ResolvedTraining } from "../../config/check/derive.ts";
+import type { ResolvedConfig, ResolvedTraining } from "../../config/check/derive.ts";
+import { BATCH_SEQUENCES } from "../../config/sections/defaults.ts";
 import { assert } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import type { RunSchedule } from "./definition.ts";

@@ -1,15 +1,24 @@
 /** All algorithms of this build. */
 
-import type { AlgorithmName } from "../../config/sections/run.ts";
+import { type AlgorithmName, ALGORITHMS, type DataKind, keysOf } from "../../config/algorithms.ts";
 import type { RunConfig } from "../../config/schema.ts";
+import { assert } from "../../core/errors.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";
 import type { AlgorithmDefinition } from "./definition.ts";
 import { preference } from "./preference/definition.ts";
+import type { RowKind } from "./row_kind.ts";
 import { sft } from "./sft/definition.ts";
 
-const ALGORITHMS: Record<AlgorithmName, AlgorithmDefinition> = { agent_grpo: agentGrpo, sft, preference };
+const DEFINITIONS: Record<AlgorithmName, AlgorithmDefinition> = { agent_grpo: agentGrpo, sft, preference };
 
 /** The entry of `[run] algorithm`. The configuration check has already refused algorithms that are not built. */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {
-  return ALGORITHMS[run.algorithm];
+  return DEFINITIONS[run.algorithm];
+}
+
+/** What the algorithms say that learn from rows of a kind. */
+export function rowsOfKind(kind: DataKind): RowKind {
+  const algorithm = ALGORITHMS.find((name) => keysOf(name).data.kind === kind);
+  assert(algorithm, `an algorithm has data of the kind ${kind}`);
+  return DEFINITIONS[algorithm].rows;
 }

@@ -3,7 +3,8 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type LineStart, parseObject } from "../../data/jsonl.ts";
 import { type LineProblem, MAX_REPORTED_PROBLEMS } from "../../data/problems.ts";
-import { type DatasetKind, kindOfRow, kindsText, rowChecker } from "./dataset_kind.ts";
+import { rowsOfKind } from "../algorithms/registry.ts";
+import { type DatasetKind, kindOfRow, kindsText } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** Rows between two places in the index of lines. */
@@ -34,7 +35,7 @@ export interface DatasetCheck {
 /** Reads all rows. The first row whose fields tell a kind decides it. @throws {ServiceError} `path_not_found`. */
 export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): Promise<DatasetCheck> {
   let kind = asked === "auto" ? null : asked, rows = 0, invalid_rows = 0;
-  let check = kind && rowChecker(kind);
+  let check = kind && rowsOfKind(kind).checker();
   const fields = new Set<string>(), problems: LineProblem[] = [], starts: LineStart[] = [];
   const onStart = (start: LineStart) => {
     if (rows++ % ROWS_BETWEEN_STARTS === 0) starts.push(start);
@@ -46,7 +47,7 @@ export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): 
       addFields(fields, row);
       if (!check) {
         kind = kindOfRow(row);
-        check = kind && rowChecker(kind);
+        check = kind && rowsOfKind(kind).checker();
       }
       if (!check) throw unknownKind(line.line);
       check(row, { path: DATASET_NAME, line: line.line });

@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory, writeFileAtomic } from "../../core/files.ts";
@@ -18,7 +19,7 @@ import { DATASET_KINDS, type DatasetKind } from "./dataset_kind.ts";
 /** What is known of a dataset. */
 export const datasetCardSchema = z.strictObject({
   id: z.string(),
-  name: z.string(),
+  name: z.string().meta(TEXTS.data),
   kind: z.enum(DATASET_KINDS).nullable().meta({
     description: "Null when no row has the fields of a kind.",
   }),
@@ -26,7 +27,10 @@ export const datasetCardSchema = z.strictObject({
   invalid_rows: z.int().gte(0).meta({ description: "Lines that training would refuse." }),
   size_bytes: z.int().gte(0),
   sha256: z.string().meta({ description: "Of the bytes as uploaded, in lower-case hex." }),
-  fields: z.array(z.string()).meta({ description: "Names of the rows' fields, in the order of occurrence." }),
+  fields: z.array(z.string()).meta({
+    description: "Names of the rows' fields, in the order of occurrence.",
+    ...TEXTS.data,
+  }),
   problems: z.array(z.strictObject({ line: z.int().gte(1), message: z.string() })).meta({
     description: "The first 20 lines that training would refuse; lines count from 1.",
   }),

@@ -2,7 +2,8 @@
 
 import type { LineStart } from "../../data/jsonl.ts";
 import { parseObject } from "../../data/jsonl.ts";
-import { type DatasetKind, rowChecker } from "./dataset_kind.ts";
+import { rowsOfKind } from "../algorithms/registry.ts";
+import type { DatasetKind } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** A longer row is shown by the beginning of its text. */
@@ -56,7 +57,7 @@ export async function previewRows(
     let row: Record<string, unknown> | null = null, problem: string | null = null;
     try {
       row = parseObject(DATASET_NAME, found);
-      if (kind) rowChecker(kind)(row, { path: DATASET_NAME, line });
+      if (kind) rowsOfKind(kind).checker()(row, { path: DATASET_NAME, line });
     } catch (error) {
       problem = problemOf(error);
     }

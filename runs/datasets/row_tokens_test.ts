@@ -14,13 +14,7 @@ import { TOKENIZE_SECONDS, tokenizeDataset } from "./tokenize_dataset.ts";
 const path_of_model = await Deno.realPath(await fixturePath("models/tiny-agent-q8_0.gguf"));
 const { dev, ino } = await Deno.stat(path_of_model);
 const model = { path: path_of_model, dev, ino };
-const parts = await loadModelParts(
-  {
-    run: { algorithm: "sft" },
-    model: { path: path_of_model },
-    sft: { template_variables: {} },
-  } as unknown as Parameters<typeof loadModelParts>[0],
-);
+const parts = await loadModelParts({ path: path_of_model }, {});
 const first = { line: 1, offset: 0 };
 
 const user = (content: string) => ({ role: "user", content });

@@ -1,21 +1,23 @@
 /** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
 
 import { stringify } from "smol-toml";
-import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import { tokenBudget } from "../../agent/rollout/training_samples.ts";
 import type { Degradation } from "../../config/check/recipe.ts";
+import type { RunConfig } from "../../config/schema.ts";
 import type { ConfigFacts, ResolvedConfig } from "../../config/check/derive.ts";
 import { type LoadedConfig, parseRunConfig } from "../../config/check/load.ts";
+import { templateVariables, trainingData } from "../../config/check/own_section.ts";
 import type { ConfigProblem } from "../../config/text/problems.ts";
 import { resolveLoaded } from "../../config/check/resolve.ts";
 import { valueSources } from "../../config/check/sources.ts";
-import { parseToml, setKey, valueAt } from "../../config/text/toml_tree.ts";
+import { parseToml, setKey } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { LineProblem } from "../../data/problems.ts";
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { AlgorithmData } from "../algorithms/definition.ts";
+import { checkFile } from "../algorithms/row_kind.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import { readCheckpointRecord } from "../directory/checkpoint.ts";
 import {
@@ -130,14 +132,14 @@ async function readFiles(
   const { chat_template } = loaded.config.model, { init_adapter } = loaded.config.lora;
   let key = "model.path";
   try {
-    const parts = await loadModelParts(loaded.config, openGgufHeader);
+    const parts = await modelParts(loaded.config);
     key = "lora.init_adapter";
     const adapter = init_adapter === undefined ? {} : { init_adapter: await adapterShape(init_adapter) };
     key = "training.ctx";
     const facts = { path: loaded.path, observe_target_updates, ...parts, ...adapter };
     const { config, fork } = await resolveFork(loaded, { facts, parent });
     const definition = algorithmOf(config);
-    key = definition.trainingData(config).key;
+    key = trainingData(config).key;
     return { config, parts, fork, data: await definition.readData(config, parts) };
   } catch (error) {
     const record = errorRecord(error);
@@ -147,6 +149,9 @@ async function readFiles(
     return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
   }
 }
+
+const modelParts = (config: RunConfig) =>
+  loadModelParts(config.model, templateVariables(config), openGgufHeader);
 
 const NO_FORK: ForkDifference = { forbidden: [], rescaled: [], inherited: {} };
 
@@ -186,14 +191,13 @@ async function readOnly(text: string): Promise<PlanAnswer> {
   const toml = parseToml(text),
     config = "message" in toml ? null : checkTree(toml, { is_partial: true }).config;
   if (!config) return { read: true };
-  const { evaluation, lora } = config, definition = algorithmOf(config);
-  const { key: data_key } = ALGORITHM_KEYS[config.run.algorithm].data;
-  const data = valueAt(config, data_key.split("."));
+  const { evaluation, lora } = config, { rows } = algorithmOf(config);
+  const { key: data_key, path: data } = trainingData(config);
   const steps: [key: string, read: () => Promise<unknown>][] = [
-    ["model.path", () => loadModelParts(config, openGgufHeader)],
+    ["model.path", () => modelParts(config)],
     ["lora.init_adapter", async () => lora.init_adapter && await adapterShape(lora.init_adapter)],
-    [data_key, async () => typeof data === "string" && await definition.checkFile(data)],
-    ["evaluation.data", async () => evaluation && await definition.checkFile(evaluation.data)],
+    [data_key, async () => data !== undefined && await checkFile(data, rows)],
+    ["evaluation.data", async () => evaluation && await checkFile(evaluation.data, rows)],
   ];
   for (const [key, read] of steps) {
     try {

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import type { AdapterShape, ResolvedConfig } from "../../config/check/derive.ts";
 import type { LoadedConfig } from "../../config/check/load.ts";
+import { templateVariables, trainingData } from "../../config/check/own_section.ts";
 import { resolveLoaded } from "../../config/check/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
@@ -52,8 +53,8 @@ async function readModel(
   loaded: LoadedConfig,
   open?: typeof openGgufHeader,
 ): Promise<Omit<ReadRun, "data">> {
-  const parts = await loadModelParts(loaded.config, open);
-  const { init_adapter } = loaded.config.lora;
+  const { model, lora: { init_adapter } } = loaded.config;
+  const parts = await loadModelParts(model, templateVariables(loaded.config), open);
   const written = resolveLoaded(loaded, {
     path: resolve(loaded.path),
     ...parts,
@@ -82,7 +83,7 @@ export async function prepareModel(
  */
 export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const { written, definition, parts, data } = await readRun(loaded);
-  const config = await withRealPaths(written);
+  const config = await withRealPaths(written), { key, path } = trainingData(config);
   return {
     config,
     definition,
@@ -90,7 +91,7 @@ export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
     warnings: [
       ...configWarnings(written, parts),
       ...data.warnings,
-      ...await heldoutWarnings(definition.trainingData(config), config),
+      ...await heldoutWarnings({ key, path: path! }, config),
     ],
     createAlgorithm: (session, clock) => data.createAlgorithm(config, { session, clock }),
   };

@@ -35,22 +35,12 @@ for (
     ["no_heldout", (config: ResolvedConfig) => delete config.evaluation],
     ["no_checkpoint", (config: ResolvedConfig) => delete config.checkpoint],
     ["context_beyond_training", (config: ResolvedConfig) => config.training.ctx = 257],
-    ["group_too_small", (config: ResolvedConfig) => config.agent!.group_size = 3],
-    [
-      "clip_range_for_level",
-      (config: ResolvedConfig) => config.agent!.importance_sampling_level = "sequence",
-    ],
-    ["kl_reference_is_base", (config: ResolvedConfig) => {
-      config.agent!.kl_coefficient = 0.1;
-      config.lora.init_adapter = "a.gguf";
-    }],
   ] as const
 ) {
   Deno.test(`warning ${code}`, () => assert.deepEqual(codes((config) => void change(config)), [code]));
 }
 
 Deno.test("warnings of the template", () => {
-  assert.deepEqual(codes(() => {}, { tool_loop_stable: false }), ["template_not_prefix_stable"]);
   assert.deepEqual(codes(() => {}, { turn_end: null }), ["no_end_signal"]);
   const unknown = { tool_loop_stable: false, turn_end: null, problems: ["no system role"] };
   assert.deepEqual(codes(() => {}, unknown), ["template_not_prefix_stable"]);
@@ -65,6 +55,7 @@ Deno.test("a run without [checkpoint] gets a warning with the cost of an interru
   const every = (updates?: number, sft_updates?: number) =>
     Number(
       suggestedCheckpoint({
+        run: { ...config.run, algorithm: updates === undefined ? "sft" : "agent_grpo" },
         training: sft_updates === undefined ? training : { ...training, updates: sft_updates },
         agent: updates === undefined ? undefined : { ...config.agent!, updates },
       }).split(" = ")[1],
@@ -78,20 +69,9 @@ Deno.test("a run without [checkpoint] gets a warning with the cost of an interru
 Deno.test("for sft the warning suggests the same lines as an interruption", () => {
   const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"');
   delete config.agent;
+  config.run.algorithm = "sft";
   config.training.updates = 20;
   const [warning] = configWarnings(config, { context_length: 256, probe });
   assert.ok(warning!.message.endsWith(`\n${suggestedCheckpoint(config)}`));
   assert.match(warning!.message, /every_updates = 2$/);
-});
-
-Deno.test("a small group is warned about with the key and the size that is enough", () => {
-  const messages = (group_size: number) => {
-    const config = testConfig("/nowhere", '[evaluation]\ndata = "x.jsonl"\n[checkpoint]');
-    config.agent!.group_size = group_size;
-    return configWarnings(config, { context_length: 256, probe }).map(({ message }) => message);
-  };
-  const rest = "so advantages are noisy: set agent.group_size to 4 or more";
-  assert.deepEqual(messages(2), [`each attempt is compared with only 1 other, ${rest}`]);
-  assert.deepEqual(messages(3), [`each attempt is compared with only 2 others, ${rest}`]);
-  assert.deepEqual(messages(4), []);
 });

@@ -7,7 +7,7 @@ import { type Algorithm, type EvaluationResult, POLICY, type UpdateResult } from
 import type { Metrics } from "../algorithms/step_metrics.ts";
 import { refuseForeignAdapter } from "../directory/foreign_files.ts";
 import { evaluationRecord } from "../record/evaluation_record.ts";
-import { OBJECTIVES } from "../record/objective.ts";
+import { gainOf, OBJECTIVE_NAMES, OBJECTIVES } from "../record/objective.ts";
 import type { Controller } from "./control.ts";
 import type { LiveRun } from "./live_run.ts";
 import { learningRate } from "./schedule.ts";
@@ -235,9 +235,9 @@ export class TrainingLoop {
     const { update, step } = state;
     const { deterministic, by_example, ...outcome } = result;
     const values = evaluationMetrics(result);
-    const metric = algorithm.objective!, { higher_is_better } = OBJECTIVES[metric];
-    const record = evaluationRecord(update, metric, result), { best, patience_value } = state;
-    const gainOver = (value: number) => (record.value - value) * (higher_is_better ? 1 : -1);
+    const metric = algorithm.objective!, record = evaluationRecord(update, metric, result);
+    const { best, patience_value } = state;
+    const gainOver = (value: number) => gainOf(metric, { from: value, to: record.value });
     // Among equals take the later one.
     const is_best = !best || gainOver(best.value) >= 0;
     const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
@@ -271,10 +271,12 @@ function metricEvents(result: UpdateResult, step: number): { step: number; value
 
 export function evaluationMetrics(result: EvaluationResult): Metrics {
   const metrics: Metrics = {};
-  if (result.pass_rate) metrics["eval/pass_rate"] = result.pass_rate.rate;
+  for (const metric of OBJECTIVE_NAMES) {
+    const value = OBJECTIVES[metric].valueOf(result);
+    if (value !== null) metrics[metric] = value;
+  }
   if (result.pass_rate) metrics["eval/failed_fraction"] = failedAttempts(result) / result.pass_rate.attempts;
   if (result.reward_mean !== null) metrics["eval/reward_mean"] = result.reward_mean;
-  if (result.loss !== null) metrics["eval/loss"] = result.loss;
   if (result.perplexity !== null) metrics["eval/perplexity"] = result.perplexity;
   return { ...metrics, ...result.values };
 }

@@ -30,7 +30,7 @@ export function evaluationRecord(
   metric: Objective,
   { pass_rate, loss, by_example }: Measured,
 ): EvaluationRecord {
-  const value = OBJECTIVES[metric].is_rate ? pass_rate!.rate : loss!;
+  const value = OBJECTIVES[metric].valueOf({ pass_rate, loss })!;
   return { update, metric, value, pass_rate, by_example };
 }
 

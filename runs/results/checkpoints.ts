@@ -2,6 +2,7 @@
 
 import { readCheckpointRecord } from "../directory/checkpoint.ts";
 import type { CheckpointEvent } from "../record/event.ts";
+import { gainOf, type Objective } from "../record/objective.ts";
 
 /** A checkpoint as a list shows it. */
 export interface CheckpointCard {
@@ -42,10 +43,10 @@ export async function cardOfFolder(
   return { name, update, step, created_at, size_bytes, metrics, best };
 }
 
-/** An evaluation's value: a pass rate, where more is better, or a loss. */
+/** The value of an evaluation. */
 export interface EvaluatedUpdate {
   update: number;
-  metric: "eval/pass_rate" | "eval/loss";
+  metric: Objective;
   value: number;
 }
 
@@ -54,13 +55,13 @@ export function bestEvaluated(
   items: readonly { name: string; update: number }[],
   evaluated: readonly EvaluatedUpdate[],
 ): string | null {
-  let best: { name: string; gain: number } | null = null;
+  let best: { name: string; value: number } | null = null;
   const by_update = new Map(evaluated.map((evaluation) => [evaluation.update, evaluation]));
   for (const { name, update } of items) {
     const evaluation = by_update.get(update);
     if (!evaluation) continue;
-    const gain = evaluation.metric === "eval/loss" ? -evaluation.value : evaluation.value;
-    if (!best || gain >= best.gain) best = { name, gain };
+    const { metric, value } = evaluation;
+    if (!best || gainOf(metric, { from: best.value, to: value }) >= 0) best = { name, value };
   }
   return best?.name ?? null;
 }

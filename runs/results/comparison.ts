@@ -1,10 +1,11 @@
 /** Compares the evaluations and configurations of two or more runs. */
 
-import { ALGORITHM_KEYS } from "../../config/algorithms.ts";
+import { ownSection, trainingData } from "../../config/check/own_section.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
 import { effectOf } from "../directory/key_effects.ts";
 import type { EvaluationEvent } from "../record/event.ts";
+import { gainOf, type Objective, objectiveOf, OBJECTIVES } from "../record/objective.ts";
 import {
   bootstrapSteps,
   evenExample,
@@ -35,7 +36,7 @@ export interface ComparedExample {
 
 /** The later evaluation against the earlier one. */
 export interface Comparison {
-  metric: "eval/pass_rate" | "eval/loss" | null;
+  metric: Objective | null;
   /** Keys of the configuration that decide what an evaluation measures, and differ. */
   measured_differently: string[];
   examples: { common: number; only_before: number; only_after: number };
@@ -67,26 +68,26 @@ function examplesOf({ scenarios, by_row }: EvaluationEvent): Map<string, Example
   );
 }
 
-/** Which metric an evaluation has. */
-export function metricOf({ pass_rate }: EvaluationEvent): "eval/pass_rate" | "eval/loss" {
-  return pass_rate ? "eval/pass_rate" : "eval/loss";
+function metricOf({ evaluation }: Compared): Objective | null {
+  return evaluation && (objectiveOf(evaluation)?.metric ?? null);
 }
 
 /** Why two evaluations cannot be compared; null when they can. */
 function obstacle(before: Compared, after: Compared): string | null {
   for (const { id, evaluation } of [before, after]) if (!evaluation) return `${id} has no such evaluation`;
-  const metric = metricOf(before.evaluation!);
-  if (metric !== metricOf(after.evaluation!)) return "one evaluation is of scenarios, the other of rows";
-  if (metric === "eval/pass_rate") return null;
+  const metric = metricOf(before), other = metricOf(after);
+  if (!metric || !other) return "an evaluation has no value";
+  if (metric !== other) return `one evaluation measures ${metric}, the other ${other}`;
+  const { is_rate, example } = OBJECTIVES[metric];
   const loss = ({ config }: Compared) => {
     if (!config) return null;
-    const { algorithm } = config.run, { section } = ALGORITHM_KEYS[algorithm];
-    const { data: _, ...kind } = config[section] as { data?: string };
-    return JSON.stringify([algorithm, kind]);
+    const section = ownSection(config);
+    delete section[trainingData(config).key.split(".").at(-1)!];
+    return JSON.stringify([config.run.algorithm, section]);
   };
-  if (loss(before) !== loss(after)) return "the losses are of different kinds";
+  if (!is_rate && loss(before) !== loss(after)) return "the losses are of different kinds";
   const data = ({ config }: Compared) => config?.evaluation?.data;
-  if (data(before) !== data(after)) return "rows of different files cannot be paired";
+  if (example === "row" && data(before) !== data(after)) return "rows of different files cannot be paired";
   return null;
 }
 
@@ -109,14 +110,14 @@ export async function compare(
     only_before: a.size - common.length,
     only_after: b.size - common.length,
   };
-  const metric = before.evaluation && refused === null ? metricOf(before.evaluation) : null;
+  const metric = refused === null ? metricOf(before) : null, is_rate = metric && OBJECTIVES[metric].is_rate;
   const outcomes = common.map((example) =>
-    outcomeOf(example, { a: a.get(example)!, b: b.get(example)!, metric })
+    outcomeOf(example, { a: a.get(example)!, b: b.get(example)!, metric: metric! })
   );
   const count = (outcome: string) => outcomes.filter((compared) => compared.outcome === outcome).length;
   const gained = count("win"), lost = count("loss");
   const pairs = { a: common.map((example) => a.get(example)!), b: common.map((example) => b.get(example)!) };
-  const bound = metric === "eval/pass_rate" ? { bound: 1 } : {};
+  const bound = is_rate ? { bound: 1 } : {};
   const is_compared = common.length > 0;
   return {
     metric,
@@ -125,9 +126,7 @@ export async function compare(
     difference: is_compared
       ? await paused(bootstrapSteps(pairs.a, pairs.b, { seed, ...bound }), pause)
       : null,
-    mcnemar: is_compared && metric === "eval/pass_rate"
-      ? { gained, lost, p_value: mcnemar(gained, lost).p_value }
-      : null,
+    mcnemar: is_compared && is_rate ? { gained, lost, p_value: mcnemar(gained, lost).p_value } : null,
     outcomes,
     note: noteOf(refused, counts, measured_differently),
   };
@@ -140,10 +139,10 @@ function changedMeasures(before: Compared, after: Compared): string[] {
 
 function outcomeOf(
   example: string,
-  { a, b, metric }: { a: Example; b: Example; metric: Comparison["metric"] },
+  { a, b, metric }: { a: Example; b: Example; metric: Objective },
 ): ComparedExample {
   const before = a.sum / a.weight, after = b.sum / b.weight;
-  const gain = metric === "eval/loss" ? before - after : after - before;
+  const gain = gainOf(metric, { from: before, to: after });
   return { example, before, after, outcome: gain > 0 ? "win" : gain < 0 ? "loss" : "tie" };
 }
 

@@ -12,8 +12,12 @@ export const SERVED_SEQUENCES = MAX_CHOICES;
 /** Adapters that stay open. Those that no answer uses make room, the one that was used longest ago first. */
 export const OPEN_ADAPTERS = 8;
 
-/** The parts of a run's configuration that say how its conversations are rendered. */
-export type ChatConfig = Pick<RunConfig, "run" | "model"> & Partial<Pick<RunConfig, "agent" | "sft">>;
+/** What says how conversations are rendered. */
+export interface Rendering {
+  model: Pick<RunConfig["model"], "path" | "chat_template">;
+  /** For the template. */
+  variables: Readonly<Record<string, unknown>>;
+}
 
 /** An adapter's file. */
 export interface AdapterFile {
@@ -37,7 +41,7 @@ export interface LoadedBase {
 
 export interface ServedChat {
   request: ChatRequest;
-  config: ChatConfig;
+  rendering: Rendering;
   /** Null: the base model. */
   adapter: AdapterFile | null;
   recording: RecordingPlace | null;

@@ -12,11 +12,11 @@ import { type EngineHandle, startEngine } from "../session/workers.ts";
 import type { LinePort } from "./line_port.ts";
 import { OpenAdapters } from "./open_adapters.ts";
 import {
-  type ChatConfig,
   type LoadedBase,
   type ModelMethods,
   OPEN_ADAPTERS,
   type RecordingPlace,
+  type Rendering,
   SERVED_SEQUENCES,
   type ServedChat,
 } from "./protocol.ts";
@@ -89,8 +89,8 @@ class ModelServer {
   async *chat(chat: ServedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, null> {
     if (!this.#loaded) throw new ServiceError("internal", "Cannot answer: no model is loaded");
     const { engine, adapters, max_context } = this.#loaded;
-    const { request, config, adapter: file, recording } = chat;
-    const model = await this.#partsOf(config);
+    const { request, rendering, adapter: file, recording } = chat;
+    const model = await this.#partsOf(rendering);
     const recorder = recording && await this.#recorderOf(recording, { model, file });
     try {
       using _ = await this.#rows.hold(request.choices, signal);
@@ -109,8 +109,9 @@ class ModelServer {
     await this.#handle?.close();
   }
 
-  #partsOf(config: ChatConfig): Promise<ModelParts> {
-    return kept(this.#parts, JSON.stringify(config), () => loadModelParts(config));
+  #partsOf(rendering: Rendering): Promise<ModelParts> {
+    const { model, variables } = rendering;
+    return kept(this.#parts, JSON.stringify(rendering), () => loadModelParts(model, variables));
   }
 
   async #recorderOf(

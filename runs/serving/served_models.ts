@@ -1,10 +1,11 @@
 /** The models that can be served, by name: `<run id>`, `<run id>@<checkpoint>`, `<run id>@base`. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { templateVariables } from "../../config/check/own_section.ts";
 import { CHECKPOINT_ADAPTER, type LoadRequest, PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { KeptRun } from "../fleet/kept_run.ts";
-import { type AdapterFile, type ChatConfig, SERVED_SEQUENCES } from "./protocol.ts";
+import { type AdapterFile, type Rendering, SERVED_SEQUENCES } from "./protocol.ts";
 
 const NAME = /^(run_[0-9A-HJKMNP-TV-Z]{26})(?:@(base|update_\d{6,}))?$/;
 
@@ -68,9 +69,12 @@ export function configOf(run: KeptRun): ResolvedConfig {
 }
 
 /** What says how a run's conversations are rendered. */
-export function chatConfig(run: KeptRun): ChatConfig {
-  const { run: section, model, agent, sft } = configOf(run);
-  return { run: section, model, ...(agent && { agent }), ...(sft && { sft }) };
+export function renderingOf(run: KeptRun): Rendering {
+  const config = configOf(run), { path, chat_template } = config.model;
+  return {
+    model: { path, ...(chat_template === undefined ? {} : { chat_template }) },
+    variables: templateVariables(config),
+  };
 }
 
 /** Runs with the same key have the same base, loaded in the same way. */

@@ -13,10 +13,10 @@ import type { RecordingPlace } from "./protocol.ts";
 import {
   adapterFile,
   baseKey,
-  chatConfig,
   configOf,
   findServedModel,
   namesOf,
+  renderingOf,
   servedLoad,
   type ServedModel,
 } from "./served_models.ts";
@@ -129,7 +129,7 @@ export class Serving {
     try {
       signal.throwIfAborted();
       const adapter = await adapterOf(model);
-      const chat = { request, config: chatConfig(model.run), adapter, recording: this.#place(model) };
+      const chat = { request, rendering: renderingOf(model.run), adapter, recording: this.#place(model) };
       // Requests that wait when the device is wanted get a time to ask again; those that run have until it is overdue.
       const either = AbortSignal.any([signal, base.loan.overdue]);
       yield* base.process.client.stream("chat", chat, either);

@@ -2,6 +2,7 @@
 
 import { type ConfiguredWorld, configuredWorld } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { templateVariables } from "../../config/check/own_section.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
@@ -46,7 +47,7 @@ async function openHost(
   { config, workspaces }: AgentStart,
   engine: EngineClient,
 ): Promise<{ host: AgentHost; world: ConfiguredWorld | null }> {
-  const parts = await loadModelParts(config);
+  const parts = await loadModelParts(config.model, templateVariables(config));
   const clock = systemClock;
   const world = configuredWorld(config, { clock, workspaces });
   const host = createAgentHost({

@@ -1,7 +1,6 @@
 /** The parts of a model file that a run needs besides the weights: header facts, tokenizer and chat template. */
 
 import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
-import { ALGORITHM_KEYS, type AlgorithmKeys } from "../../config/algorithms.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
@@ -16,40 +15,35 @@ export interface ModelParts {
   vocabulary: number;
   renderer: Renderer;
   probe: TemplateProbe;
-  /** `template_variables` of the algorithm's section. */
+  /** For the template. */
   variables: Readonly<Record<string, unknown>>;
 }
 
-/** Sections of algorithms; some have variables. */
-type Sections = Partial<
-  Record<
-    AlgorithmKeys["section"],
-    { data?: string; template_variables?: ModelParts["variables"] } | undefined
-  >
->;
-type ModelConfig = Pick<RunConfig, "run" | "model"> & Sections;
+/** The keys of `[model]` that name files. */
+type ModelFiles = Pick<RunConfig["model"], "path" | "chat_template">;
 
 /**
  * Reads the header of the model file once.
  *
- * @param open Opens the model file.
+ * @param variables For the template. @param open Opens the model file.
  * @throws {ServiceError} `format_invalid`, `template_failed`.
  */
 export async function loadModelParts(
-  config: ModelConfig,
+  model: ModelFiles,
+  variables: ModelParts["variables"],
   open: typeof openGgufHeader = openGguf,
 ): Promise<ModelParts> {
-  const override = await readTemplate(config.model.chat_template);
-  const file = await open(config.model.path);
+  const override = await readTemplate(model.chat_template);
+  const file = await open(model.path);
   try {
     const tokenizer = readTokenizer(file);
+    const template_file = templateFile(model);
     const template = withTemplateNamed(
-      templateFile(config),
+      template_file,
       "render messages",
-      () => ChatTemplate.fromGguf(file, override, templateFile(config)),
+      () => ChatTemplate.fromGguf(file, override, template_file),
     );
     const renderer = new Renderer(tokenizer, template);
-    const variables = config[ALGORITHM_KEYS[config.run.algorithm].section]?.template_variables ?? {};
     const probe = probeTemplate(renderer, variables);
     return { ...headerFacts(file), renderer, probe, variables };
   } finally {
@@ -58,8 +52,13 @@ export async function loadModelParts(
 }
 
 /** The file of a model's chat template. */
-export function templateFile({ model }: Pick<RunConfig, "model">): string {
-  return model.chat_template ?? model.path;
+export function templateFile({ path, chat_template }: ModelFiles): string {
+  return chat_template ?? path;
+}
+
+/** The key that names {@link templateFile}. */
+export function templateKey({ chat_template }: ModelFiles): "model.path" | "model.chat_template" {
+  return chat_template === undefined ? "model.path" : "model.chat_template";
 }
 
 /** Runs code that uses the template; its failure names the file. @throws {ServiceError} `template_failed`. */

@@ -13,6 +13,7 @@ import {
   spanSchema,
   verificationSchema,
 } from "../../agent/results/observed.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 
 /** To which code a failure belongs. */
@@ -91,7 +92,7 @@ export const groupSummarySchema = z.strictObject({
 
 const turnSchema = z.strictObject({
   turn: count,
-  text: z.string().nullable(),
+  text: z.string().nullable().meta(TEXTS.data),
   calls: z.array(callSchema).nullable(),
   reward: z.number().meta({ description: "Sum of its calls' rewards." }),
   advantage: value.meta({ description: "The advantage of the turn's tokens." }),
@@ -106,8 +107,9 @@ const turnSchema = z.strictObject({
 export const memberSchema = z.strictObject({
   ...memberFields,
   step_rewards: memberFactsSchema.shape.step_rewards.meta({ description: "One for each turn." }),
-  judge: z.strictObject({ score: z.number(), explanation: z.string().nullable() }).nullable(),
-  verification: verificationSchema.extend({ output: z.string().nullable() }).meta({
+  judge: z.strictObject({ score: z.number(), explanation: z.string().nullable().meta(TEXTS.data) })
+    .nullable(),
+  verification: verificationSchema.extend({ output: z.string().nullable().meta(TEXTS.data) }).meta({
     id: "TrajectoryVerification",
     description: "How the command that grades the attempt ended.",
   }).nullable(),
@@ -132,7 +134,7 @@ export const groupSchema = z.strictObject({
 /** A token as it was trained. */
 export const tokenSchema = z.strictObject({
   id: count,
-  text: z.string(),
+  text: z.string().meta(TEXTS.data),
   origin: z.enum(TOKEN_ORIGINS).meta({
     description: "prompt; model: sampled; tool: results; forced: put into the model's turn.",
   }),

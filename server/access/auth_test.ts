@@ -70,6 +70,23 @@ Deno.test("one Host header, and a full URL as target must agree with it", () => 
   assert.match(problem(["localhost:8471"], "/", "http://evil.com")!, /another page/);
 });
 
+Deno.test("tokens are compared by their SHA-256 digests, once, by the function for that", () => {
+  // Of "s3cret" and of "s", by sha256sum.
+  const right = "1ec1c26b50d5d3c58d9583181af8076655fe00756bf7285940ba3670f99fcba0";
+  const wrong = "043a718774c572bd8a25adbeb1bfcd5c0256ae11cecf9f9c3f925d0e52beaf89";
+  for (const verdict of [true, false]) {
+    for (const [given, digest] of [["s3cret", right], ["s", wrong]] as const) {
+      const compared: string[][] = [];
+      const equal = (a: Uint8Array, b: Uint8Array) => {
+        compared.push([a.toHex(), b.toHex()]);
+        return verdict;
+      };
+      assert.equal(isTokenRight(`Bearer ${given}`, "s3cret", equal), verdict);
+      assert.deepEqual(compared, [[digest, right]]);
+    }
+  }
+});
+
 Deno.test("tokens: the scheme in any case, the token exactly", () => {
   assert.ok(isTokenRight("Bearer s3cret", "s3cret"));
   assert.ok(isTokenRight("bearer  s3cret ", "s3cret"));

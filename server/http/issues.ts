@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { unwrap } from "../../config/describe.ts";
 import { nearestName } from "../../config/text/nearest.ts";
+import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
 import type { ProblemError } from "./problems.ts";
 
 type Path = readonly PropertyKey[];
@@ -57,7 +58,9 @@ export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Ch
   const pointer = prefix + pointerOf(path);
   if (issue.code === "unrecognized_keys") {
     const names = namesAt(schema, path);
-    return issue.keys.map((key) => unknownField(pointer + pointerOf([key]), key, names));
+    // No more are listed, and a search for each of very many keys would hold up other requests.
+    const namesFor = (at: number) => at < MAX_LISTED_PROBLEMS ? names : [];
+    return issue.keys.map((key, at) => unknownField(pointer + pointerOf([key]), key, namesFor(at)));
   }
   const found = valueAt(value, path);
   if (found === undefined) return [{ pointer, code: "missing_field", message: "is missing" }];

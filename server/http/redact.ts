@@ -1,30 +1,38 @@
-/** Takes the machine's paths out of answers, for `redact_error_paths`. */
+/** Takes the machine's paths out of texts, for `redact_error_paths`. */
 
 import type { ProblemDocument } from "./problems.ts";
 
-/** The fields of answers that hold prose. Other fields are data, such as the configuration that a client sent. */
-const PROSE = ["message", "detail", "hint", "advice", "reason", "problems"];
-
-/** The fields of events that hold prose or the path of a file. */
-const EVENT_TEXTS = [...PROSE, "path", "adapter"];
-
-/** What may stand at the end of a path in a sentence, and belongs to the sentence. */
+/** What may stand at the end of a path in a sentence, and belongs to the sentence; as characters of a class. */
 const END = `.,;:)\\]}>`;
 
 /**
- * An absolute path and its last part. A quotation mark ends it before a space or a punctuation mark; a space does not,
- * when the word after it has a slash.
+ * A character of a path. A quotation mark ends it before a space or a punctuation mark; a space does not, when the word
+ * after it has a slash.
  */
 const WORD = `(?:[^\\s"'\`]|["'\`](?![\\s${END}]|$))`;
-const PATH = new RegExp(`(?<![\\w./~<>-])(?:file://)?/(?!/)${WORD}+(?: +[^\\s/"'\`]+/${WORD}*)*`, "g");
 
-/** Stands for a space in a known path: no text has this character of the private use area. */
-const JOINT = "\ue000";
+/** Stands for a space in a known path, and before a known path: no text has these characters of the private use area. */
+const JOINT = "\ue000", START = "\ue001";
+
+/** A word before a slash makes the path relative or a fraction, as in `and/or`, and so does a dot, as in `./a`. */
+const BEFORE = `(?<![\\p{L}\\p{N}_.]|<path>)`;
+
+/** What has a slash and is no path: a URL, and a closing tag such as `</think>`. */
+const NO_PATH = `(?<![\\p{L}\\p{N}_])(?!file:)[a-z][a-z0-9+.-]{0,30}://[^\\s"'\`]*|</[^\\s<>/]*>`;
+
+/** An absolute path or one in a home folder. */
+const PATH = new RegExp(
+  `(?<other>${NO_PATH})|(?:${START}|${BEFORE}(?:file://|~[\\w-]*)?)/+(?!/)${WORD}+(?: +[\\p{L}\\p{N}_.][^\\s/"'\`]*/${WORD}*)*`,
+  "giu",
+);
+
+/** The rest of a text after a pointer that ends there. */
+const AFTER_POINTER = new RegExp(`^[${END}]*(?:\\s|$)`);
 
 const ROUTE = /^\/v1(\/|$)/;
 
-/** The longest list of a client's paths that is kept for the answer, and the deepest place of one. */
-const MAX_PATHS = 1000, MAX_DEPTH = 64;
+/** The most paths of a request that are known, the deepest place of one, and the most paths that are kept for the log. */
+const MAX_PATHS = 200, MAX_DEPTH = 64, MAX_FOUND = 100;
 
 /** The absolute paths among the texts of a request. A path with spaces cannot be told from prose otherwise. */
 export function pathsIn(value: unknown): string[] {
@@ -39,81 +47,95 @@ export function pathsIn(value: unknown): string[] {
   return found;
 }
 
+/** Finds known paths wherever they stand; null when there are none. The longest comes first: a folder is a part of it. */
+function knownPaths(known: readonly string[]): RegExp | null {
+  const paths = [...new Set(known)].filter((path) => /^\/[^/]/.test(path)).sort((a, b) =>
+    b.length - a.length
+  );
+  if (paths.length === 0) return null;
+  return new RegExp(`(?:${paths.map(RegExp.escape).join("|")})(?![\\p{L}\\p{N}_])`, "gu");
+}
+
 /** Shortens paths to `<path>/` and their last part. */
 export class Redactor {
-  /** The longest first, so that a folder does not hide what is in it. */
-  readonly #known: readonly string[];
+  readonly #known: RegExp | null;
+  readonly #found = new Set<string>();
 
-  /** @param known Paths that may have spaces: of the server's folders, and of the request. */
+  /** @param known Paths of the server's folders and of the request, which may have spaces or follow a letter. */
   constructor(known: readonly string[]) {
-    this.#known = [...new Set(known)].filter((path) => path.includes(" ")).sort((a, b) =>
-      b.length - a.length
-    );
+    this.#known = knownPaths(known);
   }
 
-  /** @param kept Texts that look like paths and are none, such as pointers. */
-  text(text: string, kept: readonly string[] = []): string {
-    const joined = this.#known.reduce(
-      (all, path) => all.replaceAll(path, path.replaceAll(" ", JOINT)),
-      text,
-    );
-    const short = joined.replace(PATH, (found) => {
-      const path = found.replace(new RegExp(`[${END}]+$`), "");
-      if (kept.includes(path) || ROUTE.test(path)) return found;
-      const last = path.split("/").findLast((part) => part !== "") ?? "";
-      return `<path>/${last}${found.slice(path.length)}`;
+  /** The paths that were shortened, up to a number of them. */
+  get found(): readonly string[] {
+    return [...this.#found];
+  }
+
+  /** @param pointers JSON pointers, which look like paths and stay. */
+  text(text: string, pointers: readonly string[] = []): string {
+    if (!text.includes("/")) return text;
+    const marked = this.#known ? text.replace(this.#known, markedPath) : text;
+    const short = marked.replace(PATH, (found, other: string | undefined) => {
+      if (other !== undefined) return found;
+      const pointer = pointers.find((pointer) =>
+        found.startsWith(pointer) && AFTER_POINTER.test(found.slice(pointer.length))
+      );
+      if (pointer !== undefined) return pointer + this.text(found.slice(pointer.length), pointers);
+      const path = withoutEnd(found);
+      return ROUTE.test(path) ? found : this.#short(path) + found.slice(path.length);
     });
-    return short.replaceAll(JOINT, " ");
+    return plain(short);
+  }
+
+  /** A value that is a path as a whole; one that is relative stays. */
+  path(value: string): string {
+    return /^[/~]/.test(value) ? this.#short(value) : value;
+  }
+
+  /** All texts in a value. */
+  deep(value: unknown): unknown {
+    if (typeof value === "string") return this.text(value);
+    if (Array.isArray(value)) return value.map((inner) => this.deep(inner));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, this.deep(inner)]));
   }
 
   /** A problem document: its prose, and all texts of its `meta`. */
   problem(document: ProblemDocument): ProblemDocument {
-    const kept = document.errors.map(({ pointer }) => pointer);
     const { detail, errors, meta, error } = document;
+    const pointers = errors.map(({ pointer }) => pointer).filter((pointer) => pointer !== "");
     return {
       ...document,
-      ...(error ? { error: { ...error, message: this.text(error.message, kept) } } : {}),
-      detail: this.text(detail, kept),
+      ...(error ? { error: { ...error, message: this.text(error.message, pointers) } } : {}),
+      detail: this.text(detail, pointers),
       errors: errors.map(({ message, hint, ...entry }) => ({
         ...entry,
-        message: this.text(message, kept),
-        ...(hint === undefined ? {} : { hint: this.text(hint, kept) }),
+        message: this.text(message, pointers),
+        ...(hint === undefined ? {} : { hint: this.text(hint, pointers) }),
       })),
-      meta: this.#fields(meta, null) as ProblemDocument["meta"],
+      meta: this.deep(meta) as ProblemDocument["meta"],
     };
   }
 
-  /** The prose in an answer of JSON. */
-  json(value: unknown): unknown {
-    return this.#fields(value, PROSE);
+  #short(path: string): string {
+    const whole = plain(path);
+    if (this.#found.size < MAX_FOUND) this.#found.add(whole);
+    return `<path>/${whole.split("/").findLast((part) => part !== "") ?? ""}`;
   }
+}
 
-  /** The events of a stream, of which every piece has entire ones. */
-  events(): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
-    const decoder = new TextDecoder(), encoder = new TextEncoder();
-    return new TransformStream({
-      transform: (piece, controller) => {
-        const text = decoder.decode(piece).replace(
-          /^data: (.*)$/gm,
-          // OpenAI's streams end with a line that is no JSON.
-          (line, data) =>
-            data === "[DONE]" ? line : `data: ${JSON.stringify(this.#fields(JSON.parse(data), EVENT_TEXTS))}`,
-        );
-        controller.enqueue(encoder.encode(text));
-      },
-    });
-  }
+/** Without the characters at its end that belong to the sentence; a pattern would try each run of them. */
+function withoutEnd(found: string): string {
+  let length = found.length;
+  while (END.includes(found[length - 1]!)) length--;
+  return found.slice(0, length);
+}
 
-  /** A copy in which the texts of some fields are shortened; null: those of all fields. */
-  #fields(value: unknown, names: readonly string[] | null, is_prose = names === null): unknown {
-    if (typeof value === "string") return is_prose ? this.text(value) : value;
-    if (Array.isArray(value)) return value.map((inner) => this.#fields(inner, names, is_prose));
-    if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([name, inner]) => [
-        name,
-        this.#fields(inner, names, names === null || names.includes(name)),
-      ]),
-    );
-  }
+/** A known path of several parts is one also after a letter, as in `-I/srv/include`. */
+function markedPath(path: string): string {
+  return (path.indexOf("/", 1) > 0 ? START : "") + path.replaceAll(" ", JOINT);
+}
+
+function plain(text: string): string {
+  return text.replaceAll(JOINT, " ").replaceAll(START, "");
 }

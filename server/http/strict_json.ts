@@ -8,7 +8,7 @@ import type { ProblemError } from "./problems.ts";
 const MAX_ERRORS = 200;
 
 /** The most values of one body, lists and objects included: checking each takes time from all other requests. */
-export const MAX_JSON_VALUES = 20_000;
+export const MAX_JSON_VALUES = 10_000;
 
 const SPACE = /[ \t\n\r]*/y;
 

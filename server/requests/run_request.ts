@@ -8,7 +8,7 @@ import {
 } from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
-import { ALGORITHMS } from "../../config/sections/run.ts";
+import { ALGORITHMS, keysOf } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 
@@ -56,13 +56,22 @@ const objective = z.strictObject(
   } satisfies Record<ObjectiveField, z.ZodType>,
 ).meta({ id: "Objective", description: "What grades attempts, and their tools." });
 
+/** What a field of a recipe names, in words. */
+function rowsIn(field: "data" | "scenarios"): string {
+  const keys = ALGORITHMS.map((name) => ({ name, ...keysOf(name).data }));
+  const rows = keys.filter(({ recipe_field }) => recipe_field === field);
+  return rows.map(({ rows, name }) => `${rows} of ${name}`).join(" or ");
+}
+
 const recipeFields = {
   recipe: z.enum(ALGORITHMS).meta({ description: "The algorithm." }),
   model: reference().meta({ description: "Path of a GGUF file in path_roots." }),
   data: reference().optional().meta({
-    description: "Rows of sft or pairs of preference: a path or a dataset's id.",
+    description: `The data, ${rowsIn("data")}: a path or a dataset's id.`,
   }),
-  scenarios: reference().optional().meta({ description: "Tasks of agent_grpo: a path or a dataset's id." }),
+  scenarios: reference().optional().meta({
+    description: `The data, ${rowsIn("scenarios")}: a path or a dataset's id.`,
+  }),
   objective: objective.optional(),
   budget: z.strictObject({
     updates: z.number().optional(),

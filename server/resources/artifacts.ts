@@ -2,8 +2,12 @@
 
 import { createHash } from "node:crypto";
 import { stringify } from "smol-toml";
+import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { printable } from "../../core/text.ts";
+import { changedLines } from "../../runs/results/changed_lines.ts";
+import { eventTexts, observedTexts } from "../../runs/results/line_texts.ts";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
 import {
@@ -15,6 +19,7 @@ import {
 } from "../../runs/results/artifact_files.ts";
 import { type Content, packedContent, type PackedFile, textContent } from "../../runs/results/content.ts";
 import { csvOf } from "../../runs/results/metric_series.ts";
+import { shown, shownLine } from "../http/shown.ts";
 import { followRun } from "./run_logs.ts";
 import type { StoredRun } from "../sources/run_source.ts";
 import type { Services } from "../routing/services.ts";
@@ -62,26 +67,56 @@ function isArtifact(name: string): name is ArtifactName {
   return Object.hasOwn(ARTIFACTS, name);
 }
 
+const configSchema = z.unknown().meta(TEXTS.config);
+
 type Finder = (run: StoredRun, services: Services) => Promise<Content | null>;
 
 function packed(files: readonly PackedFile[], { checksums }: Services): Content | null {
   return files.length > 0 ? packedContent(files, checksums) : null;
 }
 
+/** A file of lines; of JSON, or of prose without a schema. The machine's paths are left out where they have to be. */
+async function linesContent<T extends Content | null>(
+  content: T,
+  schema: z.ZodType | null,
+  { newRedactor, sizes }: Services,
+): Promise<Content | T> {
+  const redactor = newRedactor();
+  if (!content || !redactor) return content;
+  const show = (line: string) => schema ? shownLine(line, schema, redactor) : redactor.text(line);
+  return await changedLines(content, { show, sizes });
+}
+
+async function trajectoriesContent(directory: string, services: Services): Promise<Content | null> {
+  const files: PackedFile[] = [];
+  for (const { name, content } of await trajectoryFiles(directory)) {
+    files.push({ name, content: await linesContent(content, observedTexts, services) });
+  }
+  return packed(files, services);
+}
+
 /** How each artefact is found. */
 const FINDERS: Readonly<Record<ArtifactName, Finder>> = {
   adapter: async ({ config }) => config && await adapterFile(config),
   adapter_peft: async ({ config }, services) => config && packed(await peftFiles(config), services),
-  config: ({ shown_config, record }) => Promise.resolve(shown_config && configContent(shown_config, record)),
-  events: async ({ directory }) => directory === null ? null : await eventsFile(directory),
+  config: ({ shown_config, record }, services) =>
+    Promise.resolve(shown_config && configContent(shown_config, record, services)),
+  events: async ({ directory }, services) =>
+    directory === null ? null : await linesContent(await eventsFile(directory), eventTexts, services),
   metrics: async (run, services) => run.directory === null ? null : await metricsContent(run, services),
   trajectories: async ({ trajectories }, services) =>
-    trajectories === null ? null : packed(await trajectoryFiles(trajectories), services),
-  log: async ({ directory }) => directory === null ? null : await logFile(directory),
+    trajectories === null ? null : await trajectoriesContent(trajectories, services),
+  log: async ({ directory }, services) =>
+    directory === null ? null : await linesContent(await logFile(directory), null, services),
 };
 
-function configContent(config: Readonly<Record<string, unknown>>, { created_at }: RunRecord): Content {
-  const text = stringify(config) + "\n";
+function configContent(
+  config: Readonly<Record<string, unknown>>,
+  { created_at }: RunRecord,
+  { newRedactor }: Services,
+): Content {
+  const redactor = newRedactor();
+  const text = stringify(redactor ? shown(config, configSchema, redactor) : config) + "\n";
   const version = createHash("sha256").update(text).digest("hex").slice(0, 32);
   return textContent(text, { version, modified_ms: Date.parse(created_at) || 0 });
 }

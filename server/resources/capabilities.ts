@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { BUILT_ALGORITHMS, BUILT_ARCHITECTURES, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
+import { ALGORITHMS } from "../../config/algorithms.ts";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
-import { ALGORITHMS } from "../../config/sections/run.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
 import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";

@@ -1,6 +1,7 @@
 /** Chat completions in OpenAI's form: the whole answer, and its chunks. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import type { ChatDelta, ChatEvent, ChatToken, FinishReason } from "../../runs/chat/chat_request.ts";
 
 const count = z.int().gte(0);
@@ -48,7 +49,7 @@ export const chatCompletionAnswerSchema = z.strictObject({
     }),
     logprobs: logprobsSchema.nullable(),
     finish_reason: finishReason,
-  })),
+  })).meta(TEXTS.data),
   usage: usageSchema,
 }).meta({ id: "ChatCompletion" });
 

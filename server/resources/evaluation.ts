@@ -1,6 +1,7 @@
 /** An evaluation as the API shows it. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import type { RunEvent } from "../../runs/record/event.ts";
 
 const rate = z.strictObject({
@@ -27,13 +28,17 @@ export const evaluationSchema = z.strictObject({
   failed: z.record(z.string(), z.int()).meta({
     description: "Attempts that failed for reasons other than the model's, by reason. They have not passed.",
   }),
-  failure: z.strictObject({ scenario: z.string(), boundary: z.string(), message: z.string() }).nullable()
+  failure: z.strictObject({
+    scenario: z.string().meta(TEXTS.data),
+    boundary: z.string(),
+    message: z.string(),
+  }).nullable()
     .meta({
       description: "The first of these.",
     }),
   scenarios: z.array(
     z.strictObject({
-      scenario: z.string(),
+      scenario: z.string().meta(TEXTS.data),
       attempts: z.int(),
       passes: z.int(),
       rewards: z.array(z.number().nullable()).meta({ description: "Null: failed, and not graded." }),

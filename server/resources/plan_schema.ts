@@ -1,6 +1,7 @@
 /** A plan as the API shows it. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { WARNING_CODES } from "../../runs/record/warning.ts";
 
 const bytes = z.int().gte(0);
@@ -16,6 +17,7 @@ export const warningSchema = z.strictObject({
 export const planSchema = z.strictObject({
   config: z.record(z.string(), z.unknown()).meta({
     description: "The resolved configuration by catalogue ids.",
+    ...TEXTS.config,
   }),
   sources: z.record(z.string(), z.enum(["default", "derived", "measured", "override"])).meta({
     description: "Where each value of the configuration comes from, by dotted key.",

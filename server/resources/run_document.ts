@@ -17,7 +17,7 @@ export function runDocument(run: KeptRun): RunCard {
     ...{ id, name, notes, tags, algorithm: algorithm as RunCard["algorithm"], state, state_reason },
     ...{ created_at, started_at, ended_at, progress },
     config: plan.config as unknown as Record<string, unknown>,
-    plan: plan as unknown as Record<string, unknown>,
+    plan: plan as unknown as NonNullable<RunCard["plan"]>,
     parent,
     error: error && { ...error, trace_id: null },
     deterministic,

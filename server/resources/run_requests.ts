@@ -1,6 +1,7 @@
 /** What evaluate and generate take and answer, and what their failures mean for a request. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { type ChatMessage, normalizeMessages, ROLES } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
@@ -102,7 +103,7 @@ export const generationSchema = z.strictObject({
         function: z.strictObject({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
       }),
     ).optional(),
-  }),
+  }).meta(TEXTS.data),
   token_ids: z.array(z.int()).meta({ description: "The sampled tokens, with the one that ends the turn." }),
   logprobs: z.array(z.number()).meta({
     description:

@@ -1,16 +1,18 @@
 /** A run as the API shows it. */
 
 import { z } from "zod";
-import { ALGORITHMS } from "../../config/sections/run.ts";
+import { ALGORITHMS } from "../../config/algorithms.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
+import { warningSchema } from "./plan_schema.ts";
 
 const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });
 
 export const runSchema = z.strictObject({
   id: z.string(),
-  name: z.string(),
-  notes: z.string(),
-  tags: z.array(z.string()),
+  name: z.string().meta(TEXTS.data),
+  notes: z.string().meta(TEXTS.data),
+  tags: z.array(z.string()).meta(TEXTS.data),
   algorithm: z.enum(ALGORITHMS),
   state: z.enum(RUN_STATES),
   state_reason: z.string().nullable().meta({
@@ -27,8 +29,12 @@ export const runSchema = z.strictObject({
   }),
   config: z.record(z.string(), z.unknown()).meta({
     description: "The resolved configuration without secrets; empty in view mode.",
+    ...TEXTS.config,
   }),
-  plan: z.record(z.string(), z.unknown()).nullable().meta({
+  plan: z.looseObject({
+    config: z.unknown().meta(TEXTS.config),
+    warnings: z.array(warningSchema).optional(),
+  }).nullable().meta({
     description: "The plan, as POST /v1/plan answers it; null in view mode.",
   }),
   parent: z.strictObject({ run: z.string(), checkpoint: z.string() }).nullable().meta({

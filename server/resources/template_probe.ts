@@ -1,6 +1,7 @@
 /** The template probe as the API shows it (contract §6). */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { TOOL_CALL_FORMATS } from "../../core/chat.ts";
 
 export const templateProbeSchema = z.strictObject({
@@ -18,6 +19,7 @@ export const templateProbeSchema = z.strictObject({
   tool_call_round_trip: z.boolean().meta({ description: "Whether a rendered call is parsed as it was." }),
   turn_end: z.string().nullable().meta({
     description: "The token that ends a turn; null when a model could never learn to stop.",
+    ...TEXTS.data,
   }),
   problems: z.array(z.string()).meta({ description: "What the template failed to render." }),
 }).meta({ id: "TemplateProbe" });

@@ -1,6 +1,7 @@
 /** The one run of view mode, as far as its observe directory tells. */
 
 import { basename, dirname } from "node:path";
+import { type AlgorithmName, ALGORITHMS, keysOf } from "../../config/algorithms.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
 import { finiteMetrics } from "../../runs/views/member_views.ts";
 import type { IndexView } from "../../runs/views/observed_index.ts";
@@ -24,6 +25,12 @@ function folderName(path: string): string {
   return name === "trajectories" ? basename(dirname(path)) : name;
 }
 
+/** What an update tells; where it tells nothing, the first algorithm that exports trajectories. */
+function algorithmIn(entry: IndexView["updates"][number] | undefined): AlgorithmName {
+  return ALGORITHMS.find((name) => name === entry?.algorithm) ??
+    ALGORITHMS.find((name) => keysOf(name).has_rollouts)!;
+}
+
 /** The run of an index. Whether a run goes on that has not reached its last update is not known. */
 export function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): RunCard {
   const first = updates[0], last = updates.at(-1);
@@ -34,8 +41,7 @@ export function viewedRun({ updates }: IndexView, { path, time }: ViewedDirector
     name: last?.run_name ?? folderName(path),
     notes: "",
     tags: [],
-    // No other algorithm exports trajectories.
-    algorithm: "agent_grpo",
+    algorithm: algorithmIn(last),
     state: is_complete ? "completed" : "running",
     state_reason: is_complete
       ? null

@@ -1,6 +1,7 @@
 /** Files of a run. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import type { Content } from "../../runs/results/content.ts";
 import {
   type ArtifactName,
@@ -24,7 +25,7 @@ const artifactSchema = z.strictObject({
       `${name}: ${description}`
     ).join("; ") + ".",
   }),
-  file_name: z.string().meta({ description: "The name under which a download is saved." }),
+  file_name: z.string().meta({ description: "The name under which a download is saved.", ...TEXTS.data }),
   content_type: z.string(),
   size_bytes: z.int().meta({ description: "What a download has now; a live run's files still grow." }),
   modified_at: z.string().meta({ format: "date-time" }),

@@ -1,10 +1,12 @@
 /** Runs beside each other. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { bestEvaluated } from "../../runs/results/checkpoints.ts";
-import { compare, type Compared, configDifferences, metricOf } from "../../runs/results/comparison.ts";
+import { compare, type Compared, configDifferences } from "../../runs/results/comparison.ts";
 import { Buckets } from "../../runs/results/metric_series.ts";
 import { readEventsAt } from "../../runs/results/run_log.ts";
+import { OBJECTIVE_NAMES, objectiveOf } from "../../runs/record/objective.ts";
 import { RUN_STATES } from "../../runs/record/run.ts";
 import { evaluatedUpdates } from "../resources/evaluated.ts";
 import { Problem } from "../http/problems.ts";
@@ -25,11 +27,11 @@ const MAX_POINTS = 200;
 
 const DEFAULT_POINTS = 100;
 
-const metric = z.enum(["eval/pass_rate", "eval/loss"]);
+const metric = z.enum(OBJECTIVE_NAMES);
 
 const comparedRun = z.strictObject({
   id: z.string(),
-  name: z.string(),
+  name: z.string().meta(TEXTS.data),
   algorithm: z.string(),
   state: z.enum(RUN_STATES),
   evaluation: z.strictObject({ n: z.int(), update: z.int(), metric, value: z.number() }).nullable().meta({
@@ -73,7 +75,7 @@ const comparison = z.strictObject({
       "sign test. Null for losses.",
   }),
   outcomes: z.array(z.strictObject({
-    example: z.string().meta({ description: "The scenario, or the line of the row." }),
+    example: z.string().meta({ description: "The scenario, or the line of the row.", ...TEXTS.data }),
     before: z.number().meta({ description: "The share of passed attempts, or the loss." }),
     after: z.number(),
     outcome: z.enum(["win", "loss", "tie"]).meta({ description: "win: after is better." }),
@@ -125,15 +127,13 @@ async function comparedOf(run: StoredRun, which: string, services: Services): Pr
 }
 
 function cardOf({ record: { id, name, algorithm, state } }: StoredRun, { evaluation }: Compared) {
-  const value = evaluation && (evaluation.pass_rate?.rate ?? evaluation.loss);
+  const measured = evaluation && objectiveOf(evaluation);
   return {
     id,
     name,
     algorithm,
     state,
-    evaluation: evaluation && value !== null
-      ? { n: evaluation.n, update: evaluation.update, metric: metricOf(evaluation), value }
-      : null,
+    evaluation: evaluation && measured && { n: evaluation.n, update: evaluation.update, ...measured },
   };
 }
 
@@ -180,10 +180,12 @@ const compareRuns = route({
       content: {
         "application/json": z.strictObject({
           runs: z.array(comparedRun),
-          configuration: z.array(z.strictObject({
-            key: z.string(),
-            values: z.array(z.json()).meta({ description: "Null where the key is not set." }),
-          })).meta({ description: "The resolved keys that differ." }),
+          configuration: z.array(
+            z.strictObject({
+              key: z.string(),
+              values: z.array(z.json()).meta({ description: "Null where the key is not set." }),
+            }).meta(TEXTS.config_key),
+          ).meta({ description: "The resolved keys that differ." }),
           metrics: z.array(alignedMetric),
           comparisons: z.array(comparison).meta({ description: "Each run but the first with the first." }),
         }).meta({ id: "RunComparison" }),

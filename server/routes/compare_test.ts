@@ -160,7 +160,7 @@ Deno.test("rows are compared by their losses, where less is better", async () =>
     assert.deepEqual([b.metric, b.mcnemar, b.note], ["eval/loss", null, null]);
     assert.deepEqual(refused.map(({ note }: { note: string }) => note), [
       "Nothing is compared: rows of different files cannot be paired.",
-      "Nothing is compared: one evaluation is of scenarios, the other of rows.",
+      "Nothing is compared: one evaluation measures eval/loss, the other eval/pass_rate.",
       "Nothing is compared: the losses are of different kinds.",
       "Nothing is compared: F has no such evaluation.",
       "Nothing is compared: the evaluations have no example in common.",

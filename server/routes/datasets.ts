@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { templateVariables } from "../../config/sections/fields.ts";
 import { LIMITS } from "../../config/sections/limits.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { DATASET_KINDS, type DatasetKind } from "../../runs/datasets/dataset_kind.ts";
 import { type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
@@ -124,9 +125,11 @@ const shownRow = z.strictObject({
   line: z.int().gte(1),
   row: z.record(z.string(), z.json()).nullable().meta({
     description: "Null when the line is no object or has more than 65,536 characters.",
+    ...TEXTS.data,
   }),
   text: z.string().nullable().meta({
     description: "The first 2,000 characters of a line without row; null when it cannot be read.",
+    ...TEXTS.data,
   }),
   problem: z.string().nullable().meta({ description: "Why training would refuse the line." }),
 }).meta({ id: "DatasetRow" });
@@ -180,7 +183,7 @@ const listRowTokens = route({
           tokens: z.array(
             z.strictObject({
               id: z.int().gte(0),
-              text: z.string(),
+              text: z.string().meta(TEXTS.data),
               origin: z.enum(["prompt", "model", "tool", "forced"]),
               trained: z.boolean(),
               sequence: z.int().gte(0).meta({ description: "The sequence of the row, from 0." }),

@@ -2,9 +2,15 @@
 
 import { z } from "zod";
 import { describeKeys } from "../../config/describe.ts";
+import { algorithmsText } from "../../config/algorithms.ts";
+import { OBSERVE_TARGET_UPDATES } from "../../config/sections/defaults.ts";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { DEFAULT_RECIPE_UPDATES } from "../../config/check/recipe.ts";
 import { requestJsonSchema } from "../../config/check/request_keys.ts";
 import { json, type Route, route } from "../routing/route.ts";
+
+/** What learns from attempts. */
+const attempters = algorithmsText(({ has_rollouts }) => has_rollouts);
 
 const OBSERVE_RULE =
   "Texts are kept of every n-th update, n = ceil(updates / observe_target_updates), and always of the first and the last.";
@@ -30,7 +36,7 @@ const getDefaults = route({
         "application/json": z.strictObject({
           config: z.array(defaultSchema),
           recipe: z.strictObject({
-            updates: z.int().meta({ description: "Updates of agent_grpo without a budget." }),
+            updates: z.int().meta({ description: `Updates of ${attempters} without a budget.` }),
             checkpoint: z.literal(true).meta({ description: "A recipe always has checkpoints." }),
             observe: z.string().meta({ description: "When a recipe exports trajectories." }),
           }),
@@ -39,7 +45,7 @@ const getDefaults = route({
             value: z.int().meta({ description: "Of this server." }),
             rule: z.string(),
           }),
-        }).meta({ id: "Defaults" }),
+        }).meta({ id: "Defaults", ...TEXTS.data }),
       },
     },
   },
@@ -56,7 +62,7 @@ const getDefaults = route({
         checkpoint: true,
         observe: "when its objective makes conversations",
       },
-      observe_target_updates: { default: 100, value, rule: OBSERVE_RULE },
+      observe_target_updates: { default: OBSERVE_TARGET_UPDATES, value, rule: OBSERVE_RULE },
     });
   },
 });
@@ -69,7 +75,7 @@ const getConfigSchema = route({
   answers: {
     200: {
       description: "What a request may hold, as JSON Schema 2020-12; `svc config schema` describes the file.",
-      content: { "application/json": z.record(z.string(), z.unknown()) },
+      content: { "application/json": z.record(z.string(), z.unknown()).meta(TEXTS.data) },
     },
   },
   handler: () => json(200, requestJsonSchema()),

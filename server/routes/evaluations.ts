@@ -6,7 +6,7 @@ import { evaluationOf, evaluationSchema } from "../resources/evaluation.ts";
 import { findRun } from "../resources/find_run.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
-import { json, jsonPieces, type Route, route } from "../routing/route.ts";
+import { json, JsonPart, jsonPieces, type Route, route } from "../routing/route.ts";
 import { eventsPath, followRun } from "../resources/run_logs.ts";
 import type { StoredRun } from "../sources/run_source.ts";
 import type { Services } from "../routing/services.ts";
@@ -25,10 +25,11 @@ async function* listJson(
   path: string,
   places: readonly EventPlace[],
   next_cursor: string | null,
-): AsyncGenerator<string> {
+): AsyncGenerator<string | JsonPart> {
   let before = '{"evaluations":[';
   for await (const event of readEventsAt(path, "evaluation", places)) {
-    yield before + JSON.stringify(evaluationOf(event));
+    yield before;
+    yield new JsonPart(evaluationOf(event), evaluationSchema);
     before = ",";
   }
   yield `${before === "," ? "" : before}],"next_cursor":${JSON.stringify(next_cursor)}}`;

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { hasEnded } from "../../runs/record/run.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import { eventTexts } from "../../runs/results/line_texts.ts";
 import { findKeptRun } from "../resources/fleet_problems.ts";
 import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
@@ -33,6 +34,7 @@ export const streamRunEvents = route({
       description:
         "Events with their number as id, their kind as name and JSON as data; the last one is `end`.",
       content: { "text/event-stream": z.string() },
+      event: eventTexts,
     },
     204: { description: "The run has ended, and the client has its last event." },
   },

@@ -1,6 +1,7 @@
 /** Model files under `path_roots`. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { TOOL_CALL_FORMATS } from "../../core/chat.ts";
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
@@ -20,7 +21,7 @@ const modelFileSchema = z.strictObject({
   path: z.string().meta({ description: "As requests may name it." }),
   size_bytes: z.int().gte(0),
   type: z.enum(["model", "adapter"]).nullable().meta({ description: "Null for a file that cannot be read." }),
-  name: z.string().nullable().meta({ description: "The name that the file gives the model." }),
+  name: z.string().nullable().meta({ description: "The name that the file gives the model.", ...TEXTS.data }),
   architecture: z.string().nullable(),
   parameters: z.int().gte(0).nullable(),
   tensor_types: z.array(z.string()).meta({ description: "The types of its tensors, each once." }),
@@ -107,7 +108,7 @@ const listModelFiles = route({
 
 const preflightSchema = z.strictObject({
   model: z.string().meta({ description: "As the request names it." }),
-  name: z.string().nullable(),
+  name: z.string().nullable().meta(TEXTS.data),
   architecture: z.string(),
   parameters: z.int().gte(0),
   layers: z.int().gte(0),

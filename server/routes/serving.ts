@@ -1,6 +1,7 @@
 /** OpenAI-compatible serving of runs. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../../runs/chat/chat_request.ts";
 import type { Serving } from "../../runs/serving/serving.ts";
@@ -107,6 +108,9 @@ async function begun(events: AsyncGenerator<ChatEvent>): Promise<AsyncGenerator<
   })();
 }
 
+/** A chunk, or a failure. */
+const streamedSchema = z.looseObject({ choices: z.unknown().meta(TEXTS.data) });
+
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 
 /** The text of a stream. A failure after its beginning is its last event. */
@@ -135,6 +139,7 @@ const createChatCompletion = route({
         "The answer; with `stream`, chunks as server-sent events, of which the last is `[DONE]`. A failure in a " +
         "stream is an event with `error`.",
       content: { "application/json": chatCompletionAnswerSchema, "text/event-stream": z.string() },
+      event: streamedSchema,
     },
   },
   problems: {

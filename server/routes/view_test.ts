@@ -76,6 +76,16 @@ test("the run of a finished directory is what the directory tells", async (direc
   assert.equal((await send("/v1/runs/run_other")).status, 404);
 });
 
+test("the run has the algorithm that the index names, if this program knows it", async (directory) => {
+  const { send } = viewApp(directory);
+  for (
+    const [written, shown] of [["preference", "preference"], ["of_another_build", "agent_grpo"]] as const
+  ) {
+    await writeObserved(directory, { updates: 1, algorithm: written });
+    assert.equal((await send(RUN_PATH)).json.algorithm, shown);
+  }
+});
+
 test("a directory can be viewed while it is written", async (root) => {
   const directory = join(root, "demo_run", "trajectories");
   await Deno.mkdir(directory, { recursive: true });

@@ -25,7 +25,11 @@ class Components {
 
   /** The schema for a place in the document. Schemas with an id become components and are referenced. */
   place(schema: z.ZodType, io: "input" | "output"): JsonObject {
-    const { $schema: _, $defs, ...place } = z.toJSONSchema(schema, { target: "draft-2020-12", io });
+    const { $schema: _, $defs, ...place } = z.toJSONSchema(schema, {
+      target: "draft-2020-12",
+      io,
+      override: ({ jsonSchema }) => delete jsonSchema.texts,
+    });
     for (const [id, part] of Object.entries($defs ?? {})) {
       const { $id: _, id: __, ...kept } = part as JsonObject;
       const text = JSON.stringify(moved(kept));
@@ -170,9 +174,7 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
       schemas: components.schemas,
       headers: {
         "X-Trace-Id": {
-          description:
-            "Random id of the request, which the server's log has too; with a `traceparent`, the id of " +
-            "its trace.",
+          description: "Random id of the request, which the server's log has too.",
           schema: { type: "string", pattern: "^[0-9a-f]{32}$" },
         },
       },

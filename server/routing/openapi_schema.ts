@@ -1,6 +1,7 @@
 /** The schema of an OpenAPI document, for the parts that this program uses. */
 
 import { z } from "zod";
+import { TEXTS } from "../../config/text/text_kinds.ts";
 
 export const openApiSchema = z.strictObject({
   openapi: z.string(),
@@ -14,6 +15,6 @@ export const openApiSchema = z.strictObject({
   security: z.array(z.record(z.string(), z.array(z.string()))),
   paths: z.record(z.string(), z.record(z.string(), z.json())),
   components: z.record(z.string(), z.record(z.string(), z.json())),
-}).meta({ id: "OpenApi" });
+}).meta({ id: "OpenApi", ...TEXTS.data });
 
 export type OpenApiDocument = z.output<typeof openApiSchema>;

@@ -35,6 +35,8 @@ export interface BodySpec {
 export interface AnswerSpec {
   description: string;
   content?: Content;
+  /** The JSON of each event's data, in an answer that is a stream of events. */
+  event?: z.ZodType;
   /** Headers of this answer only, with descriptions. */
   headers?: Readonly<Record<string, string>>;
 }
@@ -163,17 +165,30 @@ export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
 }
 
-/** JSON text that is made in pieces, because making all of it at once would hold up other requests. */
-export class JsonPieces {
-  constructor(readonly pieces: AsyncIterable<string>) {}
+/** A value in JSON text that is made in pieces. */
+export class JsonPart {
+  constructor(readonly value: unknown, readonly schema: z.ZodType) {}
+}
 
-  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
-    return textStream(this.pieces);
+/**
+ * JSON text that is made in pieces, because making all of it at once would hold up other requests. What may have prose
+ * is a {@link JsonPart}.
+ */
+export class JsonPieces {
+  constructor(readonly pieces: AsyncIterable<string | JsonPart>) {}
+
+  stream(shownPart: (part: JsonPart) => unknown): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const { pieces } = this;
+    return textStream((async function* () {
+      for await (const piece of pieces) {
+        yield typeof piece === "string" ? piece : JSON.stringify(shownPart(piece));
+      }
+    })());
   }
 }
 
 /** A JSON answer in pieces, whose text together is that of a declared value. */
-export function jsonPieces<const S extends number>(status: S, pieces: AsyncIterable<string>) {
+export function jsonPieces<const S extends number>(status: S, pieces: AsyncIterable<string | JsonPart>) {
   return { status, content_type: JSON_TYPE, body: new JsonPieces(pieces) } as const;
 }
 

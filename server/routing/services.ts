@@ -10,7 +10,9 @@ import type { Serving } from "../../runs/serving/serving.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
 import type { ModelFiles } from "../sources/model_files.ts";
 import type { Checksums } from "../../runs/results/content.ts";
+import type { KnownSizes } from "../../runs/results/changed_lines.ts";
 import type { Links } from "../access/links.ts";
+import type { Redactor } from "../http/redact.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import type { RunSource } from "../sources/run_source.ts";
 import type { Database } from "../store/database.ts";
@@ -49,12 +51,16 @@ export interface Services {
   links: Links;
   /** Of files that are packed for download. */
   checksums: Checksums;
+  /** Of files whose paths are left out. */
+  sizes: KnownSizes;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
   /** Runs long or hostile work outside of this thread. */
   jobs: JobRunner;
   /** The server's own metrics. */
   telemetry: readonly (() => Family[])[];
+  /** Takes the machine's paths out of texts; null where the operator lets them be shown. */
+  newRedactor(): Redactor | null;
   /** The number of requests of a route, such as `/v1/events`, that are being answered. */
   openRequests(route: string): number;
   datasets: DatasetStore;

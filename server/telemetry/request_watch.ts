@@ -26,6 +26,8 @@ interface Begun {
   path: string;
   peer: string;
   trace_id: string;
+  /** Of the distributed trace that the request belongs to; null for none. */
+  otel_trace_id: string | null;
 }
 
 /** How an answer ended: sent as a whole, left by the client, or failed on the way. */
@@ -37,6 +39,8 @@ type Body = ReadableStream<Uint8Array<ArrayBuffer>>;
 export class WatchedRequest {
   /** The pattern of its route; null for a path that is none. */
   route: string | null = null;
+  /** The paths that its answer shows shortened. */
+  shortened: () => readonly string[] = () => [];
   /** Its route and what its stream sends, for whoever counts followers. */
   readonly #end: (sent: { status: number; bytes: number; ended: Ended }) => void;
 
@@ -105,7 +109,7 @@ export class RequestWatch {
       if (!this.#open.delete(request)) return;
       const duration_ms = this.#options.clock.monotonic_ms() - started_ms;
       this.#count(begun.method, request.route ?? NO_ROUTE, { ...sent, duration_ms });
-      this.#log(begun, request.route, { ...sent, duration_ms });
+      this.#log(begun, request, { ...sent, duration_ms });
     });
     this.#open.add(request);
     return request;
@@ -128,8 +132,8 @@ export class RequestWatch {
   }
 
   #log(
-    { method, path, peer, trace_id }: Begun,
-    route: string | null,
+    { method, path, peer, trace_id, otel_trace_id }: Begun,
+    { route, shortened }: WatchedRequest,
     { status, bytes, duration_ms, ended }: {
       status: number;
       bytes: number;
@@ -137,9 +141,11 @@ export class RequestWatch {
       ended: Ended;
     },
   ): void {
+    const paths = shortened();
     this.#options.log({
       level: status === 500 || ended === "failed" ? "error" : "info",
       trace_id,
+      ...(otel_trace_id === null ? {} : { otel_trace_id }),
       message: "request",
       method,
       path: path.length > MAX_PATH_CHARS ? `${path.slice(0, MAX_PATH_CHARS)}…` : path,
@@ -148,6 +154,7 @@ export class RequestWatch {
       ended,
       duration_ms: Math.round(duration_ms * 1000) / 1000,
       bytes,
+      ...(paths.length > 0 ? { paths } : {}),
       peer,
     });
   }

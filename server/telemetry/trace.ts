@@ -1,4 +1,4 @@
-/** The trace of a request: its id, and the span that Deno's OpenTelemetry keeps of it. */
+/** The ids of a request: its own, and that of the distributed trace which it belongs to. */
 
 /** The part of an OpenTelemetry span that requests use. */
 export interface Span {
@@ -10,6 +10,9 @@ export interface Span {
 /** The key of the active span in a context, as `@opentelemetry/api` names it. */
 const SPAN_KEY = Symbol.for("OpenTelemetry Context Key SPAN");
 
+/** The attribute of a span with the request's own id. */
+export const TRACE_ATTRIBUTE = "svc.trace_id";
+
 /** A `traceparent`. Only versions after 00 may append fields. @source https://www.w3.org/TR/trace-context/ */
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:$|(?<!^00.*)-)/;
@@ -19,11 +22,15 @@ export function activeSpan(): Span | null {
   return Deno.telemetry.contextManager.active()?.getValue?.(SPAN_KEY) ?? null;
 }
 
-/** The id of a request: that of its span or of the trace that its caller sends, else a random one. 32 hex digits. */
-export function traceIdOf({ headers, span }: { headers: Headers; span: Span | null }): string {
+/** A random id for a request: 32 hex digits. Nothing that a client sends has an effect on it. */
+export function newTraceId(): string {
+  return crypto.randomUUID().replaceAll("-", "");
+}
+
+/** The id of the distributed trace of a request: of its span, else of its valid `traceparent`; null without both. */
+export function otelTraceId({ headers, span }: { headers: Headers; span: Span | null }): string | null {
   if (span) return span.spanContext().traceId;
-  const sent = TRACEPARENT.exec(headers.get("traceparent")?.trim() ?? "");
-  return sent ? sent[1]! : crypto.randomUUID().replaceAll("-", "");
+  return TRACEPARENT.exec(headers.get("traceparent")?.trim() ?? "")?.[1] ?? null;
 }
 
 /** Names a request's span by its route, as OpenTelemetry's conventions ask. */

@@ -2,25 +2,21 @@
 
 import { ObserveWriter } from "../../../agent/results/observe.ts";
 import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
-import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
-import { readScenarios } from "../../../data/scenario.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { agentWarnings } from "./config_warnings.ts";
 import { measureAgentUpdate } from "./measured_update.ts";
 import { readScenarioData } from "./scenario_data.ts";
+import { scenarioRows } from "./scenario_rows.ts";
 
 export const agentGrpo: AlgorithmDefinition = {
-  name: "agent_grpo",
   objective: OBJECTIVE,
   curve: "mean reward",
   step_size_keys: ["training.lr", "agent.max_update_kl"],
-  trainingData: ({ agent }) => ({ key: ALGORITHM_KEYS.agent_grpo.data.key, path: agent!.scenarios }),
-  async checkFile(path) {
-    await readScenarios(path);
-  },
+  rows: scenarioRows,
   sequences: ({ agent }) => ({ count: agent!.concurrent_rollouts, tokens: agent!.max_trajectory_tokens }),
   training(config) {
     const { agent } = config, has_bound = agent!.max_update_kl > 0;
@@ -42,7 +38,7 @@ export const agentGrpo: AlgorithmDefinition = {
   async readData(written, parts) {
     const data = await readScenarioData(written, parts);
     return {
-      warnings: [],
+      warnings: agentWarnings(written, parts.probe),
       schedule: ({ agent }) => {
         const { updates, scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
         return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };
@@ -68,6 +64,7 @@ function observer(
     writer ??= ObserveWriter.open({
       ...observe,
       run_name: run.name,
+      algorithm: run.algorithm,
       updates: agent!.updates,
       clock,
       tokenText,

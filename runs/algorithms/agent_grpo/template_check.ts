@@ -29,7 +29,7 @@ export async function checkTemplate(
     if (seen.has(kind)) continue;
     seen.add(kind);
     const doing = `render ${data.path}:${scenario.line}`;
-    withTemplateNamed(templateFile(config), doing, () => {
+    withTemplateNamed(templateFile(config.model), doing, () => {
       const messages = promptMessages(scenario, config.agent?.system_suffix ?? "");
       chat.promptTokens(messages, tools);
       if (tools.length === 0) return;

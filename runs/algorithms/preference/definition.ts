@@ -1,9 +1,6 @@
 /** `algorithm = "preference"` as an entry of the registry. */
 
-import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
 import { PREFERENCE_LOSSES } from "../../../core/preference_loss.ts";
-import { parsePair } from "../../../data/pair.ts";
-import { readRows } from "../../../data/problems.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import { atKey } from "../at_key.ts";
@@ -11,18 +8,14 @@ import type { AlgorithmDefinition } from "../definition.ts";
 import { mostTargets } from "../epochs.ts";
 import { measureRows } from "../measured_update.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
-import { type PairData, pairTokens, readPairRows } from "./pair_rows.ts";
+import { type PairData, pairRows, pairTokens, readPairRows } from "./pair_rows.ts";
 import { OBJECTIVE, Preference, REFERENCE, stepsOf } from "./preference.ts";
 
 export const preference: AlgorithmDefinition = {
-  name: "preference",
   objective: OBJECTIVE,
   curve: "loss",
   step_size_keys: ["training.lr"],
-  trainingData: (config) => ({ key: ALGORITHM_KEYS.preference.data.key, path: config.preference!.data }),
-  async checkFile(path) {
-    await readRows(path, {}, (line) => parsePair(path, line));
-  },
+  rows: pairRows,
   sequences: () => null,
   training: (config) => ({
     targets: mostTargets(config, config.training.micro_batch_tokens),

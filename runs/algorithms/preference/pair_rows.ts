@@ -1,7 +1,7 @@
 /** Preference pairs as token sequences. */
 
 import type { ChatMessage } from "../../../core/chat.ts";
-import { type Pair, parsePair } from "../../../data/pair.ts";
+import { type Pair, pairOf, parsePair } from "../../../data/pair.ts";
 import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "../../../data/problems.ts";
 import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
 import type { TrainingSample } from "../../../trainer/protocol/protocol.ts";
@@ -12,6 +12,7 @@ import {
 } from "../../../trainer/tokenizer/conversation.ts";
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 import { cutSequence, renderRow, type TokenSequence, trainingSample } from "../rendered_rows.ts";
+import { type RowKind, rowSequence } from "../row_kind.ts";
 
 /** The sequences of a completion: several when the template changes earlier turns. */
 type Completion = TokenSequence[];
@@ -145,3 +146,18 @@ export function pairSamples(
 export function pairTokens({ chosen, rejected, prefix_length }: TokenPair): number {
   return [...chosen, ...rejected].reduce((total, { tokens }) => total + tokens.length, -prefix_length);
 }
+
+/** Rows of pairs. Nothing of a pair is trained when a side has no token left. */
+export const pairRows: RowKind = {
+  checker: () => pairOf,
+  render(line, { path, parts: { renderer, variables }, ctx }) {
+    const pair = parsePair(path, line);
+    const sides = renderRow(path, line, () => renderPair(pair, { renderer, variables }));
+    const is_usable = sides.every((side) => side.some((sequence) => cutSequence(sequence, ctx) !== null));
+    return sides.flatMap((sequences, i) =>
+      sequences.map((sequence) =>
+        rowSequence(sequence, { ctx: is_usable ? ctx : 0, side: i === 0 ? "chosen" : "rejected" })
+      )
+    );
+  },
+};

@@ -1,8 +1,5 @@
 /** `algorithm = "sft"` as an entry of the registry. */
 
-import { ALGORITHM_KEYS } from "../../../config/algorithms.ts";
-import { readRows } from "../../../data/problems.ts";
-import { parseTrace } from "../../../data/trace.ts";
 import { POLICY } from "../algorithm.ts";
 import { atKey } from "../at_key.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
@@ -10,17 +7,13 @@ import { mostTargets } from "../epochs.ts";
 import { measureRows } from "../measured_update.ts";
 import { truncationWarnings } from "../rendered_rows.ts";
 import { OBJECTIVE, Sft, stepsOf } from "./sft.ts";
-import { readSftRows } from "./sft_rows.ts";
+import { readSftRows, traceRows } from "./sft_rows.ts";
 
 export const sft: AlgorithmDefinition = {
-  name: "sft",
   objective: OBJECTIVE,
   curve: "loss",
   step_size_keys: ["training.lr"],
-  trainingData: (config) => ({ key: ALGORITHM_KEYS.sft.data.key, path: config.sft!.data }),
-  async checkFile(path) {
-    await readRows(path, {}, (line) => parseTrace(path, line));
-  },
+  rows: traceRows,
   sequences: () => null,
   training: (config) => ({
     targets: mostTargets(config, config.training.ctx),

@@ -2,7 +2,7 @@
 
 import type { ChatMessage } from "../../../core/chat.ts";
 import { linesInvalid, readRows } from "../../../data/problems.ts";
-import { parseTrace, type Trace } from "../../../data/trace.ts";
+import { parseTrace, type Trace, traceOf } from "../../../data/trace.ts";
 import {
   renderCompletion,
   renderConversation,
@@ -11,6 +11,7 @@ import {
 import type { RenderedSequence, TrainOn } from "../../../trainer/tokenizer/conversation.ts";
 import type { Renderer } from "../../../trainer/tokenizer/renderer.ts";
 import { cutSequence, renderRow, type TokenSequence } from "../rendered_rows.ts";
+import { type RowKind, rowSequence } from "../row_kind.ts";
 
 /** An example, or a part of it that the template renders separately. */
 export interface SftSequence extends TokenSequence {
@@ -83,3 +84,13 @@ export function renderTrace(
     render,
   );
 }
+
+/** Rows of traces. */
+export const traceRows: RowKind = {
+  checker: () => traceOf,
+  render(line, { path, parts: { renderer, variables }, ctx }) {
+    const trace = parseTrace(path, line);
+    const render = () => renderTrace(trace, { renderer, variables, train_on: "assistant" });
+    return renderRow(path, line, render).map((sequence) => rowSequence(sequence, { ctx }));
+  },
+};

@@ -11,6 +11,8 @@ interface Sleeper {
 /** A clock that moves only when a test moves it. Sleepers wake in the order of their due times. */
 export class ManualClock implements Clock {
   #now_ms: number;
+  /** How far the wall clock was set. */
+  #jumped_ms = 0;
   #order = 0;
   readonly #sleepers: Sleeper[] = [];
 
@@ -19,7 +21,12 @@ export class ManualClock implements Clock {
   }
 
   wall_ms(): number {
-    return this.#now_ms;
+    return this.#now_ms + this.#jumped_ms;
+  }
+
+  /** Sets the wall clock forward or back, as an administrator or a time server does; nothing else changes. */
+  jump(delta_ms: number): void {
+    this.#jumped_ms += delta_ms;
   }
 
   monotonic_ms(): number {

@@ -3,7 +3,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Buffer } from "node:buffer";
 import { type Clock, timestamp } from "./clock.ts";
+import { systemRefusal } from "./system_errors.ts";
 import { jsonText } from "./text.ts";
+
+const LINE_END = new TextEncoder().encode("\n");
 
 /** The levels of lines, rising. */
 export const LOG_LEVELS = ["info", "warning", "error"] as const;
@@ -51,7 +54,8 @@ const WRITE_BYTES = 1 << 16;
 
 /**
  * A log of JSON lines. Writing a line never waits and never fails: lines wait in memory while the reader is slow, those
- * that find no room are lost, and a line then says how many. After a failed write nothing more is written.
+ * that find no room, there or on a full disk, are lost, and a line then says how many. After any other failed write
+ * nothing more is written.
  *
  * @example
  * ```ts
@@ -72,6 +76,8 @@ export class Log {
   #waiting_bytes = 0;
   #lost = 0;
   #writing: Promise<void> | null = null;
+  /** Whether the output ends inside of a line, because the disk became full there. */
+  #is_torn = false;
   #has_failed = false;
 
   constructor(options: LogOptions) {
@@ -111,10 +117,10 @@ export class Log {
     await null;
     try {
       while (this.#waiting.length > 0) {
-        const bytes = this.#next();
-        for (let at = 0; at < bytes.length;) at += await this.#options.write(bytes.subarray(at));
+        const { bytes, lines } = this.#next();
+        const is_written = await this.#write(bytes, lines);
         this.#waiting_bytes -= bytes.length;
-        if (this.#lost > 0) this.#tellLost();
+        if (is_written && this.#lost > 0) this.#tellLost();
       }
     } catch {
       // Nobody is left to read it.
@@ -124,16 +130,33 @@ export class Log {
     this.#writing = null;
   }
 
-  #next(): Uint8Array {
-    let count = 1, bytes = this.#waiting[0]!.length;
-    while (count < this.#waiting.length && bytes < WRITE_BYTES) bytes += this.#waiting[count++]!.length;
-    return Buffer.concat(this.#waiting.splice(0, count));
+  /** @returns Whether all is written; on a full disk the lines are lost. @throws Any other error. */
+  async #write(bytes: Uint8Array, lines: number): Promise<boolean> {
+    try {
+      if (this.#is_torn) await this.#options.write(LINE_END);
+      this.#is_torn = false;
+      for (let at = 0; at < bytes.length;) {
+        at += await this.#options.write(bytes.subarray(at));
+        this.#is_torn = at < bytes.length;
+      }
+      return true;
+    } catch (error) {
+      if (systemRefusal(error)?.is_machine !== true) throw error;
+      this.#lost += lines;
+      return false;
+    }
+  }
+
+  #next(): { bytes: Uint8Array; lines: number } {
+    let lines = 1, bytes = this.#waiting[0]!.length;
+    while (lines < this.#waiting.length && bytes < WRITE_BYTES) bytes += this.#waiting[lines++]!.length;
+    return { bytes: Buffer.concat(this.#waiting.splice(0, lines)), lines };
   }
 
   #tellLost(): void {
     const bytes = this.#bytesOf({
       level: "warning",
-      message: `Cannot log as fast as requests come: ${this.#lost} lines are lost`,
+      message: `Cannot log as fast as requests come, or the disk was full: ${this.#lost} lines are lost`,
       lost_lines: this.#lost,
     });
     this.#lost = 0;

@@ -96,3 +96,30 @@ Deno.test("a reader that left ends the output, and nothing fails", async () => {
   await log.flushed();
   assert.equal(reader.writes, 1);
 });
+
+Deno.test("on a full disk lines are lost; with room again the log goes on, and says how many", async () => {
+  let text = "", room = 100;
+  const log = new Log({
+    clock: new ManualClock(),
+    level: "info",
+    write(bytes) {
+      if (room === 0) return Promise.reject(Object.assign(new Error("full"), { code: "ENOSPC" }));
+      const taken = bytes.subarray(0, room);
+      room -= taken.length;
+      text += new TextDecoder().decode(taken);
+      return Promise.resolve(taken.length);
+    },
+  });
+  for (let i = 0; i < 3; i++) {
+    log.line({ i });
+    await log.flushed();
+  }
+  room = 1e6;
+  log.line({ i: 3 });
+  await log.flushed();
+  const [first, torn, ...rest] = text.split("\n");
+  assert.equal(JSON.parse(first!).i, 0);
+  assert.ok(torn!.length > 0 && torn!.length < first!.length, "a part of the second line");
+  const [after, told, end] = rest;
+  assert.deepEqual([JSON.parse(after!).i, JSON.parse(told!).lost_lines, end], [3, 2, ""]);
+});

@@ -6,7 +6,7 @@
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { writeFileAtomic } from "../core/files.ts";
-import { currentCommit } from "./bench/report.ts";
+import { currentCommit, machineName } from "./bench/report.ts";
 import { measureFollowers } from "./bench_service/followers.ts";
 import type { LoadResult } from "./bench_service/load.ts";
 import { startTraining, type TrainingServer } from "./bench_service/training_server.ts";
@@ -27,16 +27,10 @@ async function measureLoad(
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-async function machine(): Promise<string> {
-  const cpu = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
-  const name = /model name\s*:\s*(.*)/.exec(cpu)?.[1] ?? "unknown";
-  return `${name}, ${navigator.hardwareConcurrency} cores`;
-}
-
 if (import.meta.main) {
   const { values } = parseArgs({ options: { repeat: { type: "string" }, quick: { type: "boolean" } } });
   const repeat = Number(values.repeat ?? 3), is_quick = values.quick ?? false;
-  const facts = { machine: await machine(), commit: await currentCommit(), deno: Deno.version.deno };
+  const facts = { machine: await machineName(), commit: await currentCommit(), deno: Deno.version.deno };
   const lines: string[] = [];
   const add = (bench: string, i: number, result: object) => {
     const rounded = Object.entries(result).map(([name, value]) => [name, Number(value.toPrecision(4))]);

@@ -1,45 +1,87 @@
 /**
- * Long tests with random moments, whose results are committed: `deno task soak <part> [--times <n>] [--seed <n>]`.
- *
- *   kills         kills a server that trains, 200 times: docs/experiments/soak_kills.json
- *   token_timing  times the refusal of 2 x 100,000 tokens: docs/experiments/soak_token_timing.json
+ * Long tests, whose results are committed: `deno task soak <part> [--count <n>] [--minutes <n>] [--seed <n>]`. A complete
+ * run is stored in docs/experiments/soak_<part>.json, a shorter one only where `--out <file>` says.
+ * docs/reference/reliability.md says what each of them shows.
  */
 
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { writeFileAtomic } from "../core/files.ts";
-import { soakKills } from "./soak/kills.ts";
-import { soakTokenTiming } from "./soak/token_timing.ts";
+import { currentCommit, machineName } from "./bench/report.ts";
+import { bombs } from "./soak/bombs.ts";
+import { clock } from "./soak/clock.ts";
+import { damage } from "./soak/damage.ts";
+import { datasets } from "./soak/datasets.ts";
+import { endurance } from "./soak/endurance.ts";
+import { gguf } from "./soak/gguf.ts";
+import { kills } from "./soak/kills.ts";
+import { load } from "./soak/load.ts";
+import type { SoakPart } from "./soak/part.ts";
+import { slow } from "./soak/slow.ts";
+import { tokenTiming } from "./soak/token_timing.ts";
 
 const RESULTS = fileURLToPath(new URL("../docs/experiments/", import.meta.url));
 
-async function writeResult(part: string, result: object): Promise<void> {
-  console.log(result);
-  await writeFileAtomic(`${RESULTS}soak_${part}.json`, `${JSON.stringify(result, null, 1)}\n`);
+const PARTS: Readonly<Record<string, SoakPart>> = {
+  bombs,
+  clock,
+  damage,
+  datasets,
+  endurance,
+  gguf,
+  kills,
+  load,
+  slow,
+  token_timing: tokenTiming,
+};
+
+function usage(): string {
+  const lines = Object.entries(PARTS).map(([name, { what }]) => `  ${name.padEnd(12)} ${what}`);
+  return `soak: name a part:\n${lines.join("\n")}`;
+}
+
+async function facts(): Promise<object> {
+  const [load_average] = Deno.loadavg();
+  return {
+    ...{ machine: await machineName(), commit: await currentCommit(), deno: Deno.version.deno },
+    ...{ load_average, time: new Date().toISOString() },
+  };
 }
 
 if (import.meta.main) {
   const string = { type: "string" } as const;
-  const { values, positionals: [part] } = parseArgs({
-    options: { times: string, seed: string },
+  const { values, positionals: [name = ""] } = parseArgs({
+    options: { count: string, minutes: string, seed: string, out: string },
     allowPositionals: true,
   });
-  const seed = Number(values.seed ?? 1);
-  if (part === "token_timing") {
-    const result = soakTokenTiming({ samples: Number(values.times ?? 100_000), seed });
-    await writeResult(part, { seed, ...result });
-    Deno.exit(result.differs ? 1 : 0);
-  }
-  if (part !== "kills") {
-    console.error("soak: name a part: kills or token_timing");
+  const part = Object.hasOwn(PARTS, name) ? PARTS[name] : undefined;
+  if (!part) {
+    console.error(usage());
     Deno.exit(2);
   }
-  const result = await soakKills({
-    kills: Number(values.times ?? 200),
+  const { full } = part, seed = Number(values.seed ?? 1);
+  const count = Number(values.count ?? full.count), minutes = Number(values.minutes ?? full.minutes);
+  const started = await facts();
+  const { failures, ...measured } = await part.run({
+    count,
+    minutes,
     seed,
-    onKill: (kills, state) => console.log(`kill ${kills}: ${state}`),
+    say: (text) => console.error(text),
   });
-  await writeResult(part, { seed, ...result });
-  const is_sound = result.different.length + result.lost_writes + result.lost_events === 0;
-  Deno.exit(is_sound ? 0 : 1);
+  const bounds = Object.fromEntries(Object.entries({ count, minutes }).filter(([, n]) => Number.isFinite(n)));
+  const result = {
+    part: name,
+    ...bounds,
+    seed,
+    passed: failures.length === 0,
+    failures,
+    ...measured,
+    ...started,
+  };
+  const text = `${JSON.stringify(result, null, 1)}\n`;
+  console.log(text.trimEnd());
+  const is_complete = count >= full.count && minutes >= full.minutes;
+  const out = values.out ?? (is_complete ? `${RESULTS}soak_${name}.json` : null);
+  if (out !== null) await writeFileAtomic(out, text);
+  Deno.exit(failures.length === 0 ? 0 : 1);
 }

@@ -7,7 +7,11 @@ import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { checkDataset } from "../runs/datasets/check_dataset.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
+import { eventsOf, openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
 import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
+import { testApp } from "../server/app_testing.ts";
+import { openDatabase } from "../server/store/database.ts";
+import { keepAnswer } from "../server/store/kept_answers.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { withFolder } from "./folder.ts";
 
@@ -75,14 +79,14 @@ if (DISK === undefined) {
     fn: () =>
       withFolder(async (disk) => {
         const test = [Deno.execPath(), "test", "-A", "--no-check", new URL(import.meta.url).pathname];
-        const script = 'mount -t tmpfs -o size=1m none "$SVC_TEST_DISK" && exec "$@"';
+        const script = 'mount -t tmpfs -o size=4m none "$SVC_TEST_DISK" && exec "$@"';
         const { success, stdout, stderr } = await new Deno.Command("unshare", {
           args: ["-m", "sh", "-c", script, "sh", ...test],
           env: { SVC_TEST_DISK: disk },
         }).output();
         const text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("\n");
         assert.ok(success, text);
-        assert.match(text, /\b4 passed/);
+        assert.match(text, /\b6 passed/);
       }),
   });
 } else {
@@ -152,7 +156,7 @@ if (DISK === undefined) {
     });
     const check = (request: Parameters<typeof checkDataset>[0]) => checkDataset(request);
     const store = new DatasetStore({ folder, clock: systemClock, check });
-    await assert.rejects(store.create(upload(row.repeat(1 << 17))), { name: "ServiceError", message: FULL });
+    await assert.rejects(store.create(upload(row.repeat(1 << 19))), { name: "ServiceError", message: FULL });
     assert.deepEqual(Array.from(Deno.readDirSync(folder)), []);
     // The bytes fit, but not the card.
     const fillLate = async (request: Parameters<typeof checkDataset>[0]) => {
@@ -166,4 +170,76 @@ if (DISK === undefined) {
     await Deno.remove(FILLER);
     assert.equal((await store.create(upload(row))).is_new, true);
   });
+
+  Deno.test("the database keeps what it has, refuses what does not fit, and goes on with room", async () => {
+    const path = `${DISK}/index.sqlite`,
+      open = () => openDatabase(path, { clock: systemClock, log: () => {} });
+    let database = open();
+    const answer = { body_sha256: "", run: "r", answer: "x".repeat(2000), created_ms: 1 };
+    const keys = () => database.all<{ key: string }>("SELECT key FROM kept_answers").map(({ key }) => key);
+    const kept: string[] = [];
+    const keep = (key: string) => (keepAnswer(database, { key, ...answer }, 1), kept.push(key));
+    keep("a");
+    fill();
+    // The log of the database may have a little room left.
+    assert.throws(() => {
+      while (true) keep(`b${kept.length}`);
+    }, { message: "database or disk is full" });
+    assert.deepEqual(keys(), kept);
+    await Deno.remove(FILLER);
+    keep("c");
+    database.close();
+    database = open();
+    assert.deepEqual(keys(), kept);
+    database.close();
+    await Deno.remove(path);
+  });
+
+  Deno.test("a server refuses what it cannot store, answers the rest, and its run resumes with room", () =>
+    withFolder(async (elsewhere) => {
+      const folder = `${DISK}/server`, log = () => {}, gate = `${elsewhere}/gate`;
+      await Deno.mkdir(folder);
+      const database = openDatabase(`${folder}/index.sqlite`, { clock: systemClock, log });
+      const test = await TestFleet.open({ folder }), { fleet } = test;
+      const toml = `data_dir = ${JSON.stringify(folder)}`;
+      const { app, send, logged } = testApp({ toml, fleet, changes: test.relayed, database });
+      const run = await test.create({ gate, updates: 3 }), path = `/v1/runs/${run.id}`;
+      await openGate(gate, 1);
+      await untilWaiting(gate, 2);
+      fill();
+      const json = { "content-type": "application/json" };
+      const rename = () => send(path, { method: "PATCH", headers: json, body: '{"name":"new"}' });
+      const upload = () =>
+        send("/v1/datasets", {
+          ...{ method: "POST", headers: { "content-type": "application/x-ndjson" } },
+          body: '{"text":"a"}\n'.repeat(1000),
+        });
+      const refused = [await rename(), await upload()].map(({ status, json }) => [status, json.errors]);
+      assert.deepEqual(refused, [[500, []], [500, []]]);
+      for (const { message } of logged.splice(0)) {
+        assert.match(String(message), /no space is left on the disk/);
+      }
+      await openGate(gate, 2, 3);
+      // Its process cannot write its end, nor can the server yet.
+      while (run.child) await systemClock.sleep(5);
+      const found = await send(path);
+      assert.deepEqual([found.status, found.json.name], [200, "test"]);
+      assert.equal((await send("/v1/runs")).json.runs.length, 1);
+      assert.deepEqual((await send("/v1/datasets")).json.datasets, []);
+      await Deno.remove(FILLER);
+      await test.until(run, "interrupted", "failed");
+      await fleet.idle(run.id);
+      assert.equal((await rename()).json.name, "new");
+      await fleet.command(run.id, { command: "resume" });
+      await test.until(run, "completed");
+      const trained = (await eventsOf(run)).filter((event) => event.kind === "update");
+      assert.equal(trained.at(-1)!.update, 3);
+      await test.close();
+      await app.ended;
+      const told = database.all<{ state: string }>("SELECT state FROM fleet_events ORDER BY seq");
+      assert.equal(told.at(-1)!.state, "completed");
+      const names = Array.from(Deno.readDirSync(`${folder}/runs`), ({ name }) => name);
+      assert.deepEqual(names, [run.id]);
+      database.close();
+    }));
 }

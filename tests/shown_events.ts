@@ -8,8 +8,12 @@ export interface ShownEvent {
 }
 
 /** The events of a stream after an id. It ends with the stream, and fails when the connection breaks. */
-export async function* shownEvents(url: string, since: number): AsyncGenerator<ShownEvent> {
-  const response = await fetch(`${url}?since=${since}`);
+export async function* shownEvents(
+  url: string,
+  since: number,
+  headers: Record<string, string> = {},
+): AsyncGenerator<ShownEvent> {
+  const response = await fetch(`${url}?since=${since}`, { headers });
   let text = "";
   for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
     text += piece;

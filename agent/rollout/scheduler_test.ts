@@ -178,6 +178,21 @@ Deno.test("the wall-clock limit ends a generation, a tool and the steps after th
   equal(tool.members[0]!.failure, null, "the limit ended it, not the tool");
 });
 
+Deno.test("jumps of the machine's clock neither end an attempt nor give it more time", async () => {
+  const hour_ms = 3_600_000;
+  for (const jump_ms of [hour_ms, -hour_ms]) {
+    const group = await timed(() => "hang", async (clock) => {
+      clock.jump(jump_ms);
+      await clock.advance(59_999);
+      equal(clock.sleeping, 1, "the attempt goes on");
+      clock.jump(jump_ms);
+      await clock.advance(1);
+    });
+    deepEqual(outcomes([group]), [["timeout"]]);
+    equal(group.members[0]!.timings.rollout_ms, 60_000);
+  }
+});
+
 Deno.test("the wall-clock limit counts from the first token of the prompt", async () => {
   const ready = Promise.withResolvers<void>();
   const engine = new ScriptedEngine({ script: () => END_TURN });

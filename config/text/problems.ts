@@ -31,6 +31,8 @@ export interface ConfigProblem {
   message: string;
   /** A suggestion, such as `did you mean "training.lr"?`. */
   hint?: string;
+  /** Whether the message names the key; absent: only one about what is not built does. */
+  names_key?: boolean;
 }
 
 /** Sorts by line, then key. */
@@ -55,8 +57,9 @@ export function formatProblems(problems: readonly ConfigProblem[]): string {
   const lines = problems.slice(0, MAX_LISTED_PROBLEMS).map((problem) => {
     const { override, column } = problem;
     const place = override ?? `${problem.file}:${problem.line}${column ? `:${column}` : ""}`;
-    // An override already contains its key, and so do messages about what is not built.
-    const is_named = override?.split("=", 1)[0] === problem.key || problem.code === "not_built";
+    // An override contains its key too.
+    const is_named = override?.split("=", 1)[0] === problem.key || problem.names_key ||
+      problem.code === "not_built";
     const key = problem.key && !is_named ? `${problem.key}: ` : "";
     const line = inline(`${place}: ${key}${problem.message}${problem.hint ? `; ${problem.hint}` : ""}`);
     return line.length > MAX_PROBLEM_CHARS ? `${line.slice(0, MAX_PROBLEM_CHARS)}…` : line;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { MAX_LINE_BYTES } from "../../data/jsonl.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -89,6 +90,16 @@ Deno.test("bytes that are no text are problems of their lines", async () => {
   bytes[SFT.length + 10] = 0xff;
   const found = await check(bytes);
   assert.deepEqual([found.rows, found.problems], [3, [{ line: 2, message: "the bytes are not UTF-8" }]]);
+});
+
+Deno.test("a line that is too long is a problem of its line, and the rest is read", async () => {
+  const long = `{"text":"${"x".repeat(MAX_LINE_BYTES - 10)}"}`;
+  const found = await check(`${SFT}\n${long}\n{"text":"${"x".repeat(MAX_LINE_BYTES - 11)}"}\n${SFT}`);
+  const message = `the line is longer than ${MAX_LINE_BYTES} bytes`;
+  assert.deepEqual([long.length, found.rows, found.problems], [MAX_LINE_BYTES + 1, 4, [{
+    line: 2,
+    message,
+  }]]);
 });
 
 Deno.test("every 1024th row has a place in the index", async () => {

@@ -14,7 +14,8 @@ import type { Identity } from "./config_identity.ts";
 
 export const CHECKPOINT_FORMAT_VERSION = 4;
 
-const STATE_FILE = "state.json";
+/** The record of a checkpoint. */
+export const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
 
 /** Attempts at one scenario in one update. */
@@ -223,17 +224,20 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
   }
   let size_bytes = new TextEncoder().encode(text).length;
   for (const [name, file] of Object.entries(record.files)) {
-    const path = `${directory}/${name}`;
-    const info = await Deno.stat(path).catch(() => null);
-    if (!info) throw refuse(`${name} is missing`);
-    if (info.size !== file.size_bytes) {
-      throw refuse(`${name} has ${info.size} bytes instead of ${file.size_bytes}`);
-    }
-    if (await sha256OfFile(path) !== file.sha256) throw refuse(`${name} is damaged: its SHA-256 differs`);
-    size_bytes += info.size;
+    const damage = await damageOf(`${directory}/${name}`, file);
+    if (damage !== null) throw refuse(`${name} ${damage}`);
+    size_bytes += file.size_bytes;
   }
   const whole = resolve(directory);
   return { name: basename(whole), directory: whole, size_bytes, record };
+}
+
+/** Why a file is not the one that was written, as the end of a sentence about it; null when it is. */
+export async function damageOf(path: string, { size_bytes, sha256 }: CheckpointFile): Promise<string | null> {
+  const info = await Deno.stat(path).catch(() => null);
+  if (!info) return "is missing";
+  if (info.size !== size_bytes) return `has ${info.size} bytes instead of ${size_bytes}`;
+  return await sha256OfFile(path) === sha256 ? null : "is damaged: its SHA-256 differs";
 }
 
 /** The record of a checkpoint, without a look at its other files; null when it is damaged or missing. */

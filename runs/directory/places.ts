@@ -223,6 +223,7 @@ export async function refuseCollisions(loaded: LoadedConfig, read: readonly Plac
     return {
       path: key.split("."),
       code: "invalid_value" as const,
+      names_key: true,
       message,
       hint: `name another ${key}${from_name}`,
     };

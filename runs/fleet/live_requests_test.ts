@@ -267,3 +267,26 @@ Deno.test("messages that do not fit are refused, and the run goes on", strict, a
     await fleet.until(run, "completed");
   });
 });
+
+Deno.test(
+  "a damaged adapter or checkpoint answers nothing, and is named",
+  strict,
+  () =>
+    withFleet(async (fleet) => {
+      const run = await fleet.create();
+      await fleet.until(run, "completed");
+      await fleet.fleet.idle(run.id);
+      const checkpoint = (await run.checkpoints()).at(-1)!,
+        of_checkpoint = `checkpoints/${checkpoint}/adapter.gguf`;
+      const asked = { "adapter.gguf": generate(), [of_checkpoint]: generate({ checkpoint }) };
+      for (const [name, question] of Object.entries(asked)) {
+        const path = `${run.directory}/${name}`, bytes = await Deno.readFile(path);
+        await Deno.writeFile(path, bytes.with(-1, bytes.at(-1)! ^ 1));
+        const wrong = refused("conflict", /does not load any more; the server's log has the reason/);
+        await assert.rejects(fleet.fleet.ask(run.id, question, limit), wrong);
+        assert.match(String(fleet.logged.pop()!.message), /adapter\.gguf.* SHA-256 differs/);
+        await Deno.writeFile(path, bytes);
+        await fleet.fleet.ask(run.id, question, limit);
+      }
+    }),
+);

@@ -11,6 +11,7 @@ import { systemClock } from "../../core/clock.ts";
 import { deviceClaim } from "../../core/device_lock.ts";
 import { assert, doing } from "../../core/errors.ts";
 import { makeFolder } from "../../core/files.ts";
+import { checkAdapter } from "../directory/checked_adapter.ts";
 import { listCheckpoints, loadCheckpoint } from "../directory/checkpoint.ts";
 import type { Identity } from "../directory/config_identity.ts";
 import { refuseOtherInputs } from "../directory/same_inputs.ts";
@@ -121,8 +122,10 @@ async function checkRun(
   { checkpoints, result, identity }: { checkpoints: string; result: string; identity: Identity },
 ): Promise<void> {
   // One that does not exist is refused with the request.
-  if (checkpoint === undefined) await doing(`read ${result}`, () => Deno.stat(result));
-  else if ((await listCheckpoints(checkpoints)).includes(checkpoint)) {
+  if (checkpoint === undefined) {
+    await doing(`read ${result}`, () => Deno.stat(result));
+    await checkAdapter(result);
+  } else if ((await listCheckpoints(checkpoints)).includes(checkpoint)) {
     await loadCheckpoint(`${checkpoints}/${checkpoint}`);
   }
   await refuseOtherInputs(command, { checkpoints, identity });

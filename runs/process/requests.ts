@@ -5,6 +5,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
 import { type AdapterSource, CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Algorithm, EvaluationResult } from "../algorithms/algorithm.ts";
+import { checkAdapter } from "../directory/checked_adapter.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import type { GenerateAnswer } from "../session/agent_host.ts";
@@ -80,7 +81,9 @@ async function adapterSource(
       { field: "checkpoint" },
     );
   }
-  return { type: "file", path: `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}` };
+  const path = `${checkpoints}/${checkpoint}/${CHECKPOINT_ADAPTER}`;
+  await checkAdapter(path);
+  return { type: "file", path };
 }
 
 function ignoreLostDevice(error: unknown): void {

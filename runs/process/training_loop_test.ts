@@ -247,6 +247,40 @@ Deno.test(
   },
 );
 
+Deno.test("jumps of the wall clock change neither a run's time limit nor its estimates", strict, async () => {
+  const run = (root: string, jump_ms: number) => {
+    const clock = new ManualClock();
+    const duringUpdate = () => {
+      clock.jump(jump_ms *= -2);
+      return clock.advance(25_000);
+    };
+    const change = (config: ReturnType<typeof testing.testRunConfig>) => {
+      useSft(config);
+      config.training.max_minutes = 1;
+    };
+    return start({
+      root,
+      algorithm: new GivenAlgorithm({ updates: 9, duringUpdate }),
+      more: "",
+      clock,
+      change,
+    });
+  };
+  await withFolder(async (root) => {
+    const found = [];
+    for (const [i, hours] of [0, 1, -1].entries()) {
+      const events = await eventsOf(await run(`${root}/${i}`, hours * 3_600_000));
+      const updates = ofKind(events, "update");
+      found.push(
+        updates.map(({ eta_seconds, tokens_per_second }) => `${eta_seconds} s, ${tokens_per_second}/s`),
+      );
+    }
+    // 60 seconds are two updates of 25 seconds and one more.
+    const expected = ["35 s, 4/s", "10 s, 4/s", "0 s, 4/s"];
+    assert.deepEqual(found, [expected, expected, expected]);
+  });
+});
+
 Deno.test(
   "a run that only time limits tells no number of updates, and its rate falls with the time",
   strict,

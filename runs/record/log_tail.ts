@@ -1,6 +1,7 @@
 /** The newest events of each kind in a log, read from its end. */
 
-import type { EndEvent, RunEvent, UpdateEvent } from "./event.ts";
+import { basename } from "node:path";
+import type { ArtifactEvent, EndEvent, RunEvent, UpdateEvent } from "./event.ts";
 
 /** Bytes to read at a time, from the end backwards. */
 const PIECE_BYTES = 1 << 18;
@@ -51,6 +52,16 @@ export async function lastEvents(path: string): Promise<LogTail> {
     if (tail.state && is_measured) break;
   }
   return { ...tail, update: update ?? 0 };
+}
+
+/** What a log tells of a file that the run's end wrote, by the file's name; null when it does not tell of it. */
+export async function writtenFile(path: string, name: string): Promise<ArtifactEvent | null> {
+  for await (const { event } of eventsBackwards(path)) {
+    if (event.kind === "artifact" && basename(event.path) === name) return event;
+    // A run writes its files after its last update.
+    if (event.kind === "update") return null;
+  }
+  return null;
 }
 
 async function* eventsBackwards(path: string): AsyncGenerator<{ event: RunEvent; end: number }> {

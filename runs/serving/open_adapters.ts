@@ -2,6 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
+import { checkAdapter } from "../directory/checked_adapter.ts";
 import { loadCheckpoint } from "../directory/checkpoint.ts";
 import type { AdapterFile } from "./protocol.ts";
 
@@ -54,7 +55,7 @@ export class OpenAdapters {
     const closing = this.#open.size >= this.#limit ? this.#closeOldest() : Promise.resolve();
     const name = `served_${++this.#opened}`;
     const opening = closing.then(async () => {
-      if (checkpoint !== null) await loadCheckpoint(checkpoint);
+      await (checkpoint === null ? checkAdapter(path) : loadCheckpoint(checkpoint));
       await this.#engine.call("adapter_open", { adapter: name, source: { type: "file", path } });
     });
     opening.catch(() => {});

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { sha256OfFile } from "../../core/files.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { OpenAdapters } from "./open_adapters.ts";
@@ -76,5 +77,27 @@ Deno.test(
       for (let i = 0; i < 2; i++) await assert.rejects(hold("none").next());
       assert.deepEqual(log.slice(4), ["close c", "open none", "open none"]);
       await a.return();
+    }),
+);
+
+Deno.test(
+  "a damaged adapter is not served, and is when it is whole again",
+  strict,
+  () =>
+    withFolder(async (folder) => {
+      const { adapters, log } = await openAdapters(folder, 2), path = `${folder}/a`;
+      const bytes = await Deno.readFile(path), sha256 = await sha256OfFile(path);
+      const artifact = { seq: 1, kind: "artifact", path, size_bytes: bytes.length, sha256 };
+      await Deno.writeTextFile(`${folder}/events.jsonl`, `${JSON.stringify(artifact)}\n`);
+      const use = () =>
+        adapters.use({ path, version: "", checkpoint: null }, async function* (adapter) {
+          yield await Promise.resolve(adapter);
+        }).next();
+      await Deno.writeFile(path, bytes.with(0, bytes[0]! ^ 1));
+      await assert.rejects(use(), { code: "format_invalid", message: /\/a: it is damaged/ });
+      assert.deepEqual(log, []);
+      await Deno.writeFile(path, bytes);
+      await use();
+      assert.deepEqual(log, ["open a"]);
     }),
 );

@@ -117,6 +117,13 @@ export async function currentCommit(): Promise<string> {
   return described ?? "unknown";
 }
 
+/** The processor and its cores, for measurements that no GPU takes part in. */
+export async function machineName(): Promise<string> {
+  const cpu = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
+  const name = /model name\s*:\s*(.*)/.exec(cpu)?.[1] ?? "unknown";
+  return `${name}, ${navigator.hardwareConcurrency} cores`;
+}
+
 /** The driver's version, which WebGPU does not report: from the vendor's tool if there is one. */
 export async function driverVersion(): Promise<string> {
   const args = ["--query-gpu=driver_version", "--format=csv,noheader"];

@@ -9,13 +9,14 @@ import { Rng, rngKey } from "../../core/random.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { ServerProcess } from "../../tests/server_process.ts";
 import { type ShownEvent, shownEvents } from "../../tests/shown_events.ts";
+import { firstOf, sleep, type SoakPart } from "./part.ts";
 
 const UPDATES = 6;
 const POLL_MS = 50;
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 600_000;
 
 /** What was found. */
-export interface KillsResult {
+interface KillsResult {
   kills: number;
   runs: number;
   /** Runs that ended with other bytes of the adapter, the optimiser or the trajectories, and in what. */
@@ -29,8 +30,6 @@ export interface KillsResult {
 
 const JSON_HEADERS = { "content-type": "application/json" };
 const ENDED = ["completed", "failed", "cancelled"];
-
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function writeInputs(folder: string): Promise<{ config: string; run: string }> {
   const root = join(folder, "root"), config = join(folder, "server.toml");
@@ -169,8 +168,8 @@ async function createRun(server: ServerProcess, toml: string): Promise<string> {
 }
 
 /** Kills servers until this number is reached and the last run has ended. */
-export async function soakKills(
-  { kills, seed, onKill }: { kills: number; seed: number; onKill: (kills: number, state: string) => void },
+async function soakKills(
+  { count: kills, seed, say }: { count: number; seed: number; say: (text: string) => void },
 ): Promise<KillsResult> {
   const folder = await Deno.makeTempDir({ prefix: "svc-soak-" }), random = new Rng(rngKey(seed, "kills"));
   const result: KillsResult = {
@@ -196,7 +195,7 @@ export async function soakKills(
         server = await ServerProcess.start({ config });
         state = await until(server.url + client.path, [...ENDED, "interrupted"]);
         result.lost_writes += await client.lostWrites(server.url);
-        onKill(++result.kills, state);
+        say(`kill ${++result.kills}: ${state}`);
         if (state === "interrupted") await api(`${server.url}${client.path}/resume`, { method: "POST" });
       }
       const found = await resultsOf(directory(id));
@@ -214,3 +213,17 @@ export async function soakKills(
     await Deno.remove(folder, { recursive: true });
   }
 }
+
+/** D1: nothing is lost, and a run that was killed ends as one that was not. */
+export const kills: SoakPart = {
+  what: "kills a server that trains at random moments, and compares its runs with one that nothing disturbed",
+  full: { count: 200, minutes: Infinity },
+  async run(options) {
+    const { different, ...found } = await soakKills(options);
+    const { lost_writes, lost_events } = found;
+    const failures = firstOf(different);
+    if (lost_writes > 0) failures.push(`${lost_writes} acknowledged writes are lost`);
+    if (lost_events > 0) failures.push(`${lost_events} events that were shown are lost`);
+    return { failures, ...found };
+  },
+};

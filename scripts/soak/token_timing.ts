@@ -5,6 +5,7 @@
  * @source Reparaz, Balasch, Verbauwhede 2017, "Dude, is my code constant time?": |t| above 4.5 is evidence of a leak.
  */
 
+import type { SoakPart } from "./part.ts";
 import { hrtime } from "node:process";
 import { Rng, rngKey } from "../../core/random.ts";
 import { isTokenRight } from "../../server/access/auth.ts";
@@ -48,3 +49,14 @@ export function soakTokenTiming({ samples, seed }: { samples: number; seed: numb
   const t = (first!.mean - last!.mean) / Math.sqrt(first!.variance / first!.n + last!.variance / last!.n);
   return { samples, mean_ns: { first: first!.mean, last: last!.mean }, t, differs: Math.abs(t) >= MOST_T };
 }
+
+/** S1: how long a token is compared does not tell where it is wrong. */
+export const tokenTiming: SoakPart = {
+  what: "times the refusal of 2 x 100,000 tokens, wrong in the first and in the last byte",
+  full: { count: 100_000, minutes: Infinity },
+  run({ count: samples, seed }) {
+    const { differs, ...result } = soakTokenTiming({ samples, seed });
+    const failures = differs ? ["the times differ significantly"] : [];
+    return Promise.resolve({ failures, ...result });
+  },
+};

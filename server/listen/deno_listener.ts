@@ -99,6 +99,8 @@ class Exchange {
     const reader = body.getReader(), left = this.#left.signal, slow = this.#slow.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
     slow.addEventListener("abort", () => cut(slow.reason), { once: true });
+    // Deno may end a body without another word to its stream: nobody waits for a client that left.
+    left.addEventListener("abort", () => waiting.abort(), { once: true });
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start(controller) {
         cut = (reason) => {
@@ -117,6 +119,7 @@ class Exchange {
           if (!left.aborted) log({ level: "error", trace_id: headers.get("x-trace-id"), message: reason });
           throw error;
         }
+        if (left.aborted) return;
         waiting = new AbortController();
         clock.sleep(stall_ms, waiting.signal).then(() => cut(clientLeft()), () => {});
       },

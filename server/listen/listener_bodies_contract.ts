@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { raw, type Route, route } from "../routing/route.ts";
+import { type BodySpec, raw, type Route, route } from "../routing/route.ts";
 import { connect, reader, type WithRoutes } from "./listener_testing.ts";
 
 const BYTES = "application/octet-stream";
@@ -16,13 +16,13 @@ type Handler = (
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
 ) => BodyInit | Promise<BodyInit>;
 
-function bytesRoute(path: string, handler: Handler): Route {
+function bytesRoute(path: string, handler: Handler, limit: BodySpec["limit"] = "max_dataset_bytes"): Route {
   return route({
     method: "POST",
     path,
     operation: path.slice(1),
     summary: "Bytes in, bytes out.",
-    body: { limit: "max_dataset_bytes", content: { [BYTES]: z.string() } },
+    body: { limit, content: { [BYTES]: z.string() } },
     answers: { 200: { description: "Bytes.", content: { [BYTES]: z.string() } } },
     async handler({ request, body }) {
       return raw(200, BYTES, await handler(request, body.stream));
@@ -250,6 +250,40 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       assert.match(await reader(connection)("enough"), /^HTTP\/1\.1 200 /);
       connection.close();
       await writing;
+    });
+  },
+
+  "a body above the limit is refused when it is announced, else when it exceeds it": async (withRoutes) => {
+    const limit = 8 << 20;
+    const whole = bytesRoute("/x", async (_, body) => {
+      return `${(await new Response(body).bytes()).length}`;
+    }, "max_body_bytes");
+    await withRoutes([whole], async (address) => {
+      using announced = await connect(address);
+      await announced.write(head(address, "Content-Length: 10000000000\r\n"));
+      assert.match(await reader(announced)("\r\n\r\n"), /^HTTP\/1\.1 413 /);
+      using fits = await connect(address);
+      const answer = reader(fits)("8388608");
+      await fits.write(head(address, `Content-Length: ${limit}\r\n`));
+      for (let sent = 0; sent < limit;) sent += await fits.write(CHUNK.subarray(0, limit - sent));
+      assert.match(await answer, /^HTTP\/1\.1 200 /);
+      const endless = await connect(address);
+      await endless.write(head(address, "Transfer-Encoding: chunked\r\n"));
+      const size = new TextEncoder().encode(`${CHUNK.length.toString(16)}\r\n`), end = size.subarray(-2);
+      const frame = new Uint8Array([...size, ...CHUNK, ...end]);
+      const refused = reader(endless)("\r\n\r\n");
+      let sent = 0, is_refused = false;
+      refused.then(() => is_refused = true, () => is_refused = true);
+      const sending = (async () => {
+        while (!is_refused && sent < 3 * limit) {
+          for (let at = 0; at < frame.length;) at += await endless.write(frame.subarray(at));
+          sent += CHUNK.length;
+        }
+        if (!is_refused) endless.close();
+      })().catch(() => {});
+      assert.match(await refused, /^HTTP\/1\.1 413 /);
+      endless.close();
+      await sending;
     });
   },
 

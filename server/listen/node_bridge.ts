@@ -127,11 +127,28 @@ export async function sendResponse(
     const { done, value } = await reader.read();
     if (done) break;
     const drained = new Promise<void>((resolve) => wake = resolve);
-    if (outgoing.write(value)) continue;
-    const stalled = new AbortController();
-    clock.sleep(stall_ms, stalled.signal).then(() => outgoing.destroy(), () => {});
-    await drained;
-    stalled.abort();
+    if (!outgoing.write(value)) await untilTaken(drained, [message, outgoing], { clock, stall_ms });
   }
-  if (!outgoing.destroyed) outgoing.end();
+  if (outgoing.destroyed) return;
+  const finished = new Promise<void>((resolve) => wake = resolve);
+  outgoing.once("finish", () => wake());
+  outgoing.end();
+  // An answer that waited for its connection may have been drained without a byte for the client.
+  await untilTaken(finished, [message, outgoing], { clock, stall_ms });
+}
+
+/** Waits until the client has taken what was written. One that does not is cut off. */
+async function untilTaken(
+  taken: Promise<void>,
+  [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],
+  { clock, stall_ms }: WritePace,
+): Promise<void> {
+  const done = new AbortController();
+  taken.then(() => done.abort());
+  // Without a socket it waits for the answers to earlier requests on the same connection.
+  for (let is_first = false; !is_first && !message.socket.destroyed;) {
+    is_first = outgoing.socket !== null;
+    if (await clock.sleep(stall_ms, done.signal).then(() => false, () => true)) return;
+  }
+  outgoing.destroy();
 }

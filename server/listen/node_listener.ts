@@ -10,7 +10,8 @@ import { leaveSignal, refuseSlowBody, requestOf, sendResponse, spanOf } from "./
 const PARSER_LIMITS = {
   // A body has a slowest pace instead of a time for all of it: an upload may be large.
   requestTimeout: 0,
-  keepAliveTimeout: 60_000,
+  // A client that does not read a short answer is idle, too: the system's buffers took it.
+  keepAliveTimeout: 25_000,
   maxHeaderSize: 16_384,
   connectionsCheckingInterval: 500,
 } as const;

@@ -101,6 +101,30 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a client that sends many requests and reads no answer is closed",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), bytes = new Uint8Array(200_000);
+    let left = 0;
+    const handle = ({ signal }: Request) => {
+      signal.addEventListener("abort", () => void left++);
+      return Promise.resolve(new Response(bytes));
+    };
+    await withHandler({ listen: listenNode, handle, clock }, async (address) => {
+      using client = await connect(address);
+      // More than the buffers of the sockets hold.
+      await client.write(new TextEncoder().encode(`${GET}\r\n`.repeat(60)));
+      for (let turn = 0; turn < 2000 && left === 0; turn++) {
+        await clock.advance(1000);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      assert.ok(left > 0, "its answers wait for ever");
+      assert.match(await untilClosed(client), /^HTTP\/1\.1 200 /);
+    });
+  },
+});
+
+Deno.test({
   name: "headers above the limit are refused with 431 and no body",
   ...sanitize,
   async fn() {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { Rng, rngKey } from "../../core/random.ts";
 import { isDecodedType } from "./ggml_types.ts";
 import { openGguf } from "./gguf.ts";
 import {
@@ -11,6 +10,7 @@ import {
   MAX_STRING_BYTES,
   MAX_TENSORS,
 } from "./gguf_values.ts";
+import { mutateGguf } from "./gguf_mutations_testing.ts";
 import { encodeGguf } from "./gguf_writer.ts";
 import { encodeTensor } from "./quantize.ts";
 
@@ -260,23 +260,6 @@ Deno.test({
     }),
 });
 
-/** A file with some bytes changed: flipped bits, extreme bytes, a slice moved, inserted or removed. */
-function mutate(bytes: Uint8Array, random: Rng, header_bytes: number): Uint8Array {
-  let mutant = Array.from(bytes);
-  for (let changes = 1 + random.below(4); changes > 0; changes--) {
-    const at = random.below(Math.min(mutant.length, header_bytes + 32));
-    const kind = random.below(6), length = 1 + random.below(16);
-    if (kind === 0) mutant[at]! ^= 1 << random.below(8);
-    else if (kind === 1) mutant[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)]!;
-    else if (kind === 2) mutant.fill(random.below(2) * 255, at, at + 8);
-    else if (kind === 3) mutant.splice(at, length);
-    else if (kind === 4) mutant.splice(at, 0, ...mutant.slice(at, at + length));
-    else mutant = mutant.slice(0, mutant.length - random.below(mutant.length));
-    if (mutant.length === 0) break;
-  }
-  return Uint8Array.from(mutant);
-}
-
 Deno.test({
   name: "mutated files are refused or completely readable",
   ...STRICT,
@@ -287,7 +270,7 @@ Deno.test({
     const total = 2000;
     try {
       for (let seed = 0; seed < total; seed++) {
-        const mutant = mutate(bytes, new Rng(rngKey(seed, "gguf")), header_bytes);
+        const mutant = mutateGguf(bytes, header_bytes, seed);
         await Deno.writeFile(path, mutant);
         try {
           using file = await openGguf(path);

@@ -109,7 +109,8 @@ export interface ControllerOptions {
   port: ControlPort;
   state: () => RunState;
   facts: () => RunFacts;
-  record: (event: CommandEvent) => void;
+  /** Writes an accepted command into the log. Resolves when it is on disk: only then the command is acknowledged. */
+  record: (event: CommandEvent) => Promise<void>;
   /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
   ask: (command: LiveRequest, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
@@ -143,9 +144,9 @@ export class Controller {
     await this.#begun.promise;
   }
 
-  /** Handles a line of the pipe and answers it. */
-  receive(line: string): void {
-    const { port, state, facts, record } = this.#options;
+  /** Handles a line of the pipe. Resolves when the command is acknowledged or refused. */
+  async receive(line: string): Promise<void> {
+    const { port, state, facts } = this.#options;
     let id: string | number | null = null;
     try {
       const value = parseLine(line);
@@ -164,14 +165,11 @@ export class Controller {
         );
       }
       const takes_effect = isLiveRequest(command) || isKill(command) ? "now" : "boundary";
-      // Chats are many, and not about the run.
-      if (command.command !== "chat") {
-        record({ kind: "command", command: command.command, arguments: argumentsOf(command), takes_effect });
-      }
-      port.send({ id: command.id, accepted: true, takes_effect });
-      if (isLiveRequest(command)) this.#ask(command);
+      const accepted = this.#accept(command, takes_effect);
+      if (isLiveRequest(command)) this.#ask(command, accepted);
       else this.#boundary.push(command);
       if (isKill(command)) this.#options.cancelNow();
+      await accepted;
     } catch (error) {
       port.send({ id, accepted: false, error: errorRecord(error) });
     }
@@ -208,7 +206,24 @@ export class Controller {
     for (const asked of this.#asked) if (asked.id === request) asked.limit.abort(dropped);
   }
 
-  #ask(command: LiveRequest): void {
+  /** Records and acknowledges a command. Returns whether it was acknowledged. */
+  async #accept(command: ControlCommand, takes_effect: "boundary" | "now"): Promise<boolean> {
+    const { port, record } = this.#options;
+    try {
+      // Chats are many, and not about the run.
+      if (command.command !== "chat") {
+        const event = { command: command.command, arguments: argumentsOf(command), takes_effect };
+        await record({ kind: "command", ...event });
+      }
+    } catch (error) {
+      port.send({ id: command.id, accepted: false, error: errorRecord(error) });
+      return false;
+    }
+    port.send({ id: command.id, accepted: true, takes_effect });
+    return true;
+  }
+
+  #ask(command: LiveRequest, accepted: Promise<boolean>): void {
     const { port, ask } = this.#options;
     const limit = new AbortController();
     const reason = new ServiceError(
@@ -222,10 +237,16 @@ export class Controller {
     const asked = { id: command.id, limit, answered: Promise.resolve() };
     this.#asked.add(asked);
     const item = (item: unknown) => port.send({ id: command.id, item });
-    asked.answered = ask(command, signal, item).then(
-      (result) => port.send({ id: command.id, result }),
-      (error) => port.send({ id: command.id, error: errorRecord(error) }),
-    ).finally(() => {
+    const answer = async () => {
+      if (!await accepted) return;
+      try {
+        signal.throwIfAborted();
+        port.send({ id: command.id, result: await ask(command, signal, item) });
+      } catch (error) {
+        port.send({ id: command.id, error: errorRecord(error) });
+      }
+    };
+    asked.answered = answer().finally(() => {
       clearTimeout(timer);
       this.#asked.delete(asked);
     });

@@ -19,7 +19,7 @@ function controller(more: Partial<ControllerOptions> & { in_state?: RunState } =
     port: { lines: nothing(), send: (message) => sent.push(message) },
     state: () => more.in_state ?? "running",
     facts: () => ({ has_checkpoint: true, checkpoint_configured: true, has_heldout: true }),
-    record: (event) => events.push(event),
+    record: (event) => Promise.resolve(void events.push(event)),
     ask: () => Promise.resolve("answer"),
     cancelNow: () => assert.fail("nothing was to be cancelled"),
     ...more,
@@ -27,10 +27,10 @@ function controller(more: Partial<ControllerOptions> & { in_state?: RunState } =
   return { controller: made, sent, events };
 }
 
-Deno.test("commands wait for the boundary in order and are recorded", () => {
+Deno.test("commands wait for the boundary in order and are recorded", async () => {
   const { controller: c, sent, events } = controller();
-  c.receive('{"id": 1, "command": "set_lr", "lr": 0.5}');
-  c.receive('{"id": "x", "command": "pause"}');
+  await c.receive('{"id": 1, "command": "set_lr", "lr": 0.5}');
+  await c.receive('{"id": "x", "command": "pause"}');
   assert.deepEqual(sent, [
     { id: 1, accepted: true, takes_effect: "boundary" },
     { id: "x", accepted: true, takes_effect: "boundary" },
@@ -77,23 +77,50 @@ for (
   });
 }
 
-Deno.test("cancel now calls at once and still ends at the boundary", () => {
+Deno.test("cancel now calls at once and still ends at the boundary", async () => {
   let cancelled = 0;
   const { controller: c, sent } = controller({ cancelNow: () => cancelled++ });
-  c.receive('{"id": 1, "command": "cancel", "at": "now", "checkpoint": true}');
+  const acknowledged = c.receive('{"id": 1, "command": "cancel", "at": "now", "checkpoint": true}');
   assert.equal(cancelled, 1);
+  await acknowledged;
   assert.deepEqual(sent, [{ id: 1, accepted: true, takes_effect: "now" }]);
   assert.deepEqual(c.takeBoundary(), [{ id: 1, command: "cancel", at: "now", checkpoint: true }]);
 });
 
 Deno.test("a request is answered twice", async () => {
   const { controller: c, sent } = controller({ ask: ({ command }) => Promise.resolve({ command }) });
-  c.receive('{"id": 1, "command": "evaluate"}');
+  await c.receive('{"id": 1, "command": "evaluate"}');
   await c.close();
   assert.deepEqual(sent, [
     { id: 1, accepted: true, takes_effect: "now" },
     { id: 1, result: { command: "evaluate" } },
   ]);
+});
+
+for (const [command, takes_effect] of [["checkpoint", "boundary"], ["evaluate", "now"]] as const) {
+  Deno.test(`${command} is acknowledged, and starts to be answered, when its event is on disk`, async () => {
+    const written = Promise.withResolvers<void>(), asked: string[] = [];
+    const { controller: c, sent } = controller({
+      record: () => written.promise,
+      ask: ({ command }) => (asked.push(command), Promise.resolve("answer")),
+    });
+    const acknowledged = c.receive(JSON.stringify({ id: 1, command }));
+    await c.receive('{"id": 2, "command": "drop", "request": "unknown"}');
+    const dropped = { id: 2, accepted: true, takes_effect: "now" };
+    assert.deepEqual([sent, asked], [[dropped], []]);
+    written.resolve();
+    await acknowledged;
+    assert.deepEqual(sent.slice(0, 2), [dropped, { id: 1, accepted: true, takes_effect }]);
+    await c.close();
+  });
+}
+
+Deno.test("a command whose event cannot be written is refused", async () => {
+  const { controller: c, sent } = controller({ record: () => Promise.reject(new Error("the disk is full")) });
+  await c.receive('{"id": 1, "command": "evaluate"}');
+  await c.close();
+  const [refused, ...more] = sent as Extract<ControlMessage, { accepted: false }>[];
+  assert.deepEqual([refused!.id, refused!.accepted, more], [1, false, []]);
 });
 
 Deno.test("an open request ends with the process", async () => {
@@ -127,8 +154,8 @@ Deno.test("a request that is dropped ends, and others go on", async () => {
         signal.addEventListener("abort", () => reject(signal.reason));
       }),
   });
-  c.receive('{"id": 1, "command": "evaluate"}');
-  c.receive('{"id": 2, "command": "evaluate"}');
+  await c.receive('{"id": 1, "command": "evaluate"}');
+  await c.receive('{"id": 2, "command": "evaluate"}');
   c.receive('{"id": 3, "command": "drop", "request": 1}');
   c.receive('{"id": 4, "command": "drop", "request": "unknown"}');
   answers.get(2)!("two");

@@ -40,7 +40,7 @@ export async function serveProbe(options: ProbeOptions): Promise<void> {
     // The server has checked the state; a probe takes no other commands.
     state: () => "completed",
     facts: () => ({ has_checkpoint: true, checkpoint_configured: true, has_heldout: true }),
-    record: () => {},
+    record: () => Promise.resolve(),
     ask: (live_request, signal) => answer(live_request, options, signal),
     cancelNow: () => {},
   });

@@ -256,14 +256,16 @@ export class Supervisor {
     }
   }
 
-  /** An accepted command appears in the log at once, and in the state if it changes it. */
-  #accept(event: CommandEvent): void {
+  /** An accepted command appears in the log at once, and in the state if it changes it. Resolves when it is on disk. */
+  #accept(event: CommandEvent): Promise<void> {
     this.#run.emit(event);
     const state =
       ({ pause: "pausing", cancel: "stopping" } as Partial<Record<string, RunState>>)[event.command];
-    if (!state || this.#run.runState === state) return;
-    this.#transitions = Promise.all([this.#transitions, this.#run.transition(state)]).then(() => {});
-    this.#transitions.catch(() => {});
+    if (state && this.#run.runState !== state) {
+      this.#transitions = Promise.all([this.#transitions, this.#run.transition(state)]).then(() => {});
+      this.#transitions.catch(() => {});
+    }
+    return this.#run.flush();
   }
 
   async #finish(end: LoopEnd | null, failure: unknown): Promise<RunState> {

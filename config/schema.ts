@@ -31,6 +31,7 @@ export const runConfigSchema = z.strictObject({
 
 /** A checked configuration: defaults are filled in, derived keys are absent until `resolveConfig`. */
 export type RunConfig = z.output<typeof runConfigSchema>;
+/** `[agent]`. */
 export type AgentConfig = NonNullable<RunConfig["agent"]>;
 /** `[agent.environment]`. */
 export type EnvironmentConfig = NonNullable<AgentConfig["environment"]>;

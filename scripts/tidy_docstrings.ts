@@ -8,9 +8,9 @@ const NO_PRODUCT = /^(tests|scripts)\/|_(test|fake|contract|testing)\.ts$/;
 /** `import {…} from`, `import type {…} from` and `export {…} from` a file of the project. */
 const IMPORT = /^(?:import|export)(?: type)? \{([^}]*)\} from "(\.[^"]+\.ts)"/gm;
 
-/** An exported declaration, with the line before it. */
+/** An exported declaration, with the line before it, which may be one too. */
 const EXPORT =
-  /^([^\n]*)\n(?:\/\/[^\n]*\n)*export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|class|interface|type|const|let|enum) (\w+)/gm;
+  /(?<=^([^\n]*)\n(?:\/\/[^\n]*\n)*)export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|class|interface|type|const|let|enum) (\w+)/gm;
 
 /** The first folder of a path: its room. */
 const roomOf = (path: string) => path.split("/")[0]!;

@@ -40,6 +40,13 @@ Deno.test("an export that another room imports has a docstring, whatever it is a
   }
 });
 
+Deno.test("an export directly after another one, or after a remark, needs a docstring of its own", () => {
+  for (const before of ["/** Of B. */\nexport const B = 1;\n", "// A remark.\n"]) {
+    const text = `${before}export const A = 1;\n`;
+    assert.deepEqual(problems({ ...user("{ A, B }"), "core/a.ts": text }), missing("core/a.ts", "A"), before);
+  }
+});
+
 Deno.test("exports that only their room, tests or scripts use need none", () => {
   const text = "\nexport const A = 1;\nexport const B = 2;\n";
   const using = (path: string) => ({ [path]: 'import { A } from "../core/a.ts";\n', "core/a.ts": text });

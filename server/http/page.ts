@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { invalidRequest } from "./problems.ts";
+import { integerParameter } from "./query.ts";
 
 /** The largest page. */
 export const MAX_PAGE = 500;
@@ -10,7 +11,7 @@ const DEFAULT_PAGE = 50;
 
 /** The query parameters of every list. */
 export const pageQuery = {
-  limit: z.coerce.number().int().gte(1).lte(MAX_PAGE).default(DEFAULT_PAGE).meta({
+  limit: integerParameter(1, MAX_PAGE).default(DEFAULT_PAGE).meta({
     description: `The most items in the answer, 1 to ${MAX_PAGE}.`,
   }),
   cursor: z.string().optional().meta({ description: "The `next_cursor` of the page before." }),

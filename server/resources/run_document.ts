@@ -48,7 +48,9 @@ export class FleetRuns implements RunSource {
   find(id: string): Promise<StoredRun | null> {
     const run = this.#fleet.get(id);
     if (!run) return Promise.resolve(null);
-    const { record, directory, checkpointRoot: checkpoints, service } = run;
+    const { directory, checkpointRoot: checkpoints, service } = run;
+    // The service's record has the name that a client gave it last.
+    const record = { ...run.record, name: service.name };
     const { config: shown } = service.plan, shown_config = shown as unknown as Record<string, unknown>;
     const config = placedConfig(shown, directory), trajectories = config.observe?.directory ?? null;
     return Promise.resolve({ record, directory, trajectories, checkpoints, config, shown_config });

@@ -8,6 +8,7 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { type Given, type Sent, testApp, testRequest } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
+import { FleetRuns } from "../resources/run_document.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -33,7 +34,7 @@ const withRuns = (
   withFolder(async (folder) => {
     const fleet = await TestFleet.open({ folder, ...options });
     try {
-      const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed });
+      const app = testApp({ fleet: fleet.fleet, changes: fleet.relayed, runs: new FleetRuns(fleet.fleet) });
       await body({ ...app, fleet, gate: `${folder}/gate` });
     } finally {
       await fleet.close();
@@ -95,6 +96,10 @@ Deno.test(
       const { name, notes, tags } = changed.json;
       assert.deepEqual({ name, notes, tags }, changes);
       assert.deepEqual((await send(`/v1/runs/${run.id}`)).json.tags, changes.tags);
+      await send(`/v1/runs/${run.id}`, { ...given, body: '{"name":"renamed"}' });
+      const { artifacts } = (await send(`/v1/runs/${run.id}/artifacts`)).json;
+      const files: string[] = artifacts.map(({ file_name }: { file_name: string }) => file_name);
+      assert.ok(files.length > 0 && files.every((file) => file.startsWith("renamed")), files.join());
       const lr = { ...given, body: JSON.stringify({ training: { lr: 0.1 } }) };
       assert.deepEqual(refusal(await send(`/v1/runs/${run.id}`, lr)), [409, "conflict", [" conflict"]]);
       const wrong = { ...given, body: JSON.stringify({ training: { lr: 2 }, name: "", x: 1 }) };

@@ -11,6 +11,7 @@ import type { Tokenizer } from "./tokenizer.ts";
  * trained.
  */
 export const TOKEN_ORIGINS = ["prompt", "model", "tool", "forced"] as const;
+/** One of {@link TOKEN_ORIGINS}. */
 export type TokenOrigin = typeof TOKEN_ORIGINS[number];
 
 /** Options of all renders of a conversation. */

@@ -20,6 +20,9 @@ const RUNTIME_FOLDER = "/run/svc-device";
 /** The time for a process that serves a model to leave, when a run waits for the device. */
 export const DEVICE_WAIT_MS = 20_000;
 
+/** Seconds after which a client that found the device taken may ask again. */
+export const RETRY_AFTER_SECONDS = 30;
+
 /** How often a waiting run looks. */
 const LOOK_MS = 250;
 
@@ -204,7 +207,7 @@ function taken(device: string, holder: DeviceHolder): ServiceError {
   return new ServiceError(
     "device_unavailable",
     `Cannot use ${device}: ${holderText(holder)}, has it; wait until that ends`,
-    { pid: holder.pid, run: holder.run },
+    { pid: holder.pid, run: holder.run, retry_after_seconds: RETRY_AFTER_SECONDS },
   );
 }
 

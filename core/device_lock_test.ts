@@ -21,7 +21,8 @@ const claimOf = (folder: string, owner: string, use: DeviceUse = "run"): DeviceC
 });
 
 const isTaken = (message: RegExp) => (error: unknown) =>
-  error instanceof ServiceError && error.code === "device_unavailable" && message.test(error.message);
+  error instanceof ServiceError && error.code === "device_unavailable" && message.test(error.message) &&
+  error.details.retry_after_seconds === 30;
 
 /** A program that takes the device, says so, and lives until it is killed. */
 async function holder(claim: DeviceClaim): Promise<Deno.ChildProcess> {
@@ -135,7 +136,7 @@ Deno.test(
       const claim = { ...claimOf(folder, "a"), folder: `${folder}/none/devices` };
       await assert.rejects(
         DeviceLock.take(claim, { device: "GPU" }),
-        isTaken(/none\/devices cannot be made .* SVC_DEVICE_DIR/),
+        { code: "device_unavailable", message: /none\/devices cannot be made .* SVC_DEVICE_DIR/ },
       );
       assert.deepEqual(deviceHolders(claim), []);
     }),

@@ -24,11 +24,8 @@
  */
 
 import type { Clock } from "../../core/clock.ts";
-import { type DeviceHolder, holderText } from "../../core/device_lock.ts";
+import { type DeviceHolder, holderText, RETRY_AFTER_SECONDS } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
-
-/** Seconds after which a client that found the device taken may ask again. */
-export const RETRY_AFTER_SECONDS = 30;
 
 /** The time for a serving process to finish its answers when a run wants the device. */
 export const DRAIN_MS = 10_000;

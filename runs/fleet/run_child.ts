@@ -108,7 +108,8 @@ export class RunChild {
   }
 
   /**
-   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the run is told that nobody waits any more.
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the process is sent a `drop`:
+   * nobody waits any more.
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */

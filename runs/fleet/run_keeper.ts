@@ -1,4 +1,4 @@
-/** The life of a run between two commands: its process, what that tells, and what it leaves unfinished. */
+/** The life of a run between two commands: its process, the events of that, and what it leaves unfinished. */
 
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";

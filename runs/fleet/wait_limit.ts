@@ -1,4 +1,4 @@
-/** How long somebody waits for an answer. */
+/** A limit on waiting for an answer. */
 
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";

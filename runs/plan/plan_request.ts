@@ -39,7 +39,7 @@ export interface PlanRequest {
   text: string;
   /** The path that the configuration will have: its folder is the run's. */
   path: string;
-  /** A recipe takes levers, and needs leave for what degrades the result; a whole configuration is planned as written. */
+  /** A recipe takes levers, and `allow` names those that may degrade the result; a configuration is planned as written. */
   recipe: { allow: readonly Degradation[] } | null;
   target: PlanTarget;
   /** The server's number of updates whose trajectory texts a run keeps. */

@@ -2,7 +2,10 @@
 
 import type { Group } from "../../agent/trajectory/group.ts";
 
-/** The current work. `update` counts from 1, `updates` is null when only time limits the run; `done` of `total` are ended attempts or scored rows. */
+/**
+ * The current work. `update` counts from 1, `updates` is null when only time limits the run; `done` of `total` are ended
+ * attempts or scored rows.
+ */
 export type Activity =
   | { phase: "rollouts"; update: number; updates: number | null; done: number; total: number }
   | { phase: "training" | "checkpoint"; update: number; updates: number | null }

@@ -39,7 +39,7 @@ export function engineWorker(entry_url: string): ServeModelOptions["startEngine"
   };
 }
 
-/** Serves until the server closes the pipe, or the engine is lost. @returns Whether the engine is whole. */
+/** Serves until the server closes the pipe, or the engine is lost. @returns Whether the engine still works. */
 export async function serveModel(options: ServeModelOptions): Promise<boolean> {
   const server = new ModelServer(options);
   const methods: ModelMethods = {

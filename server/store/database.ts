@@ -1,6 +1,7 @@
 /**
  * The server's database, `<data_dir>/index.sqlite`. Samples and places of events can be rebuilt from the logs of runs at
- * any time; events of all runs, once lost, are told anew. This file has the pragmas, the schema and what happens to a damaged file; other files have the statements.
+ * any time; events of all runs, once lost, are published anew. This file has the pragmas, the schema and what happens to
+ * a damaged file; other files have the statements.
  */
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";

@@ -61,7 +61,7 @@ every_updates = 1
 keep = 100
 `;
 
-type Refuse = (method: EngineMethod, request: unknown) => void;
+type Refuse = (method: EngineMethod, request: unknown) => void | Promise<void>;
 
 export interface TestRunOptions {
   root: string;
@@ -72,8 +72,11 @@ export interface TestRunOptions {
   /** TOML to append to the configuration; absent: evaluation and checkpoints. */
   more?: string;
   change?: (config: ResolvedConfig) => void;
-  /** Throws to refuse a request to an engine; `engine` counts the run's engines from 1. */
-  refuse?: (method: EngineMethod, request: unknown, engine: number) => void;
+  /**
+   * Throws to refuse a request to an engine; the engine answers after a promise that it returns. `engine` counts the
+   * run's engines from 1.
+   */
+  refuse?: (method: EngineMethod, request: unknown, engine: number) => void | Promise<void>;
   /** A reward that replaces the share of vowels. */
   verify?: (scenario: string, said: string[]) => number | Promise<number>;
   /** Replaces the environment's grading. */

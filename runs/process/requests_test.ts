@@ -23,13 +23,16 @@ const REQUESTS = [
   { id: 14, command: "evaluate" },
 ];
 
-/** A run that gets more requests than it has room for when it calls the engine's `method` for the n-th time. */
+/**
+ * A run that gets more requests than it has room for when it calls the engine's `method` for the n-th time. This call is
+ * answered when `begun` requests have their adapters.
+ */
 async function askedRun(
   root: string,
-  { method: asked, nth }: { method: EngineMethod; nth: number },
+  { method: asked, nth, begun }: { method: EngineMethod; nth: number; begun: number },
   more: Pick<TestRunOptions, "change" | "verify" | "refuse"> = {},
 ) {
-  const pipe = testPipe(), open = new Set<string>();
+  const pipe = testPipe(), open = new Set<string>(), all_begun = Promise.withResolvers<void>();
   const seen = { most: 0, most_requests: 0, room: 0, beside_best: -1, calls: 0 };
   const requests = () => [...open].filter((name) => name.startsWith("request_")).length;
   const run = await startTestRun({
@@ -46,7 +49,10 @@ async function askedRun(
       if (adapter === "best" && method === "adapter_open") seen.beside_best = requests();
       seen.most = Math.max(seen.most, open.size);
       seen.most_requests = Math.max(seen.most_requests, requests());
-      if (method === asked && ++seen.calls === nth) REQUESTS.forEach(pipe.send);
+      if (requests() === begun) all_begun.resolve();
+      if (method !== asked || ++seen.calls !== nth) return;
+      REQUESTS.forEach(pipe.send);
+      return all_begun.promise;
     },
   });
   for await (const _ of run.events);
@@ -58,12 +64,16 @@ Deno.test("requests beyond their room wait, and none of them fails the run", str
   await withFolder(async (root) => {
     const begun = `${root}/begun`, path = `${begun}/runs/test/adapter.gguf`;
     assert.equal(await (await startTestRun({ root: begun, newEngine })).ended, "completed");
-    const { ended, seen, second } = await askedRun(`${root}/grpo`, { method: "train_step", nth: 1 }, {
-      change({ lora, agent }) {
-        lora.init_adapter = path;
-        Object.assign(agent!, { kl_coefficient: 0.1, kl_reference: "init_adapter", max_update_kl: 1e-3 });
+    const { ended, seen, second } = await askedRun(
+      `${root}/grpo`,
+      { method: "train_step", nth: 1, begun: 4 },
+      {
+        change({ lora, agent }) {
+          lora.init_adapter = path;
+          Object.assign(agent!, { kl_coefficient: 0.1, kl_reference: "init_adapter", max_update_kl: 1e-3 });
+        },
       },
-    });
+    );
     assert.equal(ended, "completed");
     // The policy, the reference, the policy before the update, and those of four requests: all that the run has room for.
     assert.deepEqual([seen.most_requests, seen.most, seen.room], [4, 7, 7]);
@@ -75,7 +85,9 @@ Deno.test("requests beyond their room wait, and none of them fails the run", str
 for (const [name, change] of [["sft", useSft], ["preference", usePreference]] as const) {
   Deno.test(`${name} answers one request at a time`, strict, async () => {
     await withFolder(async (root) => {
-      const { ended, seen, second } = await askedRun(root, { method: "train_step", nth: 1 }, { change });
+      const { ended, seen, second } = await askedRun(root, { method: "train_step", nth: 1, begun: 1 }, {
+        change,
+      });
       assert.equal(ended, "completed");
       assert.deepEqual([seen.most_requests, seen.most, seen.room], [1, 2, 2]);
       assert.ok(second.every((answer) => "result" in answer || "error" in answer));
@@ -87,7 +99,8 @@ for (const [name, change] of [["sft", useSft], ["preference", usePreference]] as
 Deno.test("the end of a run opens the best adapter when no request has one", strict, async () => {
   await withFolder(async (root) => {
     // The last of the evaluations, before and after the updates 2 and 3, is not the best.
-    const heldout = heldoutByUpdate([1, 1, 3, 0]), last = { method: "checkpoint_save", nth: 3 } as const;
+    const heldout = heldoutByUpdate([1, 1, 3, 0]),
+      last = { method: "checkpoint_save", nth: 3, begun: 1 } as const;
     const { ended, seen } = await askedRun(root, last, {
       ...heldout,
       change: ({ output }) => output.adapter = "best",

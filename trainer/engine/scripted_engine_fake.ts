@@ -61,8 +61,8 @@ export interface ScriptedEngineOptions {
   /** The most tokens of a block; 4 by default. */
   block_tokens?: number;
   script?: (turn: ScriptedTurn) => ScriptedAnswer;
-  /** Called with every request; it throws to refuse one. */
-  refuse?: (method: EngineMethod, request: unknown) => void;
+  /** Called with every request; it throws to refuse one. The engine answers after a promise that it returns. */
+  refuse?: (method: EngineMethod, request: unknown) => void | Promise<void>;
   context_length?: number;
 }
 
@@ -120,7 +120,7 @@ export class ScriptedEngine {
     return {
       postMessage: (message) => {
         const request = structuredClone(message) as ServiceRequest;
-        queueMicrotask(() => this.#receive(request));
+        queueMicrotask(() => void this.#receive(request));
       },
       addEventListener: (_type, listener) => {
         this.#deliver = (message) => listener({ data: structuredClone(message) } as MessageEvent);
@@ -128,10 +128,12 @@ export class ScriptedEngine {
     };
   }
 
-  #receive({ id, method, request }: ServiceRequest): void {
+  /** Answers a request. Without a promise to wait for, it does so before it returns. */
+  async #receive({ id, method, request }: ServiceRequest): Promise<void> {
     try {
       const name = method as EngineMethod;
-      this.#refuse(name, request);
+      const held = this.#refuse(name, request);
+      if (held) await held;
       const handler = this.#handlers[name] as (request: unknown) => EngineMethods[EngineMethod]["answer"];
       this.#deliver({ id, answer: handler(request) });
     } catch (error) {

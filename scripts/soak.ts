@@ -16,7 +16,7 @@ import { endurance } from "./soak/endurance.ts";
 import { gguf } from "./soak/gguf.ts";
 import { kills } from "./soak/kills.ts";
 import { load } from "./soak/load.ts";
-import type { SoakPart } from "./soak/part.ts";
+import { rounded, type SoakPart } from "./soak/part.ts";
 import { slow } from "./soak/slow.ts";
 import { tokenTiming } from "./soak/token_timing.ts";
 
@@ -40,11 +40,12 @@ function usage(): string {
   return `soak: name a part:\n${lines.join("\n")}`;
 }
 
+const loadAverage = () => rounded(Deno.loadavg()[0] ?? 0);
+
 async function facts(): Promise<object> {
-  const [load_average] = Deno.loadavg();
   return {
     ...{ machine: await machineName(), commit: await currentCommit(), deno: Deno.version.deno },
-    ...{ load_average, time: new Date().toISOString() },
+    time: new Date().toISOString(),
   };
 }
 
@@ -61,7 +62,8 @@ if (import.meta.main) {
   }
   const { full } = part, seed = Number(values.seed ?? 1);
   const count = Number(values.count ?? full.count), minutes = Number(values.minutes ?? full.minutes);
-  const started = await facts();
+  const is_complete = count >= full.count && minutes >= full.minutes;
+  const started = await facts(), started_ms = performance.now(), load_before = loadAverage();
   const { failures, ...measured } = await part.run({
     count,
     minutes,
@@ -71,16 +73,19 @@ if (import.meta.main) {
   const bounds = Object.fromEntries(Object.entries({ count, minutes }).filter(([, n]) => Number.isFinite(n)));
   const result = {
     part: name,
+    complete: is_complete,
     ...bounds,
     seed,
     passed: failures.length === 0,
     failures,
     ...measured,
     ...started,
+    elapsed_seconds: Math.round((performance.now() - started_ms) / 1000),
+    // Over the last minute, the soak included.
+    load_average: { before: load_before, after: loadAverage() },
   };
   const text = `${JSON.stringify(result, null, 1)}\n`;
   console.log(text.trimEnd());
-  const is_complete = count >= full.count && minutes >= full.minutes;
   const out = values.out ?? (is_complete ? `${RESULTS}soak_${name}.json` : null);
   if (out !== null) await writeFileAtomic(out, text);
   Deno.exit(failures.length === 0 ? 0 : 1);

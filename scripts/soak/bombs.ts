@@ -5,7 +5,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { serverConfig, ServerProcess } from "../../tests/server_process.ts";
 import { firstOf, rounded, type SoakPart } from "./part.ts";
 
-/** The longest time from the last byte of a body to its refusal, and that the server's thread may be busy. */
+/** The longest time of a request, and the longest that the server's thread may be busy. */
 const LIMIT_MS = { "application/json": 50, "application/toml": 1000 }, BLOCKED_MS = 100;
 
 interface Worst {

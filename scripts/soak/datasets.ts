@@ -8,6 +8,8 @@ import { memoryOf } from "../bench_service/training_server.ts";
 import { rounded, type SoakPart } from "./part.ts";
 
 const PIECE_BYTES = 1 << 20;
+/** What is sent of an upload that breaks off. */
+const ABORTED_PIECES = 20;
 const ROW = '{"text":"a"}';
 /** What the server's own memory may rise by, however large an upload is. */
 const RISE_BYTES = 200e6;
@@ -107,9 +109,10 @@ export const datasets: SoakPart = {
         }
         const left = new AbortController();
         const endless = function* () {
+          let sent = 0;
           for (const piece of repeated(`${ROW}\n`, Infinity)) {
             yield piece;
-            if (Math.random() < 0.05) left.abort();
+            if (++sent === ABORTED_PIECES) left.abort();
           }
         };
         await upload(server.url, endless(), left.signal).catch(() => {});

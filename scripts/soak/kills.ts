@@ -8,28 +8,29 @@ import { sha256OfFile } from "../../core/files.ts";
 import { Rng, rngKey } from "../../core/random.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { ServerProcess } from "../../tests/server_process.ts";
-import { type ShownEvent, shownEvents } from "../../tests/shown_events.ts";
+import { api, KilledClient, POLL_MS, sending, type Told } from "./killed_client.ts";
 import { firstOf, sleep, type SoakPart } from "./part.ts";
 
-const UPDATES = 6;
-const POLL_MS = 50;
+const UPDATES = 6, LEARNING_RATE = 3e-3;
 const PATIENCE_MS = 600_000;
+/** The processes of a killed server may take this long to be gone. */
+const LEAVE_MS = 15_000;
+const ENDED = ["completed", "failed", "cancelled"];
 
 /** What was found. */
 interface KillsResult {
   kills: number;
+  /** By the state in which the next server found the run. */
+  found: Record<string, number>;
   runs: number;
-  /** Runs that ended with other bytes of the adapter, the optimiser or the trajectories, and in what. */
+  /** What clients were told. */
+  told: Told;
+  /** Runs that ended with other bytes of the adapter, the optimiser, the state or the trajectories, and in what. */
   different: string[];
-  acknowledged_writes: number;
-  lost_writes: number;
-  events_seen: number;
-  /** Events that a client saw and that the log does not have as they were. */
-  lost_events: number;
+  /** What a client was told and the next server does not have. */
+  missing: string[];
+  wrong: string[];
 }
-
-const JSON_HEADERS = { "content-type": "application/json" };
-const ENDED = ["completed", "failed", "cancelled"];
 
 async function writeInputs(folder: string): Promise<{ config: string; run: string }> {
   const root = join(folder, "root"), config = join(folder, "server.toml");
@@ -62,7 +63,7 @@ algorithm = "agent_grpo"
 path = ${JSON.stringify(join(root, "model.gguf"))}
 [training]
 ctx = 640
-lr = 3e-3
+lr = ${LEARNING_RATE}
 [agent]
 scenarios = ${JSON.stringify(join(root, "tasks.jsonl"))}
 updates = ${UPDATES}
@@ -80,29 +81,26 @@ every_updates = 1
   return { config, run };
 }
 
-async function api(url: string, init?: RequestInit): Promise<Record<string, unknown>> {
-  const response = await fetch(url, init), body = await response.json();
-  if (response.ok) return body;
-  throw new Error(`${init?.method ?? "GET"} ${url}: ${response.status} ${JSON.stringify(body)}`);
-}
-
-/** Waits until the run is in one of the states. */
-async function until(url: string, states: readonly string[]): Promise<string> {
-  for (let waited = 0; waited < PATIENCE_MS; waited += POLL_MS) {
+/** Waits for one of the states. @returns The state then, or after the time. */
+async function stateOf(url: string, states: readonly string[], patience_ms: number): Promise<string> {
+  for (let waited = 0;; waited += POLL_MS) {
     const { state } = await api(url);
-    if (states.includes(state as string)) return state as string;
+    if (states.includes(state as string) || waited >= patience_ms) return state as string;
     await sleep(POLL_MS);
   }
-  throw new Error(`The run did not become ${states.join(" or ")} within ${PATIENCE_MS} ms`);
 }
 
-/** What must not depend on kills, by name: hashes of weights, and lines without what depends on a clock. */
+/** What must not depend on kills, by name: hashes of weights, and texts without what depends on a clock. */
 async function resultsOf(directory: string): Promise<Map<string, string>> {
   const last = `checkpoints/update_${String(UPDATES).padStart(6, "0")}`;
   const results = new Map<string, string>();
   for (const name of ["adapter.gguf", `${last}/adapter.gguf`, `${last}/optimizer.safetensors`]) {
     results.set(name, await sha256OfFile(join(directory, name)));
   }
+  const record = JSON.parse(await Deno.readTextFile(join(directory, last, "state.json")));
+  // Null until it is set, also to the same.
+  const { learning_rate: _, ...state } = record.state;
+  results.set(`${last}/state.json`, withoutTimes(JSON.stringify(state)));
   for (let update = 1; update <= UPDATES; update++) {
     const name = `trajectories/update_${String(update).padStart(6, "0")}.jsonl`;
     const text = await Deno.readTextFile(join(directory, name));
@@ -115,56 +113,65 @@ function withoutTimes(line: string): string {
   return JSON.stringify(JSON.parse(line, (key, value) => /^time$|_(ms|seconds)$/.test(key) ? 0 : value));
 }
 
-/** A client of one run: it follows the events and renames the run, and remembers what it was told. */
-class Client {
-  readonly seen = new Map<number, string>();
-  acknowledged = 0;
-  /** The number of the last name that was sent. */
-  sent = 0;
+/** Creates a run. @returns Its path. */
+async function createRun(url: string, toml: string): Promise<string> {
+  const { id } = await api(`${url}/v1/runs`, sending("POST", toml, "application/toml"));
+  return `/v1/runs/${id}`;
+}
 
-  constructor(readonly path: string) {}
+/** A server that is killed and started again. */
+class KilledServer {
+  #server: ServerProcess;
 
-  /** Works until the server is gone. */
-  async work(url: string): Promise<void> {
-    const follow = async () => {
-      const since = Math.max(0, ...this.seen.keys());
-      for await (const event of shownEvents(`${url}${this.path}/events`, since)) this.#see(event);
-    };
-    const rename = async () => {
-      while (true) {
-        const body = JSON.stringify({ name: `name ${++this.sent}` });
-        await api(url + this.path, { method: "PATCH", headers: JSON_HEADERS, body });
-        this.acknowledged = this.sent;
-        await sleep(POLL_MS);
-      }
-    };
-    await Promise.allSettled([follow(), rename()]);
+  private constructor(readonly config: string, server: ServerProcess) {
+    this.#server = server;
   }
 
-  #see({ id, kind, data }: ShownEvent): void {
-    this.seen.set(id, JSON.stringify([kind, data]));
+  static async start(config: string): Promise<KilledServer> {
+    return new KilledServer(config, await ServerProcess.start({ config }));
   }
 
-  /** 1 when the run has an older name than the last one that was acknowledged; the one in flight may have arrived. */
-  async lostWrites(url: string): Promise<number> {
-    const { name } = await api(url + this.path);
-    return this.acknowledged > 0 && Number(/\d+/.exec(name as string)?.[0]) < this.acknowledged ? 1 : 0;
+  get url(): string {
+    return this.#server.url;
   }
 
-  /** The number of events that were shown and that the log does not have as they were. */
-  async lostEvents(url: string): Promise<number> {
-    const logged = new Map<number, string>();
-    for await (const { id, kind, data } of shownEvents(`${url}${this.path}/events`, 0)) {
-      logged.set(id, JSON.stringify([kind, data]));
-    }
-    return [...this.seen].filter(([id, text]) => logged.get(id) !== text).length;
+  async kill(): Promise<void> {
+    await this.#server.stop("SIGKILL");
+  }
+
+  async startAgain(): Promise<void> {
+    this.#server = await ServerProcess.start({ config: this.config });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.stop();
   }
 }
 
-async function createRun(server: ServerProcess, toml: string): Promise<string> {
-  const headers = { "content-type": "application/toml" };
-  const { id } = await api(`${server.url}/v1/runs`, { method: "POST", headers, body: toml });
-  return id as string;
+/** Kills the server of a run until the run has ended. @returns Its last state. */
+async function killUntilEnded(
+  server: KilledServer,
+  { path, client, life, say }: {
+    path: string;
+    client: KilledClient;
+    /** The milliseconds until the next kill. */
+    life: () => number;
+    say: (state: string, missing: readonly string[]) => void;
+  },
+): Promise<string> {
+  let state = "";
+  while (!ENDED.includes(state)) {
+    const working = client.work(server.url);
+    await sleep(life());
+    await server.kill();
+    await working;
+    await server.startAgain();
+    state = await stateOf(server.url + path, [...ENDED, "interrupted", "paused"], LEAVE_MS);
+    say(state, await client.missing(server.url));
+    // A run that waited for its slot goes on by itself.
+    if (["interrupted", "paused"].includes(state)) await client.resume(server.url);
+  }
+  return state;
 }
 
 /** Kills servers until this number is reached and the last run has ended. */
@@ -173,43 +180,44 @@ async function soakKills(
 ): Promise<KillsResult> {
   const folder = await Deno.makeTempDir({ prefix: "svc-soak-" }), random = new Rng(rngKey(seed, "kills"));
   const result: KillsResult = {
-    ...{ kills: 0, runs: 0, different: [], acknowledged_writes: 0 },
-    ...{ lost_writes: 0, events_seen: 0, lost_events: 0 },
+    ...{ kills: 0, found: {}, runs: 0, told: { names: 0, commands: 0, datasets: 0, events: 0 } },
+    ...{ different: [], missing: [], wrong: [] },
   };
-  const { config, run } = await writeInputs(folder),
-    directory = (id: string) => join(folder, "data/runs", id);
-  let server = await ServerProcess.start({ config });
+  const { config, run } = await writeInputs(folder);
+  const directory = (path: string) => join(folder, "data/runs", path.slice("/v1/runs/".length));
   try {
-    const started = performance.now(), undisturbed = await createRun(server, run);
-    await until(`${server.url}/v1/runs/${undisturbed}`, ENDED);
+    await using server = await KilledServer.start(config);
+    const started = performance.now(), undisturbed = await createRun(server.url, run);
+    const ended = await stateOf(server.url + undisturbed, ENDED, PATIENCE_MS);
+    if (ended !== "completed") throw new Error(`The run that nothing disturbs is ${ended}`);
     // A server lives at most as long as a run takes: some die while a run starts, some while it ends.
-    const life_ms = performance.now() - started;
+    const life_ms = performance.now() - started, life = () => random.uniform() * life_ms;
+    say(`a run takes ${Math.round(life_ms)} ms`);
     const expected = await resultsOf(directory(undisturbed));
     while (result.kills < kills) {
-      const id = await createRun(server, run), client = new Client(`/v1/runs/${id}`);
-      for (let state = ""; !ENDED.includes(state);) {
-        const working = client.work(server.url);
-        await sleep(random.uniform() * life_ms);
-        await server.stop("SIGKILL");
-        await working;
-        server = await ServerProcess.start({ config });
-        state = await until(server.url + client.path, [...ENDED, "interrupted"]);
-        result.lost_writes += await client.lostWrites(server.url);
-        say(`kill ${++result.kills}: ${state}`);
-        if (state === "interrupted") await api(`${server.url}${client.path}/resume`, { method: "POST" });
-      }
-      const found = await resultsOf(directory(id));
+      const path = await createRun(server.url, run);
+      const client = new KilledClient(path, { lr: LEARNING_RATE, seed: seed + result.runs });
+      const end = await killUntilEnded(server, {
+        ...{ path, client, life },
+        say(state, missing) {
+          result.missing.push(...missing);
+          result.found[state] = (result.found[state] ?? 0) + 1;
+          say(`kill ${++result.kills}: ${state} ${missing}`);
+        },
+      });
+      const found = end === "completed" ? await resultsOf(directory(path)) : new Map<string, string>();
       for (const [name, value] of expected) {
-        if (found.get(name) !== value) result.different.push(`${id} ${name}`);
+        if (found.get(name) !== value) result.different.push(`${path} ${name}`);
       }
       result.runs++;
-      result.acknowledged_writes += client.acknowledged;
-      result.events_seen += client.seen.size;
-      result.lost_events += await client.lostEvents(server.url);
+      result.missing.push(...await client.missingEvents(server.url));
+      result.wrong.push(...client.wrong);
+      for (const key of ["names", "commands", "datasets", "events"] as const) {
+        result.told[key] += client.told[key];
+      }
     }
     return result;
   } finally {
-    await server.stop("SIGTERM");
     await Deno.remove(folder, { recursive: true });
   }
 }
@@ -219,11 +227,7 @@ export const kills: SoakPart = {
   what: "kills a server that trains at random moments, and compares its runs with one that nothing disturbed",
   full: { count: 200, minutes: Infinity },
   async run(options) {
-    const { different, ...found } = await soakKills(options);
-    const { lost_writes, lost_events } = found;
-    const failures = firstOf(different);
-    if (lost_writes > 0) failures.push(`${lost_writes} acknowledged writes are lost`);
-    if (lost_events > 0) failures.push(`${lost_events} events that were shown are lost`);
-    return { failures, ...found };
+    const { different, missing, wrong, ...found } = await soakKills(options);
+    return { failures: [different, missing, wrong].flatMap((failures) => firstOf(failures)), ...found };
   },
 };

@@ -11,6 +11,8 @@ const TOKEN = "soak";
 const WATCH_MS = 500;
 /** Connections of the probe itself. */
 const PROBES = 2;
+/** The share of the connections that must be held at once: with fewer nothing is shown. */
+const HELD = 0.9;
 /** How long a mode is watched: a client that is not cut is still there then. */
 const WATCHED_SECONDS = 60;
 
@@ -25,21 +27,26 @@ const MODES: Readonly<Record<string, readonly string[]>> = {
 interface ModeResult {
   health_ms: { p50: number; p99: number; max: number };
   probes: number;
+  /** Probes without an answer, or with another one. */
+  wrong: number;
   /** When the server had closed the last connection. */
   closed_after_seconds: number;
   most_connected: number;
 }
 
 /** Asks for the health until the signal aborts, each time on a connection of its own. */
-async function probe(url: string, signal: AbortSignal): Promise<number[]> {
+async function probe(url: string, signal: AbortSignal): Promise<{ took: number[]; wrong: number }> {
+  let wrong = 0;
   const took: number[] = [], headers = { authorization: `Bearer ${TOKEN}`, connection: "close" };
   while (!signal.aborted) {
     const started = performance.now();
-    const response = await fetch(`${url}/v1/health`, { headers });
-    if ((await response.json()).status === "ok") took.push(performance.now() - started);
+    const is_ok = await fetch(`${url}/v1/health`, { headers })
+      .then(async (response) => response.ok && (await response.json()).status === "ok").catch(() => false);
+    took.push(performance.now() - started);
+    if (!is_ok) wrong++;
     await sleep(PROBE_MS);
   }
-  return took;
+  return { took, wrong };
 }
 
 /** The server's sockets. */
@@ -81,12 +88,13 @@ async function runMode(
   // Connections that it leaves behind are the server's to close.
   await sleep(2 * WATCH_MS);
   stop.abort();
-  const [took, seen] = await work, most_connected = Math.max(...seen.map(({ held }) => held));
+  const [{ took, wrong }, seen] = await work, most_connected = Math.max(...seen.map(({ held }) => held));
   if (most_connected === 0) throw new Error(`slowhttptest ended with ${code} and no connection`);
   const [p50, p99, max] = [0.5, 0.99, 1].map((share) => rounded(percentile(took, share)));
   return {
     health_ms: { p50: p50!, p99: p99!, max: max! },
     probes: took.length,
+    wrong,
     closed_after_seconds: rounded(seen.findLast(({ held }) => held > 0)!.seconds),
     most_connected,
   };
@@ -108,6 +116,10 @@ export const slow: SoakPart = {
           const result = modes[name] = await runMode(server, { name, count });
           say(`${name}: ${JSON.stringify(result)}`);
           const { closed_after_seconds: seconds, health_ms: { p99 } } = result;
+          if (result.wrong > 0) failures.push(`${name}: ${result.wrong} answers about the health are wrong`);
+          if (result.most_connected < HELD * count) {
+            failures.push(`${name}: at most ${result.most_connected} connections were held at once`);
+          }
           if (p99 > LIMIT_MS) failures.push(`${name}: the health is answered in ${p99} ms (p99)`);
           // The clients come over several seconds.
           const most = CLOSED_SECONDS + count / 200;

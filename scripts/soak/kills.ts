@@ -11,7 +11,7 @@ import { ServerProcess } from "../../tests/server_process.ts";
 import { api, KilledClient, POLL_MS, sending, type Told } from "./killed_client.ts";
 import { firstOf, sleep, type SoakPart } from "./part.ts";
 
-const UPDATES = 6, LEARNING_RATE = 3e-3;
+const UPDATES = 4, LEARNING_RATE = 3e-3;
 const PATIENCE_MS = 600_000;
 /** The processes of a killed server may take this long to be gone. */
 const LEAVE_MS = 15_000;
@@ -67,7 +67,7 @@ lr = ${LEARNING_RATE}
 [agent]
 scenarios = ${JSON.stringify(join(root, "tasks.jsonl"))}
 updates = ${UPDATES}
-scenarios_per_update = 2
+scenarios_per_update = 1
 group_size = 3
 max_new_tokens_per_turn = 48
 max_rollout_secs = 0

@@ -9,7 +9,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { ServerProcess } from "../../tests/server_process.ts";
 import { api, KilledClient, POLL_MS, sending, type Told } from "./killed_client.ts";
-import { firstOf, sleep, type SoakPart } from "./part.ts";
+import { firstOf, sleep, type SoakOptions, type SoakPart } from "./part.ts";
 
 const UPDATES = 4, LEARNING_RATE = 3e-3;
 const PATIENCE_MS = 600_000;
@@ -174,10 +174,8 @@ async function killUntilEnded(
   return state;
 }
 
-/** Kills servers until this number is reached and the last run has ended. */
-async function soakKills(
-  { count: kills, seed, say }: { count: number; seed: number; say: (text: string) => void },
-): Promise<KillsResult> {
+/** Kills servers until there were enough or the time is over, and the last run has ended. */
+async function soakKills({ count: kills, minutes, seed, say }: SoakOptions): Promise<KillsResult> {
   const folder = await Deno.makeTempDir({ prefix: "svc-soak-" }), random = new Rng(rngKey(seed, "kills"));
   const result: KillsResult = {
     ...{ kills: 0, found: {}, runs: 0, told: { names: 0, commands: 0, datasets: 0, events: 0 } },
@@ -194,7 +192,7 @@ async function soakKills(
     const life_ms = performance.now() - started, life = () => random.uniform() * life_ms;
     say(`a run takes ${Math.round(life_ms)} ms`);
     const expected = await resultsOf(directory(undisturbed));
-    while (result.kills < kills) {
+    while (result.kills < kills && performance.now() - started < minutes * 60_000) {
       const path = await createRun(server.url, run);
       const client = new KilledClient(path, { lr: LEARNING_RATE, seed: seed + result.runs });
       const end = await killUntilEnded(server, {

@@ -70,13 +70,13 @@ const shares = (times: readonly number[]) => {
 export const gguf: SoakPart = {
   what: "reads 100,000 mutated models and adapters",
   full: { count: 100_000, minutes: Infinity },
-  async run({ count, seed, say }) {
-    const seeds = await Promise.all(SEEDS.map(seedOf));
+  async run({ count, minutes, seed, say }) {
+    const started = performance.now(), seeds = await Promise.all(SEEDS.map(seedOf));
     const times: Record<string, number[]> = {}, failures: string[] = [];
     let rss_bytes = 0;
     await withFolder(async (folder) => {
       const path = `${folder}/model.gguf`;
-      for (let i = 0; i < count; i++) {
+      for (let i = 0; i < count && performance.now() - started < minutes * 60_000; i++) {
         const { head, header_bytes, size_bytes } = seeds[i % seeds.length]!;
         const mutant = mutateGguf(head, header_bytes, seed * count + i);
         await Deno.writeFile(path, mutant);

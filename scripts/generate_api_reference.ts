@@ -30,7 +30,8 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   \`invalid_value\`. \`exp\` and \`sig\`, which belong to signed links, are ignored on all other routes.
 - A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may start with
   a byte order mark. Duplicate keys, lone surrogates and numbers that would lose digits are \`invalid_value\`. It
-  nests up to 64 levels and has at most 10,000 values; TOML has at most 131,072 characters.
+  nests up to 64 levels, has at most 10,000 values, and names of at most 1,024 characters; TOML has at most 131,072
+  characters.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries.
 - A path must be absolute and, after its links are resolved, a regular file in \`path_roots\`. Any other place,

@@ -10,7 +10,8 @@ export class KeyLines {
   readonly #lines = new Map<string, number>();
 
   set(path: readonly string[], line: number): void {
-    if (!this.#lines.has(key(path))) this.#lines.set(key(path), line);
+    const name = key(path);
+    if (!this.#lines.has(name)) this.#lines.set(name, line);
   }
 
   /** The line of the key, or of the longest prefix of its path in the text; 1 when there is none. */

@@ -48,15 +48,17 @@ export function parseToml(text: string): TomlTree | TomlSyntaxError {
 /** The first value beyond the limits. Not recursive, because a deep value would overflow the stack. */
 function beyondLimits(root: unknown): { path: string[]; message: string } | null {
   const waiting: { value: unknown; path: string[] }[] = [{ value: root, path: [] }];
-  let seen = 0;
+  let seen = 1;
   while (waiting.length > 0) {
     const { value, path } = waiting.pop()!;
-    if (++seen > MAX_TOML_VALUES) {
-      return { path, message: `the file has more than ${MAX_TOML_VALUES} values` };
-    }
     if (value === null || typeof value !== "object" || value instanceof Date) continue;
     if (path.length >= MAX_TOML_DEPTH) return { path, message: TOO_DEEP };
-    for (const [key, item] of Object.entries(value)) waiting.push({ value: item, path: [...path, key] });
+    for (const [key, item] of Object.entries(value)) {
+      if (++seen > MAX_TOML_VALUES) {
+        return { path: [...path, key], message: `the file has more than ${MAX_TOML_VALUES} values` };
+      }
+      waiting.push({ value: item, path: [...path, key] });
+    }
   }
   return null;
 }

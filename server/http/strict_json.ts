@@ -10,16 +10,19 @@ const MAX_ERRORS = 200;
 /** The most values of one body, lists and objects included: checking each takes time from all other requests. */
 export const MAX_JSON_VALUES = 10_000;
 
+/** The longest name of a field in characters: the place of every problem below the field repeats it. */
+export const MAX_JSON_NAME = 1024;
+
 const SPACE = /[ \t\n\r]*/y;
 
-const QUOTE = 0x22, BACKSLASH = 0x5c;
+const QUOTE = '"', BACKSLASH = "\\";
 
 export interface StrictJson {
   value: unknown;
   errors: ProblemError[];
 }
 
-/** The text is not JSON. */
+/** The text is not JSON, or more than is read of one body. */
 class NotJson extends Error {}
 
 class Reader {
@@ -78,7 +81,7 @@ class Reader {
     }
     if (next === "{") return this.#object();
     if (next === "[") return this.#array();
-    if (next === '"') return this.#string();
+    if (next === QUOTE) return this.#string();
     const word = this.#token(/true|false|null/y);
     return word !== null ? JSON.parse(word) : this.#number();
   }
@@ -103,11 +106,12 @@ class Reader {
    */
   #endOfString(): number {
     const { text } = this;
-    if (text[this.#at] !== '"') return 0;
-    for (let at = this.#at + 1; at < text.length; at++) {
-      const code = text.charCodeAt(at);
-      if (code === QUOTE) return at + 1;
-      if (code === BACKSLASH) at++;
+    if (text[this.#at] !== QUOTE) return 0;
+    for (let at = this.#at + 1; (at = text.indexOf(QUOTE, at)) >= 0; at++) {
+      let escapes = 0;
+      // The quote at the begin of the string ends this, too.
+      while (text[at - 1 - escapes] === BACKSLASH) escapes++;
+      if (escapes % 2 === 0) return at + 1;
     }
     return 0;
   }
@@ -141,6 +145,9 @@ class Reader {
     do {
       this.#skipSpace();
       const name = this.#string();
+      if (name.length > MAX_JSON_NAME) {
+        throw new NotJson(`has a field name of more than ${MAX_JSON_NAME} characters`);
+      }
       if (!this.#take(":")) throw this.#failure();
       this.#path.push(name);
       if (fields.has(name)) this.#report("stands twice in its object");
@@ -155,7 +162,7 @@ class Reader {
 
 /**
  * Parses JSON. Duplicate keys, lone surrogates, integers that lose precision, text that is not JSON, and a text
- * of more than {@link MAX_JSON_VALUES} values are `invalid_value`.
+ * of more than {@link MAX_JSON_VALUES} values or with a name above {@link MAX_JSON_NAME} are `invalid_value`.
  */
 export function parseStrictJson(text: string): StrictJson {
   const reader = new Reader(text);

@@ -57,6 +57,35 @@ Deno.test("duplicate keys, lone surrogates and integers that lose precision are 
   assert.deepEqual(wrong("[0.1, 1e2, -9007199254740991]"), []);
 });
 
+Deno.test("a string ends at its first quote that is not escaped", () => {
+  const texts = [
+    '"\\\\"',
+    '"\\\\\\""',
+    '"a\\\\" "b"',
+    '"\\"',
+    '"\\\\\\"',
+    '["\\\\","\\"]"]',
+    '{"\\\\":"\\\\\\"\\\\"}',
+    '"',
+  ];
+  for (const text of texts) {
+    let expected: unknown = null;
+    try {
+      expected = JSON.parse(text);
+    } catch { /* it is no JSON */ }
+    assert.deepEqual(parseStrictJson(text).value, expected, text);
+    assert.deepEqual(wrong(text), expected === null ? [""] : [], text);
+  }
+});
+
+Deno.test("a field has a name of at most 1024 characters, because every problem below it names it", () => {
+  const below = `{${'"a":0,'.repeat(300)}"a":0}`;
+  assert.deepEqual(wrong(`{"${"x".repeat(1025)}":${below}}`), [""]);
+  assert.deepEqual(wrong(`{"${"x".repeat(1024)}":0}`), []);
+  const [first] = wrong(`{"${"x".repeat(1024)}":${below}}`);
+  assert.equal(first, `/${"x".repeat(1024)}/a`);
+});
+
 Deno.test("a field named __proto__ is a field", () => {
   const { value } = parseStrictJson('{"__proto__":{"a":1}}');
   assert.deepEqual(Object.keys(value as object), ["__proto__"]);

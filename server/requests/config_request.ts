@@ -42,8 +42,8 @@ export interface ConfigRequest extends ExpandedRequest, TomlTree {
   recipe: { allow: readonly Degradation[]; limits: { vram?: unknown; ram?: unknown } } | null;
   /** Fields that hold what only the operator declares, in place of an id: the place, and the key that it stands for. */
   forms: { place: Path; key: Path }[];
-  /** Media type and text of the body: equal for equal requests. */
-  source: string;
+  /** Media type and text of the body: equal for equal requests. Made when it is asked for: a body may be large. */
+  source: () => string;
 }
 
 /** A request with all problems of its form. */
@@ -61,7 +61,7 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const wrong = new Set(form.errors.map(({ pointer }) => pointer.split("/")[1] ?? ""));
   const body = (form.value ?? without(value, wrong)) as PartialBody;
   const { name = null, fork_from = null, config } = body,
-    source = `application/json\n${JSON.stringify(value)}`;
+    source = () => `application/json\n${JSON.stringify(value)}`;
   const head = { name, fork_from, source, floats: new Set<string>() };
   if (config !== undefined) {
     const tree = config, both = besideConfig(body, wrong);
@@ -102,7 +102,10 @@ export function readTomlRequest(text: string): ReadRequest {
   };
   const request = {
     ...written(tree, (path) => path),
-    ...{ floats: "message" in toml ? new Set<string>() : toml.floats, source: `application/toml\n${text}` },
+    ...{
+      floats: "message" in toml ? new Set<string>() : toml.floats,
+      source: () => `application/toml\n${text}`,
+    },
     ...{ name: given ?? null, fork_from: parent ?? null, recipe: null },
   };
   if ("message" in toml) {

@@ -38,7 +38,7 @@ export async function createRun(
     const run = await planned(asked, { services, request, idempotency: null });
     return { document: runDocument(run), is_new: true };
   }
-  const hash = createHash("sha256").update(asked.source).digest("hex"), now_ms = services.clock.wall_ms();
+  const hash = createHash("sha256").update(asked.source()).digest("hex"), now_ms = services.clock.wall_ms();
   let keys = pending.get(fleet);
   if (!keys) pending.set(fleet, keys = new Map());
   while (keys.has(key)) await keys.get(key)!.catch(() => {});

@@ -13,6 +13,9 @@ export const MAX_JSON_VALUES = 10_000;
 /** The longest name of a field in characters: the place of every problem below the field repeats it. */
 export const MAX_JSON_NAME = 1024;
 
+/** A number written with more characters loses digits. */
+const MAX_DIGITS = 1024;
+
 const SPACE = /[ \t\n\r]*/y;
 
 const QUOTE = '"', BACKSLASH = "\\";
@@ -119,8 +122,9 @@ class Reader {
   #number(): number {
     const token = this.#token(/-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y);
     if (token === null) throw this.#failure();
-    const value = Number(token);
-    const is_changed = /^-?\d+$/.test(token) && !(Number.isFinite(value) && BigInt(token) === BigInt(value));
+    // Reading very many digits takes time, and no number has them.
+    const value = token.length > MAX_DIGITS ? Infinity : Number(token);
+    const is_changed = Number.isFinite(value) && /^-?\d+$/.test(token) && BigInt(token) !== BigInt(value);
     if (is_changed || !Number.isFinite(value)) this.#report("is a number that would lose digits");
     return value;
   }

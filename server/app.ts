@@ -31,7 +31,15 @@ import { HTML_HEADERS } from "./http/html.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";
 import { shown, shownEvents } from "./http/shown.ts";
 import { jobsOrBusy } from "./resources/job_problems.ts";
-import { type Answer, type AnswerSpec, isApi, JsonPieces, type Method, type Route } from "./routing/route.ts";
+import {
+  type Answer,
+  type AnswerSpec,
+  isApi,
+  jsonBytes,
+  JsonPieces,
+  type Method,
+  type Route,
+} from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
 import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
@@ -353,9 +361,12 @@ function contentOf(
     return { headers: all, body: body.pipeThrough(shownEvents(spec.event ?? schema, redactor)) };
   }
   const is_json = content_type === "application/json";
-  const text = is_json ? JSON.stringify(redactor && schema ? shown(body, schema, redactor) : body) : body;
-  if (typeof text !== "string") return { headers: all, body: new Response(text as BodyInit | null).body };
-  const bytes = new TextEncoder().encode(text);
+  if (!is_json && typeof body !== "string") {
+    return { headers: all, body: new Response(body as BodyInit | null).body };
+  }
+  const bytes = is_json
+    ? jsonBytes(redactor && schema ? shown(body, schema, redactor) : body)
+    : new TextEncoder().encode(body as string);
   all.set("content-length", String(bytes.length));
   return { headers: all, body: bytes };
 }

@@ -1,7 +1,7 @@
 /** The OpenAPI description. */
 
 import { openApiSchema } from "../routing/openapi_schema.ts";
-import { json, type Route, route } from "../routing/route.ts";
+import { constantJson, type Route, route } from "../routing/route.ts";
 
 const openApi = route({
   method: "GET",
@@ -17,7 +17,7 @@ const openApi = route({
       },
     },
   },
-  handler: ({ services }) => json(200, services.openApi()),
+  handler: ({ services }) => constantJson(200, services.openApi()),
 });
 
 export const OPENAPI_ROUTES: readonly Route[] = [openApi];

@@ -86,11 +86,13 @@ Deno.test("the stored copy is the document of the table", async () => {
   assert.equal(stored, openApiText(ROUTES));
 });
 
-Deno.test("the server answers with the document", async () => {
+Deno.test("the server answers with the document, each time", async () => {
   const { send } = testApp();
-  const { status, headers, json } = await send("/v1/openapi.json");
-  assert.deepEqual([status, headers["content-type"]], [200, "application/json"]);
-  assert.deepEqual(json, JSON.parse(openApiText(ROUTES)));
+  for (let i = 0; i < 2; i++) {
+    const { status, headers, json } = await send("/v1/openapi.json");
+    assert.deepEqual([status, headers["content-type"]], [200, "application/json"]);
+    assert.deepEqual(json, JSON.parse(openApiText(ROUTES)));
+  }
 });
 
 Deno.test("every operation has a success answer, and 501 where it can be switched off", () => {

@@ -165,6 +165,25 @@ export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
 }
 
+/** Objects whose JSON is always the same, with its bytes once they are made. */
+const constants = new WeakMap<object, Uint8Array<ArrayBuffer> | null>();
+
+/** JSON of an object that never changes: its text is made once. */
+export function constantJson<const S extends number, const T extends object>(status: S, body: T) {
+  if (!constants.has(body)) constants.set(body, null);
+  return json(status, body);
+}
+
+/** A value as JSON in UTF-8. */
+export function jsonBytes(value: unknown): Uint8Array<ArrayBuffer> {
+  const is_constant = typeof value === "object" && value !== null && constants.has(value);
+  const known = is_constant ? constants.get(value) : null;
+  if (known) return known;
+  const bytes = new TextEncoder().encode(JSON.stringify(value));
+  if (is_constant) constants.set(value, bytes);
+  return bytes;
+}
+
 /** A value in JSON text that is made in pieces. */
 export class JsonPart {
   constructor(readonly value: unknown, readonly schema: z.ZodType) {}

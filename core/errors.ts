@@ -110,8 +110,8 @@ export async function doing<T>(what: string, run: () => T | Promise<T>, code?: E
 /** The message of an error. A bug also shows its stack. */
 export function errorText(error: unknown): string {
   if (error instanceof ServiceError) return error.message;
-  const told = systemError("go on", error);
+  const failure = systemError("go on", error);
   // The caller did not name the place, but the operating system's own message does.
-  if (told instanceof ServiceError) return `${told.message} (${(error as Error).message})`;
+  if (failure instanceof ServiceError) return `${failure.message} (${(error as Error).message})`;
   return error instanceof Error ? error.stack ?? error.message : String(error);
 }

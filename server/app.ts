@@ -90,7 +90,7 @@ export interface AppOptions {
   fleet?: Fleet;
   /** Answers chats; absent: serving is off. */
   serving?: Serving;
-  /** The changes of its runs, of which this is the only reader; absent: they are not told. */
+  /** The changes of its runs, of which this is the only reader; absent: they are not published. */
   changes?: AsyncIterable<FleetChange>;
   /** Absent: one in memory. */
   database?: Database;

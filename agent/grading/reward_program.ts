@@ -92,7 +92,7 @@ export class RewardProgram {
       const running = await this.#started();
       try {
         const answers = await this.#answers(running, requests, within);
-        this.#tell(running);
+        this.#reportOutput(running);
         return answers;
       } catch (error) {
         await this.#stop(running).catch(() => {});
@@ -149,7 +149,7 @@ export class RewardProgram {
     const waiting = new Map(requests.map(({ id }, i) => [id, i]));
     const answers: RewardAnswer[] = [];
     const lines = requests.map((request) => `${JSON.stringify(request)}\n`).join("");
-    // A program that ends before it has read breaks the pipe; the missing answer tells that.
+    // A program that ends before it has read breaks the pipe; the missing answer shows that.
     running.input.write(new TextEncoder().encode(lines)).catch(() => {});
     while (waiting.size > 0) {
       const answer = readAnswer(await this.#line(running, signal)), place = waiting.get(answer.id);
@@ -210,11 +210,12 @@ export class RewardProgram {
     } finally {
       await this.#soon(said.done);
       await Promise.all([said.cancel(), answers.cancel(), input.abort().catch(() => {})]);
-      this.#tell(running);
+      this.#reportOutput(running);
     }
   }
 
-  #tell({ said }: Running): void {
+  /** Passes on what it wrote to standard error since the last time. */
+  #reportOutput({ said }: Running): void {
     const text = said.take();
     if (text !== "") this.#options.messages.push(`the reward program wrote to standard error: ${text}`);
   }

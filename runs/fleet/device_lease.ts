@@ -111,7 +111,7 @@ export class DeviceLease {
 
   /**
    * Gives a run a slot, even above the number: a process that another server left takes its place all the same. A
-   * serving process is told to end; the run's process starts after {@link ready}.
+   * serving process is asked to end; the run's process starts after {@link ready}.
    */
   take(run: string): void {
     this.#runs.set(run, Promise.withResolvers());

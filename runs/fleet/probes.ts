@@ -30,8 +30,8 @@ interface Probe {
   live_request: LiveRequestBody | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
-  /** What the process's failure means for whoever asked. */
-  told: (failure: unknown) => unknown;
+  /** The failure that the asker gets for a failure of the process. */
+  mapFailure: (failure: unknown) => unknown;
 }
 
 export class Probes {
@@ -55,8 +55,8 @@ export class Probes {
     const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };
     const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
     const { log } = this.#options, asked_run = { run: run.id, doing: live_request.command, log };
-    const told = (failure: unknown) => failureOfFiles(failure, asked_run);
-    return await this.#lent({ args, live_request: asked, run: run.id, told }, signal);
+    const mapFailure = (failure: unknown) => failureOfFiles(failure, asked_run);
+    return await this.#lent({ args, live_request: asked, run: run.id, mapFailure }, signal);
   }
 
   /**
@@ -70,14 +70,14 @@ export class Probes {
     signal: AbortSignal,
   ): Promise<Calibration> {
     const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
-    const path = `${directory}/${PROCESS_CONFIG}`, told = (failure: unknown) => failure;
+    const path = `${directory}/${PROCESS_CONFIG}`, mapFailure = (failure: unknown) => failure;
     try {
       // It holds what only the operator may see.
       await Deno.mkdir(directory, { mode: 0o700 });
       await writeFileAtomic(path, processConfig(directory));
       const live_request = { command: "calibrate" } as const;
-      const answer = await this.#lent({ args: ["calibrate", path], live_request, run: null, told }, signal);
-      return answer as Calibration;
+      const probe = { args: ["calibrate", path], live_request, run: null, mapFailure };
+      return await this.#lent(probe, signal) as Calibration;
     } finally {
       await Deno.remove(directory, { recursive: true });
     }
@@ -106,14 +106,14 @@ export class Probes {
     }
   }
 
-  async #answer({ args, live_request, told }: Probe, signal: AbortSignal): Promise<unknown> {
+  async #answer({ args, live_request, mapFailure }: Probe, signal: AbortSignal): Promise<unknown> {
     const child = await RunChild.start(this.#options.svc(args));
     const kill = () => child.kill();
     signal.addEventListener("abort", kill, { once: true });
     try {
       return await child.ask(live_request, signal);
     } catch (error) {
-      throw signal.aborted ? signal.reason : told(await this.#failure(error, child));
+      throw signal.aborted ? signal.reason : mapFailure(await this.#failure(error, child));
     } finally {
       await this.#leave(child);
       signal.removeEventListener("abort", kill);

@@ -124,7 +124,7 @@ interface ReadFiles {
   fork: ForkDifference | null;
 }
 
-/** Reads the files one after the other, so that a problem is told at the key that names its file. */
+/** Reads the files one after the other, so that a problem is reported at the key that names its file. */
 async function readFiles(
   loaded: LoadedConfig,
   { observe_target_updates, fork: parent }: PlanRequest,
@@ -157,7 +157,7 @@ const NO_FORK: ForkDifference = { forbidden: [], rescaled: [], inherited: {} };
 
 /**
  * Resolves a configuration, and compares a fork's with the training of its checkpoint. What nobody set is the parent's,
- * so that it is no difference. A fork that is refused takes over nothing: what follows from its changes is not told.
+ * so that it is no difference. A fork that is refused takes over nothing: what follows from its changes is not reported.
  */
 async function resolveFork(
   loaded: LoadedConfig,

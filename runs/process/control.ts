@@ -112,7 +112,7 @@ export interface ControllerOptions {
   /** Writes an accepted command into the log. Resolves when it is on disk: only then the command is acknowledged. */
   record: (event: CommandEvent) => Promise<void>;
   /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
-  ask: (command: LiveRequest, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
+  ask: (command: LiveRequest, signal: AbortSignal, emit: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
@@ -255,7 +255,7 @@ export class Controller {
 
 const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
-/** What the log tells of a command's arguments: not the texts of a request, which may be long. */
+/** What the log shows of a command's arguments: not the texts of a request, which may be long. */
 function argumentsOf(command: ControlCommand): Record<string, unknown> {
   const { id: _, command: __, ...rest } = command;
   if (command.command !== "generate") return rest;

@@ -187,7 +187,7 @@ export class Serving {
       const either = AbortSignal.any([signal, base.loan.overdue]);
       yield* base.process.chat(chat, either);
     } catch (error) {
-      // The process was told to end, or killed: the reason is the loan's.
+      // The process was asked to end, or killed: the reason is the loan's.
       if (base.loan.overdue.aborted && !signal.aborted) throw base.loan.overdue.reason;
       throw error;
     } finally {

@@ -1,4 +1,4 @@
-/** The one run of view mode, as far as its observe directory tells. */
+/** The one run of view mode, as far as its observe directory shows. */
 
 import { basename, dirname } from "node:path";
 import { type AlgorithmName, ALGORITHMS, keysOf } from "../../config/algorithms.ts";
@@ -25,7 +25,7 @@ function folderName(path: string): string {
   return name === "trajectories" ? basename(dirname(path)) : name;
 }
 
-/** What an update tells; where it tells nothing, the first algorithm that exports trajectories. */
+/** The algorithm that an update names; without a name, the first algorithm that exports trajectories. */
 function algorithmIn(entry: IndexView["updates"][number] | undefined): AlgorithmName {
   return ALGORITHMS.find((name) => name === entry?.algorithm) ??
     ALGORITHMS.find((name) => keysOf(name).has_rollouts)!;

@@ -32,8 +32,8 @@ export function writeFileAtomic(
   pieces: FilePieces,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
-  const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
-  return doing(`write ${path}`, () => writeWhole(path, whole, verify));
+  const bytes = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
+  return doing(`write ${path}`, () => writeAndRename(path, bytes, verify));
 }
 
 /** Creates a folder and its missing parents. @throws {ServiceError} */
@@ -50,9 +50,9 @@ export async function makeFolder(path: string): Promise<void> {
 
 type FilePieces = Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
-async function writeWhole(
+async function writeAndRename(
   path: string,
-  whole: Exclude<FilePieces, string>,
+  pieces: Exclude<FilePieces, string>,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
   const partial = `${path}.partial`;
@@ -60,7 +60,7 @@ async function writeWhole(
   try {
     {
       using file = await Deno.open(partial, { write: true, create: true, truncate: true });
-      for await (const piece of whole instanceof Uint8Array ? [whole] : whole) {
+      for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
         for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
       }
       await file.sync();

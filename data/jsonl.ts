@@ -82,16 +82,16 @@ class LineSplitter {
 
   /** The line so far. @param next The offset of the next line. */
   end(next = this.#at): RawLine {
-    let whole: Uint8Array | null = null;
+    let bytes: Uint8Array | null = null;
     if (this.#length <= this.max_line_bytes) {
-      whole = new Uint8Array(this.#length);
+      bytes = new Uint8Array(this.#length);
       let at = 0;
       for (const piece of this.#pieces) {
-        whole.set(piece, at);
+        bytes.set(piece, at);
         at += piece.length;
       }
     }
-    const raw = { line: this.#line++, offset: this.#start, bytes: whole };
+    const raw = { line: this.#line++, offset: this.#start, bytes };
     this.#pieces = [];
     this.#length = 0;
     this.#start = next;

@@ -35,8 +35,8 @@ export function* factsLines(groups: readonly Group[]): Generator<string> {
 /** All lines: facts, texts, tokens. */
 export function* updateLines(groups: readonly Group[], options: LineOptions): Generator<string> {
   yield* factsLines(groups);
-  for (const whole of groups) {
-    const { group, tools, prompt_messages, members } = capTexts(whole, options.max_text_chars);
+  for (const uncapped of groups) {
+    const { group, tools, prompt_messages, members } = capTexts(uncapped, options.max_text_chars);
     yield line({ group, texts: { tools, prompt_messages } });
     for (const member of members) yield line({ group, member: member.member, texts: memberTexts(member) });
   }

@@ -109,8 +109,8 @@ export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
 
 function useText(path: readonly (string | number)[], entry: NotBuilt, value: unknown): string {
   const key = path.join(".");
-  const is_whole = lacksKey(entry) || typeof value === "object";
-  return is_whole ? key : `${key} = ${JSON.stringify(value)}`;
+  const is_any_value = lacksKey(entry) || typeof value === "object";
+  return is_any_value ? key : `${key} = ${JSON.stringify(value)}`;
 }
 
 /** The paths that exist in the tree and match the pattern. */

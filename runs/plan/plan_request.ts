@@ -89,7 +89,7 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
   const read = await readFiles(loaded, request);
   if ("refused" in read) return read;
   const { config, parts, data, fork } = read, definition = algorithmOf(config);
-  const missing = request.recipe && missingLeave(config, { parts, data, allow: request.recipe.allow });
+  const missing = request.recipe && missingPermission(config, { parts, data, allow: request.recipe.allow });
   if (missing) return { refused: missing };
   using file = await openGgufHeader(config.model.path);
   const measure = memoryMeasure(file, definition, request.target.card);
@@ -224,7 +224,7 @@ function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanR
 }
 
 /** What a recipe asks for that only a degradation gives. */
-function missingLeave(
+function missingPermission(
   { training }: ResolvedConfig,
   { parts, data, allow }: { parts: ModelParts; data: AlgorithmData; allow: readonly Degradation[] },
 ): PlanRefusal | null {

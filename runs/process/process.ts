@@ -288,7 +288,7 @@ async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): 
   if (damaged.length === 0) return;
   throw new ServiceError(
     "conflict",
-    `Cannot resume the run in ${path}: none of its checkpoints is whole (${
+    `Cannot resume the run in ${path}: all of its checkpoints are damaged (${
       damaged.join(", ")
     }); start anew with ` +
       "--force, or remove them to go on from the beginning",

@@ -78,7 +78,7 @@ Deno.test("a run whose checkpoints are all damaged is not silently restarted", s
     }
     await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), {
       code: "conflict",
-      message: /none of its checkpoints is whole \(update_000001, update_000002\)/,
+      message: /all of its checkpoints are damaged \(update_000001, update_000002\)/,
     });
     await Deno.remove(`${checkpoints}/update_000002/state.json`);
     await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), { code: "conflict" });

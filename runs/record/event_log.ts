@@ -49,9 +49,9 @@ export class EventLog {
    */
   static async open(path: string, options: EventLogOptions): Promise<EventLog> {
     return await doing(`open the event log ${path}`, async () => {
-      const { last_seq, whole_bytes } = await inspect(path);
+      const { last_seq, complete_bytes } = await inspect(path);
       const file = await Deno.open(path, { write: true, create: true });
-      await file.truncate(whole_bytes);
+      await file.truncate(complete_bytes);
       await file.seek(0, Deno.SeekMode.End);
       await syncDirectory(dirname(path));
       return new EventLog({ file, path }, last_seq, options);
@@ -114,8 +114,8 @@ export class EventLog {
 }
 
 /** The end of the last complete line. */
-async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: number }> {
-  let last_seq = 0, whole_bytes = 0, broken_at = 0;
+async function inspect(path: string): Promise<{ last_seq: number; complete_bytes: number }> {
+  let last_seq = 0, complete_bytes = 0, broken_at = 0;
   for await (const { line, end } of linesFrom(path, 0)) {
     const event = parseEvent(line);
     if (broken_at > 0) throw damaged(path, broken_at, "it is followed by further lines");
@@ -125,9 +125,9 @@ async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: n
     }
     if (event.seq !== last_seq + 1) throw damaged(path, last_seq + 1, `its number is ${event.seq}`);
     last_seq = event.seq;
-    whole_bytes = end;
+    complete_bytes = end;
   }
-  return { last_seq, whole_bytes };
+  return { last_seq, complete_bytes };
 }
 
 function damaged(path: string, line: number, reason: string): ServiceError {

@@ -1,4 +1,4 @@
-/** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a whole configuration, or a fork. */
+/** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a complete configuration, or a fork. */
 
 import { z } from "zod";
 import {
@@ -100,9 +100,9 @@ export const recipeSchema = z.strictObject({ ...recipeFields, name: runName.opti
   description: "The short form of a configuration.",
 });
 
-export const wholeSchema = z.strictObject({
+export const completeSchema = z.strictObject({
   config: keys().meta({
-    description: "A whole configuration, as GET /v1/config-schema describes it.",
+    description: "A complete configuration, as GET /v1/config-schema describes it.",
   }),
   name: runName.optional(),
 }).meta({ id: "WholeConfiguration" });
@@ -110,7 +110,7 @@ export const wholeSchema = z.strictObject({
 export const forkSchema = z.strictObject({
   fork_from: forkFrom,
   ...z.strictObject(recipeFields).partial().shape,
-  config: wholeSchema.shape.config.optional(),
+  config: completeSchema.shape.config.optional(),
   name: runName.optional(),
 }).meta({
   id: "Fork",
@@ -120,11 +120,11 @@ export const forkSchema = z.strictObject({
 /** Chooses the form of a body by the fields that it has. */
 export function formOf(value: unknown): z.ZodType {
   const has = (field: string) => typeof value === "object" && value !== null && Object.hasOwn(value, field);
-  return has("fork_from") ? forkSchema : has("config") ? wholeSchema : recipeSchema;
+  return has("fork_from") ? forkSchema : has("config") ? completeSchema : recipeSchema;
 }
 
 /** A body in any form, of which fields may be missing. */
-export type PartialBody = Partial<RecipeBody & WholeBody & ForkBody>;
+export type PartialBody = Partial<RecipeBody & CompleteBody & ForkBody>;
 
 /** Fields that stand before the sections of a TOML body. */
 export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
@@ -141,5 +141,5 @@ export const RUN_PROBLEMS = {
 } as const satisfies DeclaredProblems;
 
 export type RecipeBody = z.output<typeof recipeSchema>;
-export type WholeBody = z.output<typeof wholeSchema>;
+export type CompleteBody = z.output<typeof completeSchema>;
 export type ForkBody = z.output<typeof forkSchema>;

@@ -39,7 +39,7 @@ const agentOf = (scenarios: string) => ({
   mcp_servers: [{ id: "search" }],
 });
 
-Deno.test("in whole configurations, as JSON and as TOML", strict, () =>
+Deno.test("in complete configurations, as JSON and as TOML", strict, () =>
   withPlans(async ({ send, files }) => {
     const agent = { ...withKeys(agentOf(files.scenarios), KEYS), reward: REWARD };
     const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };

@@ -107,8 +107,8 @@ export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
 /**
  * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
  * Every output sums along the depth in order, in f32. A split weight takes a dispatch for each of its parts and gives
- * the same bits as one that is not split. With `accumulate` in `nn` the last bits may differ: the first part is added to y before the
- * others.
+ * the same bits as one that is not split. With `accumulate` in `nn` the last bits may differ: the first part is
+ * added to y before the others.
  *
  * @throws {ShapeError} When shapes do not belong together, or the depth or the columns are no multiple of 4.
  */

@@ -1,4 +1,4 @@
-/** Which key of the configuration names the file that could not be read. */
+/** Adds the key of the configuration that names a file to errors of reading it. */
 
 import { ServiceError } from "../../core/errors.ts";
 

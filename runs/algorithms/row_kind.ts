@@ -1,4 +1,4 @@
-/** Kinds of rows, for code that checks or shows data without a run of their algorithm. */
+/** Kinds of rows of data files, for code that checks or shows data without a run of their algorithm. */
 
 import { type JsonLine, parseObject } from "../../data/jsonl.ts";
 import { readRows } from "../../data/problems.ts";

@@ -1,4 +1,7 @@
-/** Processes that answer one request, about a run without a process or a plan. Each has the device while it lives. */
+/**
+ * Processes that answer one request each: about a run that has no process, or about a plan. A probe has the device
+ * until it ends.
+ */
 
 import type { Clock } from "../../core/clock.ts";
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";

@@ -1,4 +1,4 @@
-/** The life of a run between two commands: its process, the events of that, and what it leaves unfinished. */
+/** Starts the processes of runs, publishes their events, and completes what a process leaves unfinished. */
 
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";

@@ -1,4 +1,4 @@
-/** A child process that answers jobs, one at a time, as JSON lines: the end that the server holds. */
+/** A child process that answers jobs, one at a time, as JSON lines: the server's side. */
 
 import { dirname } from "node:path";
 import { entryFlags } from "../../core/deno_flags.ts";

@@ -1,4 +1,4 @@
-/** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
+/** Plans the run of a request: reads its files, checks which degradations it needs and may use, and fits its memory. */
 
 import { stringify } from "smol-toml";
 import { checkTree } from "../../config/check/check_tree.ts";

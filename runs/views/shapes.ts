@@ -1,4 +1,6 @@
-/** What readers of trajectories get: one form for each kind of question. Null stands for texts that were not kept. */
+/**
+ * The schemas of answers about trajectories, one for each kind of question. Null stands for texts that were not kept.
+ */
 
 import { z } from "zod";
 import {

@@ -1,4 +1,4 @@
-/** What evaluate and generate take and answer, and what their failures mean for a request. */
+/** The bodies and answers of evaluate and generate, and how their errors map to problems. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";

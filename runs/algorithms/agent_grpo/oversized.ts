@@ -1,4 +1,7 @@
-/** Trajectories whose fragments exceed a micro-batch, where their common ratio needs all of them in one. */
+/**
+ * Trajectories that are left out of an update: a ratio of sequences needs all fragments of a trajectory in one
+ * micro-batch, and theirs do not fit.
+ */
 
 import type { TrainingBatch } from "../../../agent/rollout/training_samples.ts";
 import { ServiceError } from "../../../core/errors.ts";

@@ -151,7 +151,7 @@ export const DATA_KEYS: readonly string[] = [
 ];
 
 /** What an algorithm says of its keys. */
-export function keysOf(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
+export function algorithmKeys(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
   return ALGORITHM_KEYS[algorithm];
 }
 
@@ -162,7 +162,7 @@ export function isUnused(algorithm: AlgorithmName, key: string): boolean {
 
 /** The names of the algorithms for which something holds, in words: `sft and preference`. */
 export function algorithmsText(holds: (keys: AlgorithmKeys, name: AlgorithmName) => boolean): string {
-  const names = ALGORITHMS.filter((name) => holds(keysOf(name), name));
+  const names = ALGORITHMS.filter((name) => holds(algorithmKeys(name), name));
   return names.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 

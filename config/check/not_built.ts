@@ -1,7 +1,7 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
-import { ALGORITHMS, keysOf } from "../algorithms.ts";
+import { ALGORITHMS, algorithmKeys } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
 import { valueAt } from "../text/toml_tree.ts";
@@ -18,7 +18,7 @@ export interface NotBuilt {
 }
 
 const isFixed = (algorithm: unknown, key: string) =>
-  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(keysOf(name).fixed, key));
+  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(algorithmKeys(name).fixed, key));
 const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
 const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;

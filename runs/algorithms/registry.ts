@@ -1,6 +1,6 @@
 /** All algorithms of this build. */
 
-import { type AlgorithmName, ALGORITHMS, type DataKind, keysOf } from "../../config/algorithms.ts";
+import { type AlgorithmName, ALGORITHMS, type DataKind, algorithmKeys } from "../../config/algorithms.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { assert } from "../../core/errors.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";
@@ -18,7 +18,7 @@ export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinitio
 
 /** What the algorithms say that learn from rows of a kind. */
 export function rowsOfKind(kind: DataKind): RowKind {
-  const algorithm = ALGORITHMS.find((name) => keysOf(name).data.kind === kind);
+  const algorithm = ALGORITHMS.find((name) => algorithmKeys(name).data.kind === kind);
   assert(algorithm, `an algorithm has data of the kind ${kind}`);
   return DEFINITIONS[algorithm].rows;
 }

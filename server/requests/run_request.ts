@@ -8,7 +8,7 @@ import {
 } from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
-import { ALGORITHMS, keysOf } from "../../config/algorithms.ts";
+import { ALGORITHMS, algorithmKeys } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 
@@ -58,7 +58,7 @@ const objective = z.strictObject(
 
 /** What a field of a recipe names, in words. */
 function rowsIn(field: "data" | "scenarios"): string {
-  const keys = ALGORITHMS.map((name) => ({ name, ...keysOf(name).data }));
+  const keys = ALGORITHMS.map((name) => ({ name, ...algorithmKeys(name).data }));
   const rows = keys.filter(({ recipe_field }) => recipe_field === field);
   return rows.map(({ rows, name }) => `${rows} of ${name}`).join(" or ");
 }

@@ -7,7 +7,7 @@ import type { RunEvent } from "../record/event.ts";
 import { eventsOf, ofKind, testPipe, type TestRunOptions } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 import type { Checkpoint } from "./checkpoint.ts";
-import { forkOf } from "./fork.ts";
+import { forkedCheckpoint } from "./fork.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -170,7 +170,7 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
     "training.lr": 0.01,
   };
   const from = checkpointOf(config);
-  const forked = (change: Record<string, unknown>) => forkOf(from, { ...config, ...change }).record;
+  const forked = (change: Record<string, unknown>) => forkedCheckpoint(from, { ...config, ...change }).record;
   for (const [key, value] of [["every_updates", 3], ["patience", 4], ["min_delta", 0.1]] as const) {
     const { state, ...rest } = forked({ [`evaluation.${key}`]: value });
     const { state: parent, ...same } = from.record;

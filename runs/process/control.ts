@@ -12,7 +12,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
 import type { ChatRequest } from "../chat/chat_request.ts";
 import type { CommandEvent } from "../record/event.ts";
-import { refusal, type RunFacts, type RunState } from "../record/run.ts";
+import { commandRefusal, type RunFacts, type RunState } from "../record/run.ts";
 
 /** The longest line in bytes. */
 export const MAX_COMMAND_BYTES = 4 << 20;
@@ -156,7 +156,7 @@ export class Controller {
       const command = parseCommand(value);
       if (command.command === "drop") return this.#drop(command);
       const is_ending = this.#has_ended;
-      const reason = is_ending ? "the run is ending" : refusal(actionOf(command), state(), facts());
+      const reason = is_ending ? "the run is ending" : commandRefusal(actionOf(command), state(), facts());
       if (reason !== null) {
         throw new ServiceError(
           "conflict",

@@ -132,8 +132,8 @@ export function invalidRequest(errors: readonly ProblemError[]): Problem {
   return new Problem("invalid-request", detail, { errors });
 }
 
-/** A refusal with all problems of one class; its detail is the first of them. */
-export function refusal(type: ProblemType, errors: readonly ProblemError[]): Problem {
+/** A problem of one type with all entries of a request; its detail is the first of them. */
+export function requestProblem(type: ProblemType, errors: readonly ProblemError[]): Problem {
   const [first] = errors, more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
 }

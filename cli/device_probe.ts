@@ -2,10 +2,8 @@
 
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
-import { type DeviceFacts, openGpu } from "../kernels/device.ts";
-
-/** A device of this machine. */
-export type ProbedDevice = DeviceFacts & { subgroup_size: number };
+import { openGpu } from "../kernels/device.ts";
+import type { ProbedDevice } from "../server/routing/services.ts";
 
 /** The name of the worker for {@link answerProbe}. */
 export const PROBE_WORKER = "probe";

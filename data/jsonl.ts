@@ -5,7 +5,7 @@ import { openRegularFile } from "../core/files.ts";
 import { parseJson } from "../core/json.ts";
 
 /** The longest line in bytes. A longer line is refused by its number before all of it is in memory. */
-export const MAX_LINE_BYTES = 16 << 20;
+export const MAX_DATA_LINE_BYTES = 16 << 20;
 
 /** One line of a JSONL file that is not blank, without its line end. */
 export interface JsonLine {
@@ -115,7 +115,7 @@ export async function* readAllLines(
   path: string,
   options: ReadLinesOptions = {},
 ): AsyncGenerator<JsonLine | BrokenLine> {
-  const { max_line_bytes = MAX_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } = options;
+  const { max_line_bytes = MAX_DATA_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } = options;
   using file = await openRegularFile(path);
   if (from.offset > 0) await file.seek(from.offset, Deno.SeekMode.Start);
   const splitter = new LineSplitter(from, max_line_bytes);

@@ -5,7 +5,7 @@ import {
   headOf,
   type LineHead,
   type LinePlace,
-  MAX_LINE_BYTES,
+  MAX_OBSERVED_LINE_BYTES,
   readLine,
   scanLines,
 } from "../../agent/results/observed_file.ts";
@@ -74,7 +74,7 @@ async function findLines(file: Deno.FsFile, before: FindOptions["before"]): Prom
       const found = headOf(head);
       if (found && found.kind === before) return table;
       const name = found && `${found.kind} ${found.group} ${found.member} ${found.start}`;
-      const is_complete = length <= MAX_LINE_BYTES &&
+      const is_complete = length <= MAX_OBSERVED_LINE_BYTES &&
         (is_ended || await readLine(file, { offset, length }) !== null);
       if (!name || seen.has(name) || !is_complete || table.lines.length >= MAX_LINES) table.skipped_lines++;
       else {

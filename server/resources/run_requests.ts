@@ -9,7 +9,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
-import { evaluationSchema } from "./evaluation.ts";
+import { evaluationResourceSchema } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 
 /** The most characters of a checkpoint's name. */
@@ -24,7 +24,7 @@ export const evaluateSchema = z.strictObject({
   limit: z.int().gte(1).default(16).meta({ description: "The most scenarios or rows." }),
 }).meta({ id: "Evaluate" });
 
-const { n: _n, update: _update, time: _time, ...measured } = evaluationSchema.shape;
+const { n: _n, update: _update, time: _time, ...measured } = evaluationResourceSchema.shape;
 
 export const evaluationResultSchema = z.strictObject({
   checkpoint: z.string().nullable().meta({ description: "As requested." }),

@@ -5,7 +5,7 @@ import { assert } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import { type DeclaredProblems, PROBLEM_TYPES, problemSchema, type ProblemType } from "../http/problems.ts";
-import { type Content, isApi, pathNames, type Route } from "./route.ts";
+import { isApi, type MediaSchemas, pathNames, type Route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 
 type Json = z.core.util.JSONType;
@@ -40,7 +40,7 @@ class Components {
     return moved(place as JsonObject) as JsonObject;
   }
 
-  content(content: Content, io: "input" | "output"): JsonObject {
+  content(content: MediaSchemas, io: "input" | "output"): JsonObject {
     return Object.fromEntries(
       Object.entries(content).map(([type, schema]) => [type, { schema: this.place(schema, io) }]),
     );

@@ -12,11 +12,11 @@ export type PathNames<P extends string> = P extends `${string}{${infer Name}}${i
   : never;
 
 /** Bodies by media type. JSON is checked against its schema; any other schema describes the text. */
-export type Content = Readonly<Record<string, z.ZodType>>;
+export type MediaSchemas = Readonly<Record<string, z.ZodType>>;
 
 /** The request body of a route. */
 export interface BodySpec {
-  content: Content;
+  content: MediaSchemas;
   /**
    * Reads a body of several forms to a value of its own, with all problems of the form that is meant. It gets the value
    * of JSON, which has not been checked, or the text of another type.
@@ -34,7 +34,7 @@ export interface BodySpec {
 /** An answer with one status; without content it has no body. */
 export interface AnswerSpec {
   description: string;
-  content?: Content;
+  content?: MediaSchemas;
   /** The JSON of each event's data, in an answer that is a stream of events. */
   event?: z.ZodType;
   /** Headers of this answer only, with descriptions. */

@@ -110,7 +110,7 @@ async function open(
   });
   const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
   const { serving: { enabled, idle_seconds, record } } = config;
-  const devices = { probeDevices: deviceProbe(entry_url), assumedDevice: assumedDevice() };
+  const devices = { probeDevices: deviceProbe(entry_url), assumed_device: assumedDevice() };
   if (record) await makeRecordings(conversations);
   const serving = enabled && new Serving({
     ...{ fleet, runs_folder: `${config.data_dir}/runs`, idle_seconds, clock: systemClock, log: log.line },

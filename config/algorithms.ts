@@ -34,7 +34,7 @@ export interface AlgorithmKeys {
   not_in_starter: readonly string[];
 }
 
-const hint = "leave it out: held-out rows are scored, without attempts";
+const HINT = "leave it out: held-out rows are scored, without attempts";
 
 /** What algorithms that learn from rows have in common. */
 const ROWS = {
@@ -42,8 +42,8 @@ const ROWS = {
   has_rollouts: false,
   fixed: {},
   unused: {
-    "evaluation.samples_per_scenario": { value: 1, hint },
-    "evaluation.temperature": { value: 0, hint },
+    "evaluation.samples_per_scenario": { value: 1, hint: HINT },
+    "evaluation.temperature": { value: 0, hint: HINT },
   },
   not_in_starter: ["observe", "evaluation.seed"],
 } as const;

@@ -73,7 +73,7 @@ export interface AppOptions {
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<ProbedDevice[]>;
   /** The device that plans assume when there is none; absent: nothing is planned then. */
-  assumedDevice?: ProbedDevice;
+  assumed_device?: ProbedDevice;
   /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
   jobs?: JobRunner;
   /** Whether a live run uses a dataset; absent: none does. */
@@ -165,7 +165,7 @@ export class App {
       trajectories,
       fleet: options.fleet ?? null,
       serving: options.serving ?? null,
-      assumedDevice: options.assumedDevice ?? null,
+      assumed_device: options.assumed_device ?? null,
       database,
       fleet_events: new FleetEvents(database, clock),
       index: new RunIndex(database),
@@ -185,7 +185,7 @@ export class App {
         unreadable: (id, reason) => log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
       }),
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
-      modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
+      model_files: new ModelFiles({ roots: config.path_roots, jobs }),
     };
     const { fleet, changes } = options, { fleet_events: events, index } = this.#services;
     this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();

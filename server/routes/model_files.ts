@@ -96,12 +96,12 @@ const listModelFiles = route({
     },
   },
   problems: { "device-busy": [] },
-  async handler({ query, request: { signal }, services: { modelFiles } }) {
-    const { items, next_cursor } = page(await modelFiles.find(signal), {
+  async handler({ query, request: { signal }, services: { model_files } }) {
+    const { items, next_cursor } = page(await model_files.find(signal), {
       ...query,
       keyOf: ({ path }) => path,
     });
-    const descriptions = await modelFiles.describe(items, signal);
+    const descriptions = await model_files.describe(items, signal);
     return json(200, { models: items.map((found, i) => modelFile(found, descriptions[i]!)), next_cursor });
   },
 });

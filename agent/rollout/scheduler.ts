@@ -32,6 +32,19 @@ export type RolloutProgress = { ended: number } | { group: Group };
  *
  * @throws {ServiceError} `cancelled`; errors of the engine or the template; `data_invalid` for a scenario whose toolset
  * is not offered; `judge_failed` when a failing grader fails the run.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+ * import { callText, testRollout, turnTokens } from "./rollout_fake.ts";
+ *
+ * // The scripted engine needs no GPU; this one calls the tool `end` in every turn.
+ * const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
+ * const progress = await Array.fromAsync(rolloutProgress(testRollout(engine.client, { group_size: 2 })));
+ * const groups = progress.flatMap((item) => "group" in item ? [item.group] : []);
+ * assert.deepEqual(groups.map(({ scenario, members }) => [scenario, members.length]), [["s", 2]]);
+ * ```
  */
 export async function* rolloutProgress(options: RolloutOptions): AsyncGenerator<RolloutProgress, void> {
   const scheduler = new Scheduler(options);

@@ -106,6 +106,14 @@ export function parseRunConfig(text: string, { path }: { path: string }): Loaded
  *
  * @param overrides `key=value` texts, see {@link readOverrides}.
  * @throws {ServiceError} `path_not_found` or `config_invalid` with all problems as `details.problems`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const { config } = await loadRunConfig("examples/tiny_agent_grpo.toml", { overrides: ["lora.rank=4"] });
+ * assert.deepEqual([config.run.algorithm, config.lora.rank], ["agent_grpo", 4]);
+ * ```
  */
 export async function loadRunConfig(
   path: string,

@@ -118,7 +118,22 @@ export function parseServerConfig(content: string, { path }: { path: string }): 
   };
 }
 
-/** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */
+/**
+ * Reads the server's configuration file.
+ *
+ * @throws {ServiceError} `path_not_found` or `config_invalid`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const folder = await Deno.makeTempDir(), path = `${folder}/server.toml`;
+ * await Deno.writeTextFile(path, 'path_roots = ["models"]');
+ * const { path_roots, max_concurrent_runs } = await loadServerConfig(path);
+ * assert.deepEqual([path_roots, max_concurrent_runs], [[`${folder}/models`], 1]);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export async function loadServerConfig(path: string): Promise<ServerConfig> {
   let content: string;
   try {

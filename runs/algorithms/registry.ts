@@ -11,7 +11,18 @@ import { sft } from "./sft/definition.ts";
 
 const DEFINITIONS: Record<AlgorithmName, AlgorithmDefinition> = { agent_grpo: agentGrpo, sft, preference };
 
-/** The entry of `[run] algorithm`. The configuration check has already refused algorithms that are not built. */
+/**
+ * The entry of `[run] algorithm`. The configuration check has already refused algorithms that are not built.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { loadRunConfig } from "../../config/check/load.ts";
+ *
+ * const { config } = await loadRunConfig("examples/tiny_agent_grpo.toml");
+ * assert.equal(algorithmOf(config).objective, "eval/pass_rate");
+ * ```
+ */
 export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinition {
   return DEFINITIONS[run.algorithm];
 }

@@ -128,7 +128,21 @@ export interface WorkerSessionOptions {
   readable: string[];
 }
 
-/** Starts both workers with narrow permissions, and connects them. */
+/**
+ * Starts both workers with narrow permissions, and connects them.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { testConfig } from "../config_testing.ts";
+ *
+ * const folder = await Deno.makeTempDir(), entry_url = import.meta.resolve("../../cli.ts");
+ * const session = openWorkerSession({ config: testConfig(folder), entry_url, workspaces: folder, readable: [] });
+ * await assert.rejects(session.engine.call("counters", null), /before a model is loaded/);
+ * await session.close();
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export function openWorkerSession(options: WorkerSessionOptions): Session {
   const { config, entry_url, workspaces, readable } = options;
   const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });

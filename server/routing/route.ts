@@ -149,7 +149,22 @@ export interface Route extends Entry {
   handler: (call: Call) => Answer | Promise<Answer>;
 }
 
-/** Declares a route; the handler's types follow from the declaration. */
+/**
+ * Declares a route; the handler's types follow from the declaration.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { z } from "zod";
+ *
+ * const greeting = route({
+ *   ...{ method: "GET", path: "/v1/greetings/{name}", operation: "get_greeting", summary: "A greeting." },
+ *   answers: { 200: { description: "The greeting.", content: { "application/json": z.string() } } },
+ *   handler: ({ params }) => json(200, `Hello, ${params.name}`),
+ * });
+ * assert.deepEqual([greeting.operation, isApi(greeting.path)], ["get_greeting", true]);
+ * ```
+ */
 export function route<
   const P extends string,
   const A extends AnswerSpecs,

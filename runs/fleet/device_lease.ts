@@ -194,7 +194,7 @@ const HOLDERS: Record<Borrower, string> = {
   serving: "it serves a model",
 };
 
-/** The refusal of whoever finds the device taken. */
+/** The error for a caller that finds the device taken. */
 export function busy(message: string): ServiceError {
   return new ServiceError("device_unavailable", message, { retry_after_seconds: RETRY_AFTER_SECONDS });
 }

@@ -132,7 +132,7 @@ export class Probes {
     timer.abort();
   }
 
-  /** Why a process did not answer: what it said, or that it died. */
+  /** Why a process did not answer: its own error, or that it died. */
   async #failure(failure: unknown, child: RunChild): Promise<unknown> {
     if (!(failure instanceof ServiceError) || !failure.details.is_ending) return failure;
     const { fatal, stderr } = await child.ended;

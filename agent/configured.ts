@@ -31,7 +31,7 @@ export interface ConfiguredWorld {
   close(): Promise<void>;
 }
 
-/** What environments need beside the configuration. */
+/** What environments need besides the configuration. */
 export interface WorldOptions {
   clock: Clock;
   /** The folder for workspaces; absent: the system's folder of temporary files. */

@@ -37,7 +37,7 @@ export interface OpenDirectoryOptions {
   checkpoint: string | null;
   /** Replace existing output. */
   force: boolean;
-  /** The id of a run that a server has prepared in the directory: it is taken up as it is. Absent: none. */
+  /** The id of a run that a server has prepared in the directory, and which this process runs. Absent: none. */
   adopt?: string | undefined;
 }
 

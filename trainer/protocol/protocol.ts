@@ -48,7 +48,7 @@ export interface LoadRequest {
    * when they are opened. The arrays of a step grow with the steps, because few steps reach the largest size.
    */
   demand?: EngineDemand;
-  /** With a claim the engine uses hardware only if no process of another owner does; absent: whoever else uses it. */
+  /** With a claim the engine uses hardware only if no process of another owner does; absent: in any case. */
   claim?: DeviceClaim;
 }
 

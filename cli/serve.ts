@@ -20,6 +20,7 @@ import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen, type ListeningServer } from "../server/listen/listen.ts";
 import { servingPlanner } from "../server/requests/plan_serving.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
+import type { ProbedDevice } from "../server/routing/services.ts";
 import { probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";

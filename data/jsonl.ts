@@ -115,7 +115,8 @@ export async function* readAllLines(
   path: string,
   options: ReadLinesOptions = {},
 ): AsyncGenerator<JsonLine | BrokenLine> {
-  const { max_line_bytes = MAX_DATA_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } = options;
+  const { max_line_bytes = MAX_DATA_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } =
+    options;
   using file = await openRegularFile(path);
   if (from.offset > 0) await file.seek(from.offset, Deno.SeekMode.Start);
   const splitter = new LineSplitter(from, max_line_bytes);

@@ -72,6 +72,8 @@ export function doorProblems(files: readonly { path: string; text: string | null
   if (doors.length === 0) return ["ARCHITECTURE.md: its section Doors names no door"];
   return doors.flatMap(({ name, path }) => {
     const text = files.find((file) => file.path === path)?.text ?? "";
-    return /^ \* @example$/m.test(docstringOf(text, name) ?? "") ? [] : [`${path}: the door ${name} has no @example`];
+    return /^ \* @example$/m.test(docstringOf(text, name) ?? "")
+      ? []
+      : [`${path}: the door ${name} has no @example`];
   });
 }

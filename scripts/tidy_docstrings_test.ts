@@ -56,7 +56,8 @@ Deno.test("exports that only their room, tests or scripts use need none", () => 
   }
 });
 
-const DOORS = "# House\n\n## Doors\n\nText.\n\n| `core/` | `A` (`a.ts`), `B` (`in/b.ts`) |\n\n## Other\n\n`C` (`c.ts`)\n";
+const DOORS =
+  "# House\n\n## Doors\n\nText.\n\n| `core/` | `A` (`a.ts`), `B` (`in/b.ts`) |\n\n## Other\n\n`C` (`c.ts`)\n";
 const EXAMPLE = "/**\n * Of it.\n *\n * @example\n * ```ts\n * ```\n */\n";
 
 const doors = (files: Record<string, string>) =>

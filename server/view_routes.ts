@@ -5,7 +5,7 @@ import { findRun } from "./resources/find_run.ts";
 import { nextCursor, page, pageQuery } from "./http/page.ts";
 import { json, type Route, route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
-import { runFilters, runCardSchema } from "./resources/run_schema.ts";
+import { runCardSchema, runFilters } from "./resources/run_schema.ts";
 import type { ViewSource } from "./resources/view_run.ts";
 
 const JSON_TYPE = "application/json";

@@ -2,7 +2,7 @@
 
 import { basename, dirname, extname, join } from "node:path";
 import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
-import { type AlgorithmName, ALGORITHMS, isUnused, algorithmKeys } from "../algorithms.ts";
+import { algorithmKeys, type AlgorithmName, ALGORITHMS, isUnused } from "../algorithms.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "../schema.ts";
 import {
   BATCH_SEQUENCES,

@@ -1,7 +1,7 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
-import { ALGORITHMS, algorithmKeys } from "../algorithms.ts";
+import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
 import { valueAt } from "../text/toml_tree.ts";

@@ -1,6 +1,6 @@
 /** What a configuration says in the section of its algorithm, and in other places that its algorithm decides. */
 
-import { type AlgorithmSection, algorithmKeys } from "../algorithms.ts";
+import { algorithmKeys, type AlgorithmSection } from "../algorithms.ts";
 import type { RunConfig } from "../schema.ts";
 import { valueAt } from "../text/toml_tree.ts";
 

@@ -1,6 +1,6 @@
 /** Rules about several keys together. */
 
-import { ALGORITHMS, algorithmKeys } from "../algorithms.ts";
+import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";

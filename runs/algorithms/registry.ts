@@ -1,6 +1,6 @@
 /** All algorithms of this build. */
 
-import { type AlgorithmName, ALGORITHMS, type DataKind, algorithmKeys } from "../../config/algorithms.ts";
+import { algorithmKeys, type AlgorithmName, ALGORITHMS, type DataKind } from "../../config/algorithms.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { assert } from "../../core/errors.ts";
 import { agentGrpo } from "./agent_grpo/definition.ts";

@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { ACCEPTED, commandRefusal, failureReason, isLive, RUN_COMMANDS, RUN_STATES, TRANSITIONS } from "./run.ts";
+import {
+  ACCEPTED,
+  commandRefusal,
+  failureReason,
+  isLive,
+  RUN_COMMANDS,
+  RUN_STATES,
+  TRANSITIONS,
+} from "./run.ts";
 import type { RunCommand, RunState } from "./run.ts";
 
 const ALL = { has_checkpoint: true, checkpoint_configured: true, has_heldout: true };

@@ -104,7 +104,16 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
         ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
         : options.graders;
       await Promise.all(graders.map((grader) => grader.start?.(signal)));
-      const progress = rolloutProgress({ ...request, settings, engine, chat, environment, graders, clock, signal });
+      const progress = rolloutProgress({
+        ...request,
+        settings,
+        engine,
+        chat,
+        environment,
+        graders,
+        clock,
+        signal,
+      });
       for await (const item of progress) {
         if ("group" in item) groups.push(item.group);
         else yield item.ended;

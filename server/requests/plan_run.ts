@@ -13,11 +13,17 @@ import type { CheckedFile } from "../../core/files.ts";
 import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
-import { invalidRequest, Problem, type ProblemError, type ProblemType, requestProblem } from "../http/problems.ts";
+import {
+  invalidRequest,
+  Problem,
+  type ProblemError,
+  type ProblemType,
+  requestProblem,
+} from "../http/problems.ts";
 import { ownPlaces } from "../resources/run_document.ts";
 import type { Services } from "../routing/services.ts";
 import { type ConfigRequest, conflictsOf, entryOf } from "./config_request.ts";
-import { type Fork, findFork, forkSources, inheritedValues } from "./fork_request.ts";
+import { findFork, type Fork, forkSources, inheritedValues } from "./fork_request.ts";
 import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
 

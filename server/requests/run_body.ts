@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { BodySpec } from "../routing/route.ts";
 import { readJsonRequest, readTomlRequest } from "./config_request.ts";
 import { parentKeys } from "./fork_request.ts";
-import { forkSchema, recipeSchema, completeSchema } from "./run_request.ts";
+import { completeSchema, forkSchema, recipeSchema } from "./run_request.ts";
 
 /** The body of both routes; handlers get it as a request with a checked form. */
 export const RUN_BODY = {

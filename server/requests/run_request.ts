@@ -8,7 +8,7 @@ import {
 } from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
-import { ALGORITHMS, algorithmKeys } from "../../config/algorithms.ts";
+import { algorithmKeys, ALGORITHMS } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 

@@ -1,7 +1,7 @@
 /** The one run of view mode, as far as its observe directory shows. */
 
 import { basename, dirname } from "node:path";
-import { type AlgorithmName, ALGORITHMS, algorithmKeys } from "../../config/algorithms.ts";
+import { algorithmKeys, type AlgorithmName, ALGORITHMS } from "../../config/algorithms.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
 import { finiteMetrics } from "../../runs/views/member_views.ts";
 import type { IndexView } from "../../runs/views/observed_index.ts";

@@ -2,7 +2,13 @@
 
 import { z } from "zod";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
-import { type Bucket, Buckets, csvLine, type MetricSample, samplesOf } from "../../runs/results/metric_series.ts";
+import {
+  type Bucket,
+  Buckets,
+  csvLine,
+  type MetricSample,
+  samplesOf,
+} from "../../runs/results/metric_series.ts";
 import { findRun } from "../resources/find_run.ts";
 import { invalidRequest } from "../http/problems.ts";
 import { integerParameter, listParameter } from "../http/query.ts";

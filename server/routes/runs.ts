@@ -9,7 +9,7 @@ import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
 import { RUN_PROBLEMS, runName } from "../requests/run_request.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
 import { runDocument } from "../resources/run_document.ts";
-import { runFilters, runCardSchema } from "../resources/run_schema.ts";
+import { runCardSchema, runFilters } from "../resources/run_schema.ts";
 
 const listRuns = route({
   method: "GET",

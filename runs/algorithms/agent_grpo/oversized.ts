@@ -16,7 +16,11 @@ const keyOf = ({ group, member }: TrainingBatch["places"][number]) => `${group}/
 /** The trajectories of an update whose fragments no micro-batch holds together, on some device. */
 export function findOversized(full_batch: TrainingBatch, micro_batch_tokens: number): Oversized {
   const oversized: Oversized = new Map();
-  for (let batch = full_batch, size = -1; oversized.size > size; batch = withoutOversized(full_batch, oversized)) {
+  for (
+    let batch = full_batch, size = -1;
+    oversized.size > size;
+    batch = withoutOversized(full_batch, oversized)
+  ) {
     // Without some of them the others' prompt can be longer, and be padded otherwise: look again.
     size = oversized.size;
     const needed = trajectoryTokens(batch.samples);

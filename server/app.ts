@@ -18,14 +18,8 @@ import { KnownSizes } from "../runs/results/changed_lines.ts";
 import { Links } from "./access/links.ts";
 import { openApiDocument } from "./routing/openapi.ts";
 import type { OpenApiDocument } from "./routing/openapi_schema.ts";
-import {
-  invalidRequest,
-  notFound,
-  Problem,
-  PROBLEM_TYPES,
-  problemDocument,
-  unauthorized,
-} from "./http/problems.ts";
+import { invalidRequest, notFound, Problem, problemDocument, unauthorized } from "./http/problems.ts";
+import { PROBLEM_TYPES } from "./http/problem_types.ts";
 import { readQuery } from "./http/query.ts";
 import { HTML_HEADERS } from "./http/html.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";

@@ -1,6 +1,6 @@
 /** Keys and values of the specification that this build does not have. */
 
-import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
+import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
@@ -25,7 +25,7 @@ const isFilled = (value: unknown) =>
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
 const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
-  !BUILT_WEBGPU_PROVIDERS.some((built) => built === name)
+  !BUILT_WEBGPU_NAMES.some((built) => built === name)
 );
 const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { missing_part: part, keys }]) =>
   part === null ? [] : [

@@ -13,13 +13,8 @@ import type { CheckedFile } from "../../core/files.ts";
 import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
-import {
-  invalidRequest,
-  Problem,
-  type ProblemError,
-  type ProblemType,
-  requestProblem,
-} from "../http/problems.ts";
+import { invalidRequest, Problem, type ProblemError, requestProblem } from "../http/problems.ts";
+import type { ProblemType } from "../http/problem_types.ts";
 import { ownPlaces } from "../resources/run_document.ts";
 import type { Services } from "../routing/services.ts";
 import { type ConfigRequest, conflictsOf, entryOf } from "./config_request.ts";

@@ -2,9 +2,10 @@
 
 import { z } from "zod";
 import {
+  CATALOGUE_LISTS,
   CATALOGUE_TABLES,
   type CatalogueList,
-  type ObjectiveField,
+  type RecipeObjective,
 } from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
@@ -47,14 +48,14 @@ const params = keys().refine((value) => Object.keys(value).length <= MAX_PARAMS,
   error: `must have at most ${MAX_PARAMS} keys`,
 });
 
-const objective = z.strictObject(
-  {
-    reward: catalogueId("rewards").optional(),
-    judge: catalogueId("judges").optional(),
-    environment: catalogueId("environments").optional(),
-    mcp_servers: z.array(catalogueId("mcp_servers")).optional(),
-  } satisfies Record<ObjectiveField, z.ZodType>,
-).meta({ id: "Objective", description: "What grades attempts, and their tools." });
+/** A field for each list of the catalogue. */
+const objectiveFields = Object.fromEntries(CATALOGUE_LISTS.map((list) => {
+  const { field, is_list } = CATALOGUE_TABLES[list], id = catalogueId(list);
+  return [field, (is_list ? z.array(id) : id).optional()];
+}));
+
+const objective = (z.strictObject(objectiveFields) as unknown as z.ZodType<RecipeObjective<unknown>>)
+  .meta({ id: "Objective", description: "What grades attempts, and their tools." });
 
 /** What a field of a recipe names, in words. */
 function rowsIn(field: "data" | "scenarios"): string {

@@ -1,7 +1,7 @@
 /** Files that appear under their final name only when they are complete. */
 
 import { dirname } from "node:path";
-import { doing, ServiceError } from "./errors.ts";
+import { doing, ServiceError, withDetails } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
 
 /** Flushes a directory, so that a rename in it survives a power cut. */
@@ -120,13 +120,12 @@ export interface CheckedFile {
  * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever, and a file that has taken
  * the place of a checked one.
  *
- * @throws {ServiceError} `path_not_found`.
+ * @throws {ServiceError} `path_not_found`, with the path as `details.path`.
  */
 export async function openRegularFile(file: string | CheckedFile): Promise<Deno.FsFile> {
   const path = typeof file === "string" ? file : file.path;
-  const refuse = (reason: string) =>
-    new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path });
-  return await doing(`read ${path}`, async () => {
+  const refuse = (reason: string) => new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`);
+  const opening = doing(`read ${path}`, async () => {
     if (!(await Deno.stat(path)).isFile) throw refuse("it is not a regular file");
     const opened = await Deno.open(path, { read: true });
     if (typeof file === "string") return opened;
@@ -135,6 +134,7 @@ export async function openRegularFile(file: string | CheckedFile): Promise<Deno.
     opened.close();
     throw refuse("another file has taken its place");
   }, "path_not_found");
+  return await withDetails({ path }, opening);
 }
 
 /** The SHA-256 of a file in lower-case hex. Reads in pieces. */

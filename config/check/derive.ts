@@ -9,6 +9,7 @@ import {
   DEFAULT_CHECKPOINT_EVERY,
   DEFAULT_CLIPS,
   DEFAULT_CTX_CAP,
+  DEFAULT_EPOCHS,
   LOSS_CHUNK,
   MAX_DEFAULT_CONCURRENT_ROLLOUTS,
   MIN_MICRO_BATCH_TOKENS,
@@ -166,7 +167,7 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
   const { logits, min_rows, max_rows } = LOSS_CHUNK, rows = Math.floor(logits / facts.vocabulary);
   return {
     ...training,
-    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: 1 }),
+    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: DEFAULT_EPOCHS }),
     ctx,
     lr: training.lr ?? algorithmKeys(algorithm).learning_rate,
     ...(!isUnused(algorithm, "training.batch_tokens") && {

@@ -2,7 +2,13 @@
 
 import { z } from "zod";
 import { ALGORITHM_KEYS, algorithmsText, usersText } from "../algorithms.ts";
-import { BATCH_SEQUENCES, DEFAULT_CTX_CAP, LOSS_CHUNK, MIN_MICRO_BATCH_TOKENS } from "./defaults.ts";
+import {
+  BATCH_SEQUENCES,
+  DEFAULT_CTX_CAP,
+  DEFAULT_EPOCHS,
+  LOSS_CHUNK,
+  MIN_MICRO_BATCH_TOKENS,
+} from "./defaults.ts";
 import { integer, number, numberText } from "./fields.ts";
 
 const ENTRIES = Object.entries(ALGORITHM_KEYS);
@@ -25,7 +31,7 @@ export const trainingSchema = z.strictObject({
   }),
   epochs: integer("training.epochs").optional().meta({
     description: `Passes over the data in ${usersText("training.epochs")}.`,
-    rule: "1; no limit where updates or max_minutes is given",
+    rule: `${DEFAULT_EPOCHS}; no limit where updates or max_minutes is given`,
     example: 3,
   }),
   updates: integer("training.updates").optional().meta({

@@ -145,7 +145,7 @@ async function readFiles(
     const record = errorRecord(error);
     if (!(error instanceof ServiceError) || record.code === "internal") throw error;
     const is_template = record.code === "template_failed" && chat_template !== undefined;
-    const at = is_template ? "model.chat_template" : record.details.key as string | undefined ?? key;
+    const at = is_template ? "model.chat_template" : record.details.config_key as string | undefined ?? key;
     return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
   }
 }

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { describeIssue } from "../../config/check/data_issues.ts";
 import { number } from "../../config/sections/fields.ts";
-import { ROLES } from "../../core/chat.ts";
+import { chatMessageSchema } from "../../core/chat_schema.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
@@ -23,7 +23,8 @@ export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 
-const message = z.looseObject({ role: z.enum(ROLES) });
+/** What else a message holds is checked when it is rendered. */
+const message = chatMessageSchema.pick({ role: true }).loose();
 
 const commandSchema = z.discriminatedUnion("command", [
   z.strictObject({ id, command: z.literal("pause") }),

@@ -10,7 +10,7 @@ import {
   groupTextsSchema,
   indexedGroupSchema,
   memberFactsSchema,
-  messageSchema,
+  observedMessageSchema,
   observedUpdateSchema,
   spanSchema,
   verificationSchema,
@@ -115,7 +115,7 @@ export const memberSchema = z.strictObject({
     id: "TrajectoryVerification",
     description: "How the command that grades the attempt ended.",
   }).nullable(),
-  messages: z.array(messageSchema).nullable().meta({ description: "The entire conversation." }),
+  messages: z.array(observedMessageSchema).nullable().meta({ description: "The entire conversation." }),
   turns: z.array(turnSchema),
   fragments: z.array(z.strictObject({ start: count, end: count })).nullable().meta({
     description:

@@ -219,10 +219,11 @@ const OF_A_FILE: readonly ErrorCode[] = [
   "not_built",
 ];
 
-function fileProblem({ code, message }: ServiceError, { request, files }: PlanContext): Problem | null {
-  // Of two paths, one of which begins with the other, the longer one is meant.
-  const [named] = files.filter(({ real }) => message.includes(real))
-    .sort((a, b) => b.real.length - a.real.length);
+function fileProblem(
+  { code, message, details }: ServiceError,
+  { request, files }: PlanContext,
+): Problem | null {
+  const named = files.find(({ real }) => real === details.path);
   if (!named || !OF_A_FILE.includes(code)) return null;
   return invalidRequest([{
     pointer: pointerTo(request, named.key),

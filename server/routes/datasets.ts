@@ -187,7 +187,9 @@ const listRowTokens = route({
               origin: z.enum(["prompt", "model", "tool", "forced"]),
               trained: z.boolean(),
               sequence: z.int().gte(0).meta({ description: "The sequence of the row, from 0." }),
-              side: z.enum(["chosen", "rejected"]).nullable().meta({ description: "Null outside of pairs." }),
+              side: z.enum(["chosen", "rejected"]).nullable().meta({
+                description: "The completion of a pair; null for rows of other kinds.",
+              }),
             }).meta({ id: "DatasetToken" }),
           ),
           next_cursor: nextCursor,

@@ -172,7 +172,7 @@ export type LossRequest =
   }
   /**
    * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair: first those of the
-   * chosen completion, then those of the rejected one. `dpo` and `ipo` need reference log-probabilities.
+   * chosen completion, then those of the rejected one. Losses with a reference need its log-probabilities.
    */
   | PairLossOptions & {
     type: "preference";

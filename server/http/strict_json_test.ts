@@ -55,7 +55,10 @@ Deno.test("duplicate keys, lone surrogates and integers that lose precision are 
   assert.deepEqual(wrong('{"x/y":["ok","\\ud800"]}'), ["/x~1y/1"]);
   assert.deepEqual(wrong('["\\ud83d\\ude00", 9007199254740992, 9007199254740993, 1e400]'), ["/2", "/3"]);
   assert.deepEqual(wrong("[0.1, 1e2, -9007199254740991]"), []);
-  assert.deepEqual(wrong(`[0.${"1".repeat(1022)}, 0.${"1".repeat(1023)}, ${"1".repeat(9000)}]`), ["/1", "/2"]);
+  assert.deepEqual(wrong(`[0.${"1".repeat(1022)}, 0.${"1".repeat(1023)}, ${"1".repeat(9000)}]`), [
+    "/1",
+    "/2",
+  ]);
 });
 
 Deno.test("a string ends at its first quote that is not escaped", () => {

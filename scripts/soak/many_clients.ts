@@ -42,29 +42,40 @@ async function atOnce(count: number, request: () => Promise<string | null>): Pro
   return { took, wrong };
 }
 
-/** Follows a run to an event. @returns Whether every event came once. */
-async function follow(url: string, until: number, opened: () => void): Promise<boolean> {
+/** Follows a run up to an event that is known later. @returns Whether every event came once. */
+async function follow(url: string, until: () => number, opened: () => void): Promise<boolean> {
   let last = 0;
   for await (const { id } of shownEvents(url, 0)) {
     if (last === 0) opened();
     if (id !== last + 1) return false;
-    if (++last === until) return true;
+    if (++last >= until()) return true;
   }
   return false;
 }
 
+/** The number of the last event of a run. */
+async function lastEvent(path: string): Promise<number> {
+  return (await (await fetch(`${path}/artifacts/events`)).text()).trimEnd().split("\n").length;
+}
+
 async function main([url, run, gets, plans, followers]: string[]): Promise<ManyResult> {
   const path = `${url}/v1/runs/${run}`, body = Deno.env.get("SOAK_PLAN")!, count = Number(followers);
-  const known = (await (await fetch(`${path}/artifacts/events`)).text()).trimEnd().split("\n").length;
-  let open = 0;
+  let open = 0, until = Infinity;
   const all_open = Promise.withResolvers<void>();
   const following = Promise.all(
-    Array.from({ length: count }, () =>
-      follow(`${path}/events`, known + 3, () => {
-        if (++open === count) all_open.resolve();
-      }).catch(() => false)),
+    Array.from({ length: count }, async () => {
+      let is_open = false;
+      const opened = () => {
+        if (!is_open && ++open === count) all_open.resolve();
+        is_open = true;
+      };
+      const is_right = await follow(`${path}/events`, () => until, opened).catch(() => false);
+      // One that could not follow keeps nobody waiting.
+      opened();
+      return is_right;
+    }),
   );
-  await Promise.race([count === 0 ? null : all_open.promise, following]);
+  if (count > 0) await all_open.promise;
   const [get, plan] = await Promise.all([
     atOnce(Number(gets), async () => {
       const response = await fetch(path), { id } = await response.json();
@@ -77,6 +88,7 @@ async function main([url, run, gets, plans, followers]: string[]): Promise<ManyR
       return memory?.peak_bytes > 0 ? null : `POST /plan: ${response.status}`;
     }),
   ]);
+  until = await lastEvent(path) + 3;
   const right = (await following).filter((is_right) => is_right).length,
     wrong = [...get.wrong, ...plan.wrong];
   return {

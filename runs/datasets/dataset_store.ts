@@ -245,7 +245,8 @@ async function receive(folder: string, { stream, signal }: Upload): Promise<Uplo
         if (head.length >= HEAD_BYTES) check();
       }
       hash.update(chunk);
-      for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
+      // A pause between two reads of a request's body makes Deno's next read many times slower.
+      for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
       size_bytes += chunk.length;
     }
     signal.throwIfAborted();

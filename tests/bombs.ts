@@ -52,6 +52,9 @@ export function jsonBombs(): Bomb[] {
       ...LOSES_DIGITS,
     }),
     json("minus zero", recipe('"budget":{"updates":-0}'), { errors: "/budget/updates out_of_range…" }),
+    json("a key of 4,000,000 parts", recipe(`"params":{"${"a.".repeat(39e5)}":1}`), {
+      errors: `/params/${"a.".repeat(996)}… unknown_field…`,
+    }),
     json("a string of 10 MB", recipe(`"name":"${"x".repeat(1e7)}"`), TOO_LARGE),
     json("a string of 8 MB", recipe(`"name":"${"x".repeat(8e6)}"`), { errors: "/name invalid_value…" }),
     json("escapes of 8 MB", recipe(`"name":"${"\\u0041".repeat(13e5)}"`), { errors: "/name invalid_value…" }),

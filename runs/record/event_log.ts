@@ -167,7 +167,23 @@ export interface ReadEventsOptions {
   follow?: { clock: Clock; signal: AbortSignal };
 }
 
-/** The complete lines of a log in order. An incomplete last line is left for later. */
+/**
+ * The complete lines of a log in order. An incomplete last line is left for later.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ *
+ * const folder = await Deno.makeTempDir(), path = `${folder}/events.jsonl`;
+ * const log = await EventLog.open(path, { run: "run_1", clock: systemClock });
+ * log.append({ kind: "log", level: "info", message: "hello" });
+ * await log.close();
+ * const events = await Array.fromAsync(readEvents(path));
+ * assert.deepEqual(events.map(({ seq, kind }) => [seq, kind]), [[1, "log"]]);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export async function* readEvents(path: string, options: ReadEventsOptions = {}): AsyncGenerator<RunEvent> {
   const { since = 0, follow } = options;
   let offset = 0;

@@ -5,7 +5,7 @@
  */
 
 import { type Clock, systemClock } from "./clock.ts";
-import { ServiceError } from "./errors.ts";
+import { type ErrorRecord, ServiceError } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
 
 /** Names the folder. */
@@ -201,6 +201,11 @@ export class DeviceLock {
     } catch { /* somebody cleaned up */ }
     this.#file.close();
   }
+}
+
+/** Whether a failure says that another process has the device; no other failure of a device has a time to ask again. */
+export function isDeviceTaken({ code, details }: Pick<ErrorRecord, "code" | "details">): boolean {
+  return code === "device_unavailable" && details.retry_after_seconds !== undefined;
 }
 
 function taken(device: string, holder: DeviceHolder): ServiceError {

@@ -36,14 +36,63 @@ export function writeFileAtomic(
   return doing(`write ${path}`, () => writeAndRename(path, bytes, verify));
 }
 
-/** Creates a folder and its missing parents. @throws {ServiceError} */
-export async function makeFolder(path: string): Promise<void> {
+/** The operations of {@link makeFolder}, so that tests can observe them. */
+export interface FolderOperations {
+  makeDirectory(path: string): Promise<void>;
+  /** Flushes the folder in which a new folder lies. */
+  syncParent(path: string): Promise<void>;
+}
+
+const systemFolders: FolderOperations = { makeDirectory, syncParent };
+
+// Recursive: another process may have made it meanwhile.
+function makeDirectory(path: string): Promise<void> {
+  return Deno.mkdir(path, { recursive: true });
+}
+
+/**
+ * Creates a folder and its missing parents. Each of them is on disk when this returns: what is then written in the folder
+ * survives a power cut.
+ *
+ * @throws {ServiceError} `path_not_found` when a file is there, or nothing may be written.
+ */
+export async function makeFolder(path: string, operations = systemFolders): Promise<void> {
   await doing(`make the folder ${path}`, async () => {
     try {
-      await Deno.mkdir(path, { recursive: true });
+      for (const missing of await missingFolders(path)) {
+        await operations.makeDirectory(missing);
+        await operations.syncParent(missing);
+      }
     } catch (error) {
       if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
       throw new ServiceError("path_not_found", `Cannot make the folder ${path}: a file is there`, { path });
+    }
+  });
+}
+
+/** The folders to create so that there is one at a path, the outermost first. @throws `AlreadyExists` for a file there. */
+async function missingFolders(path: string): Promise<string[]> {
+  const missing: string[] = [];
+  for (let folder = path;; folder = dirname(folder)) {
+    let info: Deno.FileInfo | null = null;
+    try {
+      info = await Deno.stat(folder);
+    } catch (error) {
+      // A worker may not look further up: the outermost folder is then made with its parents.
+      if (error instanceof Deno.errors.NotCapable && missing.length > 0) return missing;
+      ignoreMissing(error);
+    }
+    if (info?.isDirectory) return missing;
+    if (info) throw new Deno.errors.AlreadyExists(folder);
+    missing.unshift(folder);
+  }
+}
+
+/** Flushes the folder in which a new file or folder lies, if this process may read it: else that cannot be done. */
+export async function syncParent(path: string): Promise<void> {
+  await syncDirectory(dirname(path)).catch((error) => {
+    if (!(error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable)) {
+      throw error;
     }
   });
 }

@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { ignoreMissing, isPresent, openRegularFile, sha256OfFile, writeFileAtomic } from "./files.ts";
+import {
+  ignoreMissing,
+  isPresent,
+  makeFolder,
+  openRegularFile,
+  sha256OfFile,
+  writeFileAtomic,
+} from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
@@ -99,5 +106,56 @@ Deno.test({
       await Deno.remove(`${directory}/none`).catch(ignoreMissing);
       // A folder that is not empty.
       await assert.rejects(Deno.remove(directory).catch(ignoreMissing), /os error/);
+    }),
+});
+
+Deno.test({
+  name: "each folder that is made is flushed into its parent before the next one, whichever operation fails",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const all = [
+        "make /a",
+        "sync the parent of /a",
+        "make /a/b",
+        "sync the parent of /a/b",
+        "make /a/b/c",
+        "sync the parent of /a/b/c",
+      ];
+      for (let failing = 0; failing <= all.length; failing++) {
+        const root = await Deno.makeTempDir({ dir: directory }), seen: string[] = [];
+        const tell = async (what: string, path: string, work?: () => Promise<void>) => {
+          if (seen.length === failing) throw new Error("the power failed");
+          seen.push(`${what} ${path.slice(root.length)}`);
+          await work?.();
+        };
+        const made = makeFolder(`${root}/a/b/c`, {
+          makeDirectory: (path) => tell("make", path, () => Deno.mkdir(path)),
+          syncParent: (path) => tell("sync the parent of", path),
+        });
+        if (failing < all.length) await assert.rejects(made, /the power failed/);
+        else await made;
+        assert.deepEqual(seen, all.slice(0, failing));
+        if (failing === all.length) {
+          await makeFolder(`${root}/a/b/c`, { makeDirectory: fail, syncParent: fail });
+        }
+      }
+    }),
+});
+
+const fail = () => Promise.reject(new Error("the folder is there"));
+
+Deno.test({
+  name: "a folder is made at once by several, and not where a file is",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      await Promise.all(Array.from({ length: 8 }, () => makeFolder(`${directory}/a/b/c`)));
+      assert.ok((await Deno.stat(`${directory}/a/b/c`)).isDirectory);
+      await Deno.writeTextFile(`${directory}/file`, "");
+      const refused = { name: "ServiceError", code: "path_not_found", message: /: a file is there$/ };
+      await assert.rejects(makeFolder(`${directory}/file`), refused);
+      await Deno.symlink(`${directory}/nothing`, `${directory}/link`);
+      await assert.rejects(makeFolder(`${directory}/link`), { name: "ServiceError" });
     }),
 });

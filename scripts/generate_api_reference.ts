@@ -37,7 +37,8 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
   nests up to 64 levels, has at most 10,000 values, and names of at most 1,024 characters; TOML has at most 131,072
   characters.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
-- A list of errors has up to 200 entries.
+- A list of errors has up to 200 entries. A text of a problem, pointers among them, has up to 2,000 characters, and a
+  \`…\` where there were more; a \`detail\` has up to 4,000.
 - A path must be absolute and, after its links are resolved, a regular file in \`path_roots\`. Any other place,
   relative paths and \`~\` among them, is \`forbidden_path\` whether something is there or not; what is in a root and no
   regular file is \`path_not_found\`. A path with NUL or of more than 4,096 bytes is \`invalid_value\`. Where a path to
@@ -45,7 +46,9 @@ Each answer that is a problem lists its types and codes under \`x-problems\`.
 - With \`redact_error_paths\` every answer has \`<path>/<last part>\` in place of a path of the machine: problems, warnings,
   configurations, events, the list of model files, and the artefacts \`config\`, \`events\`, \`log\` and \`trajectories\`.
   The log has the full paths of an answer as \`paths\` under its \`trace_id\`, except those of artefacts, which the
-  run's folder has. What clients, models and tools wrote stays as it is: names, notes, messages, calls, results and rows.
+  run's folder has. In the conversations of trajectories, and in what tools and graders printed, only \`data_dir\`,
+  \`path_roots\` and the folder of temporary files are replaced, by \`<path>\`. Single tokens, and what clients wrote or
+  are answered, stay as they are: ids, names, notes, rows, and the messages of generate and of chats.
   A configuration that is read from such a server cannot be posted back, and clients have to know the paths of models.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.

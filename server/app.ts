@@ -10,6 +10,7 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
+import { serverFolders } from "./access/paths.ts";
 import { callerProblem, isTokenRight } from "./access/auth.ts";
 import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
@@ -144,6 +145,7 @@ export class App {
   readonly #services: Services;
   readonly #watch: RequestWatch;
   #devices: Promise<ProbedDevice[]> | null = null;
+  #folders: readonly string[] | null = null;
   /** Resolves when the fleet is closed and all its changes are stored. */
   readonly ended: Promise<void>;
 
@@ -294,7 +296,9 @@ export class App {
   /** @param paths Those that the client wrote. */
   #redactor(paths: readonly string[] = []): Redactor | null {
     const { redact_error_paths, path_roots, data_dir } = this.#options.config;
-    return redact_error_paths ? new Redactor([...paths, ...path_roots, data_dir]) : null;
+    if (!redact_error_paths) return null;
+    this.#folders ??= serverFolders([...path_roots, data_dir]);
+    return new Redactor(this.#folders, paths);
   }
 
   /** A failed probe is not cached: the next request tries again. */

@@ -13,6 +13,7 @@ import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
 import { parseRunConfig } from "../config/check/load.ts";
+import { DeviceLock } from "../core/device_lock.ts";
 import { type ErrorCode, errorRecord, ServiceError } from "../core/errors.ts";
 import type { Identity } from "../runs/directory/config_identity.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";
@@ -20,8 +21,9 @@ import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
 import { serveProbe } from "../runs/process/probe.ts";
 import { noMessages, startTestRun, testAgentHost, testPrepared, testRunConfig } from "../runs/run_fake.ts";
+import { outOfMemory } from "../trainer/engine/memory_advice.ts";
 import type { EngineClient } from "../trainer/protocol/client.ts";
-import type { EngineMethod } from "../trainer/protocol/protocol.ts";
+import type { EngineMethod, LoadRequest } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 
 /** What a scripted run does. */
@@ -35,12 +37,16 @@ export interface ScriptedRun {
   hang?: number;
   /** Whether the run measures its held-out data; absent: it does. */
   evaluates?: boolean;
-  /** How a probe fails: its process ends, or its files are not those of the run. */
-  probe?: "dies" | "changed";
+  /** How a probe fails: its process ends, its files are not those of the run, or the device refuses memory. */
+  probe?: "dies" | "changed" | "full";
   /** The process leaves when this file is there. */
   leaves?: string;
   /** What a real configuration would train. */
   identity?: Identity;
+  /** The `device` of its configuration; absent: `auto`. */
+  device?: "software";
+  /** The name of the GPU that it locks; absent: it has a software adapter. */
+  gpu?: string;
 }
 
 const POLL_MS = 5;
@@ -70,12 +76,17 @@ const placedIn =
     if (!evaluates) delete config.evaluation;
   };
 
-function scriptedEngine(
-  { hang, gate }: ScriptedRun,
-  refuse?: (method: EngineMethod, request: unknown) => void,
-): EngineClient {
+type Refuse = (method: EngineMethod, request: unknown) => void | Promise<void>;
+
+/** Takes the lock of a GPU when the model is loaded, as an engine does. */
+const locking = (device: string, refuse: Refuse): Refuse => async (method, request) => {
+  if (method === "load") await DeviceLock.take((request as LoadRequest).claim!, { device });
+  await refuse(method, request);
+};
+
+function scriptedEngine({ hang, gate, gpu }: ScriptedRun, refuse: Refuse = () => {}): EngineClient {
   return new ScriptedEngine({
-    ...(refuse && { refuse }),
+    refuse: gpu === undefined ? refuse : locking(gpu, refuse),
     script({ max_tokens }) {
       if (max_tokens !== hang) return undefined;
       if (gate !== undefined) {
@@ -97,7 +108,10 @@ async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
     read: () => Promise.resolve({ config, definition, identity, createAlgorithm }),
     openSession: () => {
       if (scripted.probe === "dies") Deno.exit(1);
-      const engine = scriptedEngine(scripted);
+      const engine = scriptedEngine(scripted, (method) => {
+        if (method !== "load" || scripted.probe !== "full") return;
+        throw outOfMemory(`load ${directory}/m.gguf`, { kv: 1e9, weights: 3e9, adapters: 5, loss: 4 });
+      });
       const agent = testAgentHost({ config, engine, clock: systemClock });
       return Promise.resolve({ engine, agent, messages: noMessages(), close: () => Promise.resolve() });
     },

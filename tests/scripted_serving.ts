@@ -3,12 +3,13 @@
  * `script.json` in the folder of the adapters: a list of `{"prompt": <part of the prompt's text>, "text": …}`, of which
  * the first that fits answers; `"hang": true` answers nothing until it is cancelled, and `"fails": true` fails after the
  * text. Without one that fits, the engine samples. Each request to the engine is a line of `engine.log` there. With a
- * file `hangs` that says `load` or `close`, the engine never answers that.
+ * file `hangs` that says `load` or `close`, the engine never answers that; with a file `full` the device refuses memory.
  */
 
 import { existsSync } from "node:fs";
 import { linePort, writeOutput } from "../runs/serving/line_port.ts";
 import { serveModel } from "../runs/serving/serve_model.ts";
+import { outOfMemory } from "../trainer/engine/memory_advice.ts";
 import type { LoadRequest } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
@@ -54,6 +55,7 @@ function scriptedEngine(folder: string) {
   engine.client.call = async (method, request) => {
     if (method === "load") {
       if (hangs(folder, "load")) return await never;
+      if (existsSync(`${folder}/full`)) throw outOfMemory("load the model", { weights: 3e9, kv: 1e9 });
       using file = await openGguf((request as LoadRequest).path);
       tokenizer = readTokenizer(file);
     }

@@ -95,7 +95,7 @@ export const timingsSchema = z.object({
 export const observedMessageSchema = messageSchema.meta({
   id: "TrajectoryMessage",
   description: "A message in the OpenAI form; arguments are objects.",
-  ...TEXTS.data,
+  ...TEXTS.printed,
 });
 
 /** A tool call. */
@@ -103,12 +103,15 @@ export const callSchema = z.object({
   index: count.meta({ description: "Position among the turn's calls." }),
   id: z.string().meta(TEXTS.data),
   name: z.string().meta(TEXTS.data),
-  arguments: anyObjectOrNull.meta({ description: "Null when the call was malformed.", ...TEXTS.data }),
-  text: z.string().nullable().meta({ description: "The model's text of a malformed call.", ...TEXTS.data }),
+  arguments: anyObjectOrNull.meta({ description: "Null when the call was malformed.", ...TEXTS.printed }),
+  text: z.string().nullable().meta({
+    description: "The model's text of a malformed call.",
+    ...TEXTS.printed,
+  }),
   malformed: z.boolean(),
   result: z.string().nullable().meta({
     description: "The model's view of the result; null without one.",
-    ...TEXTS.data,
+    ...TEXTS.printed,
   }),
   reward: value,
   done: z.boolean(),
@@ -120,14 +123,14 @@ export const callSchema = z.object({
 export const verificationSchema = z.object({
   ended: z.enum(VERIFICATION_ENDINGS),
   code: z.int().nullable(),
-  output: z.string().meta({ description: "The end of its output when it failed.", ...TEXTS.data }),
+  output: z.string().meta({ description: "The end of its output when it failed.", ...TEXTS.printed }),
   capped: z.boolean(),
 });
 
 const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: anyObject }).meta({
   id: "TrajectoryTool",
   description: "A tool as the model saw it.",
-  ...TEXTS.data,
+  ...TEXTS.printed,
 });
 
 /** Facts of a turn, which are kept for every update. */
@@ -184,14 +187,14 @@ export const groupTextsSchema = z.object({
 export const memberTextsSchema = z.object({
   messages: z.array(observedMessageSchema),
   turns: z.array(z.object({
-    text: z.string().meta(TEXTS.data),
+    text: z.string().meta(TEXTS.printed),
     calls: z.array(callSchema),
     /** Positions of the model's tokens. */
     start: count,
     end: count,
   })),
-  judge_explanation: z.string().nullable().meta(TEXTS.data),
-  verification_output: z.string().nullable().meta(TEXTS.data),
+  judge_explanation: z.string().nullable().meta(TEXTS.printed),
+  verification_output: z.string().nullable().meta(TEXTS.printed),
   /** The number of tokens of each fragment. Positions count over all fragments, one after another. */
   fragments: z.array(count),
   spans: z.array(spanSchema),

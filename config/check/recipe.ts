@@ -1,5 +1,6 @@
 /** Recipes: the short form of a run configuration. */
 
+import { MAX_JSON_DEPTH } from "../../core/json.ts";
 import { ALGORITHM_KEYS, type AlgorithmName, ALGORITHMS, isUnused } from "../algorithms.ts";
 import { CATALOGUE_KEYS, objectivePlaces, type RecipeObjective } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
@@ -115,18 +116,28 @@ export function expandFork(parent: Record<string, unknown>, changes: RecipeChang
   return { ...expanded, sets, placeOf: (path) => sets(path) ? expanded.placeOf(path) : PARENT };
 }
 
+/** Whether a dotted key nests deeper than JSON may; the work with a key grows with its parts. */
+function isTooDeep(name: string): boolean {
+  return name.split(".", MAX_JSON_DEPTH + 1).length > MAX_JSON_DEPTH;
+}
+
 function changeTree(tree: Record<string, unknown>, recipe: RecipeChanges): ExpandedRequest {
   const places: [key: Path, place: Path][] = [];
   const findings: ExpandedRequest["findings"] = wrongFields(recipe);
+  const given = Object.entries(recipe.params ?? {}), params = given.filter(([name]) => !isTooDeep(name));
+  for (const [name] of given.filter(([name]) => isTooDeep(name))) {
+    const message = `has more than ${MAX_JSON_DEPTH} parts`;
+    findings.push({ path: ["params", name], code: "unknown_field", message });
+  }
   const all = fieldsOf(recipe), fields = all.filter(([, , value]) => value !== undefined);
   const set = [
     ...fields.map(([, key]) => key),
-    ...Object.keys(recipe.params ?? {}).map((key) => key.split(".")),
+    ...params.map(([name]) => name.split(".")),
   ];
-  const names = new Set(Object.keys(recipe.params ?? {}));
+  const names = new Set(params.map(([name]) => name));
   for (const [place, key] of all) places.push([key, place]);
   for (const [, key, value] of fields) setAt(tree, key, value);
-  for (const [name, value] of Object.entries(recipe.params ?? {})) {
+  for (const [name, value] of params) {
     const key = name.split("."), place = ["params", name];
     places.push([key, place]);
     const other = fields.find(([, set]) => isPrefix(set, key) || isPrefix(key, set));

@@ -6,8 +6,10 @@ export type TextKind = keyof typeof TEXTS;
 
 /** The metadata of each kind. */
 export const TEXTS = {
-  /** Texts of clients, models and tools: they stay as they are. */
+  /** Texts of clients, and a model's answers to them: they stay as they are. */
   data: { texts: "data" },
+  /** What tools and programs printed, and what a model made of it: only the server's own folders are taken out. */
+  printed: { texts: "printed" },
   /** A configuration, of which only the keys that hold paths have them. */
   config: { texts: "config" },
   /** A key of a configuration, with its `values`. */

@@ -2,7 +2,7 @@
 
 import { dirname } from "node:path";
 import { doing, ServiceError } from "../../core/errors.ts";
-import { isPresent } from "../../core/files.ts";
+import { isPresent, syncParent } from "../../core/files.ts";
 
 /** A lock file can be removed while it is opened; opening is then repeated, up to this often. */
 const MAX_TRIES = 10;
@@ -35,6 +35,7 @@ export class DirectoryLock {
     try {
       return await doing(`use the folder ${directory} of ${key}`, async () => {
         await Deno.mkdir(directory, { recursive: true });
+        for (const folder of folders) await syncParent(folder);
         for (let tries = 0; tries < MAX_TRIES; tries++) {
           const [file, is_new] = await openLock(path);
           const is_mine = await file.tryLock(true);

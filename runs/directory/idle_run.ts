@@ -5,6 +5,7 @@ import { assert, ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import type { EndEvent, EventData, RunEvent, StateEvent } from "../record/event.ts";
 import { EventLog, readEvents } from "../record/event_log.ts";
+import type { LogPlace } from "../record/log_lines.ts";
 import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunRecord, type RunState, TRANSITIONS } from "../record/run.ts";
 import { DirectoryLock } from "./directory_lock.ts";
@@ -35,9 +36,10 @@ export class IdleRun {
   /**
    * Locks a run's directory, and cuts off an incomplete last line of its log.
    *
+   * @param checked {@link place} of the last time, so that only what is new in the log is read.
    * @throws {ServiceError} `conflict` when a process works in it; `format_invalid` when it is damaged.
    */
-  static async open(directory: string, clock: Clock): Promise<IdleRun> {
+  static async open(directory: string, clock: Clock, checked?: LogPlace): Promise<IdleRun> {
     const lock = await DirectoryLock.take(directory);
     try {
       const record = await readRunRecord(directory);
@@ -45,7 +47,7 @@ export class IdleRun {
         throw new ServiceError("format_invalid", `Cannot open the run in ${directory}: it has no run.json`);
       }
       const path = `${directory}/events.jsonl`;
-      const log = await EventLog.open(path, { run: record.id, clock });
+      const log = await EventLog.open(path, { run: record.id, clock, ...(checked && { checked }) });
       const { state, update } = await lastEvents(path);
       const written = await repaired(record, { state, path });
       return new IdleRun({ directory, lock }, { record: written, log, update });
@@ -57,6 +59,11 @@ export class IdleRun {
 
   get record(): RunRecord {
     return this.#record;
+  }
+
+  /** The end of its log on disk. */
+  get place(): LogPlace {
+    return this.#log.place;
   }
 
   /** After its process is gone: a run that was live is interrupted, and one that ended has its last event. */

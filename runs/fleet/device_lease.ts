@@ -9,6 +9,8 @@
  * | serving       | takes it when serving has ended | is refused         |
  * | other program | waits, unless it serves a model | is refused         |
  *
+ * What uses a software adapter by its configuration needs no other program's leave.
+ *
  * A run that waits is queued, or refused where the queue is full. A refusal is `device_unavailable` with
  * `details.retry_after_seconds`, which the API answers as `device-busy`. Live runs answer requests about themselves
  * without the lease. Other programs on this machine are those that `core/device_lock.ts` knows: an `svc train` that waits
@@ -23,6 +25,7 @@
  * ```
  */
 
+import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type DeviceHolder, holderText, RETRY_AFTER_SECONDS } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -55,6 +58,11 @@ export interface DeviceLeaseOptions {
   others?: (() => readonly DeviceHolder[]) | undefined;
 }
 
+/** Whether a process takes the machine's lock of its device: any number of processes may use a software adapter. */
+export function needsLock({ device }: Pick<ResolvedConfig["model"], "device">): boolean {
+  return device !== "software";
+}
+
 /** The slots of runs, by run, and the loan to another process. */
 export class DeviceLease {
   readonly #options: DeviceLeaseOptions;
@@ -67,10 +75,14 @@ export class DeviceLease {
     this.#options = options;
   }
 
-  /** Whether a run could have a slot now. A serving process does not keep it from one. */
-  get has_slot(): boolean {
+  /**
+   * Whether a run could have a slot now. A serving process does not keep it from one.
+   *
+   * @param needs_lock See {@link needsLock}.
+   */
+  hasSlot(needs_lock = true): boolean {
     const is_free = !this.#is_closed && this.#runs.size < this.#options.runs;
-    return is_free && this.#loan?.borrower !== "probe" && this.#keeper() === null;
+    return is_free && this.#loan?.borrower !== "probe" && (!needs_lock || this.#keeper() === null);
   }
 
   get #is_closed(): boolean {
@@ -87,9 +99,9 @@ export class DeviceLease {
   }
 
   /** The refusal of a run that finds neither a slot nor a place in the queue. */
-  noRoom(): ServiceError {
-    const keeper = this.#keeper(),
-      reason = keeper ? `${holderText(keeper)}, has the device` : "every slot is taken";
+  noRoom(needs_lock: boolean): ServiceError {
+    const keeper = needs_lock ? this.#keeper() : null;
+    const reason = keeper ? `${holderText(keeper)}, has the device` : "every slot is taken";
     return busy(`Cannot start the run: ${reason}; try again later`);
   }
 
@@ -136,22 +148,29 @@ export class DeviceLease {
     await this.#runs.get(run)?.promise;
   }
 
-  /** Lends the device. @throws {ServiceError} `device_unavailable` when it is taken or the server ends. */
-  lend(borrower: Borrower): DeviceLoan {
+  /**
+   * Lends the device.
+   *
+   * @param needs_lock See {@link needsLock}.
+   * @throws {ServiceError} `device_unavailable` when it is taken or the server ends.
+   */
+  lend(borrower: Borrower, needs_lock = true): DeviceLoan {
     const holder = this.#is_closed
       ? "the server ends"
       : this.#runs.size > 0
       ? "runs are training on it"
       : this.#loan
       ? HOLDERS[this.#loan.borrower]
-      : this.#strangerText();
+      : needs_lock
+      ? this.#strangerText()
+      : null;
     if (holder !== null) throw busy(`Cannot use the device: ${holder}; try again later`);
     const returned = () => {
       this.#loan = null;
       this.#options.returned();
     };
     const loan = this.#loan = new Loan(borrower, { clock: this.#options.clock, returned });
-    if (borrower === "serving" && this.#options.others) this.#yield(loan);
+    if (borrower === "serving" && needs_lock && this.#options.others) this.#yield(loan);
     return loan;
   }
 

@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
-import type { DeviceHolder } from "../../core/device_lock.ts";
+import {
+  DEVICE_DIR_ENV,
+  type DeviceClaim,
+  type DeviceHolder,
+  deviceHolders,
+  DeviceLock,
+  deviceOwner,
+} from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { DeviceLease, DRAIN_MS, OTHERS_POLL_MS } from "./device_lease.ts";
-import { TestFleet } from "./fleet_testing.ts";
+import { eventsOf, openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
+import type { KeptRun } from "./kept_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -27,17 +35,17 @@ const isBusy = (message: RegExp) => (error: unknown) =>
 Deno.test("runs have the device up to their number, and nothing else gets it then", async () => {
   const { lease, told } = testLease(2);
   lease.take("a");
-  assert.ok(lease.has("a") && lease.has_slot);
+  assert.ok(lease.has("a") && lease.hasSlot());
   for (const borrower of ["probe", "serving"] as const) {
     assert.throws(() => lease.lend(borrower), isBusy(/runs are training/));
   }
   lease.take("b");
-  assert.ok(!lease.has_slot);
+  assert.ok(!lease.hasSlot());
   let is_freed = false;
   const freed = lease.freed("a").then(() => is_freed = true);
   await Promise.resolve();
   assert.ok(!is_freed);
-  assert.deepEqual([lease.free("a"), lease.free("a"), lease.has("a"), lease.has_slot], [
+  assert.deepEqual([lease.free("a"), lease.free("a"), lease.has("a"), lease.hasSlot()], [
     true,
     false,
     false,
@@ -54,7 +62,7 @@ Deno.test("a probe keeps runs, serving and other probes out, and nothing takes t
   const { lease, clock, told } = testLease(2);
   {
     using loan = lease.lend("probe");
-    assert.ok(!lease.has_slot);
+    assert.ok(!lease.hasSlot());
     for (const borrower of ["probe", "serving"] as const) {
       assert.throws(() => lease.lend(borrower), isBusy(/answers another request/));
     }
@@ -63,14 +71,14 @@ Deno.test("a probe keeps runs, serving and other probes out, and nothing takes t
     assert.equal(told.returned, 0);
   }
   assert.equal(told.returned, 1);
-  assert.ok(lease.has_slot);
+  assert.ok(lease.hasSlot());
 });
 
 Deno.test("a run takes the device from serving, which has 10 seconds and is then killed", async () => {
   const { lease, clock, told } = testLease();
   const loan = lease.lend("serving");
   assert.throws(() => lease.lend("probe"), isBusy(/serves a model/));
-  assert.ok(lease.has_slot && !loan.wanted.aborted);
+  assert.ok(lease.hasSlot() && !loan.wanted.aborted);
   lease.take("a");
   assert.ok(isBusy(/the run a takes the device/)(loan.wanted.reason));
   let is_ready = false;
@@ -83,10 +91,10 @@ Deno.test("a run takes the device from serving, which has 10 seconds and is then
   loan.release();
   loan.release();
   await ready;
-  assert.deepEqual([told.returned, lease.has_slot, clock.sleeping], [1, false, 0]);
+  assert.deepEqual([told.returned, lease.hasSlot(), clock.sleeping], [1, false, 0]);
   await lease.ready();
   lease.free("a");
-  assert.ok(lease.has_slot);
+  assert.ok(lease.hasSlot());
 });
 
 Deno.test("serving that ends in time is not killed", async () => {
@@ -105,7 +113,7 @@ Deno.test("a server that ends lends nothing, and has what is lent given back", a
   const loan = lease.lend("probe");
   lease.close();
   assert.ok(isBusy(/the server ends/)(loan.wanted.reason));
-  assert.ok(!lease.has_slot);
+  assert.ok(!lease.hasSlot());
   assert.throws(() => lease.lend("serving"), isBusy(/the server ends/));
   let is_free = false;
   const free = lease.allFree().then(() => is_free = true);
@@ -120,7 +128,7 @@ Deno.test("what another program has is not lent, and queued runs are told when i
   const { lease, clock, told, strangers } = testLease();
   const has = /the process 4711, which trains, has/;
   strangers.push(stranger("run"));
-  assert.ok(!lease.has_slot && isBusy(has)(lease.noRoom()));
+  assert.ok(!lease.hasSlot() && isBusy(has)(lease.noRoom(true)));
   for (const borrower of ["probe", "serving"] as const) {
     assert.throws(() => lease.lend(borrower), isBusy(has));
   }
@@ -130,11 +138,11 @@ Deno.test("what another program has is not lent, and queued runs are told when i
   assert.deepEqual([told.returned, clock.sleeping], [0, 1]);
   strangers.pop();
   await clock.advance(OTHERS_POLL_MS);
-  assert.deepEqual([told.returned, clock.sleeping, lease.has_slot], [1, 0, true]);
+  assert.deepEqual([told.returned, clock.sleeping, lease.hasSlot()], [1, 0, true]);
   lease.awaitOthers();
   assert.equal(clock.sleeping, 0);
   strangers.push(stranger("serving"));
-  assert.ok(lease.has_slot, "a run takes it from a process that serves a model");
+  assert.ok(lease.hasSlot(), "a run takes it from a process that serves a model");
   assert.throws(() => lease.lend("serving"), isBusy(/serves a model, has it/));
   strangers.splice(0, 1, stranger("probe"));
   lease.awaitOthers();
@@ -225,5 +233,119 @@ Deno.test(
       } finally {
         await fleet.close();
       }
+    }),
+);
+
+Deno.test(
+  "what uses a software adapter needs no leave of another program",
+  strict,
+  () =>
+    withFolder(async (folder) => {
+      const { lease, strangers, clock } = testLease();
+      strangers.push(stranger("run"), stranger("run", true));
+      assert.deepEqual([lease.hasSlot(true), lease.hasSlot(false)], [false, true]);
+      lease.lend("probe", false).release();
+      const loan = lease.lend("serving", false);
+      await clock.advance(10 * OTHERS_POLL_MS);
+      assert.ok(!loan.wanted.aborted);
+      assert.throws(() => lease.lend("probe", false), isBusy(/serves a model/));
+      loan.release();
+      const others = () => strangers, fleet_clock = new ManualClock();
+      const fleet = await TestFleet.open({ folder, max_queued: 1, clock: fleet_clock, others });
+      try {
+        const first = await fleet.create({ updates: 1 });
+        const software = await fleet.create({ updates: 1, device: "software" });
+        await fleet.until(software, "completed");
+        assert.equal(first.record.state, "queued");
+        strangers.splice(0);
+        await fleet_clock.advance(OTHERS_POLL_MS);
+        await fleet.until(first, "completed");
+      } finally {
+        await fleet.close();
+      }
+    }),
+);
+
+/** A fleet whose runs lock a GPU, which another program takes when the fleet has just seen that it is free. */
+async function withRacingFleet(
+  test: (race: { fleet: TestFleet; takeNext: () => void; giveBack: () => Promise<void> }) => Promise<void>,
+): Promise<void> {
+  await withFolder(async (root) => {
+    const folder = `${root}/devices`, clock = new ManualClock();
+    const other: DeviceClaim = { folder, owner: "other", pid: 4711, use: "run", run: null };
+    const others = () => deviceHolders({ folder, owner: deviceOwner() });
+    Deno.env.set(DEVICE_DIR_ENV, folder);
+    const fleet = await TestFleet.open({ folder: root, max_queued: 1, clock, others });
+    const { device } = fleet.fleet;
+    let lock: DeviceLock | null = null, takes = false;
+    device.ready = async () => {
+      if (takes) lock = await DeviceLock.take(other, { device: "GPU" });
+      takes = false;
+    };
+    try {
+      await test({
+        fleet,
+        takeNext: () => takes = true,
+        async giveBack() {
+          while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve));
+          lock!.close();
+          await clock.advance(OTHERS_POLL_MS);
+        },
+      });
+    } finally {
+      await fleet.close();
+      Deno.env.delete(DEVICE_DIR_ENV);
+    }
+  });
+}
+
+/** The states and warnings of a run's log, in order. */
+async function storyOf(run: KeptRun): Promise<string[]> {
+  return (await eventsOf(run)).flatMap((event) =>
+    event.kind === "state" ? [event.state] : event.kind === "log" ? [event.message] : []
+  );
+}
+
+const TAKEN = "Cannot use GPU: the process 4711, which trains, has it; wait until that ends";
+
+Deno.test(
+  "a new run whose device is taken before its process has it waits in the queue",
+  strict,
+  () =>
+    withRacingFleet(async ({ fleet, takeNext, giveBack }) => {
+      takeNext();
+      const run = await fleet.create({ updates: 1, gpu: "GPU" });
+      await fleet.until(run, "queued");
+      await giveBack();
+      await fleet.until(run, "completed");
+      const story = ["queued", "starting", TAKEN, "queued", "starting", "running", "completed"];
+      assert.deepEqual(await storyOf(run), story);
+    }),
+);
+
+Deno.test(
+  "a resumed run whose device is taken before its process has it is interrupted",
+  strict,
+  () =>
+    withRacingFleet(async ({ fleet, takeNext, giveBack }) => {
+      const gate = await Deno.makeTempDir(), run = await fleet.create({ updates: 2, gpu: "GPU", gate });
+      await openGate(gate, 1);
+      await untilWaiting(gate, 2);
+      run.child!.kill();
+      await fleet.until(run, "interrupted");
+      await fleet.fleet.idle(run.id);
+      takeNext();
+      await fleet.fleet.command(run.id, { command: "resume" });
+      await fleet.until(run, "interrupted");
+      await fleet.fleet.idle(run.id);
+      assert.deepEqual((await storyOf(run)).slice(-3), ["starting", TAKEN, "interrupted"]);
+      assert.equal(run.record.error, null);
+      // Nobody asked for it to be tried again: it waits when it is resumed.
+      await fleet.fleet.command(run.id, { command: "resume" });
+      assert.equal(run.record.state, "queued");
+      await openGate(gate, 2);
+      await giveBack();
+      await fleet.until(run, "completed");
+      await Deno.remove(gate, { recursive: true });
     }),
 );

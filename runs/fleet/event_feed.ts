@@ -3,7 +3,8 @@
 import { assert } from "../../core/errors.ts";
 import type { RunEvent } from "../record/event.ts";
 import { linesFrom } from "../record/log_lines.ts";
-import { LOG_START, type LogPlace, offsetBefore } from "../record/log_place.ts";
+import { LOG_START, type LogPlace } from "../record/log_lines.ts";
+import { offsetBefore } from "../record/log_place.ts";
 
 /** Bytes of the newest events in memory: readers that keep up need no file. */
 export const KEPT_BYTES = 1 << 20;

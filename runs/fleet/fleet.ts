@@ -10,11 +10,11 @@ import type { Calibration } from "../process/calibrate.ts";
 import { commandRefusal, isLive, type RunCommand } from "../record/run.ts";
 import { commandEvent } from "./accepted_commands.ts";
 import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
-import { DeviceLease, type DeviceLeaseOptions } from "./device_lease.ts";
+import { DeviceLease, type DeviceLeaseOptions, needsLock } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
 import { Probes } from "./probes.ts";
 import type { LiveRequestBody, RunChild } from "./run_child.ts";
-import { makeRunFolder, type NewRun, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
+import { makeRunFolder, type NewRun, type PlannedProcess, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
 import { removeConversations } from "./recordings.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
 import { type FleetChange, RunKeeper } from "./run_keeper.ts";
@@ -37,6 +37,9 @@ export interface FleetOptions {
   svc: (args: readonly string[]) => readonly string[];
   log: (line: Record<string, unknown>) => void;
 }
+
+/** What a new run finds. */
+type Room = "slot" | "queue" | "none";
 
 /**
  * The runs of a server. Each has at most one process; a change of a run waits for the one before.
@@ -119,10 +122,14 @@ export class Fleet {
     return this.#runs.has(id) || this.#unreadable.has(id);
   }
 
-  /** Whether a new run would start now, wait, or find no place. */
-  get room(): "slot" | "queue" | "none" {
+  /** Whether a new run on a GPU would start now, wait, or find no place. */
+  get room(): Room {
+    return this.#roomFor(true);
+  }
+
+  #roomFor(needs_lock: boolean): Room {
     if (this.#closing.signal.aborted) return "none";
-    if (this.device.has_slot) return "slot";
+    if (this.device.hasSlot(needs_lock)) return "slot";
     return this.#queued().length + this.#joining.size < this.#options.max_queued ? "queue" : "none";
   }
 
@@ -133,8 +140,9 @@ export class Fleet {
    * of a fork has lost its checkpoint.
    */
   async create(run: NewRun): Promise<KeptRun> {
-    const { folder, clock } = this.#options, id = newId("run", clock), { room } = this;
-    if (room === "none") throw this.device.noRoom();
+    const { folder, clock } = this.#options, id = newId("run", clock);
+    const needs_lock = needsLock(run.plan.config.model), room = this.#roomFor(needs_lock);
+    if (room === "none") throw this.device.noRoom(needs_lock);
     // The place is taken before anything is awaited, so that two requests cannot have the same.
     if (room === "slot") this.device.take(id);
     else this.#joining.add(id);
@@ -232,13 +240,12 @@ export class Fleet {
   /**
    * Measures what a run would need on the device. Nothing of it remains.
    *
-   * @param processConfig The configuration for its process, given a folder.
    * @throws {ServiceError} `device_unavailable`, `out_of_memory`, `cancelled` with `details.is_late` when the time is up,
    * or the signal's reason.
    */
-  calibrate(processConfig: (directory: string) => string, limit: WaitLimit): Promise<Calibration> {
+  calibrate(run: PlannedProcess, limit: WaitLimit): Promise<Calibration> {
     const { clock } = this.#options, doing = "calibrate the plan";
-    return withTimeout(doing, { ...limit, clock }, (signal) => this.#probes.calibrate(processConfig, signal));
+    return withTimeout(doing, { ...limit, clock }, (signal) => this.#probes.calibrate(run, signal));
   }
 
   /** Deletes a run that has ended or is interrupted. @throws {ServiceError} `conflict`. */
@@ -313,9 +320,9 @@ export class Fleet {
   }
 
   /** Takes a slot for a run, now. @returns False when there is none. */
-  #reserve(id: string): boolean {
-    if (this.#closing.signal.aborted || !this.device.has_slot) return false;
-    this.device.take(id);
+  #reserve(run: KeptRun): boolean {
+    if (this.#closing.signal.aborted || !this.device.hasSlot(run.needs_lock)) return false;
+    this.device.take(run.id);
     return true;
   }
 
@@ -344,11 +351,19 @@ export class Fleet {
       .sort((a, b) => key(a) < key(b) ? -1 : 1);
   }
 
-  /** Starts queued runs in free slots, in the order in which they began to wait. */
+  /**
+   * Starts queued runs in free slots, in the order in which they began to wait. While another program has the device,
+   * only runs that need no lock of it start.
+   */
   startQueued(): void {
+    let is_kept = false;
     for (const run of this.#queued()) {
-      if (this.device.has(run.id)) continue;
-      if (!this.#reserve(run.id)) return this.device.awaitOthers();
+      if (this.device.has(run.id) || is_kept && run.needs_lock) continue;
+      if (!this.#reserve(run)) {
+        is_kept = true;
+        this.device.awaitOthers();
+        continue;
+      }
       run.exclusively(async () => {
         if (run.record.state === "queued") await this.#keeper.start(run);
         else this.#release(run.id);
@@ -357,11 +372,12 @@ export class Fleet {
   }
 
   async #resume(run: KeptRun): Promise<TakesEffect> {
-    if (this.#reserve(run.id)) {
+    if (this.#reserve(run)) {
       await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
     }
-    if (this.room === "none") throw this.device.noRoom();
+    const { needs_lock } = run;
+    if (this.#roomFor(needs_lock) === "none") throw this.device.noRoom(needs_lock);
     await run.change({ queued_at: timestamp(this.#options.clock) });
     await this.#keeper.idly(run, (idle) => {
       idle.append(commandEvent("resume", "boundary"));

@@ -25,9 +25,11 @@ export interface ScriptedRun {
   fatal?: string;
   hang?: number;
   evaluates?: boolean;
-  probe?: "dies" | "changed";
+  probe?: "dies" | "changed" | "full";
   leaves?: string;
   identity?: Identity;
+  device?: "software";
+  gpu?: string;
 }
 
 interface TestFleetOptions {
@@ -111,10 +113,11 @@ export class TestFleet {
 
 /** A run that trains 3 updates, with a checkpoint after each and held-out data. */
 export function testRun(scripted: ScriptedRun = {}): NewRun {
-  const { updates = 3 } = scripted;
+  const { updates = 3, device = "auto" } = scripted;
   const plan = {
-    config: { agent: { updates }, checkpoint: {}, evaluation: {} },
+    config: { model: { device }, agent: { updates }, checkpoint: {}, evaluation: {} },
     schedule: { updates },
+    memory: { posts: [], peak_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 1 << 30 },
   } as unknown as Plan;
   return {
     ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null, idempotency: null },

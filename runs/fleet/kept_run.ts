@@ -4,8 +4,10 @@ import { ServiceError } from "../../core/errors.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
+import type { LogPlace } from "../record/log_lines.ts";
 import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunFacts, type RunRecord } from "../record/run.ts";
+import { needsLock } from "./device_lease.ts";
 import { EventFeed } from "./event_feed.ts";
 import type { RunChild } from "./run_child.ts";
 import {
@@ -33,8 +35,12 @@ export class KeptRun {
   record: RunRecord;
   service: ServiceRecord;
   child: RunChild | null = null;
+  /** The place up to which its log was checked by this server; absent: not yet. */
+  checked: LogPlace | undefined;
   /** The cancel for which its process is killed. */
   killed_for: CancelArguments | null;
+  /** Whether it waited in the queue before its process was started. */
+  was_queued = false;
   /** Whether its process was asked to cancel. */
   is_cancelling = false;
   #tail: Omit<LogTail, "offset">;
@@ -67,6 +73,11 @@ export class KeptRun {
 
   get id(): string {
     return this.record.id;
+  }
+
+  /** See {@link needsLock}. */
+  get needs_lock(): boolean {
+    return needsLock(this.service.plan.config.model);
   }
 
   get eventsPath(): string {

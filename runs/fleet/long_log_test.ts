@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { TestFleet } from "./fleet_testing.ts";
+import { openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -56,6 +56,31 @@ Deno.test("a reader from the middle of a long log reads only its part", strict, 
     assert.deepEqual(found.map(({ seq }) => seq), found.map((_, i) => middle + 1 + i));
     const messages = found.map((_, i) => `message ${middle + 1 - running + i}`);
     assert.deepEqual(found.map(({ message }) => message), messages);
+    await second.close();
+  });
+});
+
+Deno.test("a command of a run without a process reads a long log once", strict, async () => {
+  await withFolder(async (folder) => {
+    const first = await TestFleet.open({ folder }), gate = `${folder}/gate`;
+    const run = await first.create({ updates: 2, gate });
+    await untilWaiting(gate, 1);
+    await first.fleet.command(run.id, { command: "pause" });
+    await openGate(gate, 1);
+    await first.until(run, "paused");
+    await first.close();
+    await lengthen(run.eventsPath);
+    const second = await TestFleet.open({ folder }), { fleet } = second;
+    await fleet.command(run.id, { command: "set_lr", lr: 1e-5 });
+    {
+      using reads = countReads();
+      await fleet.command(run.id, { command: "set_lr", lr: 2e-5 });
+      await fleet.command(run.id, { command: "checkpoint" });
+      assert.ok(reads.bytes < READ_BYTES, `${reads.bytes} bytes were read`);
+    }
+    await openGate(gate, 2);
+    await fleet.command(run.id, { command: "resume" });
+    await second.until(fleet.get(run.id)!, "completed");
     await second.close();
   });
 });

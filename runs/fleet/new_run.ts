@@ -13,11 +13,16 @@ export const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 /** A folder that is being made, or being removed; whatever has such a name when a server starts is removed. */
 export const UNFINISHED = /^\.(new|gone)_/;
 
-/** What a server knows of a run that it creates. */
-export interface NewRun extends Pick<ServiceRecord, "name" | "notes" | "tags" | "plan" | "idempotency"> {
-  algorithm: string;
-  /** The configuration for the run's process, given its folder. */
+/** What a run's process is started with. */
+export interface PlannedProcess extends Pick<ServiceRecord, "plan"> {
+  /** Its configuration, given its folder. */
   processConfig: (directory: string) => string;
+}
+
+/** What a server knows of a run that it creates. */
+export interface NewRun
+  extends PlannedProcess, Pick<ServiceRecord, "name" | "notes" | "tags" | "idempotency"> {
+  algorithm: string;
   /** The checkpoint from which a fork starts, and its folder; null for a run of its own. */
   parent: { run: string; checkpoint: string; directory: string } | null;
 }

@@ -9,8 +9,9 @@ import { writeFileAtomic } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import { failureOfFiles } from "./changed_files.ts";
-import type { DeviceLease } from "./device_lease.ts";
+import { type DeviceLease, needsLock } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
+import type { PlannedProcess } from "./new_run.ts";
 import { type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
@@ -33,6 +34,7 @@ interface Probe {
   live_request: LiveRequestBody | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
+  needs_lock: boolean;
   /** The failure that the asker gets for a failure of the process. */
   mapFailure: (failure: unknown) => unknown;
 }
@@ -59,17 +61,17 @@ export class Probes {
     const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
     const { log } = this.#options, asked_run = { run: run.id, doing: live_request.command, log };
     const mapFailure = (failure: unknown) => failureOfFiles(failure, asked_run);
-    return await this.#lent({ args, live_request: asked, run: run.id, mapFailure }, signal);
+    const { id, needs_lock } = run;
+    return await this.#lent({ args, live_request: asked, run: id, needs_lock, mapFailure }, signal);
   }
 
   /**
    * Measures a configuration on the device, in a folder that is then removed.
    *
-   * @param processConfig The configuration for the process, given the folder.
    * @throws {ServiceError} `device_unavailable` when the device is taken, the process's own error, or the signal's reason.
    */
   async calibrate(
-    processConfig: (directory: string) => string,
+    { plan, processConfig }: PlannedProcess,
     signal: AbortSignal,
   ): Promise<Calibration> {
     const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
@@ -78,8 +80,8 @@ export class Probes {
       // It holds what only the operator may see.
       await Deno.mkdir(directory, { mode: 0o700 });
       await writeFileAtomic(path, processConfig(directory));
-      const live_request = { command: "calibrate" } as const;
-      const probe = { args: ["calibrate", path], live_request, run: null, mapFailure };
+      const live_request = { command: "calibrate" } as const, needs_lock = needsLock(plan.config.model);
+      const probe: Probe = { args: ["calibrate", path], live_request, run: null, needs_lock, mapFailure };
       return await this.#lent(probe, signal) as Calibration;
     } finally {
       await Deno.remove(directory, { recursive: true });
@@ -97,7 +99,7 @@ export class Probes {
 
   /** Starts a process that has the device until it is gone. */
   async #lent(probe: Probe, signal: AbortSignal): Promise<unknown> {
-    using loan = this.#options.device.lend("probe");
+    using loan = this.#options.device.lend("probe", probe.needs_lock);
     const stop = new AbortController(), ended = Promise.withResolvers<void>();
     const either = AbortSignal.any([signal, loan.wanted, stop.signal]);
     this.#asked = { run: probe.run, stop, ended: ended.promise };

@@ -1,5 +1,6 @@
 /** The arguments that start a run's process, how it is killed, and what is written when it has ended. */
 
+import { isDeviceTaken } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
@@ -65,6 +66,11 @@ export async function settle(
   }
   if (isLive(state) && end?.fatal) {
     const { code, message } = end.fatal;
+    // Another program took the device after this server had seen it free: nothing is wrong with the run.
+    if (state === "starting" && isDeviceTaken(end.fatal)) {
+      idle.append({ kind: "log", level: "warning", message });
+      return await idle.transition(run.was_queued ? "queued" : "interrupted");
+    }
     return await idle.transition("failed", { reason: failureReason(code), detail: message });
   }
   await idle.recover();

@@ -45,11 +45,12 @@ export class RunKeeper {
 
   /** Changes a run that has no process. */
   async idly(run: KeptRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
-    const idle = await IdleRun.open(run.directory, this.#options.clock);
+    const idle = await IdleRun.open(run.directory, this.#options.clock, run.checked);
     try {
       await change(idle);
     } finally {
       await idle.close();
+      run.checked = idle.place;
       await this.#publish(run, Infinity);
       run.record = idle.record;
     }
@@ -76,6 +77,7 @@ export class RunKeeper {
       throw busy(`Cannot ${command.command} the run: the server ends; try again later`);
     }
     let is_accepted = command === null;
+    run.was_queued = run.record.state === "queued";
     try {
       await this.idly(run, (idle) => {
         if (command) idle.append(command);
@@ -158,12 +160,13 @@ export class RunKeeper {
     const { clock } = this.#options;
     let idle: IdleRun;
     try {
-      idle = await IdleRun.open(run.directory, clock);
+      idle = await IdleRun.open(run.directory, clock, run.checked);
     } catch (error) {
       if (error instanceof ServiceError && error.code === "conflict") return false;
       throw error;
     }
     await settle(run, { idle, end: null }).finally(() => idle.close());
+    run.checked = idle.place;
     await this.#publish(run, Infinity);
     run.record = idle.record;
     await forgetUnlogged(run);

@@ -60,3 +60,24 @@ Deno.test("the losses of a device count over all processes of a run", strict, as
     assert.equal(await adapterOf(`${root}/parts`), await adapterOf(`${root}/whole`));
   });
 });
+
+Deno.test("a run whose device another program takes between two engines is interrupted", strict, async () => {
+  await withFolder(async (root) => {
+    const reason = "Cannot use GPU: the process 4711, which trains, has it";
+    const run = await startTestRun({
+      root,
+      refuse: (method, _, engine) => {
+        if (method === "train_step" && engine === 1) {
+          throw new ServiceError("device_lost", "Cannot train: it is lost");
+        }
+        if (method !== "load" || engine === 1) return;
+        throw new ServiceError("device_unavailable", reason, { retry_after_seconds: 30 });
+      },
+    });
+    const messages = ofKind(await eventsOf(run), "log").map(({ message }) => message);
+    assert.ok(messages.includes(reason), messages.join());
+    assert.equal(await run.ended, "interrupted");
+    const resumed = await startTestRun({ root, start: { mode: "resume" } });
+    assert.equal(await resumed.ended, "completed");
+  });
+});

@@ -108,3 +108,20 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a best adapter that is not what was written fails the run before it is used", strict, async () => {
+  await withFolder(async (root) => {
+    const best = `${root}/runs/test/adapter_best.gguf`;
+    let is_damaged = false;
+    const refuse = async (method: string) => {
+      if (method !== "train_step" || is_damaged) return;
+      is_damaged = true;
+      const bytes = await Deno.readFile(best);
+      await Deno.writeFile(best, bytes.with(9, bytes[9]! ^ 1));
+    };
+    const run = await start({ root, refuse });
+    const { state, reason, detail } = ofKind(await eventsOf(run), "end")[0]!;
+    assert.deepEqual([state, reason], ["failed", "data_invalid"]);
+    assert.match(detail!, /Cannot use .*adapter_best\.gguf: it is damaged: its SHA-256 differs/);
+  });
+});

@@ -2,13 +2,15 @@
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
-import { assert } from "../../core/errors.ts";
-import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
+import { isPresent, writeFileAtomic } from "../../core/files.ts";
 import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Metrics } from "../algorithms/step_metrics.ts";
 import {
   type Checkpoint,
+  type CheckpointFile,
   checkpointName,
+  damageOf,
   initialState,
   pruneCheckpoints,
   saveCheckpoint,
@@ -43,6 +45,8 @@ export class LiveRun {
   state: TrainingState = initialState();
   /** Metrics of the last update and of evaluations since. */
   metrics: Metrics = {};
+  /** The file of the best evaluated adapter as this process wrote it; null when it did not. */
+  best_file: CheckpointFile | null = null;
   /** The update of the newest checkpoint of the current state; null without one. */
   saved_update: number | null = null;
   readonly #options: LiveRunOptions;
@@ -173,7 +177,15 @@ export class LiveRun {
     const { best, update } = this.state;
     if (!best || best.update === update) return;
     // If someone removed the best adapter during the run, the checkpoint does without it.
-    await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`).catch(ignoreMissing);
+    if (!await isPresent(this.bestAdapterPath)) return;
+    await this.checkBestAdapter();
+    await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`);
+  }
+
+  /** @throws {ServiceError} `format_invalid` when the best adapter's file is not what this process wrote. */
+  async checkBestAdapter(): Promise<void> {
+    const path = this.bestAdapterPath, damage = this.best_file && await damageOf(path, this.best_file);
+    if (damage) throw new ServiceError("format_invalid", `Cannot use ${path}: it ${damage}`, { path });
   }
 
   /** Restores the best adapter from a checkpoint. Call it after {@link restore}. */
@@ -182,8 +194,11 @@ export class LiveRun {
     if (!checkpoint || !best) return;
     const is_own = best.update === checkpoint.record.state.update;
     const name = is_own ? CHECKPOINT_ADAPTER : BEST_ADAPTER;
-    if (!(name in checkpoint.record.files)) return;
+    const file = checkpoint.record.files[name];
+    if (!file) return;
     await writeFileAtomic(this.bestAdapterPath, await Deno.readFile(`${checkpoint.directory}/${name}`));
+    this.best_file = file;
+    await this.checkBestAdapter();
   }
 
   /** Restores the state of a checkpoint. */

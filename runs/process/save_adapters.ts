@@ -26,6 +26,7 @@ export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<
   const save = (adapter: string, path: string, peft_dir: string | null) =>
     engine.call("adapter_save", { adapter, path, peft_dir });
   const peft_dir = output.peft_dir ?? null;
+  if (chosen.which === "best" || other?.which === "best") await run.checkBestAdapter();
   if (chosen.which === "best") {
     await engine.call("adapter_open", {
       adapter: BEST,

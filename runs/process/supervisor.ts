@@ -1,7 +1,7 @@
 /** Owns a run's session, handles its commands, replaces a lost engine, and ends the run. */
 
 import { type Clock } from "../../core/clock.ts";
-import { deviceClaim } from "../../core/device_lock.ts";
+import { deviceClaim, isDeviceTaken } from "../../core/device_lock.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Algorithm, type EvaluationRequest, POLICY } from "../algorithms/algorithm.ts";
@@ -152,7 +152,12 @@ export class Supervisor {
     try {
       end = await this.#trainThroughLosses();
     } catch (error) {
-      failure = error;
+      const { code, message, details } = errorRecord(error);
+      // Another program took the device between two engines: nothing is wrong with the run.
+      if (isDeviceTaken({ code, details })) {
+        end = "interrupted";
+        this.#run.emit({ kind: "log", level: "warning", message });
+      } else failure = error;
     }
     this.#has_ended = true;
     await this.#controller?.close();

@@ -244,7 +244,9 @@ export class TrainingLoop {
     // On disk before any event says so.
     if (is_best) {
       await refuseForeignAdapter(run.config);
-      await engine.call("adapter_save", { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null });
+      const request = { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null };
+      const { bytes: size_bytes, sha256 } = await engine.call("adapter_save", request);
+      run.best_file = { size_bytes, sha256 };
     }
     state.deterministic &&= deterministic;
     state.evaluations++;

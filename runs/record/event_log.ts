@@ -5,7 +5,7 @@ import { type Clock, timestamp } from "../../core/clock.ts";
 import { doing, ServiceError, systemError } from "../../core/errors.ts";
 import { syncDirectory } from "../../core/files.ts";
 import type { EventData, RunEvent } from "./event.ts";
-import { linesFrom } from "./log_lines.ts";
+import { linesFrom, LOG_START, type LogPlace } from "./log_lines.ts";
 
 /** The longest time until an event is on disk. */
 export const BATCH_MS = 50;
@@ -18,6 +18,8 @@ export interface EventLogOptions {
   clock: Clock;
   /** Receives the events of a batch once they are durable. */
   on_durable?: (events: RunEvent[]) => void;
+  /** The place up to which the log was read already, and is as it should be. Absent: its start. */
+  checked?: LogPlace;
 }
 
 export class EventLog {
@@ -25,6 +27,8 @@ export class EventLog {
   readonly #path: string;
   readonly #options: EventLogOptions;
   #last_seq: number;
+  /** The end of what is durable. */
+  #place: LogPlace;
   #batch: RunEvent[] = [];
   #timer: AbortController | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -32,12 +36,13 @@ export class EventLog {
 
   private constructor(
     { file, path }: { file: Deno.FsFile; path: string },
-    last_seq: number,
+    place: LogPlace,
     options: EventLogOptions,
   ) {
     this.#file = file;
     this.#path = path;
-    this.#last_seq = last_seq;
+    this.#last_seq = place.seq;
+    this.#place = place;
     this.#options = options;
   }
 
@@ -49,18 +54,23 @@ export class EventLog {
    */
   static async open(path: string, options: EventLogOptions): Promise<EventLog> {
     return await doing(`open the event log ${path}`, async () => {
-      const { last_seq, complete_bytes } = await inspect(path);
+      const place = await inspect(path, options.checked);
       const file = await Deno.open(path, { write: true, create: true });
-      await file.truncate(complete_bytes);
+      await file.truncate(place.offset);
       await file.seek(0, Deno.SeekMode.End);
       await syncDirectory(dirname(path));
-      return new EventLog({ file, path }, last_seq, options);
+      return new EventLog({ file, path }, place, options);
     });
   }
 
   /** The number of the newest event, durable or not; 0 when there is none. */
   get last_seq(): number {
     return this.#last_seq;
+  }
+
+  /** The end of what is durable. */
+  get place(): LogPlace {
+    return this.#place;
   }
 
   /**
@@ -105,6 +115,7 @@ export class EventLog {
       const bytes = new TextEncoder().encode(batch.map((event) => JSON.stringify(event) + "\n").join(""));
       for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
       await this.#file.syncData();
+      this.#place = { seq: batch.at(-1)!.seq, offset: this.#place.offset + bytes.length };
     } catch (error) {
       this.#failure = systemError(`write the event log ${this.#path}`, error);
       throw this.#failure;
@@ -113,21 +124,22 @@ export class EventLog {
   }
 }
 
-/** The end of the last complete line. */
-async function inspect(path: string): Promise<{ last_seq: number; complete_bytes: number }> {
-  let last_seq = 0, complete_bytes = 0, broken_at = 0;
-  for await (const { line, end } of linesFrom(path, 0)) {
+/** The end of the last complete line. Reads what is after a place, unless the log has become shorter. */
+async function inspect(path: string, checked: LogPlace | undefined): Promise<LogPlace> {
+  const is_there = checked !== undefined && (await Deno.stat(path)).size >= checked.offset;
+  let { seq, offset } = is_there ? checked : LOG_START, broken_at = 0;
+  for await (const { line, end } of linesFrom(path, offset)) {
     const event = parseEvent(line);
     if (broken_at > 0) throw damaged(path, broken_at, "it is followed by further lines");
     if (event === null) {
-      broken_at = last_seq + 1;
+      broken_at = seq + 1;
       continue;
     }
-    if (event.seq !== last_seq + 1) throw damaged(path, last_seq + 1, `its number is ${event.seq}`);
-    last_seq = event.seq;
-    complete_bytes = end;
+    if (event.seq !== seq + 1) throw damaged(path, seq + 1, `its number is ${event.seq}`);
+    seq = event.seq;
+    offset = end;
   }
-  return { last_seq, complete_bytes };
+  return { seq, offset };
 }
 
 function damaged(path: string, line: number, reason: string): ServiceError {

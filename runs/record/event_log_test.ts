@@ -81,6 +81,28 @@ Deno.test("a damaged line in the middle is refused with its number", strict, asy
   });
 });
 
+Deno.test("what was checked is not read again, unless the log has become shorter", strict, async () => {
+  await withDirectory(async (path) => {
+    const clock = new ManualClock(), options = { run: "run_1", clock };
+    const first = await EventLog.open(path, options);
+    for (const message of ["one", "zwö"]) first.append(log(message));
+    await first.close();
+    const bytes = await Deno.readFile(path), checked = first.place;
+    assert.deepEqual(checked, { seq: 2, offset: bytes.length });
+    await Deno.writeFile(path, bytes.with(0, 88));
+    await assert.rejects(EventLog.open(path, options), /line 1 is damaged/);
+    await Deno.writeTextFile(path, '{"seq":3,"kind":"log"}\n{"seq', { append: true });
+    const again = await EventLog.open(path, { ...options, checked });
+    assert.equal(again.append(log("next")).seq, 4);
+    await again.close();
+    assert.equal(again.place.offset, (await Deno.stat(path)).size);
+    await Deno.writeFile(path, bytes.subarray(0, bytes.indexOf(10) + 1));
+    const shorter = await EventLog.open(path, { ...options, checked });
+    assert.equal(shorter.last_seq, 1);
+    await shorter.close();
+  });
+});
+
 Deno.test("a batch is written after 50 ms, in one piece and before it is reported", strict, async () => {
   await withDirectory(async (path) => {
     const clock = new ManualClock();

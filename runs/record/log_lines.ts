@@ -4,6 +4,17 @@ import { Buffer } from "node:buffer";
 
 const READ_BYTES = 1 << 16;
 
+/** A place between two lines. */
+export interface LogPlace {
+  /** The number of the event before it; 0 at the start. */
+  seq: number;
+  /** Bytes from the start of the file. */
+  offset: number;
+}
+
+/** The start of a log. */
+export const LOG_START: LogPlace = { seq: 0, offset: 0 };
+
 /** The complete lines of a file from an offset on, each with the offset of its end. A missing file has none. */
 export async function* linesFrom(path: string, from: number): AsyncGenerator<{ line: string; end: number }> {
   let file: Deno.FsFile;

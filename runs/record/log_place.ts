@@ -3,17 +3,6 @@
 import { parseEvent } from "./event_log.ts";
 import { linesFrom } from "./log_lines.ts";
 
-/** A place between two lines. */
-export interface LogPlace {
-  /** The number of the event before it; 0 at the start. */
-  seq: number;
-  /** Bytes from the start of the file. */
-  offset: number;
-}
-
-/** The start of a log. */
-export const LOG_START: LogPlace = { seq: 0, offset: 0 };
-
 /** The search ends at so many bytes, which a reader reads at once. */
 const SEARCH_BYTES = 1 << 16;
 

@@ -47,10 +47,13 @@ export const FAILURE_REASONS = [
 
 export type FailureReason = typeof FAILURE_REASONS[number];
 
-/** The states that may follow each state. `interrupted` is the state of a run whose process died. */
+/**
+ * The states that may follow each state. `interrupted` is the state of a run whose process died. A run that found the
+ * device taken when it started waits again.
+ */
 export const TRANSITIONS: Record<RunState, readonly RunState[]> = {
   queued: ["starting", "cancelled"],
-  starting: ["running", "stopping", "failed", "interrupted"],
+  starting: ["running", "stopping", "failed", "interrupted", "queued"],
   running: ["pausing", "stopping", "completed", "failed", "interrupted"],
   pausing: ["paused", "stopping", "failed", "interrupted"],
   paused: ["starting", "queued", "cancelled"],

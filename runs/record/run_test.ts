@@ -49,6 +49,7 @@ Deno.test("the diagram of states holds", () => {
   assert.ok(path("running", "stopping", "cancelled"));
   assert.ok(path("running", "completed") && path("running", "failed", "queued"));
   assert.ok(path("paused", "queued") && path("interrupted", "starting"));
+  assert.ok(path("starting", "queued"), "another program took the device meanwhile");
   assert.ok(!path("completed", "running") && !path("queued", "running"));
   for (const state of RUN_STATES) {
     assert.equal(TRANSITIONS[state].includes("interrupted"), isLive(state), `${state} when the process dies`);

@@ -2,19 +2,21 @@ import assert from "node:assert/strict";
 import { changedLines, KnownSizes } from "./changed_lines.ts";
 import { type Content, textContent } from "./content.ts";
 
-/** A content that is read in pieces of a few bytes, and counts how often. */
-function inPieces(text: string, bytes: number): { content: Content; reads: () => number } {
+/** A content that is read in pieces of a few bytes, and remembers which parts. */
+function inPieces(text: string, bytes: number) {
   const whole = textContent(text, { version: "v", modified_ms: 5 });
-  let reads = 0;
+  const parts: [start: number, end: number][] = [];
   const content: Content = {
     ...whole,
     async *read(start, end) {
-      reads++;
+      parts.push([start, end]);
       for (let at = start; at < end; at += bytes) yield* whole.read(at, Math.min(end, at + bytes));
     },
   };
-  return { content, reads: () => reads };
+  return { content, parts, reads: () => parts.length };
 }
+
+type Pieces = ReturnType<typeof inPieces>;
 
 const read = async (content: Content, start = 0, end = content.size_bytes) =>
   await new Response(ReadableStream.from(content.read(start, end))).text();
@@ -51,4 +53,33 @@ Deno.test("the size of a version is counted once, and its version differs from t
   await changedLines({ ...content, version: "w" }, { show, sizes });
   await changedLines(content, { show, sizes });
   assert.equal(reads(), 3);
+});
+
+Deno.test("of a file that grows only the new lines are read, and once for all who ask", async () => {
+  const sizes = new KnownSizes(), text = "abc\né\n", grown = `${text}aé\n`;
+  const [one, two] = [text, grown].map((text) => inPieces(text, 2)) as [Pieces, Pieces];
+  const sizeOf = async ({ content }: Pieces, version: string) =>
+    (await changedLines({ ...content, version, grows: "file" }, { show, sizes })).size_bytes;
+  const bytes = (text: string) => new TextEncoder().encode(text).length;
+  const shown = bytes("bc\nééé\n"), more = bytes("ééé\n");
+  assert.deepEqual(await Promise.all([sizeOf(one, "1"), sizeOf(one, "1")]), [shown, shown]);
+  assert.deepEqual(one.parts, [[0, bytes(text)]]);
+  assert.deepEqual(await Promise.all([sizeOf(two, "2"), sizeOf(two, "2")]), [shown + more, shown + more]);
+  assert.deepEqual(two.parts, [[bytes(text), bytes(grown)]]);
+  // A snapshot from before.
+  assert.equal(await sizeOf(one, "1"), shown);
+  assert.equal(await sizeOf(two, "2"), shown + more);
+});
+
+Deno.test("a text that could not be read is read again", async () => {
+  const sizes = new KnownSizes(), { content, parts } = inPieces(TEXT, 10);
+  const broken: Content = {
+    ...content,
+    read: () => {
+      throw new Error("gone");
+    },
+  };
+  await assert.rejects(changedLines(broken, { show, sizes }), /gone/);
+  const { size_bytes } = await changedLines(content, { show, sizes });
+  assert.deepEqual([size_bytes, parts.length], [new TextEncoder().encode(CHANGED).length, 1]);
 });

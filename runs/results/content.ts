@@ -12,6 +12,8 @@ export interface Content {
   /** Differs whenever the bytes do; letters, digits, dots and dashes. */
   version: string;
   modified_ms: number;
+  /** The name of a file that only grows, by complete lines: its start stays as it was. Absent: all of it may change. */
+  grows?: string;
   /** The bytes from `start` to before `end`. @throws {ServiceError} When they are no longer those of the snapshot. */
   read(start: number, end: number): AsyncIterable<Uint8Array<ArrayBuffer>>;
 }
@@ -55,6 +57,8 @@ export async function fileContent(path: string, ends: "file" | "line" = "file"):
     size_bytes,
     version: `${identity}-${size_bytes}-${ends === "line" ? "lines" : modified_ms}`,
     modified_ms,
+    // The number of a removed file is used again, but its path is not: it has the run's id.
+    ...(ends === "line" && { grows: `${identity}-${path}` }),
     read: (start, end) => readPart(path, { start, end, identity }),
   };
 }

@@ -6,7 +6,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { withoutTrace } from "../../core/log.ts";
 import type { ChatEvent, ChatRequest } from "../chat/chat_request.ts";
 import { failureOfFiles } from "../fleet/changed_files.ts";
-import { busy, type DeviceLoan } from "../fleet/device_lease.ts";
+import { busy, type DeviceLoan, needsLock } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { abortable, withinTime } from "../fleet/wait_limit.ts";
 import { removeConversations } from "../fleet/recordings.ts";
@@ -268,7 +268,7 @@ export class Serving {
     { key, load, demand: { rank, path } }: NewBase,
   ): Promise<Base> {
     const { fleet, runs_folder, svc, log, clock } = this.#options;
-    const loan = fleet.device.lend("serving");
+    const loan = fleet.device.lend("serving", needsLock(load.device));
     let process: ModelProcess;
     try {
       process = await ModelProcess.start(svc([SERVING_COMMAND]), clock);

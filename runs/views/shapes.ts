@@ -94,7 +94,7 @@ export const groupSummarySchema = z.strictObject({
 
 const turnSchema = z.strictObject({
   turn: count,
-  text: z.string().nullable().meta(TEXTS.data),
+  text: z.string().nullable().meta(TEXTS.printed),
   calls: z.array(callSchema).nullable(),
   reward: z.number().meta({ description: "Sum of its calls' rewards." }),
   advantage: value.meta({ description: "The advantage of the turn's tokens." }),
@@ -109,9 +109,9 @@ const turnSchema = z.strictObject({
 export const memberSchema = z.strictObject({
   ...memberFields,
   step_rewards: memberFactsSchema.shape.step_rewards.meta({ description: "One for each turn." }),
-  judge: z.strictObject({ score: z.number(), explanation: z.string().nullable().meta(TEXTS.data) })
+  judge: z.strictObject({ score: z.number(), explanation: z.string().nullable().meta(TEXTS.printed) })
     .nullable(),
-  verification: verificationSchema.extend({ output: z.string().nullable().meta(TEXTS.data) }).meta({
+  verification: verificationSchema.extend({ output: z.string().nullable().meta(TEXTS.printed) }).meta({
     id: "TrajectoryVerification",
     description: "How the command that grades the attempt ended.",
   }).nullable(),

@@ -1,5 +1,6 @@
 /** Paths in requests: each must be the real path of a regular file in `path_roots`, or lead to one. */
 
+import { tmpdir } from "node:os";
 import { dirname, isAbsolute } from "node:path";
 import type { CheckedFile } from "../../core/files.ts";
 import { isInside } from "../../core/real_path.ts";
@@ -91,4 +92,17 @@ export async function clientData(
   if (!card) throw notFound("There is no such dataset", check.pointer);
   const path = datasets.pathOf(card), { dev, ino } = await Deno.lstat(path);
   return { dataset: named, file: { path, dev, ino } };
+}
+
+/** Folders that answers must not tell: these and that of temporary files, by both names where a link leads to one. */
+export function serverFolders(folders: readonly string[]): string[] {
+  const all = [...folders, tmpdir()];
+  const real = all.flatMap((folder) => {
+    try {
+      return [Deno.realPathSync(folder)];
+    } catch {
+      return [];
+    }
+  });
+  return [...new Set([...all, ...real])];
 }

@@ -3,14 +3,16 @@
 import { z } from "zod";
 import { unwrap } from "../../config/describe.ts";
 import { nearestName } from "../../config/text/nearest.ts";
-import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
+import { MAX_LISTED_PROBLEMS, MAX_PROBLEM_CHARS } from "../../config/text/problems.ts";
 import type { ProblemError } from "./problems.ts";
 
 type Path = readonly PropertyKey[];
 
-/** A JSON pointer; the empty path is the entire value. */
+/** A JSON pointer; the empty path is the entire value. Of a name that no problem could show in full it has the start. */
 export function pointerOf(path: Path): string {
-  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  return path.map((part) =>
+    `/${String(part).slice(0, MAX_PROBLEM_CHARS).replaceAll("~", "~0").replaceAll("/", "~1")}`
+  ).join("");
 }
 
 /** The names of the object at `path` of a schema; empty when any name is allowed or there is no object. */

@@ -1,7 +1,7 @@
 /** Problem documents (RFC 9457): all failed answers of the API. Only this file maps failures to HTTP. */
 
 import { z } from "zod";
-import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
+import { MAX_LISTED_PROBLEMS, MAX_PROBLEM_CHARS } from "../../config/text/problems.ts";
 import type { ErrorCode, ServiceError } from "../../core/errors.ts";
 import { PROBLEM_CODES, PROBLEM_TYPES, type ProblemCode, type ProblemType } from "./problem_types.ts";
 
@@ -61,11 +61,21 @@ export class Problem extends Error {
       meta?: ProblemDocument["meta"];
     } = {},
   ) {
-    super(detail);
-    this.errors = errors.slice(0, MAX_LISTED_PROBLEMS);
+    super(shortened(detail, 2 * MAX_PROBLEM_CHARS));
+    this.errors = errors.slice(0, MAX_LISTED_PROBLEMS).map(shortEntry);
     this.headers = headers;
     this.meta = meta;
   }
+}
+
+/** A text, with `…` in the place of what is beyond the most characters: a request may hold megabytes of one name. */
+function shortened(text: string, most = MAX_PROBLEM_CHARS): string {
+  return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
+}
+
+function shortEntry({ pointer, code, message, hint }: ProblemError): ProblemError {
+  const short = { pointer: shortened(pointer), code, message: shortened(message) };
+  return hint === undefined ? short : { ...short, hint: shortened(hint) };
 }
 
 export function unauthorized(detail: string): Problem {

@@ -56,14 +56,29 @@ function knownPaths(known: readonly string[]): RegExp | null {
   return new RegExp(`(?:${paths.map(RegExp.escape).join("|")})(?![\\p{L}\\p{N}_])`, "gu");
 }
 
+/** Finds folders in what other programs wrote; null when there are none. A folder of one part is none after a letter. */
+function ownFolders(folders: readonly string[]): RegExp | null {
+  const found = folders.filter((folder) => /^\/[^/]/.test(folder)).sort((a, b) => b.length - a.length);
+  if (found.length === 0) return null;
+  const each = found.map((folder) => (folder.lastIndexOf("/") > 0 ? "" : BEFORE) + RegExp.escape(folder));
+  return new RegExp(`(?<other>${NO_PATH})|(?:${each.join("|")})(?![\\p{L}\\p{N}_])`, "gu");
+}
+
 /** Shortens paths to `<path>/` and their last part. */
 export class Redactor {
   readonly #known: RegExp | null;
+  readonly #folders: readonly string[];
   readonly #found = new Set<string>();
+  #own: RegExp | null | undefined;
 
-  /** @param known Paths of the server's folders and of the request, which may have spaces or follow a letter. */
-  constructor(known: readonly string[]) {
-    this.#known = knownPaths(known);
+  /**
+   * Both kinds of paths may have spaces or follow a letter.
+   *
+   * @param folders The server's. @param named Paths in the request.
+   */
+  constructor(folders: readonly string[], named: readonly string[] = []) {
+    this.#known = knownPaths([...folders, ...named]);
+    this.#folders = folders;
   }
 
   /** The paths that were shortened, up to a number of them. */
@@ -87,17 +102,29 @@ export class Redactor {
     return plain(short);
   }
 
+  /** What a tool or a program printed: `<path>` stands for the server's folders, and other paths stay. */
+  printed(text: string): string {
+    if (!text.includes("/")) return text;
+    this.#own ??= ownFolders(this.#folders);
+    if (!this.#own) return text;
+    return text.replace(this.#own, (found, other: string | undefined) => {
+      if (other !== undefined) return found;
+      this.#remember(found);
+      return "<path>";
+    });
+  }
+
   /** A value that is a path as a whole; one that is relative stays. */
   path(value: string): string {
     return /^[/~]/.test(value) ? this.#short(value) : value;
   }
 
-  /** All texts in a value. */
-  deep(value: unknown): unknown {
-    if (typeof value === "string") return this.text(value);
-    if (Array.isArray(value)) return value.map((inner) => this.deep(inner));
+  /** All texts in a value, as prose or as what was printed. */
+  deep(value: unknown, kind: "text" | "printed" = "text"): unknown {
+    if (typeof value === "string") return this[kind](value);
+    if (Array.isArray(value)) return value.map((inner) => this.deep(inner, kind));
     if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, this.deep(inner)]));
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, this.deep(inner, kind)]));
   }
 
   /** A problem document: its prose, and all texts of its `meta`. */
@@ -119,8 +146,12 @@ export class Redactor {
 
   #short(path: string): string {
     const whole = plain(path);
-    if (this.#found.size < MAX_FOUND) this.#found.add(whole);
+    this.#remember(whole);
     return `<path>/${whole.split("/").findLast((part) => part !== "") ?? ""}`;
+  }
+
+  #remember(path: string): void {
+    if (this.#found.size < MAX_FOUND) this.#found.add(path);
   }
 }
 

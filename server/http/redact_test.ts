@@ -38,6 +38,24 @@ Deno.test("a known path may have spaces, and may follow a letter", () => {
   );
 });
 
+Deno.test("of what a program printed only the server's folders are known, wherever they stand", () => {
+  const redactor = new Redactor(["/srv/data", "/srv/data/my models", "/tmp"], ["/named"]);
+  const cases: [string, string][] = [
+    ['File "/srv/data/runs/1/a.py", line 3', 'File "<path>/runs/1/a.py", line 3'],
+    ["-I/srv/data/x -I/srv/database /srv/data2", "-I<path>/x -I/srv/database /srv/data2"],
+    ["/srv/data/my models/a.gguf /tmp/x 1/tmp .../tmp", "<path>/a.gguf <path>/x 1/tmp .../tmp"],
+    ["cd /work; cat /named/a /etc/passwd", "cd /work; cat /named/a /etc/passwd"],
+    ["https://x.org/srv/data/a file:///srv/data/a", "https://x.org/srv/data/a file://<path>/a"],
+    ["</tmp> no path", "</tmp> no path"],
+    ["/srv/data", "<path>"],
+    ["", ""],
+  ];
+  for (const [printed, expected] of cases) assert.equal(redactor.printed(printed), expected);
+  assert.deepEqual(redactor.found, ["/srv/data", "/srv/data/my models", "/tmp"]);
+  assert.equal(new Redactor(["/"]).printed("/srv/data"), "/srv/data");
+  assert.deepEqual(redactor.deep({ a: ["/tmp/x", 1, null] }, "printed"), { a: ["<path>/x", 1, null] });
+});
+
 Deno.test("the paths of a request are found at any depth, up to limits", () => {
   assert.deepEqual(pathsIn({ a: [{ b: "/x" }, "y/z"], c: "/w", d: null }).sort(), ["/w", "/x"]);
   assert.equal(pathsIn(Array.from({ length: 5000 }, () => "/x")).length, 200);
@@ -60,7 +78,8 @@ Deno.test("a text is read in time that grows with its length only", () => {
   // Each would take minutes with a pattern that starts again at every character.
   for (const piece of ["a.", "/a ", "~a/", "</", "/ ", "https:", "a://"]) {
     const text = piece.repeat(200_000);
-    assert.ok(new Redactor(["/srv/a b"]).text(text).length > 0);
+    const redactor = new Redactor(["/srv/a b", "/tmp"]);
+    assert.ok(redactor.text(text).length > 0 && redactor.printed(text).length > 0);
   }
 });
 

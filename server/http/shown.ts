@@ -44,6 +44,7 @@ function showConfigKey(entry: unknown, redactor: Redactor): unknown {
 /** How each kind of text is shown; null: as it is. */
 const KINDS: Readonly<Record<TextKind, Show | null>> = {
   data: null,
+  printed: (value, redactor) => redactor.deep(value, "printed"),
   config: (value, redactor) => showConfig(value, redactor),
   config_key: showConfigKey,
 };
@@ -140,7 +141,8 @@ export function shownEvents(
   return new TransformStream({
     transform(piece, controller) {
       const text = decoder.decode(piece).replace(
-        /^data: (.*)$/gm,
+        // Not a dot, which ends at the line separators of Unicode too.
+        /^data: ([^\n]*)/gm,
         (_, data) => `data: ${shownLine(data, schema, redactor)}`,
       );
       controller.enqueue(encoder.encode(text));

@@ -94,6 +94,32 @@ Deno.test("of events the prose and the paths of files are shortened", async () =
   );
 });
 
+Deno.test("a line separator of Unicode in an event hides nothing after it", async () => {
+  const event = (path: string) => `data: ${JSON.stringify({ message: `a\u2028b ${path}` })}\n\n`;
+  const stream = new Blob([event("/srv/x")]).stream().pipeThrough(shownEvents(eventTexts, new Redactor([])));
+  assert.equal(await new Response(stream).text(), event("<path>/x"));
+});
+
+Deno.test("of what tools printed in a trajectory the server's folders are taken out", () => {
+  const line = (folder: string) => ({
+    facts: { scenario: "/srv/s/1" },
+    texts: {
+      tools: [{ name: "/srv/t", description: `in ${folder}`, parameters: {} }],
+      messages: [{ role: "tool", content: `${folder}/a.py /etc/passwd`, tool_call_id: "1" }],
+      turns: [{
+        text: `cat ${folder}/a.py`,
+        calls: [{ id: "/srv/id", arguments: { path: `${folder}/a.py` }, result: `${folder}/a.py` }],
+      }],
+      judge_explanation: `It wrote ${folder}/a.py`,
+      verification_output: `File "${folder}/a.py"`,
+    },
+  });
+  const expected = line("<path>");
+  expected.facts.scenario = "/srv/s/1";
+  const shown = shownLine(JSON.stringify(line("/srv/data")), observedTexts, new Redactor(["/srv/data"]));
+  assert.equal(shown, JSON.stringify(expected));
+});
+
 Deno.test("of a trajectory only failures are prose", () => {
   const failure = (path: string) => ({ boundary: "tool", message: `Cannot start ${path}` });
   const line = (path: string) => ({

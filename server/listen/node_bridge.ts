@@ -96,8 +96,12 @@ export interface WritePace {
   stall_ms: number;
 }
 
+/** A client that was waited for longer gets no further request on its connection, which may be idle for as long. */
+const LATE_MS = 4000;
+
 /**
- * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body.
+ * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body. The connection
+ * of one that was slow ends with its answer.
  *
  * @throws The body's error, possibly after its first bytes have been sent.
  */
@@ -114,7 +118,12 @@ export async function sendResponse(
   // The first event of a stream may come late, so send the headers now.
   if (headers["content-length"] === undefined) outgoing.flushHeaders();
   const reader = response.body.getReader();
-  let wake = () => {};
+  let wake = () => {}, is_late = false;
+  const taken = async (all: Promise<void>) => {
+    const started_ms = clock.monotonic_ms();
+    await untilTaken(all, [message, outgoing], { clock, stall_ms });
+    is_late ||= clock.monotonic_ms() - started_ms > LATE_MS;
+  };
   const leave = () => {
     reader.cancel(clientLeft()).catch(() => {});
     wake();
@@ -127,14 +136,16 @@ export async function sendResponse(
     const { done, value } = await reader.read();
     if (done) break;
     const drained = new Promise<void>((resolve) => wake = resolve);
-    if (!outgoing.write(value)) await untilTaken(drained, [message, outgoing], { clock, stall_ms });
+    if (!outgoing.write(value)) await taken(drained);
   }
   if (outgoing.destroyed) return;
   const finished = new Promise<void>((resolve) => wake = resolve);
   outgoing.once("finish", () => wake());
   outgoing.end();
   // An answer that waited for its connection may have been drained without a byte for the client.
-  await untilTaken(finished, [message, outgoing], { clock, stall_ms });
+  await taken(finished);
+  // The system has the answer.
+  if (is_late) message.socket.destroy();
 }
 
 /** Waits until the client has taken what was written. One that does not is cut off. */

@@ -101,6 +101,40 @@ Deno.test({
 });
 
 Deno.test({
+  name: "the connection of a client that was slow to take its answer ends with the answer",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), bytes = 30e6;
+    const pieces = Array.from({ length: 30 }, () => new Uint8Array(bytes / 30));
+    const handle = () => {
+      const body = ReadableStream.from(pieces);
+      return Promise.resolve(new Response(body, { headers: { "content-length": String(bytes) } }));
+    };
+    const request = new TextEncoder().encode(`${GET}\r\n`);
+    for (const [waited_ms, is_kept] of [[1000, true], [5000, false]] as const) {
+      await withHandler({ listen: listenNode, handle, clock }, async (address) => {
+        using client = await connect(address);
+        await client.write(request);
+        while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+        await clock.advance(waited_ms);
+        const buffer = new Uint8Array(1 << 20), decoder = new TextDecoder();
+        let left = 0;
+        do {
+          const part = buffer.subarray(0, await client.read(buffer) ?? assert.fail("it was cut off"));
+          // The first part has the head.
+          left ||= bytes + decoder.decode(part).indexOf("\r\n\r\n") + 4;
+          left -= part.length;
+        } while (left > 0);
+        // A second request is answered if the connection is kept.
+        await client.write(request).catch(() => {});
+        const answer = await client.read(buffer).catch(() => null);
+        assert.equal(answer !== null, is_kept);
+      });
+    }
+  },
+});
+
+Deno.test({
   name: "a client that sends many requests and reads no answer is closed",
   ...sanitize,
   async fn() {

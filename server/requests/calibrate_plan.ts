@@ -22,7 +22,9 @@ export async function calibratePlan(
   const timeout_ms = services.config.command_timeout_seconds * 1000;
   let calibrated = plan, has_failed = false;
   try {
-    const measured = await askFleet(fleetOf(services).calibrate(processConfig, { timeout_ms, signal }));
+    const measured = await askFleet(
+      fleetOf(services).calibrate({ plan, processConfig }, { timeout_ms, signal }),
+    );
     calibrated = calibratedPlan(plan, measured);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;

@@ -12,6 +12,7 @@ import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import { evaluationResourceSchema } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
+import { memoryProblem } from "./memory_problem.ts";
 
 /** The most characters of a checkpoint's name. */
 const MAX_NAME_CHARS = 200;
@@ -140,8 +141,8 @@ export function evaluationResult(
 /**
  * Asks a run, and makes its refusals problems.
  *
- * @throws {Problem} `not-found` at the checkpoint, `invalid-request` at the messages, `conflict`, `device-busy`,
- * `timeout`.
+ * @throws {Problem} `not-found` at the checkpoint, `invalid-request` at the messages, `insufficient-memory`, `conflict`,
+ * `device-busy`, `timeout`.
  */
 export async function askRun(
   run: KeptRun,
@@ -154,7 +155,10 @@ export async function askRun(
   try {
     return await askFleet(fleetOf(services).ask(run.id, asked, { timeout_ms, signal }));
   } catch (error) {
-    throw error instanceof ServiceError ? questionProblem(error) : error;
+    if (!(error instanceof ServiceError)) throw error;
+    if (error.code !== "out_of_memory") throw questionProblem(error);
+    const { plan } = run.service;
+    throw memoryProblem(error, { pointer: "", doing: asked.command, plan });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Model files under `path_roots`. */
 
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { TOOL_CALL_FORMATS } from "../../core/chat.ts";
@@ -99,7 +100,8 @@ const listModelFiles = route({
   async handler({ query, request: { signal }, services: { model_files } }) {
     const { items, next_cursor } = page(await model_files.find(signal), {
       ...query,
-      keyOf: ({ path }) => path,
+      // A cursor must not tell a path.
+      keyOf: ({ path }) => createHash("sha256").update(path).digest("base64url"),
     });
     const descriptions = await model_files.describe(items, signal);
     return json(200, { models: items.map((found, i) => modelFile(found, descriptions[i]!)), next_cursor });

@@ -83,6 +83,10 @@ Deno.test("the list of model files has pages, and is empty without roots", async
     for (const name of ["a", "b", "c"]) await Deno.writeTextFile(`${root}/${name}.gguf`, name);
     const first = (await send("/v1/model-files?limit=2")).json;
     assert.equal(first.models.length, 2);
+    const told = new TextDecoder().decode(
+      Uint8Array.fromBase64(first.next_cursor, { alphabet: "base64url" }),
+    );
+    assert.ok(!told.includes("/") && !told.includes("b.gguf"), `the cursor tells ${told}`);
     const rest = (await send(`/v1/model-files?limit=2&cursor=${first.next_cursor}`)).json;
     assert.deepEqual([rest.models.map(({ path }: { path: string }) => path), rest.next_cursor], [
       [`${root}/c.gguf`],

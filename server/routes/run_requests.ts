@@ -15,7 +15,12 @@ import {
 } from "../resources/run_requests.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
-const PROBLEMS = { "conflict": ["conflict"], "device-busy": [], "timeout": [] } as const;
+const PROBLEMS = {
+  "insufficient-memory": ["out_of_range"],
+  "conflict": ["conflict"],
+  "device-busy": [],
+  "timeout": [],
+} as const;
 
 const evaluate = route({
   method: "POST",

@@ -249,6 +249,17 @@ Deno.test(
       assert.match(changed.json.detail, /model\.path changed/);
       const dying = await completed(runs, { updates: 1, probe: "dies" });
       assert.deepEqual(refusal(await send(`/v1/runs/${dying.id}/evaluate`, post())), [500, "internal", []]);
+      const full = await completed(runs, { updates: 1, probe: "full" });
+      const refused = await send(`/v1/runs/${full.id}/generate`, generation());
+      assert.deepEqual(refusal(refused), [422, "insufficient-memory", [" out_of_range"]]);
+      const dominant_posts = [{ post: "weights", bytes: 3e9 }, { post: "kv", bytes: 1e9 }, {
+        post: "adapters",
+        bytes: 5,
+      }];
+      const budgets = { overflow_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
+      assert.deepEqual(refused.json.meta, { ...budgets, dominant_posts, levers_applied: [], unlocks: [] });
+      assert.match(refused.json.detail, /^Cannot generate: the device has no memory for the model/);
+      assert.ok(!refused.body.includes("m.gguf"), "the model's path is the operator's");
       const live = await fleet.create({ gate });
       const busy = await send(at, generation());
       assert.deepEqual([refusal(busy), busy.headers["retry-after"]], [[503, "device-busy", []], "30"]);

@@ -4,10 +4,12 @@ import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../../runs/chat/chat_request.ts";
+import type { ServedModel } from "../../runs/serving/served_models.ts";
 import type { Serving } from "../../runs/serving/serving.ts";
 import { notFound, openAiError, Problem, problemAt } from "../http/problems.ts";
 import { textEventStream } from "../http/sse.ts";
 import { chatChunks, chatCompletion, chatCompletionAnswerSchema } from "../resources/chat_answer.ts";
+import { memoryProblem } from "../resources/memory_problem.ts";
 import { chatCompletionSchema, chatRequestOf } from "../resources/chat_request.ts";
 import { json, jsonPieces, raw, type Route, route } from "../routing/route.ts";
 import type { Services } from "../routing/services.ts";
@@ -64,21 +66,11 @@ const listModels = route({
 });
 
 /** A failure as a refusal of the request. Others are returned unchanged. */
-function chatProblem(error: unknown): unknown {
+function chatProblem(error: unknown, { name, run }: ServedModel): unknown {
   if (!(error instanceof ServiceError)) return error;
-  const { code, message, details } = error;
-  const { field, keyword, pointer, retry_after_seconds, is_range } = details;
-  if (code === "device_unavailable") {
-    const headers = typeof retry_after_seconds === "number"
-      ? { "retry-after": String(retry_after_seconds) }
-      : {};
-    return new Problem("device-busy", message, { headers });
-  }
-  if (code === "out_of_memory" && details.dominant_posts !== undefined) {
-    return new Problem("insufficient-memory", message, {
-      errors: [{ pointer: "/model", code: "out_of_range", message }],
-      meta: JSON.parse(JSON.stringify(details)),
-    });
+  const { code, message, details: { field, keyword, pointer, is_range } } = error;
+  if (code === "out_of_memory") {
+    return memoryProblem(error, { pointer: "/model", doing: `serve ${name}`, plan: run.service.plan });
   }
   if (keyword !== undefined) return problemAt(`/response_format/json_schema/schema${pointer ?? ""}`, error);
   if (field === "/model") return notFound(message, field);
@@ -94,11 +86,14 @@ function chatProblem(error: unknown): unknown {
 }
 
 /** Events whose failures are problems. */
-async function* withProblems(events: AsyncGenerator<ChatEvent>): AsyncGenerator<ChatEvent> {
+async function* withProblems(
+  events: AsyncGenerator<ChatEvent>,
+  model: ServedModel,
+): AsyncGenerator<ChatEvent> {
   try {
     yield* events;
   } catch (error) {
-    throw chatProblem(error);
+    throw chatProblem(error, model);
   }
 }
 
@@ -163,7 +158,7 @@ const createChatCompletion = route({
     const asked = chatRequestOf(value, random_seed!), { logprobs } = asked;
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
-    const events = await begun(withProblems(serving.chat(model, asked, either)));
+    const events = await begun(withProblems(serving.chat(model, asked, either), model));
     const created = Math.floor(services.clock.wall_ms() / 1000);
     const head = { id: `chatcmpl-${trace_id}`, created, model: value.model };
     if (!value.stream) return json(200, await chatCompletion(events, { head, logprobs }));

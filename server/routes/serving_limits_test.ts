@@ -145,6 +145,25 @@ Deno.test(
 );
 
 Deno.test(
+  "a device that has no memory for a base is told so, and the base is loaded later",
+  strict,
+  () =>
+    withServing(async ({ send, completed, script, fleet, serving }) => {
+      const { id: model } = await completed(), full = `${fleet.fleet.list()[0]!.directory}/../full`;
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      await Deno.writeTextFile(full, "");
+      const refused = await send("/v1/chat/completions", post({ model, messages }));
+      assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/model out_of_range"]]);
+      const { meta } = refused.json;
+      assert.deepEqual(meta.dominant_posts, [{ post: "weights", bytes: 3e9 }, { post: "kv", bytes: 1e9 }]);
+      assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, null, []]);
+      assert.ok(!serving.is_loaded);
+      await Deno.remove(full);
+      assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 200);
+    }),
+);
+
+Deno.test(
   "recorded conversations end with their run, and only the operator may read them",
   strict,
   () =>

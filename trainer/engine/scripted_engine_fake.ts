@@ -3,6 +3,7 @@
  * tokens, and can hang or fail on request. It passes the same contract suite as the real engine.
  */
 
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
@@ -149,7 +150,7 @@ export class ScriptedEngine {
     adapter_save: ({ adapter, path }) => {
       const bytes = serializeAdapter(this.#adapter(adapter));
       writeAtomically(path, bytes);
-      return { bytes: bytes.length, sha256: "" };
+      return { bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
     },
     adapter_close: ({ adapter }) => {
       this.#adapter(adapter);

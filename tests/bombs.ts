@@ -53,27 +53,20 @@ export function jsonBombs(): Bomb[] {
       ...LOSES_DIGITS,
     }),
     json("minus zero", recipe('"budget":{"updates":-0}'), { errors: "/budget/updates out_of_range…" }),
-    json("a key of 4,000,000 parts", recipe(`"params":{"${"a.".repeat(39e5)}":1}`), {
-      errors: `/params/${"a.".repeat(996)}… unknown_field…`,
+    json("a key of 4,000,000 parts", recipe(`"params":{"${"a.".repeat(39e5)}":1}`), LONG_NAME),
+    json("a key of 500 parts", recipe(`"params":{"${"a.".repeat(500)}":1}`), {
+      errors: `/params/${"a.".repeat(500)} unknown_field…`,
     }),
     json("a string of 10 MB", recipe(`"name":"${"x".repeat(1e7)}"`), TOO_LARGE),
     json("a string of 8 MB", recipe(`"name":"${"x".repeat(8e6)}"`), { errors: "/name invalid_value…" }),
     json("escapes of 8 MB", recipe(`"name":"${"\\u0041".repeat(13e5)}"`), { errors: "/name invalid_value…" }),
-<<<<<<< HEAD
     json("a key of 8 MB", recipe(`"${"x".repeat(8e6)}":1`), LONG_NAME),
     json(
       "300 problems below a key of 4 MB",
       recipe(`"${"x".repeat(4e6)}":{${'"a":0,'.repeat(300)}"a":0}`),
       LONG_NAME,
     ),
-=======
-    json("a key of 8 MB", recipe(`"${"x".repeat(8e6)}":1`), {
-      errors: `/${"x".repeat(1999)}… unknown_field…`,
-    }),
-    json("a key of 8 MB in another", recipe(`"params":{"${"~/".repeat(4e6)}":1}`), {
-      errors: `/params/${"~0~1".repeat(498)}… unknown_field…`,
-    }),
->>>>>>> wip-fleet
+    json("a key of 8 MB in another", recipe(`"params":{"${"~/".repeat(4e6)}":1}`), LONG_NAME),
     json("a key twice", recipe('"name":"a","name":"b"'), { errors: "/name invalid_value" }),
     json("a key twice, once escaped", recipe('"name":"a","\\u006eame":"b"'), {
       errors: "/name invalid_value",

@@ -24,8 +24,8 @@ const REQUESTS = [
 ];
 
 /**
- * A run that gets more requests than it has room for when it calls the engine's `method` for the n-th time. This call is
- * answered when `begun` requests have their adapters.
+ * A run that gets more requests than it has room for when it calls the engine's `method` for the n-th time. Neither this
+ * call nor a request goes on before `begun` requests have their adapters.
  */
 async function askedRun(
   root: string,
@@ -50,6 +50,8 @@ async function askedRun(
       seen.most = Math.max(seen.most, open.size);
       seen.most_requests = Math.max(seen.most_requests, requests());
       if (requests() === begun) all_begun.resolve();
+      // A request that ends before others have begun leaves its room to them.
+      if (method === "sequence_open" && adapter?.startsWith("request_")) return all_begun.promise;
       if (method !== asked || ++seen.calls !== nth) return;
       REQUESTS.forEach(pipe.send);
       return all_begun.promise;

@@ -350,7 +350,7 @@ function contentOf(
   }
   const schema = spec?.content?.[content_type ?? ""];
   if (redactor && schema && content_type === "text/event-stream" && body instanceof ReadableStream) {
-    return { headers: all, body: body.pipeThrough(shownEvents(spec.event ?? schema, redactor)) };
+    return { headers: all, body: body.pipeThrough(shownEvents(spec.events ?? {}, redactor)) };
   }
   const is_json = content_type === "application/json";
   const text = is_json ? JSON.stringify(redactor && schema ? shown(body, schema, redactor) : body) : body;

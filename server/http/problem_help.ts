@@ -40,7 +40,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemType, ProblemHelp>> = {
     codes: ["unknown_catalog_id"],
   },
   "insufficient-memory": {
-    when: "No arrangement of the memory levers makes the run fit the budget of the device.",
+    when:
+      "No arrangement of the memory levers makes the run fit the budgets of the device and of the machine.",
     action: "meta.dominant_posts names what takes the most, and meta.unlocks what the request could allow. " +
       "Allow it, or lower training.ctx, the rank or the limits.",
     codes: ["out_of_range"],

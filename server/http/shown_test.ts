@@ -83,7 +83,9 @@ Deno.test("of events the prose and the paths of files are shortened", async () =
   ];
   const text = `id: 1\nevent: artifact\ndata: ${JSON.stringify(artifact)}\n\n` +
     `data: ${JSON.stringify(evaluation)}\n\n:\n\ndata: [DONE]\n\n`;
-  const stream = new Blob([text]).stream().pipeThrough(shownEvents(eventTexts, new Redactor([])));
+  const stream = new Blob([text]).stream().pipeThrough(
+    shownEvents({ artifact: eventTexts, message: eventTexts }, new Redactor([])),
+  );
   const expected = [
     { ...artifact, path: "<path>/a\n<path>/b" },
     { ...evaluation, failure: { scenario: "/s/1", message: "no <path>/x" } },

@@ -5,7 +5,7 @@ import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
-import type { Given, Sent } from "../app_testing.ts";
+import { type Given, refusal, type Sent } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -15,11 +15,6 @@ const post = (body: unknown): Given => ({
   headers: { "content-type": "application/json" },
   body: JSON.stringify(body),
 });
-
-function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
 
 interface Plans {
   fleet: TestFleet;

@@ -80,7 +80,7 @@ export function assertDeclaredEvents(
   events: EventSpecs | undefined,
   text: string,
 ): void {
-  for (const [, , name = "message", data] of text.matchAll(/^(event: (.*)\n)?data: (.*)$/gm)) {
+  for (const [, , name = "message", data] of text.matchAll(/^(event: ([^\n]*)\n)?data: ([^\n]*)/gm)) {
     if (data === DONE) continue;
     const schema = events?.[name];
     assert.ok(schema, `${operation} does not declare the event ${name}`);

@@ -131,8 +131,8 @@ export function shownLine(line: string, schema: z.ZodType, redactor: Redactor): 
   return JSON.stringify(shown(value, schema, redactor));
 }
 
-/** The name of an event, if it has one, and its data. */
-const EVENT_DATA = /^(event: (.*)\n)?data: (.*)$/gm;
+/** The name of an event, if it has one, and its data. A dot would end at the line separators of Unicode too. */
+const EVENT_DATA = /^(event: ([^\n]*)\n)?data: ([^\n]*)/gm;
 
 /**
  * A stream of server-sent events, of which every piece has entire ones.

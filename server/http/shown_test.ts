@@ -74,7 +74,7 @@ Deno.test("of a configuration only keys of paths are shortened", () => {
 
 Deno.test("of events the prose and the paths of files are shortened", async () => {
   const [artifact, evaluation] = [
-    { kind: "artifact", path: "/srv/a\n/b", values: { "x/y": 1 } },
+    { kind: "artifact", path: "/srv/a\n/b\u2028/c", values: { "x/y": 1 } },
     {
       kind: "evaluation",
       scenarios: [{ scenario: "/s/1" }],
@@ -87,7 +87,7 @@ Deno.test("of events the prose and the paths of files are shortened", async () =
     shownEvents({ artifact: eventTexts, message: eventTexts }, new Redactor([])),
   );
   const expected = [
-    { ...artifact, path: "<path>/a\n<path>/b" },
+    { ...artifact, path: "<path>/a\n<path>/b\u2028<path>/c" },
     { ...evaluation, failure: { scenario: "/s/1", message: "no <path>/x" } },
   ].map((event) => JSON.stringify(event));
   assert.equal(

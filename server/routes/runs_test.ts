@@ -203,6 +203,12 @@ Deno.test(
       ]);
       assert.ok(events.every(({ event, data }) => event === data.kind));
       await fleet.until(run, "completed");
+      // Each has the declared form of its name.
+      assert.equal((await send(path)).status, 200);
+      const kinds = new Set(events.map(({ event }) => event));
+      for (const kind of ["state", "metrics", "update", "evaluation", "checkpoint", "artifact"]) {
+        assert.ok(kinds.has(kind), kind);
+      }
       const rest = await eventsOf(runs, path, { "last-event-id": String(last.id - 2) });
       assert.deepEqual(rest, events.slice(-2));
       assert.deepEqual(await eventsOf(runs, `${path}?since=1`), events.slice(1));

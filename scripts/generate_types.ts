@@ -132,7 +132,8 @@ function eventsType({ responses }: Json): ((indent: string) => string) | null {
   const stream = Object.values(responses as Record<string, Json>).find(({ content }) =>
     content?.["text/event-stream"]
   );
-  const forms: Json[] | undefined = stream?.content["text/event-stream"].schema.contentSchema.items.anyOf;
+  const items = stream?.content["text/event-stream"].schema.contentSchema.items;
+  const forms: Json[] | undefined = items && (items.anyOf ?? [items]);
   return forms
     ? (indent) =>
       fields(

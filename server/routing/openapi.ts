@@ -56,7 +56,7 @@ class Components {
       },
       required: name === UNNAMED_EVENT ? ["data"] : ["event", "data"],
     }));
-    const contentSchema = { type: "array", items: { anyOf: forms } };
+    const contentSchema = { type: "array", items: forms.length === 1 ? forms[0]! : { anyOf: forms } };
     return { type: "string", contentMediaType: EVENT_STREAM, contentSchema };
   }
 

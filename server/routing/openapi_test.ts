@@ -189,8 +189,8 @@ Deno.test("every stream of events declares its events and their data, and every 
   const names: Record<string, string[]> = {};
   for (const { name, operation } of operationsOf(document)) {
     const stream = operation.responses["200"]?.content?.["text/event-stream"]?.schema;
-    const events: Json[] = stream?.contentSchema.items.anyOf ?? [];
     if (stream) {
+      const { items } = stream.contentSchema, events: Json[] = items.anyOf ?? [items];
       names[operation.operationId] = events.map(({ properties }) => properties.event?.const ?? "message");
     }
     const busy = operation.responses["503"];

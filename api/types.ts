@@ -273,7 +273,7 @@ export type __schema2 = string | number | boolean | null | __schema2[] | { [name
 export type __schema3 = string | number | boolean | null | __schema3[] | { [name: string]: __schema3 };
 
 export interface WholeConfiguration {
-  /** A whole configuration, as GET /v1/config-schema describes it. */
+  /** A complete configuration, as GET /v1/config-schema describes it. */
   config: Record<string, unknown>;
   /** The run's name. */
   name?: string;
@@ -308,7 +308,7 @@ export interface Fork {
     /** How much of the machine's memory runs may use. */
     ram?: string | number;
   };
-  /** A whole configuration, as GET /v1/config-schema describes it. */
+  /** A complete configuration, as GET /v1/config-schema describes it. */
   config?: Record<string, unknown>;
   /** The run's name. */
   name?: string;
@@ -1249,6 +1249,7 @@ export interface TrajectoryMessage {
       arguments: Record<string, unknown>;
     };
   }>;
+  /** In a tool's message: the call that it answers. */
   tool_call_id?: string;
   name?: string;
 }
@@ -1363,7 +1364,7 @@ export interface DatasetToken {
   trained: boolean;
   /** The sequence of the row, from 0. */
   sequence: number;
-  /** Null outside of pairs. */
+  /** The completion of a pair; null for rows of other kinds. */
   side: "chosen" | "rejected" | null;
 }
 
@@ -1437,16 +1438,16 @@ export interface Judge {
   type: "ruler" | "local";
 }
 
-export interface McpServer {
-  id: string;
-  description: string;
-  type: "stdio" | "http";
-}
-
 export interface Environment {
   id: string;
   description: string;
   type: "container" | "local" | "http";
+}
+
+export interface McpServer {
+  id: string;
+  description: string;
+  type: "stdio" | "http";
 }
 
 export interface ModelFileList {
@@ -2743,30 +2744,6 @@ export interface Operations {
     };
     problems: "unauthorized" | "invalid-request" | "internal";
   };
-  /** MCP servers that the operator declares. */
-  list_mcp_servers: {
-    method: "GET";
-    path: "/v1/mcp-servers";
-    params: Record<string, never>;
-    query: {
-      /** The most items in the answer, 1 to 500. */
-      limit?: number;
-      /** The `next_cursor` of the page before. */
-      cursor?: string;
-    };
-    headers: Record<string, never>;
-    body: null;
-    answers: {
-      200: {
-        "application/json": {
-          mcp_servers: McpServer[];
-          /** The cursor of the next page; null on the last one. */
-          next_cursor: string | null;
-        };
-      };
-    };
-    problems: "unauthorized" | "invalid-request" | "internal";
-  };
   /** Environments that the operator declares. */
   list_environments: {
     method: "GET";
@@ -2784,6 +2761,30 @@ export interface Operations {
       200: {
         "application/json": {
           environments: Environment[];
+          /** The cursor of the next page; null on the last one. */
+          next_cursor: string | null;
+        };
+      };
+    };
+    problems: "unauthorized" | "invalid-request" | "internal";
+  };
+  /** MCP servers that the operator declares. */
+  list_mcp_servers: {
+    method: "GET";
+    path: "/v1/mcp-servers";
+    params: Record<string, never>;
+    query: {
+      /** The most items in the answer, 1 to 500. */
+      limit?: number;
+      /** The `next_cursor` of the page before. */
+      cursor?: string;
+    };
+    headers: Record<string, never>;
+    body: null;
+    answers: {
+      200: {
+        "application/json": {
+          mcp_servers: McpServer[];
           /** The cursor of the next page; null on the last one. */
           next_cursor: string | null;
         };

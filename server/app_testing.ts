@@ -10,13 +10,8 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
-import {
-  memoryMetaSchema,
-  PROBLEM_TYPES,
-  type ProblemDocument,
-  problemSchema,
-  type ProblemType,
-} from "./http/problems.ts";
+import { memoryMetaSchema, type ProblemDocument, problemSchema } from "./http/problems.ts";
+import { isProblemType, PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
 import { PROBLEM_HEADERS } from "./routing/openapi.ts";
 import { type AnswerSpec, type EventSpecs, isApi, type Method, type Route } from "./routing/route.ts";
 import { problemsOf } from "./routing/route_problems.ts";
@@ -42,11 +37,9 @@ function assertDeclaredProblem(
 ): void {
   problemSchema.parse(document);
   const type = problemTypeOf(document, type_base);
-  assert.deepEqual(
-    { status: document.status, title: document.title },
-    PROBLEM_TYPES[type] && { ...PROBLEM_TYPES[type] },
-    `${type} is a type of problem`,
-  );
+  assert.ok(isProblemType(type), `${type} is a type of problem`);
+  const { status: expected, title } = PROBLEM_TYPES[type];
+  assert.deepEqual([document.status, document.title], [expected, title], type);
   assert.equal(status, document.status);
   if (type === "insufficient-memory") memoryMetaSchema.parse(document.meta);
   else assert.deepEqual(document.meta, {}, `${type} has no meta`);

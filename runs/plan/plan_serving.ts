@@ -73,11 +73,11 @@ export async function planServing({ demand, target }: ServingPlanRequest): Promi
       if (fitsBudget(measure(plan), budget)) return plan;
     }
   }
-  throw refusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
+  throw servingRefusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
 }
 
 /** Why a device cannot serve a model, when one answer at a time takes this memory. */
-function refusal(memory: MemoryPlan, budget: MemoryBudget): ServiceError {
+function servingRefusal(memory: MemoryPlan, budget: MemoryBudget): ServiceError {
   const short = exceededMemories(memory, budget), key = short[0]?.of === "machine" ? "ram" : "vram";
   const reason = unbindableProblem(memory.unbindable) ??
     `for one answer at a time ${short.map(exceededText).join(", and ")}; give the server a larger ` +

@@ -20,7 +20,7 @@ export const failureSchema = z.strictObject({
   message: z.string(),
 }).meta({ id: "ScenarioFailure", description: "A failure of code that the run does not control." });
 
-export const evaluationSchema = z.strictObject({
+export const evaluationResourceSchema = z.strictObject({
   n: z.int().meta({ description: "Counts the evaluations of the run." }),
   update: z.int().meta({ description: "The update before it." }),
   time: z.string().meta({ format: "date-time" }),
@@ -55,7 +55,7 @@ export const evaluationSchema = z.strictObject({
   ).meta({ description: "The loss of each held-out row." }),
 }).meta({ id: "Evaluation" });
 
-type Evaluation = z.output<typeof evaluationSchema>;
+type Evaluation = z.output<typeof evaluationResourceSchema>;
 
 type EvaluationEvent = Extract<RunEvent, { kind: "evaluation" }>;
 

@@ -5,7 +5,7 @@ import { TEXTS } from "../../config/text/text_kinds.ts";
 import { FAILURE_REASONS, RUN_COMMANDS, RUN_STATES } from "../../runs/record/run.ts";
 import { OBJECTIVE_NAMES } from "../../runs/record/objective.ts";
 import { RUN_WARNING_CODES, WARNING_CODES } from "../../runs/record/warning.ts";
-import { evaluationSchema, failureSchema, rateSchema } from "./evaluation.ts";
+import { evaluationResourceSchema, failureSchema, rateSchema } from "./evaluation.ts";
 
 const count = z.int().gte(0);
 const value = z.number().nullable();
@@ -40,7 +40,7 @@ const group = z.strictObject({
 }).meta({ id: "GroupSummary" });
 
 const { n, pass_rate, reward_mean, loss, perplexity, rows, failed, failure, scenarios } =
-  evaluationSchema.shape;
+  evaluationResourceSchema.shape;
 
 const point = z.strictObject({ update: count, value: z.number(), pass_rate: rateSchema.nullable() })
   .meta({ id: "EvaluationPoint", description: "The objective's value after an update." });

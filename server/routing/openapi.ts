@@ -4,8 +4,16 @@ import { z } from "zod";
 import { assert } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
-import { type DeclaredProblems, PROBLEM_TYPES, problemSchema, type ProblemType } from "../http/problems.ts";
-import { type AnswerSpec, type Content, type EventSpecs, isApi, pathNames, type Route } from "./route.ts";
+import { type DeclaredProblems, problemSchema } from "../http/problems.ts";
+import { ALL_PROBLEM_TYPES, PROBLEM_TYPES, type ProblemType } from "../http/problem_types.ts";
+import {
+  type AnswerSpec,
+  type EventSpecs,
+  isApi,
+  type MediaSchemas,
+  pathNames,
+  type Route,
+} from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 
 type Json = z.core.util.JSONType;
@@ -65,7 +73,7 @@ class Components {
     return events ? { ...places, [EVENT_STREAM]: { schema: this.events(events) } } : places;
   }
 
-  content(content: Content, io: "input" | "output"): JsonObject {
+  content(content: MediaSchemas, io: "input" | "output"): JsonObject {
     return Object.fromEntries(
       Object.entries(content).map(([type, schema]) => [type, { schema: this.place(schema, io) }]),
     );
@@ -129,7 +137,7 @@ export const PROBLEM_HEADERS: Readonly<Partial<Record<ProblemType, Record<string
 
 function problemAnswers(problems: DeclaredProblems): JsonObject {
   const by_status = new Map<number, ProblemType[]>();
-  for (const type of Object.keys(PROBLEM_TYPES) as ProblemType[]) {
+  for (const type of ALL_PROBLEM_TYPES) {
     if (!problems[type]) continue;
     const { status } = PROBLEM_TYPES[type];
     by_status.set(status, [...(by_status.get(status) ?? []), type]);

@@ -22,8 +22,9 @@ const INTRODUCTION = `# The HTTP API
 <!-- Written by scripts/generate_api_reference.ts from server/route_table.ts: change a route's entry, then run it again. -->
 
 \`GET /v1/openapi.json\` describes all routes with their parameters and bodies, as OpenAPI 3.1; \`svc-server openapi\` prints
-the same, and \`api/openapi.json\` is a stored copy.
-Each answer that is a problem lists its types and codes under \`x-problems\`.
+the same, and \`api/openapi.json\` is a stored copy. \`api/types.ts\` has its types for TypeScript.
+Each answer that is a problem lists its types and codes under \`x-problems\`. A stream of events is text; the
+\`contentSchema\` of its schema has the name of each event and the schema of its \`data\`.
 
 ## Every request
 

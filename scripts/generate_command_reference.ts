@@ -62,6 +62,10 @@ is known (WebGPU does not report it; give it with \`--vram\`) or a tensor exceed
 cannot fit makes the command exit with status 1, and standard error says which keys save how much. With \`--vram\` on a
 machine without a GPU a typical one is assumed: half precision, and at most 2 GiB in one buffer.
 
+The machine's memory is compared as well, with all of it, or on a server with \`limits.ram\`. Counted is what follows from the
+model and the run: \`host_checkpoint\`, AdamW's moments while a checkpoint is written, and on a software device everything on
+the device. The program itself, its data and the driver come on top.
+
 ## Untrusted text and limits
 
 Text from files, models and tools is shown with \`�\` for control characters, directional overrides and invisible

@@ -356,7 +356,7 @@ function contentOf(
   }
   const schema = spec?.content?.[content_type ?? ""];
   if (redactor && schema && content_type === "text/event-stream" && body instanceof ReadableStream) {
-    return { headers: all, body: body.pipeThrough(shownEvents(spec.event ?? schema, redactor)) };
+    return { headers: all, body: body.pipeThrough(shownEvents(spec.events ?? {}, redactor)) };
   }
   const is_json = content_type === "application/json";
   if (!is_json && typeof body !== "string") {

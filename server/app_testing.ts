@@ -10,9 +10,10 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
-import { type ProblemDocument, problemSchema } from "./http/problems.ts";
+import { memoryMetaSchema, type ProblemDocument, problemSchema } from "./http/problems.ts";
 import { isProblemType, PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
-import { type AnswerSpec, isApi, type Method, type Route } from "./routing/route.ts";
+import { PROBLEM_HEADERS } from "./routing/openapi.ts";
+import { type AnswerSpec, type EventSpecs, isApi, type Method, type Route } from "./routing/route.ts";
 import { problemsOf } from "./routing/route_problems.ts";
 import { ROUTES } from "./route_table.ts";
 import { requestUrl, Router, splitTarget } from "./routing/router.ts";
@@ -40,6 +41,8 @@ function assertDeclaredProblem(
   const { status: expected, title } = PROBLEM_TYPES[type];
   assert.deepEqual([document.status, document.title], [expected, title], type);
   assert.equal(status, document.status);
+  if (type === "insufficient-memory") memoryMetaSchema.parse(document.meta);
+  else assert.deepEqual(document.meta, {}, `${type} has no meta`);
   if (!route) return assert.ok(BEFORE_ROUTES.includes(type), `${type} without a route`);
   const codes = problemsOf(route)[type];
   assert.ok(codes, `${route.operation} does not declare the problem ${type}`);
@@ -55,9 +58,47 @@ function assertDeclaredAnswer(route: Route, sent: Sent): void {
   const type = sent.headers["content-type"]?.split(";")[0] ?? "";
   const schema: z.ZodType | undefined = spec.content[type];
   assert.ok(schema, `${route.operation} does not declare the type ${type}`);
+  if (type === "text/event-stream") return assertDeclaredEvents(route, spec.events, sent.body);
   if (type !== "application/json") return;
   const { error } = schema.safeParse(sent.json);
   assert.equal(error, undefined, `${route.operation} answers what its schema does not allow: ${error}`);
+}
+
+/** The last event of OpenAI's streams; it is no JSON. */
+const DONE = "[DONE]";
+
+/** Checks that each event of a stream has a declared name and data of its schema. @throws {AssertionError} */
+export function assertDeclaredEvents(
+  { operation }: Pick<Route, "operation">,
+  events: EventSpecs | undefined,
+  text: string,
+): void {
+  for (const [, , name = "message", data] of text.matchAll(/^(event: ([^\n]*)\n)?data: ([^\n]*)/gm)) {
+    if (data === DONE) continue;
+    const schema = events?.[name];
+    assert.ok(schema, `${operation} does not declare the event ${name}`);
+    const { error } = schema.safeParse(JSON.parse(data!));
+    assert.equal(error, undefined, `${operation} sends a ${name} that its schema does not allow: ${error}`);
+  }
+}
+
+/** The headers of every answer, and those that follow from the body. */
+const COMMON_HEADERS: ReadonlySet<string> = new Set([
+  ...["x-trace-id", "x-content-type-options", "cache-control", "content-type", "content-length"],
+]);
+
+/** Those of an answer that the route declares, in small letters. */
+function declaredHeaders(route: Route, { status, json }: Sent, type_base: string): string[] {
+  const of_problem = status < 400 ? {} : PROBLEM_HEADERS[problemTypeOf(json, type_base)] ?? {};
+  const declared = { ...route.answers[status]?.headers, ...of_problem };
+  return Object.keys(declared).map((name) => name.toLowerCase());
+}
+
+function assertDeclaredHeaders(route: Route, sent: Sent, type_base: string): void {
+  const declared = declaredHeaders(route, sent, type_base);
+  const more = Object.keys(sent.headers).filter((name) => !COMMON_HEADERS.has(name));
+  const unknown = more.filter((name) => !declared.includes(name));
+  assert.deepEqual(unknown, [], `${route.operation} sends headers that it does not declare`);
 }
 
 /**
@@ -81,9 +122,11 @@ export function assertDeclared(
   if (sent.status < 400) {
     assert.ok(route, `${path} has a route`);
     assertDeclaredAnswer(route, sent);
+    if (isApi(path)) assertDeclaredHeaders(route, sent, type_base);
   } else if (isApi(path)) {
     assert.equal(sent.headers["content-type"], "application/problem+json");
     assertDeclaredProblem(route, sent.json, { status: sent.status, type_base });
+    if (route) assertDeclaredHeaders(route, sent, type_base);
   } else assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");
 }
 
@@ -145,6 +188,30 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
   return [request, { method, target, hosts, peer: "127.0.0.1:1" }];
 }
 
+/** The request headers that belong to every route: the caller, the body's type and size, and the client's trace. */
+const READ_OF_ALL: ReadonlySet<string> = new Set([
+  ...["origin", "authorization", "content-type", "content-encoding", "content-length", "traceparent"],
+]);
+
+/** The names of the headers that are read from a request, from now on. */
+function watchHeaders({ headers }: Request): ReadonlySet<string> {
+  const read = new Set<string>(), get = headers.get.bind(headers);
+  headers.get = (name) => {
+    read.add(name.toLowerCase());
+    return get(name);
+  };
+  return read;
+}
+
+/** Checks that the route declares the headers that were read. @throws {AssertionError} */
+function assertDeclaredReads(read: ReadonlySet<string>, target: string, routes: readonly Route[]): void {
+  const found = new Router(routes).find(splitTarget(target).path);
+  const known = [...found?.routes.values() ?? []].flatMap(({ headers }) => Object.keys(headers ?? {}));
+  const declared = known.map((name) => name.toLowerCase());
+  const unknown = [...read].filter((name) => !READ_OF_ALL.has(name) && !declared.includes(name));
+  assert.deepEqual(unknown, [], `${target} reads request headers that its route does not declare`);
+}
+
 /** An app with its own clock, and `send`, which checks every answer with {@link assertDeclared}. */
 export function testApp(options: TestAppOptions = {}) {
   const { toml = "", probeDevices, runs = NO_RUNS, routes = ROUTES, jobs, isDatasetInUse, fleet } = options;
@@ -168,7 +235,9 @@ export function testApp(options: TestAppOptions = {}) {
     ...(isDatasetInUse ? { isDatasetInUse } : {}),
   });
   const send = async (target: string, given: Given = {}): Promise<Sent> => {
-    const response = await app.handle(...testRequest(target, given));
+    const [request, context] = testRequest(target, given), read = watchHeaders(request);
+    const response = await app.handle(request, context);
+    assertDeclaredReads(read, target, routes);
     const body = await response.text();
     const headers = Object.fromEntries(response.headers);
     const sent: Sent = {
@@ -182,4 +251,10 @@ export function testApp(options: TestAppOptions = {}) {
     return sent;
   };
   return { app, send, clock, logged, requests };
+}
+
+/** A refusal as status, type, and the place and code of each problem. */
+export function refusal({ status, json }: Sent): [number, string, string[]] {
+  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
+  return [status, json.type.replace("urn:svc:problems/", ""), entries];
 }

@@ -3,9 +3,8 @@
 import { systemClock } from "../core/clock.ts";
 import { testConfig } from "../runs/config_testing.ts";
 import { logPathOf } from "../runs/directory/run_directory.ts";
-import { TestFleet } from "../runs/fleet/fleet_testing.ts";
+import { TestFleet, testPlan } from "../runs/fleet/fleet_testing.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
-import type { Plan } from "../runs/plan/plan.ts";
 import { fullPlan } from "../runs/plan/plan_serving.ts";
 import type { EventData } from "../runs/record/event.ts";
 import { Serving } from "../runs/serving/serving.ts";
@@ -105,7 +104,7 @@ export async function withPopulatedApp(
   const fleet = await TestFleet.open({ folder: `${folder}/fleet` });
   const jobs = new JobPool({ entry_url: new URL("../cli.ts", import.meta.url).href });
   try {
-    const plan = { config: testConfig(folder), schedule: { updates: 1 } } as unknown as Plan;
+    const plan = testPlan(testConfig(folder), 1);
     const { id } = await fleet.create({ updates: 1 }, { plan });
     await fleet.until(fleet.fleet.get(id)!, "completed");
     const run = await writtenRun(folder, id);

@@ -10,6 +10,12 @@ import { EventLog } from "../runs/record/event_log.ts";
 import type { RunRecord, RunState } from "../runs/record/run.ts";
 import type { RunSource, StoredRun } from "./sources/run_source.ts";
 
+/** What an evaluation on scenarios, of which none failed, says about rows, failures and other values. */
+export const SCENARIOS_ONLY = {
+  ...{ loss: null, perplexity: null, values: {}, rows: null, row_losses: [] },
+  ...{ failed: {}, failure: null },
+};
+
 /** Appends events to the log of a run directory, a second after each other. */
 export async function writeEvents(directory: string, events: readonly EventData[]): Promise<void> {
   await Deno.mkdir(directory, { recursive: true });

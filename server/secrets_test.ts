@@ -2,9 +2,8 @@
 
 import assert from "node:assert/strict";
 import { testConfig } from "../runs/config_testing.ts";
-import { TestFleet } from "../runs/fleet/fleet_testing.ts";
+import { TestFleet, testPlan } from "../runs/fleet/fleet_testing.ts";
 import { JobPool } from "../runs/jobs/job_pool.ts";
-import type { Plan } from "../runs/plan/plan.ts";
 import { systemClock } from "../core/clock.ts";
 import { withFolder } from "../tests/folder.ts";
 import { type Given, testApp, testRequest } from "./app_testing.ts";
@@ -87,7 +86,7 @@ Deno.test("neither the token nor a key is in an answer, a header, a line of the 
       log: (line) => said.push(JSON.stringify(line)),
     });
     try {
-      const plan = { config: testConfig(folder), schedule: { updates: 1 } } as unknown as Plan;
+      const plan = testPlan(testConfig(folder), 1);
       const run = await fleet.create({ updates: 1 }, { plan });
       await fleet.until(run, "completed");
       await fleet.fleet.idle(run.id);

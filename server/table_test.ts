@@ -6,7 +6,7 @@ import { ServiceError } from "../core/errors.ts";
 import { readText } from "./routing/body.ts";
 import { check } from "./http/issues.ts";
 import { conflict, notFound } from "./http/problems.ts";
-import { empty, json, type Route, route } from "./routing/route.ts";
+import { empty, json, raw, type Route, route } from "./routing/route.ts";
 import { testApp, testRequest } from "./app_testing.ts";
 
 const JSON_TYPE = "application/json";
@@ -64,6 +64,19 @@ function liar(path: string, handler: Route["handler"]): Route {
   };
 }
 
+/** A stream that declares one event. */
+function streams(path: `/v1/${string}`, text: string): Route {
+  const content = { "text/event-stream": z.string() }, events = { state: z.strictObject({ n: z.int() }) };
+  return route({
+    method: "GET",
+    path,
+    operation: path.slice(4),
+    summary: "Streams.",
+    answers: { 200: { description: "Events.", content, events } },
+    handler: () => raw(200, "text/event-stream", text),
+  });
+}
+
 const routes = [
   makeThing,
   route({
@@ -80,6 +93,11 @@ const routes = [
   liar("/v1/undeclared", () => {
     throw conflict("No entry says so");
   }),
+  liar("/v1/more_headers", () => ({ ...json(200, { ok: true }), headers: { "x-more": "1" } })),
+  liar("/v1/reads_header", ({ request }) => json(200, { ok: request.headers.get("if-match") === null })),
+  streams("/v1/other_event", 'event: gone\ndata: {"n":1}\n\n'),
+  streams("/v1/other_data", 'event: state\ndata: {"n":1}\n\nevent: state\ndata: {"n":"a\u2028"}\n\n'),
+  streams("/v1/declared_event", 'id: 1\nevent: state\ndata: {"n":1}\n\n:\n\n'),
   liar("/v1/broken", () => {
     throw new ServiceError("path_not_found", "Cannot read /srv/secret: there is no such file");
   }),
@@ -242,8 +260,13 @@ Deno.test("an undeclared answer or problem fails its test", async () => {
     ["/v1/other_status", /does not declare the status 202/],
     ["/v1/other_type", /does not declare the type text\/csv/],
     ["/v1/undeclared", /does not declare the problem conflict/],
+    ["/v1/more_headers", /sends headers that it does not declare/],
+    ["/v1/reads_header", /reads request headers that its route does not declare/],
+    ["/v1/other_event", /does not declare the event gone/],
+    ["/v1/other_data", /sends a state that its schema does not allow/],
   ];
   for (const [target, message] of cases) await assert.rejects(send(target), { message });
+  assert.equal((await send("/v1/declared_event")).status, 200);
 });
 
 Deno.test("an operating failure that no handler names is the server's own, and its text stays in the log", async () => {

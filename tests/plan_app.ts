@@ -2,7 +2,7 @@
 
 import { ASSUMED_DEVICE } from "./assumed_device.ts";
 import { fixturePath } from "./fixture.ts";
-import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
+import type { Given, TestAppOptions } from "../server/app_testing.ts";
 import { type JobApp, withJobApp } from "../server/jobs_testing.ts";
 
 /** The operator's catalogue of these apps. */
@@ -74,9 +74,3 @@ export const postToml = (body: string, headers: Record<string, string> = {}): Gi
   headers: { "content-type": "application/toml", ...headers },
   body,
 });
-
-/** Status, type and entries of a refusal, an entry as `pointer code`. */
-export function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}

@@ -23,7 +23,9 @@ Deno.test("a plan has the contract's members, its posts and their sum", async ()
   const { plan, refusal } = await planned(null, "training.ctx=512");
   assert.equal(refusal, null);
   const { posts, peak_bytes, vram_budget_bytes, ram_budget_bytes } = plan.memory;
-  assert.equal(posts.reduce((sum, { bytes }) => sum + bytes, 0), peak_bytes);
+  const on_device = posts.filter(({ post }) => post !== "host_checkpoint");
+  assert.equal(on_device.length, posts.length - 1);
+  assert.equal(on_device.reduce((sum, { bytes }) => sum + bytes, 0), peak_bytes);
   assert.deepEqual(posts, posts.toSorted((a, b) => b.bytes - a.bytes));
   assert.deepEqual([vram_budget_bytes, ram_budget_bytes], [null, RAM_BYTES]);
   assert.deepEqual([plan.levers_applied, plan.levers], [[], []], "a configuration is planned as written");
@@ -66,6 +68,8 @@ Deno.test("a preference run is planned with the adapter of its reference", async
   assert.deepEqual(plan.warnings.map(({ code }) => code), ["vram_unknown"]);
   // The policy and a request's: the reference is the base model.
   assert.equal(post(own, "adapters"), 2 * adapter);
+  // The two moments of a checkpoint, read from the device.
+  assert.equal(post(own, "host_checkpoint"), 2 * adapter);
   const path = await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf");
   for (const [loss, adapters] of [["dpo", 3], ["ipo", 3], ["simpo", 2], ["orpo", 2]] as const) {
     const from = await plannedPairs(`preference.loss=${loss}`, `lora.init_adapter=${path}`);
@@ -77,6 +81,28 @@ Deno.test("a preference run is planned with the adapter of its reference", async
   const short = (tokens: number) => plannedPairs("training.ctx=512", `training.micro_batch_tokens=${tokens}`);
   assert.equal(post(await short(1024), "kv"), 512 * 4 * 2 * K * 2);
   await assert.rejects(short(1023), /training\.micro_batch_tokens/);
+});
+
+Deno.test("the machine's memory is compared with its budget: copies, and all of a software device", async () => {
+  const gpu = assumedGpu(), software = { ...gpu, facts: { ...gpu.facts, software: true } };
+  const loaded = await loadRunConfig(PAIRS_EXAMPLE);
+  const refusedAt = async (card: typeof gpu, ram_bytes: number) =>
+    (await planRun(loaded, { card, vram_bytes: null, ram_bytes })).refusal;
+  const { memory } = (await planRun(loaded, { card: software, vram_bytes: null, ram_bytes: RAM_BYTES })).plan;
+  const copies = memory.posts.find(({ post }) => post === "host_checkpoint")!.bytes;
+  const needs = [[gpu, copies], [software, copies + memory.peak_bytes]] as const;
+  for (const [card, bytes] of needs) {
+    assert.equal(await refusedAt(card, bytes), null);
+    const { message, details } = (await refusedAt(card, bytes - 1))!;
+    assert.match(message, /^Cannot fit the run on the device: it takes [\d.]+ [MG]iB of the machine's/);
+    const { dominant_posts, ...meta } = details;
+    assert.deepEqual(meta, {
+      ...{ overflow_bytes: 1, vram_budget_bytes: null, ram_budget_bytes: bytes - 1 },
+      ...{ levers_applied: [], unlocks: [] },
+    });
+    const [largest] = card === gpu ? [{ post: "host_checkpoint", bytes: copies }] : memory.posts;
+    assert.deepEqual((dominant_posts as unknown[])[0], largest);
+  }
 });
 
 Deno.test("a run that does not fit a device is refused with the contract's facts and advice", async () => {

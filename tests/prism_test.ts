@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { ROUTES } from "../server/route_table.ts";
-import type { Route } from "../server/routing/route.ts";
+import type { Method, Route } from "../server/routing/route.ts";
+import { Router, splitTarget } from "../server/routing/router.ts";
 import { withFolder } from "./folder.ts";
 import { prismMissing, startPrism } from "./prism.ts";
 import { ServerProcess } from "./server_process.ts";
@@ -12,12 +13,38 @@ import { smallSft } from "./small_sft.ts";
 
 const JSON_HEADERS = { "content-type": "application/json" };
 
-/** A server with a model, a data file, and two runs of three updates that have ended. */
-async function withRuns(body: (server: { url: string; root: string; runs: string[] }) => Promise<void>) {
+/** The id of the first task of the example's file. */
+const SCENARIO = "train-write-0000";
+
+/** Two attempts at one task, of two short turns each. */
+async function smallAgent(root: string, model: string) {
+  const tasks = await Deno.readTextFile(new URL("../examples/tiny_agent_tasks.train.jsonl", import.meta.url));
+  await Deno.writeTextFile(`${root}/tasks.jsonl`, tasks.split("\n")[0]!);
+  return {
+    ...{ recipe: "agent_grpo", model, scenarios: `${root}/tasks.jsonl`, objective: { environment: "box" } },
+    budget: { updates: 1 },
+    params: {
+      ...{ "training.ctx": 640, "agent.scenarios_per_update": 1, "agent.group_size": 2 },
+      ...{ "agent.max_turns": 2, "agent.max_new_tokens_per_turn": 24, "agent.truncation": "min_reward" },
+    },
+  };
+}
+
+interface Server {
+  url: string;
+  root: string;
+  /** The ids of two runs without attempts. */
+  runs: [string, string];
+  /** That of a run with trajectories. */
+  agent: string;
+}
+
+/** A server with a model, a data file, two runs of three updates and one with trajectories, all of which have ended. */
+async function withRuns(body: (server: Server) => Promise<void>) {
   await withFolder(async (folder) => {
     const root = await Deno.realPath(folder), config = `${root}/server.toml`;
     const more = { "checkpoint.every_updates": 1, "evaluation.data": `${root}/rows.jsonl` };
-    const small = await smallSft(root, { updates: 3, more });
+    const small = await smallSft(root, { updates: 3, more }), agent = await smallAgent(root, small.model);
     await Deno.writeTextFile(
       config,
       // Prism makes up an answer of its own where a server says 501, so nothing is switched off.
@@ -27,14 +54,18 @@ path_roots = [${JSON.stringify(root)}]
 max_queued_runs = 1  # the process of the first run may still be leaving
 [serving]
 enabled = true
+[[environments]]
+id = "box"
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
 `,
     );
-    const recipe = JSON.stringify(small.recipe);
     const server = await ServerProcess.start({ config });
     try {
       const runs: string[] = [];
-      for (let i = 0; i < 2; i++) {
-        const init = { method: "POST", headers: JSON_HEADERS, body: recipe };
+      for (const recipe of [small.recipe, small.recipe, agent]) {
+        const init = { method: "POST", headers: JSON_HEADERS, body: JSON.stringify(recipe) };
         const created = await fetch(`${server.url}/v1/runs`, init), { id, detail } = await created.json();
         assert.equal(created.status, 201, detail);
         for await (const { kind } of shownEvents(`${server.url}/v1/runs/${id}/events`, 0)) {
@@ -42,7 +73,8 @@ enabled = true
         }
         runs.push(id);
       }
-      await body({ url: server.url, root, runs });
+      const [first, second, third] = runs as [string, string, string];
+      await body({ url: server.url, root, runs: [first, second], agent: third });
     } finally {
       await server.stop("SIGTERM");
     }
@@ -53,11 +85,14 @@ interface Sent {
   method?: string;
   json?: unknown;
   ndjson?: string;
+  toml?: string;
 }
 
-function initOf({ method, json, ndjson }: Sent): RequestInit {
-  const body = json === undefined ? ndjson : JSON.stringify(json);
-  const content_type = json === undefined ? "application/x-ndjson" : "application/json";
+function initOf({ method, json, ndjson, toml }: Sent): RequestInit {
+  const body = json === undefined ? ndjson ?? toml : JSON.stringify(json);
+  const content_type = json !== undefined
+    ? "application/json"
+    : `application/${toml === undefined ? "x-ndjson" : "toml"}`;
   return {
     method: method ?? (body === undefined ? "GET" : "POST"),
     ...(body === undefined ? {} : { body, headers: { "content-type": content_type } }),
@@ -95,13 +130,35 @@ async function untilState(url: string, since: number, state: string): Promise<nu
   throw new Error(`the run was never ${state}`);
 }
 
+/** Requests for the trajectories of a run. */
+function trajectoryRequests(run: string): [string, string][] {
+  const group = "trajectories/updates/1/groups/0";
+  return [
+    ["a scenario", `scenarios/${SCENARIO}`],
+    ["updates", "trajectories"],
+    ["an update", "trajectories/updates/1"],
+    ["a group", group],
+    ["a member", `${group}?member=1`],
+    ["tokens", `${group}/members/0/tokens?limit=20`],
+    ["search", `trajectories/search?scenario=${SCENARIO}`],
+    ["diff", `${group}/diff?a=0&b=1`],
+  ].map(([what, path]) => [what!, `/v1/runs/${run}/${path}`]);
+}
+
 /** Requests that succeed, in order, by operation; `{dataset}` is the dataset that was made. */
-function validRequests(root: string, [a, b]: string[]): [string, string, Sent?][] {
+function validRequests({ root, runs: [a, b], agent }: Server): [string, string, Sent?][] {
   const model = `${root}/model.gguf`;
+  const toml = `run.algorithm = "sft"
+model.path = ${JSON.stringify(model)}
+sft.data = ${JSON.stringify(`${root}/rows.jsonl`)}
+training = { ctx = 64, updates = 1 }
+`;
   const text = '{"text": "Once there was a cat."}\n';
   const messages =
     '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi."}]}\n';
   return [
+    ["probe", "/healthz"],
+    ["Prometheus", "/v1/metrics"],
     ...[
       "health",
       "capabilities",
@@ -123,12 +180,15 @@ function validRequests(root: string, [a, b]: string[]): [string, string, Sent?][
     ["tokens of a row", `/v1/datasets/{dataset}/rows/1/tokens?model=${encodeURIComponent(model)}&ctx=64`],
     ["lengths", "/v1/datasets/{dataset}/tokenize", { json: { model, ctx: 64 } }],
     ["plan", "/v1/plan", { json: { recipe: "sft", model, data: `${root}/rows.jsonl` } }],
+    ["plan of TOML", "/v1/plan", { toml }],
     ["runs", "/v1/runs?state=completed&limit=1"],
     ["run", `/v1/runs/${a}`],
     ["rename", `/v1/runs/${a}`, { method: "PATCH", json: { name: "First", tags: ["x"] } }],
     ["compare", `/v1/compare?runs=${a},${b}`],
     ...["evaluations", "health", "scenarios", "checkpoints", "events", "metrics", "trajectories", "artifacts"]
       .map((path): [string, string] => [`${path} of a run`, `/v1/runs/${a}/${path}`]),
+    ["an evaluation", `/v1/runs/${a}/evaluations/1`],
+    ...trajectoryRequests(agent),
     ["metrics as CSV", `/v1/runs/${a}/metrics?format=csv`],
     ["buckets", `/v1/runs/${a}/metrics?buckets=2&names=loss/sft`],
     ["artifact", `/v1/runs/${a}/artifacts/config`],
@@ -159,11 +219,27 @@ function invalidRequests({ method, path, body, query }: Route, run: string): [st
   );
 }
 
+/** Operations without a valid request, with the reason. */
+const NOT_ASKED: Readonly<Record<string, string>> = {
+  stream_events: "the stream never ends, and Prism answers when it has all of it",
+};
+
+/** The operation of a request. */
+function operationOf(target: string, { method = "GET" }: RequestInit): string {
+  const found = new Router(ROUTES).find(splitTarget(target).path);
+  return found!.routes.get(method as Method)!.operation;
+}
+
 /** Sends the requests about a run through the proxy. A process that is leaving still has the device: they wait for it. */
-async function askAndCommand(proxy_url: string, { url, run }: { url: string; run: string }): Promise<void> {
+async function askAndCommand(
+  proxy_url: string,
+  { url, run, asked }: { url: string; run: string; asked: Set<string> },
+): Promise<void> {
   let fork = "", seen = 0;
   for (const [what, target, sent, until] of runRequests(run)) {
-    const send = () => fetch(proxy_url + target.replace("{fork}", fork), initOf(sent));
+    const path = target.replace("{fork}", fork), init = initOf(sent);
+    const send = () => fetch(proxy_url + path, init);
+    asked.add(operationOf(path, init));
     let response = await send();
     while (response.status === 503) {
       await response.body?.cancel();
@@ -186,24 +262,29 @@ interface Violation {
 gpuTest(
   "Prism finds every answer of the server as api/openapi.json declares it",
   () =>
-    withRuns(async ({ url, root, runs }) => {
+    withRuns(async (server) => {
+      const { url, runs: [run] } = server, asked = new Set<string>();
       {
         await using prism = await startPrism(url, { errors: true });
-        await askAndCommand(prism.url, { url, run: runs[0]! });
+        await askAndCommand(prism.url, { url, run, asked });
         let dataset = "";
-        for (const [what, target, sent = {}] of validRequests(root, runs)) {
-          const response = await fetch(prism.url + target.replace("{dataset}", dataset), initOf(sent));
+        for (const [what, target, sent = {}] of validRequests(server)) {
+          const path = target.replace("{dataset}", dataset), init = initOf(sent);
+          const response = await fetch(prism.url + path, init);
+          asked.add(operationOf(path, init));
           const text = await response.text();
           assert.ok(response.ok, `${what}: ${response.status} ${text}`);
           if (what === "upload") dataset = JSON.parse(text).id;
         }
       }
+      const operations = ROUTES.map(({ operation }) => operation);
+      assert.deepEqual(operations.filter((name) => !asked.has(name)), Object.keys(NOT_ASKED));
       await using prism = await startPrism(url, { errors: false });
       // Prism does not end a stream that has no end.
       const routes = ROUTES.filter(({ path }) => path !== "/v1/events");
       let refused = 0;
       for (const route of routes) {
-        for (const [target, init] of invalidRequests(route, runs[0]!)) {
+        for (const [target, init] of invalidRequests(route, run)) {
           const response = await fetch(prism.url + target, init);
           await response.body?.cancel();
           const violations: Violation[] = JSON.parse(response.headers.get("sl-violations") ?? "[]");

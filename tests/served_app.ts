@@ -206,12 +206,6 @@ export const post = (body: unknown): Given => ({
   body: JSON.stringify(body),
 });
 
-/** A refusal as status, type, and the place and code of each problem. */
-export function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
-
 /** The number of requests of a kind to the engines. */
 export async function count({ asked }: ServingTest, method: string): Promise<number> {
   return (await asked()).filter((request) => request.method === method).length;

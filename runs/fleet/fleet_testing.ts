@@ -111,14 +111,25 @@ export class TestFleet {
   }
 }
 
+/** The plan of a run of so many updates, whose files nobody has read. */
+export function testPlan(config: unknown, updates: number): Plan {
+  const memory = { posts: [], peak_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
+  const times = { seconds_per_update: null, eta_seconds: null, calibrated: false };
+  return {
+    config: config as Plan["config"],
+    ...{ sources: {}, memory, levers_applied: [], levers: [], warnings: [] },
+    schedule: { tokens_per_update: 0, updates, ...times },
+    template_probe: {
+      ...{ prefix_stable: true, tool_loop_stable: true, keeps_thinking: null, bos_count: 0 },
+      ...{ tool_call_format: "none", tool_call_round_trip: true, turn_end: null, problems: [] },
+    },
+  };
+}
+
 /** A run that trains 3 updates, with a checkpoint after each and held-out data. */
 export function testRun(scripted: ScriptedRun = {}): NewRun {
   const { updates = 3, device = "auto" } = scripted;
-  const plan = {
-    config: { model: { device }, agent: { updates }, checkpoint: {}, evaluation: {} },
-    schedule: { updates },
-    memory: { posts: [], peak_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 1 << 30 },
-  } as unknown as Plan;
+  const plan = testPlan({ model: { device }, agent: { updates }, checkpoint: {}, evaluation: {} }, updates);
   return {
     ...{ name: "test", notes: "", tags: [], plan, algorithm: "agent_grpo", parent: null, idempotency: null },
     processConfig: () => JSON.stringify(scripted),

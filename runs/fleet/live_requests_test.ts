@@ -2,10 +2,9 @@
 
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
-import { withFolder } from "../../tests/folder.ts";
 import { MAX_COMMAND_BYTES } from "../process/control.ts";
 import { readEvents } from "../record/event_log.ts";
-import { TestFleet } from "./fleet_testing.ts";
+import { openGate, withFleet } from "./fleet_testing.ts";
 import type { KeptRun } from "./kept_run.ts";
 import type { LiveRequestBody } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
@@ -23,25 +22,6 @@ const generate = (
   ...more,
 });
 const EVALUATE: LiveRequestBody = { command: "evaluate", limit: 2 };
-
-async function withFleet(
-  test: (fleet: TestFleet, folder: string) => Promise<void>,
-  options: { slots?: number; max_queued?: number } = {},
-): Promise<void> {
-  await withFolder(async (folder) => {
-    const fleet = await TestFleet.open({ folder, ...options });
-    try {
-      await test(fleet, folder);
-    } finally {
-      await fleet.close();
-    }
-  });
-}
-
-async function openGate(gate: string, ...updates: number[]): Promise<void> {
-  await Deno.mkdir(gate, { recursive: true });
-  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
-}
 
 const adapterOf = (run: KeptRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
 

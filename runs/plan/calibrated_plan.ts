@@ -2,7 +2,7 @@
 
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
-import { memoryPosts, type Plan } from "./plan.ts";
+import { isHostPost, memoryPosts, type Plan } from "./plan.ts";
 
 /** What was measured on the device. */
 export interface Measured {
@@ -15,7 +15,8 @@ export interface Measured {
 
 /** The posts are those on the device after the measured update; the time is that of an update's tokens. */
 export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured): Plan {
-  const posts = memoryPosts({ bytes }), { schedule, config: { training } } = plan;
+  const { schedule, config: { training } } = plan, on_device = memoryPosts({ bytes });
+  const posts = [...on_device, ...plan.memory.posts.filter(({ post }) => isHostPost(post))];
   const seconds_per_update = seconds * schedule.tokens_per_update / tokens;
   const limits = [
     ...(schedule.updates === null ? [] : [schedule.updates * seconds_per_update]),
@@ -24,7 +25,11 @@ export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured)
   const eta_seconds = limits.length === 0 ? null : Math.min(...limits);
   return {
     ...plan,
-    memory: { ...plan.memory, posts, peak_bytes: posts.reduce((sum, post) => sum + post.bytes, 0) },
+    memory: {
+      ...plan.memory,
+      posts: posts.sort((a, b) => b.bytes - a.bytes),
+      peak_bytes: on_device.reduce((sum, post) => sum + post.bytes, 0),
+    },
     schedule: { ...schedule, seconds_per_update, eta_seconds, calibrated: true },
   };
 }
@@ -49,9 +54,9 @@ export function overflow(
       formatBytes(peak_bytes)
     }: it is used by others`
     : `it takes ${formatBytes(peak_bytes)} of the device's ${formatBytes(vram_budget_bytes!)}, as measured`;
-  const dominant_posts = posts.slice(0, NAMED_POSTS);
+  const dominant_posts = posts.filter(({ post }) => !isHostPost(post)).slice(0, NAMED_POSTS);
   const meta = {
     ...{ overflow_bytes, vram_budget_bytes, ram_budget_bytes, dominant_posts, levers_applied, unlocks: [] },
   };
-  return { key: keyOfComponent(posts[0]?.post ?? "weights"), message, meta };
+  return { key: keyOfComponent(dominant_posts[0]?.post ?? "weights"), message, meta };
 }

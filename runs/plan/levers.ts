@@ -1,8 +1,16 @@
-/** Changes of the configuration that reduce a run's device memory, in the order in which they are tried. */
+/** Changes of the configuration that reduce a run's memory, in the order in which they are tried. */
 
 import { leastMicroBatchTokens, type ResolvedConfig } from "../../config/check/derive.ts";
 import { NOT_BUILT } from "../../config/check/not_built.ts";
 import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
+
+/** The memory that a run may count on. */
+export interface MemoryBudget {
+  /** On the device; null when its size is unknown: nothing is compared with it then. */
+  vram_bytes: number | null;
+  /** In the machine. */
+  ram_bytes: number;
+}
 
 /** Computes the memory plan of a configuration on a device. */
 export type MeasureMemory = (config: ResolvedConfig) => MemoryPlan;
@@ -88,6 +96,9 @@ const LEVERS: readonly Lever[] = [
   },
 ];
 
+/** Their names. */
+export const LEVER_NAMES = LEVERS.map(({ name }) => name);
+
 const missingPart = (key: string) =>
   NOT_BUILT.find((entry) => entry.key === key && entry.value === true)?.part;
 
@@ -104,35 +115,55 @@ export interface Levered {
   levers: AppliedLever[];
 }
 
-/** The total bytes of a plan. */
+const sumOf = (bytes: MemoryPlan["bytes"]) => Object.values(bytes).reduce((sum, size) => sum + size, 0);
+
+/** The total bytes of a plan on the device. */
 export function peakBytes({ bytes }: Pick<MemoryPlan, "bytes">): number {
-  return Object.values(bytes).reduce((sum, size) => sum + size, 0);
+  return sumOf(bytes);
+}
+
+/** A memory that a plan exceeds. */
+export interface ExceededMemory {
+  of: "device" | "machine";
+  bytes: MemoryPlan["bytes"];
+  peak_bytes: number;
+  budget_bytes: number;
+}
+
+/** The memories that a plan exceeds, the one that lacks most first. */
+export function exceededMemories(
+  { bytes, host }: Pick<MemoryPlan, "bytes" | "host">,
+  { vram_bytes, ram_bytes }: MemoryBudget,
+): ExceededMemory[] {
+  return [
+    { of: "device" as const, bytes, peak_bytes: sumOf(bytes), budget_bytes: vram_bytes ?? Infinity },
+    { of: "machine" as const, bytes: host, peak_bytes: sumOf(host), budget_bytes: ram_bytes },
+  ].filter(({ peak_bytes, budget_bytes }) => peak_bytes > budget_bytes)
+    .sort((a, b) => (b.peak_bytes - b.budget_bytes) - (a.peak_bytes - a.budget_bytes));
 }
 
 /** Whether a plan fits a budget, and every tensor fits the device's binding limit. */
-export function fitsBudget(plan: MemoryPlan, budget_bytes: number): boolean {
-  return plan.unbindable.length === 0 && peakBytes(plan) <= budget_bytes;
+export function fitsBudget(plan: MemoryPlan, budget: MemoryBudget): boolean {
+  return plan.unbindable.length === 0 && exceededMemories(plan, budget).length === 0;
+}
+
+interface Fitting {
+  budget: MemoryBudget;
+  measure: MeasureMemory;
 }
 
 /** Applies the built levers one after the other, each as far as needed. */
-export function applyLevers(
-  config: ResolvedConfig,
-  { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
-): Levered {
+export function applyLevers(config: ResolvedConfig, { budget, measure }: Fitting): Levered {
   let reached: Levered = { config, plan: measure(config), levers: [] };
   for (const lever of LEVERS) {
-    if (missingPart(lever.key) === undefined) reached = pull(lever, reached, { budget_bytes, measure });
+    if (missingPart(lever.key) === undefined) reached = pull(lever, reached, { budget, measure });
   }
   return reached;
 }
 
-function pull(
-  lever: Lever,
-  from: Levered,
-  { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
-): Levered {
+function pull(lever: Lever, from: Levered, { budget, measure }: Fitting): Levered {
   let { config, plan } = from, value: unknown = null;
-  while (!fitsBudget(plan, budget_bytes)) {
+  while (!fitsBudget(plan, budget)) {
     const next = lever.next(config, plan);
     if (next === null) break;
     value = next;
@@ -140,7 +171,11 @@ function pull(
     plan = measure(config);
   }
   const saved_bytes = peakBytes(from.plan) - peakBytes(plan);
-  if (saved_bytes <= 0) return from;
+  const lack = (plan: MemoryPlan) =>
+    exceededMemories(plan, budget).reduce((sum, short) => sum + short.peak_bytes - short.budget_bytes, 0);
+  // A lever saves memory of the device: where the machine's is short, that may not be what is needed.
+  const helps = from.plan.unbindable.length > 0 || lack(plan) < lack(from.plan);
+  if (saved_bytes <= 0 || !helps) return from;
   const time_factor = lever.timeFactor(valueOf(from.config, lever.key), value);
   const applied = { lever: lever.name, saved_bytes, time_factor, setting: { key: lever.key, value } };
   return { config, plan, levers: [...from.levers, applied] };
@@ -153,13 +188,10 @@ const LEAST_CONTEXT = 256;
  * The configuration with the longest of ctx/2, ctx/4, … that fits (`truncate_context`); it cuts longer sequences. Null
  * when none fits.
  */
-export function fittingContext(
-  config: ResolvedConfig,
-  { budget_bytes, measure }: { budget_bytes: number; measure: MeasureMemory },
-): ResolvedConfig | null {
+export function fittingContext(config: ResolvedConfig, { budget, measure }: Fitting): ResolvedConfig | null {
   for (let ctx = Math.floor(config.training.ctx / 2); ctx >= LEAST_CONTEXT; ctx = Math.floor(ctx / 2)) {
     const shorter = withContext(config, ctx);
-    if (fitsBudget(measure(shorter), budget_bytes)) return shorter;
+    if (fitsBudget(measure(shorter), budget)) return shorter;
   }
   return null;
 }

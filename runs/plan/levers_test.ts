@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { MemoryPlan } from "../../trainer/engine/plan_memory.ts";
 import { testConfig } from "../config_testing.ts";
-import { applyLevers, fittingContext, MISSING_LEVERS, peakBytes } from "./levers.ts";
+import {
+  applyLevers,
+  exceededMemories,
+  fitsBudget,
+  fittingContext,
+  MISSING_LEVERS,
+  peakBytes,
+} from "./levers.ts";
 
 /** A device on which each row, sequence and cached number takes a known number of bytes. */
 function measure({ training, agent, model }: ResolvedConfig): MemoryPlan {
@@ -14,6 +21,7 @@ function measure({ training, agent, model }: ResolvedConfig): MemoryPlan {
       loss: training.loss_chunk_rows,
       kv: number_bytes * agent!.concurrent_rollouts * 100 + training.ctx,
     },
+    host: {},
     unbindable: [],
     compute: "f32",
     kv,
@@ -30,7 +38,10 @@ function config(): ResolvedConfig {
   };
 }
 
-const applied = (budget_bytes: number) => applyLevers(config(), { budget_bytes, measure });
+/** So much on the device, and all that is needed in the machine. */
+const onDevice = (vram_bytes: number) => ({ vram_bytes, ram_bytes: Infinity });
+
+const applied = (vram_bytes: number) => applyLevers(config(), { budget: onDevice(vram_bytes), measure });
 
 Deno.test("a configuration that fits stays unchanged", () => {
   assert.equal(peakBytes(measure(config())), 5712);
@@ -81,7 +92,7 @@ Deno.test("a tensor that the device cannot bind does not fit whatever the budget
     const plan = measure(config);
     return plan.bytes.kv! > 2000 ? { ...plan, unbindable } : plan;
   };
-  const { levers } = applyLevers(config(), { budget_bytes: Infinity, measure: bound });
+  const { levers } = applyLevers(config(), { budget: onDevice(Infinity), measure: bound });
   assert.deepEqual(levers.map(({ lever }) => lever), [
     ...["micro_batch", "gradient_checkpointing", "chunked_cross_entropy", "kv_f16"],
   ]);
@@ -97,10 +108,40 @@ Deno.test("a shorter context is the longest half that fits, with what depends on
     return measure(config);
   };
   // 1000 + 2 · ctx + 256 + 3200 + ctx
-  const fitting = (budget_bytes: number) => fittingContext(long, { budget_bytes, measure: watched });
+  const fitting = (vram_bytes: number) =>
+    fittingContext(long, { budget: onDevice(vram_bytes), measure: watched });
   const { training } = fitting(4456 + 3 * 1024)!;
   assert.deepEqual([training.ctx, training.micro_batch_tokens], [1024, 1024]);
   assert.deepEqual(seen, [[2048, 2048, 2048], [1024, 1024, 1024]]);
   assert.equal(fitting(4456 + 3 * 1024 - 1)!.training.ctx, 512);
   assert.equal(fitting(4456), null);
+});
+
+Deno.test("the machine's memory is compared as well, also where the device's is unknown", () => {
+  const plan = { ...measure(config()), bytes: { weights: 10, kv: 5 }, host: { weights: 10, kv: 5, copy: 3 } };
+  const exceeded = (vram_bytes: number | null, ram_bytes: number) =>
+    exceededMemories(plan, { vram_bytes, ram_bytes }).map(({ of, peak_bytes, budget_bytes }) =>
+      `${of} ${peak_bytes} of ${budget_bytes}`
+    );
+  assert.deepEqual(exceeded(15, 18), []);
+  assert.deepEqual(exceeded(null, 17), ["machine 18 of 17"]);
+  assert.deepEqual(exceeded(14, 18), ["device 15 of 14"]);
+  assert.deepEqual(exceeded(10, 16), ["device 15 of 10", "machine 18 of 16"]);
+  assert.deepEqual(exceeded(14, 10), ["machine 18 of 10", "device 15 of 14"]);
+  assert.deepEqual([18, 17].map((ram_bytes) => fitsBudget(plan, { vram_bytes: null, ram_bytes })), [
+    true,
+    false,
+  ]);
+});
+
+Deno.test("levers are applied for the memory of a machine that is its own device", () => {
+  const inMachine = (config: ResolvedConfig) => {
+    const plan = measure(config);
+    return { ...plan, host: { ...plan.bytes, host_checkpoint: 100 } };
+  };
+  const { levers } = applyLevers(config(), {
+    budget: { vram_bytes: null, ram_bytes: 5711 + 100 },
+    measure: inMachine,
+  });
+  assert.deepEqual(levers.map(({ lever, saved_bytes }) => [lever, saved_bytes]), [["micro_batch", 488]]);
 });

@@ -7,17 +7,25 @@ import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import { type GgufFile, openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
-import { type GpuCard, type MemoryPlan, planMemory } from "../../trainer/engine/plan_memory.ts";
+import {
+  type GpuCard,
+  HOST_COMPONENTS,
+  type MemoryPlan,
+  planMemory,
+} from "../../trainer/engine/plan_memory.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 import type { AlgorithmDefinition, RunSchedule } from "../algorithms/definition.ts";
 import { type PlanWarning, type RunWarning, WARNING_CODES } from "../record/warning.ts";
 import { loadRequest, softwareWarning } from "../session/session.ts";
 import {
   applyLevers,
+  exceededMemories,
+  type ExceededMemory,
   fitsBudget,
   fittingContext,
   type Levered,
   type MeasureMemory,
+  type MemoryBudget,
   MISSING_LEVERS,
   peakBytes,
 } from "./levers.ts";
@@ -42,8 +50,9 @@ export interface Plan {
   config: ResolvedConfig;
   sources: Record<string, ValueSource>;
   memory: {
-    /** On the device, the largest first. */
+    /** On the device, and the copies of {@link HOST_COMPONENTS} in the machine's memory; the largest first. */
     posts: MemoryPost[];
+    /** Of the posts on the device. */
     peak_bytes: number;
     /** Null when the size of the device's memory is unknown. */
     vram_budget_bytes: number | null;
@@ -58,11 +67,8 @@ export interface Plan {
 }
 
 /** The device to plan for. */
-export interface PlanTarget {
+export interface PlanTarget extends MemoryBudget {
   card: GpuCard;
-  /** Null when the size of the device's memory is unknown. */
-  vram_bytes: number | null;
-  ram_bytes: number;
 }
 
 export interface PlannedRun {
@@ -115,7 +121,7 @@ export function planOf(config: ResolvedConfig, { parts, data, target, memory, so
     config,
     sources,
     memory: {
-      posts: memoryPosts(memory),
+      posts: memoryPosts({ bytes: { ...memory.bytes, ...memory.host } }),
       peak_bytes: peakBytes(memory),
       vram_budget_bytes: target.vram_bytes,
       ram_budget_bytes: target.ram_bytes,
@@ -167,8 +173,33 @@ function deviceWarnings(
   return warnings;
 }
 
+/** Whether a component lies only in the machine's memory. */
+export function isHostPost(post: string): boolean {
+  return (HOST_COMPONENTS as readonly string[]).includes(post);
+}
+
 /** The number of components in a refusal. */
 const NAMED_POSTS = 3;
+
+/** The `meta` of insufficient memory for a plan without levers. */
+export function memoryMeta(memory: Pick<MemoryPlan, "bytes" | "host">, budget: MemoryBudget) {
+  const [short] = exceededMemories(memory, budget), { vram_bytes, ram_bytes } = budget;
+  return {
+    overflow_bytes: short ? short.peak_bytes - short.budget_bytes : 0,
+    vram_budget_bytes: vram_bytes,
+    ram_budget_bytes: ram_bytes,
+    dominant_posts: memoryPosts(short ?? memory).slice(0, NAMED_POSTS),
+    levers_applied: [],
+    unlocks: [],
+  };
+}
+
+/** "it takes 9 GiB of the device's 8 GiB: weights 5 GiB, kv 4 GiB" */
+export function exceededText({ of, bytes, peak_bytes, budget_bytes }: ExceededMemory): string {
+  const named = memoryPosts({ bytes }).slice(0, NAMED_POSTS);
+  const posts = named.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
+  return `it takes ${formatBytes(peak_bytes)} of the ${of}'s ${formatBytes(budget_bytes)}: ${posts}`;
+}
 
 /**
  * Why a device cannot hold a run, with what would reduce it; null when no reason is known.
@@ -179,38 +210,29 @@ export function memoryRefusal(
   config: ResolvedConfig,
   { target, measure }: { target: PlanTarget; measure: MeasureMemory },
 ): ServiceError | null {
-  const { vram_bytes, ram_bytes } = target, memory = measure(config), peak_bytes = peakBytes(memory);
-  const budget_bytes = vram_bytes ?? Infinity;
-  if (fitsBudget(memory, budget_bytes)) return null;
-  const named = memoryPosts(memory).slice(0, NAMED_POSTS), overflow_bytes = peak_bytes - budget_bytes;
-  const reasons: string[] = [];
-  if (overflow_bytes > 0) {
-    const posts = named.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
+  const { vram_bytes, ram_bytes } = target, memory = measure(config), budget = { vram_bytes, ram_bytes };
+  if (fitsBudget(memory, budget)) return null;
+  const short = exceededMemories(memory, budget), reasons: string[] = [];
+  if (short.length > 0) {
     reasons.push(
-      `it takes ${formatBytes(peak_bytes)} of the device's ${formatBytes(budget_bytes)}: ${posts}` +
-        leversText(applyLevers(config, { budget_bytes, measure }), budget_bytes) +
-        contextText(fittingContext(config, { budget_bytes, measure })),
+      short.map(exceededText).join(", and ") +
+        leversText(applyLevers(config, { budget, measure }), budget) +
+        contextText(fittingContext(config, { budget, measure })),
     );
   }
   const unbindable = unbindableProblem(memory.unbindable);
   if (unbindable !== null) reasons.push(unbindable);
-  return new ServiceError("out_of_memory", `Cannot fit the run on the device: ${reasons.join(". Also ")}`, {
-    overflow_bytes: Math.max(0, overflow_bytes),
-    vram_budget_bytes: vram_bytes,
-    ram_budget_bytes: ram_bytes,
-    dominant_posts: named,
-    levers_applied: [],
-    unlocks: [],
-  });
+  const message = `Cannot fit the run on the device: ${reasons.join(". Also ")}`;
+  return new ServiceError("out_of_memory", message, memoryMeta(memory, budget));
 }
 
-function leversText({ levers, plan }: Levered, budget_bytes: number): string {
+function leversText({ levers, plan }: Levered, budget: MemoryBudget): string {
   const settings = levers.map(({ setting: { key, value }, saved_bytes, time_factor }) => {
     const price = time_factor > 1 ? ` and takes up to ${time_factor} times as long` : "";
     return `${key} = ${JSON.stringify(value)} saves ${formatBytes(saved_bytes)}${price}`;
   });
   const peak = formatBytes(peakBytes(plan));
-  const sum = fitsBudget(plan, budget_bytes) ? `with that it takes ${peak}` : `that leaves ${peak}`;
+  const sum = fitsBudget(plan, budget) ? `with that it takes ${peak}` : `that leaves ${peak}`;
   const missing = MISSING_LEVERS.map(({ part }) => part).join(" and ");
   return (settings.length > 0 ? `. ${settings.join(", ")}: ${sum}` : "") +
     (missing === "" ? "" : `. Not in this build: ${missing}`);

@@ -29,7 +29,14 @@ import {
 import { rescaledWarnings } from "../directory/fork.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
-import { type AppliedLever, applyLevers, fitsBudget, fittingContext, type MeasureMemory } from "./levers.ts";
+import {
+  type AppliedLever,
+  applyLevers,
+  fitsBudget,
+  fittingContext,
+  type MeasureMemory,
+  type MemoryBudget,
+} from "./levers.ts";
 import { memoryMeasure, memoryRefusal, type Plan, planOf, type PlanTarget } from "./plan.ts";
 import { adapterShape } from "./prepare.ts";
 
@@ -256,15 +263,15 @@ function fit(
   config: ResolvedConfig,
   { request, measure }: { request: PlanRequest; measure: MeasureMemory },
 ): Fitted | { refused: PlanRefusal } {
-  const { recipe, target, fork } = request, budget_bytes = target.vram_bytes ?? Infinity;
+  const { recipe, target, fork } = request, budget: MemoryBudget = target;
   const as_written: Fitted = { config, levers: [], settings: {}, warnings: [] };
-  if (fitsBudget(measure(config), budget_bytes)) return as_written;
+  if (fitsBudget(measure(config), budget)) return as_written;
   // A fork goes on with its parent's settings, which levers would change.
   if (!recipe || fork) return { refused: outOfMemory(config, { target, measure }) };
-  const levered = applyLevers(config, { budget_bytes, measure });
+  const levered = applyLevers(config, { budget, measure });
   const fitted = withSettings(as_written, levered.config, levered.levers);
-  if (fitsBudget(levered.plan, budget_bytes)) return fitted;
-  const shorter = fittingContext(levered.config, { budget_bytes, measure });
+  if (fitsBudget(levered.plan, budget)) return fitted;
+  const shorter = fittingContext(levered.config, { budget, measure });
   if (shorter && recipe.allow.includes("truncate_context")) return shortened(fitted, shorter);
   const refused = outOfMemory(levered.config, { target, measure });
   const meta = {

@@ -2,14 +2,13 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { formatBytes } from "../../core/text.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
 import { type EngineSizes, type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
 import { PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { MAX_CHOICES } from "../chat/chat_request.ts";
-import { fitsBudget, peakBytes } from "./levers.ts";
-import { memoryPosts, type PlanTarget } from "./plan.ts";
+import { exceededMemories, fitsBudget, type MemoryBudget } from "./levers.ts";
+import { exceededText, memoryMeta, type PlanTarget } from "./plan.ts";
 
 /** The most sequences that are sampled at once; every choice is one. As many adapters stay open. */
 export const SERVED_SEQUENCES = MAX_CHOICES;
@@ -62,7 +61,7 @@ export function servedSizes(
  */
 export async function planServing({ demand, target }: ServingPlanRequest): Promise<ServingPlan> {
   using file = await openGgufHeader(demand.path);
-  const { card, vram_bytes } = target, budget_bytes = vram_bytes ?? Infinity;
+  const { card, ...budget } = target;
   const lora = { rank: demand.rank, alpha: demand.rank, targets: [...LORA_TARGETS] };
   const measure = (plan: ServingPlan) => {
     const served = { sizes: servedSizes(demand, plan), lora, adapters: plan.sequences };
@@ -71,30 +70,21 @@ export async function planServing({ demand, target }: ServingPlanRequest): Promi
   for (const max_context of demand.contexts) {
     for (let sequences = SERVED_SEQUENCES; sequences >= 1; sequences >>= 1) {
       const plan = { max_context, sequences };
-      if (fitsBudget(measure(plan), budget_bytes)) return plan;
+      if (fitsBudget(measure(plan), budget)) return plan;
     }
   }
   throw servingRefusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
 }
 
-/** The number of components in a refusal. */
-const NAMED_POSTS = 3;
-
 /** Why a device cannot serve a model, when one answer at a time takes this memory. */
-function servingRefusal(memory: MemoryPlan, { vram_bytes, ram_bytes }: PlanTarget): ServiceError {
-  const posts = memoryPosts(memory).slice(0, NAMED_POSTS), peak_bytes = peakBytes(memory);
-  const named = posts.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
+function servingRefusal(memory: MemoryPlan, budget: MemoryBudget): ServiceError {
+  const short = exceededMemories(memory, budget), key = short[0]?.of === "machine" ? "ram" : "vram";
   const reason = unbindableProblem(memory.unbindable) ??
-    `one answer at a time takes ${formatBytes(peak_bytes)} of ${
-        formatBytes(vram_bytes!)
-      }: ${named}; give the ` +
-      "server a larger [limits].vram, or serve a run with a shorter training.ctx";
-  return new ServiceError("out_of_memory", `Cannot serve the model: ${reason}`, {
-    overflow_bytes: Math.max(0, peak_bytes - (vram_bytes ?? Infinity)),
-    vram_budget_bytes: vram_bytes,
-    ram_budget_bytes: ram_bytes,
-    dominant_posts: posts,
-    levers_applied: [],
-    unlocks: [],
-  });
+    `for one answer at a time ${short.map(exceededText).join(", and ")}; give the server a larger ` +
+      `[limits].${key}, or serve a run with a shorter training.ctx`;
+  return new ServiceError(
+    "out_of_memory",
+    `Cannot serve the model: ${reason}`,
+    memoryMeta(memory, budget),
+  );
 }

@@ -19,6 +19,7 @@ export const RUN_STATES = [
 /** A state of a run. */
 export type RunState = typeof RUN_STATES[number];
 
+/** All commands of a run. */
 export const RUN_COMMANDS = [
   "pause",
   "resume",

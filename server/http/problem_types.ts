@@ -83,7 +83,8 @@ const TYPES = {
   "insufficient-memory": {
     status: 422,
     title: "The memory does not suffice",
-    when: "No arrangement of the memory levers makes the run fit the budget of the device.",
+    when:
+      "No arrangement of the memory levers makes the run fit the budgets of the device and of the machine.",
     action: "meta.dominant_posts names what takes the most, and meta.unlocks what the request could allow. " +
       "Allow it, or lower training.ctx, the rank or the limits.",
     codes: ["out_of_range"],

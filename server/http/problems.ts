@@ -3,7 +3,14 @@
 import { z } from "zod";
 import { MAX_LISTED_PROBLEMS, MAX_PROBLEM_CHARS } from "../../config/text/problems.ts";
 import type { ErrorCode, ServiceError } from "../../core/errors.ts";
-import { PROBLEM_CODES, PROBLEM_TYPES, type ProblemCode, type ProblemType } from "./problem_types.ts";
+import { LEVER_NAMES } from "../../runs/plan/levers.ts";
+import {
+  ALL_PROBLEM_TYPES,
+  PROBLEM_CODES,
+  PROBLEM_TYPES,
+  type ProblemCode,
+  type ProblemType,
+} from "./problem_types.ts";
 
 /** The problems that a route may answer with: types, each with the codes of its entries. */
 export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly ProblemCode[]>>>;
@@ -22,16 +29,36 @@ const problemErrorSchema = z.strictObject({
 export type ProblemError = z.output<typeof problemErrorSchema>;
 
 /** What OpenAI's clients show of a failure. */
-const openAiErrorSchema = z.strictObject({
+export const openAiErrorSchema = z.strictObject({
   message: z.string(),
   type: z.enum(["invalid_request_error", "authentication_error", "server_error"]),
   param: z.string().nullable().meta({ description: "The field of the first problem, with dots." }),
   code: z.string().meta({ description: "The code of the first problem, else the kind." }),
 }).meta({ id: "OpenAiError", description: "In the answers of the OpenAI-compatible routes." });
 
+const bytes = z.int().gte(0);
+
+/** The `meta` of `insufficient-memory`. No other type has one. */
+export const memoryMetaSchema = z.strictObject({
+  overflow_bytes: bytes.meta({
+    description: "What exceeds the budgets; 0 when a single tensor is too large for the device.",
+  }),
+  vram_budget_bytes: bytes.nullable().meta({
+    description: "Null when the device does not tell the size of its memory.",
+  }),
+  ram_budget_bytes: bytes,
+  dominant_posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({
+    description: "The largest of the memory that is short.",
+  }),
+  levers_applied: z.array(z.enum(LEVER_NAMES)).meta({ description: "Empty for a whole configuration." }),
+  unlocks: z.array(z.enum(["truncate_context"])).meta({
+    description: "Degradations, not yet allowed, that would make it fit.",
+  }),
+}).meta({ id: "InsufficientMemory" });
+
 /** The problem document of every failed answer. */
 export const problemSchema = z.strictObject({
-  type: z.string().meta({
+  type: z.string().regex(new RegExp(`/(${ALL_PROBLEM_TYPES.join("|")})$`)).meta({
     description: "problem_type_base of the server, a slash, and the kind.",
     format: "uri",
   }),
@@ -40,7 +67,9 @@ export const problemSchema = z.strictObject({
   detail: z.string(),
   trace_id: z.string().meta({ description: "Equal to the header X-Trace-Id, and in every line of the log." }),
   errors: z.array(problemErrorSchema),
-  meta: z.record(z.string(), z.json()).meta({ description: "Belongs to the type; empty where it has none." }),
+  meta: z.union([memoryMetaSchema, z.strictObject({})]).meta({
+    description: "Belongs to the type: insufficient-memory has one, others an empty one.",
+  }),
   error: openAiErrorSchema.optional(),
 }).meta({ id: "Problem" });
 

@@ -93,7 +93,10 @@ Deno.test("of a problem the prose and all texts of meta are shortened, and point
       message: "/srv/a/x",
       hint: "/srv/b/y",
     }],
-    meta: { dominant_posts: [{ post: "/srv/a/z", bytes: 1 }] },
+    meta: {
+      ...{ overflow_bytes: 1, vram_budget_bytes: null, ram_budget_bytes: 2, levers_applied: [], unlocks: [] },
+      dominant_posts: [{ post: "/srv/a/z", bytes: 1 }],
+    },
     error: {
       ...{ message: "/params/x/y names /srv/a/x", code: "invalid_value", param: null },
       type: "invalid_request_error" as const,
@@ -103,5 +106,5 @@ Deno.test("of a problem the prose and all texts of meta are shortened, and point
   assert.deepEqual(error, { ...document.error, message: detail });
   assert.equal(detail, "/params/x/y names <path>/x");
   assert.deepEqual(errors, [{ ...document.errors[0], message: "<path>/x", hint: "<path>/y" }]);
-  assert.deepEqual(meta, { dominant_posts: [{ post: "<path>/z", bytes: 1 }] });
+  assert.deepEqual(meta, { ...document.meta, dominant_posts: [{ post: "<path>/z", bytes: 1 }] });
 });

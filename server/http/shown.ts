@@ -132,19 +132,25 @@ export function shownLine(line: string, schema: z.ZodType, redactor: Redactor): 
   return JSON.stringify(shown(value, schema, redactor));
 }
 
-/** A stream of server-sent events, of which every piece has entire ones. @param schema That of their data. */
+/** The name of an event, if it has one, and its data. A dot would end at the line separators of Unicode too. */
+const EVENT_DATA = /^(event: ([^\n]*)\n)?data: ([^\n]*)/gm;
+
+/**
+ * A stream of server-sent events, of which every piece has entire ones.
+ *
+ * @param schemas Those of their data by name; data of an event that is not among them is prose.
+ */
 export function shownEvents(
-  schema: z.ZodType,
+  schemas: Readonly<Record<string, z.ZodType>>,
   redactor: Redactor,
 ): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   const decoder = new TextDecoder(), encoder = new TextEncoder();
   return new TransformStream({
     transform(piece, controller) {
-      const text = decoder.decode(piece).replace(
-        // Not a dot, which ends at the line separators of Unicode too.
-        /^data: ([^\n]*)/gm,
-        (_, data) => `data: ${shownLine(data, schema, redactor)}`,
-      );
+      const text = decoder.decode(piece).replace(EVENT_DATA, (...[, line = "", name = "message", data]) => {
+        const schema = Object.hasOwn(schemas, name) ? schemas[name]! : z.unknown();
+        return `${line}data: ${shownLine(data, schema, redactor)}`;
+      });
       controller.enqueue(encoder.encode(text));
     },
   });

@@ -14,6 +14,13 @@ export const sinceQuery = {
   }),
 };
 
+/** The request header of every stream of numbered events. */
+export const LAST_EVENT_ID = {
+  "Last-Event-ID": z.string().optional().meta({
+    description: "The id of the last event that the client has. It counts before since.",
+  }),
+};
+
 /** An event as it is sent. */
 export interface SentEvent {
   id: number;

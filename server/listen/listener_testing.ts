@@ -4,8 +4,10 @@ import assert from "node:assert/strict";
 import { parseServerConfig } from "../../config/server/load.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { LogLine } from "../../core/log.ts";
+import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { App } from "../app.ts";
 import type { Route } from "../routing/route.ts";
+import { listen } from "./listen.ts";
 import { CONNECTION_LIMITS, type ConnectionLimits, type Listener, type ListenerOptions } from "./listener.ts";
 
 /** Starts a listener. */
@@ -34,6 +36,39 @@ export async function withHandler(
   } finally {
     await listener.close();
   }
+}
+
+/** A server with a token and a fleet of scripted runs, on a real listener. */
+export interface ListeningFleet {
+  test: TestFleet;
+  /** The address of its API, up to `/v1`. */
+  url: string;
+  folder: string;
+}
+
+/** The headers of a request to a {@link ListeningFleet}. */
+export const FLEET_TOKEN = { authorization: "Bearer secret" };
+
+/** Runs a test with such a server, which logs nothing. @param bind Loopback, or all addresses for the other listener. */
+export async function withListeningFleet(
+  bind: string,
+  body: (listening: ListeningFleet) => Promise<void>,
+): Promise<void> {
+  const config = parseServerConfig(`bind = "${bind}"\nauth_token = "secret"\n`, { path: "server.toml" });
+  const folder = await Deno.realPath(await Deno.makeTempDir());
+  const test = await TestFleet.open({ folder }), logged: LogLine[] = [];
+  const server = await listen(config, {
+    ...{ probeDevices: () => Promise.resolve([]), log: (line) => void logged.push(line) },
+    ...{ fleet: test.fleet, changes: test.relayed },
+  });
+  const url = `http://127.0.0.1:${server.address.split(":").at(-1)}/v1`;
+  try {
+    await body({ test, url, folder });
+  } finally {
+    await Promise.all([server.close(), test.close()]);
+    await Deno.remove(folder, { recursive: true });
+  }
+  assert.deepEqual(logged, []);
 }
 
 type Body = Parameters<typeof withHandler>[1];

@@ -1,18 +1,14 @@
 /** Followers of events whose connections break, on both listeners. */
 
 import assert from "node:assert/strict";
-import { parseServerConfig } from "../../config/server/load.ts";
-import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import { withFolder } from "../../tests/folder.ts";
-import { listen } from "./listen.ts";
+import { FLEET_TOKEN, withListeningFleet } from "./listener_testing.ts";
 
 const RECONNECTS = 100;
-const TOKEN = { authorization: "Bearer secret" };
 
 /** Reads some events after an id, then breaks the connection. @returns Ids and kinds; null when there are none to come. */
 async function readSome(url: string, since: number, count: number): Promise<[number, string][] | null> {
   const left = new AbortController(), seen: [number, string][] = [];
-  const headers = { ...TOKEN, "last-event-id": String(since) };
+  const headers = { ...FLEET_TOKEN, "last-event-id": String(since) };
   const response = await fetch(url, { headers, signal: left.signal });
   if (response.status === 204) return null;
   assert.equal(response.status, 200);
@@ -38,17 +34,8 @@ for (const bind of ["127.0.0.1:0", "0.0.0.0:0"]) {
     name: `a follower at ${bind} whose connection breaks ${RECONNECTS} times gets every event once`,
     // Deno does not always cancel the answer of a client that leaves: the limit for one that does not read ends it.
     fn: () =>
-      withFolder(async (folder) => {
-        const config = parseServerConfig(`bind = "${bind}"\nauth_token = "secret"\n`, {
-          path: "server.toml",
-        });
-        const test = await TestFleet.open({ folder }), logged: Record<string, unknown>[] = [];
-        const server = await listen(config, {
-          ...{ probeDevices: () => Promise.resolve([]), log: (line) => void logged.push(line) },
-          ...{ fleet: test.fleet, changes: test.relayed },
-        });
-        const run = await test.create({ updates: 30 }), port = server.address.split(":").at(-1);
-        const url = `http://127.0.0.1:${port}/v1/runs/${run.id}/events`;
+      withListeningFleet(bind, async ({ test, url: api }) => {
+        const run = await test.create({ updates: 30 }), url = `${api}/runs/${run.id}/events`;
         const seen: [number, string][] = [];
         let connections = 0;
         // While the run trains, and after its end.
@@ -61,8 +48,6 @@ for (const bind of ["127.0.0.1:0", "0.0.0.0:0"]) {
         }
         assert.deepEqual(seen.map(([id]) => id), seen.map((_, i) => i + 1));
         assert.deepEqual([seen.at(-1)![1], seen.length], ["end", run.last_seq]);
-        await Promise.all([server.close(), test.close()]);
-        assert.deepEqual(logged, []);
       }),
   });
 }

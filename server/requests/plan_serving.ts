@@ -18,8 +18,8 @@ interface PlannerOptions {
 const NEVER = new AbortController().signal;
 
 /**
- * Plans within the server's `[limits].vram`, which a serving process has for itself. Where the size of the memory is not
- * known nothing is compared with it.
+ * Plans within the server's `[limits].vram`, which a serving process has for itself. Where the size of the device's
+ * memory is not known nothing is compared with it.
  *
  * @returns A function that throws `out_of_memory` with the `meta` of `insufficient-memory`.
  */
@@ -31,7 +31,8 @@ export function servingPlanner(
   const plan = async (demand: ServingDemand) => {
     const shares = { limits: config.limits, max_concurrent_runs: 1 };
     const target = await planTarget({ config: shares, devices: probeDevices, assumed_device }, {});
-    if (target.vram_bytes === null) return fullPlan(demand);
+    // A software device lies in the machine's memory, whose size is known.
+    if (target.vram_bytes === null && !target.card.facts.software) return fullPlan(demand);
     return await jobs.run("plan_serving", { demand, target }, NEVER);
   };
   return (demand) => {

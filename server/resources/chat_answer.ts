@@ -53,6 +53,30 @@ export const chatCompletionAnswerSchema = z.strictObject({
   usage: usageSchema,
 }).meta({ id: "ChatCompletion" });
 
+const deltaSchema = z.strictObject({
+  role: z.literal("assistant").optional(),
+  content: z.string().optional(),
+  refusal: z.null().optional(),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(z.strictObject({ index: count, ...callSchema.shape })).optional(),
+});
+
+export const chatChunkSchema = z.strictObject({
+  id: z.string(),
+  object: z.literal("chat.completion.chunk"),
+  created: z.int().meta({ description: "Seconds since 1970." }),
+  model: z.string(),
+  choices: z.array(z.strictObject({
+    index: count,
+    delta: deltaSchema,
+    logprobs: logprobsSchema.nullable(),
+    finish_reason: finishReason.nullable(),
+  })).meta(TEXTS.data),
+  usage: usageSchema.nullable().optional().meta({ description: "Of all choices, in the last chunk." }),
+}).meta({ id: "ChatCompletionChunk" });
+
+export type ChatCompletionChunk = z.input<typeof chatChunkSchema>;
+
 export type ChatCompletion = z.output<typeof chatCompletionAnswerSchema>;
 
 /** The values of all chunks of an answer. */

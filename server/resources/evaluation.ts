@@ -3,8 +3,10 @@
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import type { RunEvent } from "../../runs/record/event.ts";
+import type { Example } from "../../runs/record/paired_comparison.ts";
+import { failureBoundary } from "../../runs/views/shapes.ts";
 
-const rate = z.strictObject({
+export const rateSchema = z.strictObject({
   rate: z.number(),
   low: z.number(),
   high: z.number(),
@@ -12,11 +14,17 @@ const rate = z.strictObject({
   attempts: z.int(),
 }).meta({ id: "Rate", description: "A mean over scenarios, with its 95 % interval." });
 
+export const failureSchema = z.strictObject({
+  scenario: z.string().meta(TEXTS.data),
+  boundary: failureBoundary,
+  message: z.string(),
+}).meta({ id: "ScenarioFailure", description: "A failure of code that the run does not control." });
+
 export const evaluationResourceSchema = z.strictObject({
   n: z.int().meta({ description: "Counts the evaluations of the run." }),
   update: z.int().meta({ description: "The update before it." }),
   time: z.string().meta({ format: "date-time" }),
-  pass_rate: rate.nullable().meta({ description: "Null for a loss on held-out rows." }),
+  pass_rate: rateSchema.nullable().meta({ description: "Null for a loss on held-out rows." }),
   reward_mean: z.number().nullable(),
   loss: z.number().nullable().meta({ description: "Null for scenarios." }),
   perplexity: z.number().nullable(),
@@ -28,14 +36,7 @@ export const evaluationResourceSchema = z.strictObject({
   failed: z.record(z.string(), z.int()).meta({
     description: "Attempts that failed for reasons other than the model's, by reason. They have not passed.",
   }),
-  failure: z.strictObject({
-    scenario: z.string().meta(TEXTS.data),
-    boundary: z.string(),
-    message: z.string(),
-  }).nullable()
-    .meta({
-      description: "The first of these.",
-    }),
+  failure: failureSchema.nullable().meta({ description: "The first of these." }),
   scenarios: z.array(
     z.strictObject({
       scenario: z.string().meta(TEXTS.data),
@@ -58,6 +59,11 @@ type Evaluation = z.output<typeof evaluationResourceSchema>;
 
 type EvaluationEvent = Extract<RunEvent, { kind: "evaluation" }>;
 
+/** The losses of rows by their lines. */
+export function rowLosses(by_row: Readonly<Record<string, Example>>): Evaluation["row_losses"] {
+  return Object.entries(by_row).map(([row, { sum, weight }]) => ({ row, loss: sum / weight, weight }));
+}
+
 /** Only fields of the API, because an event has more. */
 export function evaluationOf(event: EvaluationEvent): Evaluation {
   const { n, update, time, pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure } = event;
@@ -74,10 +80,6 @@ export function evaluationOf(event: EvaluationEvent): Evaluation {
     failed: failed as Record<string, number>,
     failure,
     scenarios: event.scenarios,
-    row_losses: Object.entries(event.by_row ?? {}).map(([row, { sum, weight }]) => ({
-      row,
-      loss: sum / weight,
-      weight,
-    })),
+    row_losses: rowLosses(event.by_row ?? {}),
   };
 }

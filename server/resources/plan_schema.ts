@@ -2,11 +2,14 @@
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
+import { LEVER_NAMES } from "../../runs/plan/levers.ts";
 import { WARNING_CODES } from "../../runs/record/warning.ts";
+import { templateProbeSchema } from "./template_probe.ts";
 
 const bytes = z.int().gte(0);
+const lever = z.enum(LEVER_NAMES);
 
-export const warningSchema = z.strictObject({
+const warningSchema = z.strictObject({
   code: z.enum(WARNING_CODES),
   field: z.string().optional().meta({
     description: "Dotted key; absent when it concerns the whole request.",
@@ -23,13 +26,15 @@ export const planSchema = z.strictObject({
     description: "Where each value of the configuration comes from, by dotted key.",
   }),
   memory: z.strictObject({
-    posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({ description: "The largest first." }),
-    peak_bytes: bytes,
+    posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({
+      description: "The largest first. Those whose name begins with host_ lie in the machine's memory.",
+    }),
+    peak_bytes: bytes.meta({ description: "Of the posts on the device." }),
     vram_budget_bytes: bytes.nullable(),
     ram_budget_bytes: bytes,
   }),
-  levers_applied: z.array(z.string()),
-  levers: z.array(z.strictObject({ lever: z.string(), saved_bytes: bytes, time_factor: z.number() })),
+  levers_applied: z.array(lever),
+  levers: z.array(z.strictObject({ lever, saved_bytes: bytes, time_factor: z.number() })),
   schedule: z.strictObject({
     tokens_per_update: z.number(),
     updates: z.int().gte(1).nullable().meta({ description: "Null when time limits them." }),
@@ -37,7 +42,7 @@ export const planSchema = z.strictObject({
     eta_seconds: z.number().nullable(),
     calibrated: z.boolean(),
   }),
-  template_probe: z.record(z.string(), z.unknown()).meta({ description: "What the chat template does." }),
+  template_probe: templateProbeSchema,
   warnings: z.array(warningSchema),
 }).meta({ id: "Plan" });
 

@@ -10,7 +10,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
-import { evaluationResourceSchema } from "./evaluation.ts";
+import { evaluationResourceSchema, rowLosses } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 import { memoryProblem } from "./memory_problem.ts";
 
@@ -119,7 +119,6 @@ export function evaluationResult(
   checkpoint: string | null,
 ): z.input<typeof evaluationResultSchema> {
   const { pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure, scenarios } = result;
-  const losses = rows === null ? [] : Object.entries(result.by_example);
   return {
     ...{
       checkpoint,
@@ -133,7 +132,7 @@ export function evaluationResult(
       scenarios,
     },
     failed: failed as Record<string, number>,
-    row_losses: losses.map(([row, { sum, weight }]) => ({ row, loss: sum / weight, weight })),
+    row_losses: rows === null ? [] : rowLosses(result.by_example),
     deterministic: result.deterministic,
   };
 }

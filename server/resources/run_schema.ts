@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ALGORITHMS } from "../../config/algorithms.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
-import { warningSchema } from "./plan_schema.ts";
+import { planSchema } from "./plan_schema.ts";
 
 const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });
 
@@ -31,12 +31,7 @@ export const runCardSchema = z.strictObject({
     description: "The resolved configuration without secrets; empty in view mode.",
     ...TEXTS.config,
   }),
-  plan: z.looseObject({
-    config: z.unknown().meta(TEXTS.config),
-    warnings: z.array(warningSchema).optional(),
-  }).nullable().meta({
-    description: "The plan, as POST /v1/plan answers it; null in view mode.",
-  }),
+  plan: planSchema.nullable().meta({ description: "As POST /v1/plan answers it; null in view mode." }),
   parent: z.strictObject({ run: z.string(), checkpoint: z.string() }).nullable().meta({
     description: "The run and checkpoint of which it is a fork.",
   }),

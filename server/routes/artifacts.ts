@@ -84,6 +84,15 @@ const FILE_HEADERS = {
   "Content-Disposition": "attachment, with the name of the file (RFC 6266).",
 };
 
+/** What a download may be asked for; all of them are optional. */
+const CONDITIONS = {
+  "Range": z.string().optional().meta({ description: "One range of bytes, such as bytes=0-1023." }),
+  "If-Range": z.string().optional().meta({
+    description: "The ETag for which the range counts; with another one the answer is all of it.",
+  }),
+  "If-None-Match": z.string().optional().meta({ description: "The ETags of bytes that the client has." }),
+};
+
 function stream(content: Content, start: number, end: number): ReadableStream<Uint8Array<ArrayBuffer>> {
   return ReadableStream.from(content.read(start, end));
 }
@@ -95,6 +104,7 @@ const downloadArtifact = route({
   summary:
     "The bytes of an artefact. A signed link stands for the token. A range that is malformed, cannot be satisfied or has " +
     "several parts is ignored.",
+  headers: CONDITIONS,
   answers: {
     200: { description: "All of it, of the length that it has now.", content: types, headers: FILE_HEADERS },
     206: {

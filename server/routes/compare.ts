@@ -9,6 +9,7 @@ import { readEventsAt } from "../../runs/results/run_log.ts";
 import { OBJECTIVE_NAMES, objectiveOf } from "../../runs/record/objective.ts";
 import { RUN_STATES } from "../../runs/record/run.ts";
 import { evaluatedUpdates } from "../resources/evaluated.ts";
+import { jsonValue } from "../http/json_value.ts";
 import { Problem } from "../http/problems.ts";
 import { integerParameter, listParameter } from "../http/query.ts";
 import { json, type Route, route } from "../routing/route.ts";
@@ -183,7 +184,7 @@ const compareRuns = route({
           configuration: z.array(
             z.strictObject({
               key: z.string(),
-              values: z.array(z.json()).meta({ description: "Null where the key is not set." }),
+              values: z.array(jsonValue).meta({ description: "Null where the key is not set." }),
             }).meta(TEXTS.config_key),
           ).meta({ description: "The resolved keys that differ." }),
           metrics: z.array(alignedMetric),

@@ -8,6 +8,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { DATASET_KINDS, type DatasetKind } from "../../runs/datasets/dataset_kind.ts";
 import { type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
 import { jobOn } from "../resources/job_problems.ts";
+import { jsonValue } from "../http/json_value.ts";
 import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../http/page.ts";
 import { clientFile } from "../access/paths.ts";
 import { conflict, invalidRequest, notFound, problemAt } from "../http/problems.ts";
@@ -123,7 +124,7 @@ const deleteDataset = route({
 
 const shownRow = z.strictObject({
   line: z.int().gte(1),
-  row: z.record(z.string(), z.json()).nullable().meta({
+  row: z.record(z.string(), jsonValue).nullable().meta({
     description: "Null when the line is no object or has more than 65,536 characters.",
     ...TEXTS.data,
   }),

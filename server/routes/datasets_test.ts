@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { fixturePath } from "../../tests/fixture.ts";
-import { type Given, type Sent, testRequest } from "../app_testing.ts";
+import { type Given, refusal, testRequest } from "../app_testing.ts";
 import { type JobApp, withJobApp } from "../jobs_testing.ts";
 
 const chat = (answer: string) =>
@@ -16,12 +16,6 @@ const upload = (body: BodyInit, more: Partial<Given> = {}): Given => ({
   headers: { "content-type": "application/x-ndjson" },
   ...more,
 });
-
-/** Status, type and entries of a refusal. */
-function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
 
 async function stored({ send }: JobApp, body: string, query = ""): Promise<string> {
   const { status, json } = await send(`/v1/datasets${query}`, upload(body));

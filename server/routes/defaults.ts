@@ -7,6 +7,7 @@ import { OBSERVE_TARGET_UPDATES } from "../../config/sections/defaults.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { DEFAULT_RECIPE_UPDATES } from "../../config/check/recipe.ts";
 import { requestJsonSchema } from "../../config/check/request_keys.ts";
+import { jsonValue } from "../http/json_value.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 /** What learns from attempts. */
@@ -18,7 +19,7 @@ const OBSERVE_RULE =
 const defaultSchema = z.strictObject({
   key: z.string().meta({ description: "Dotted; `[]` follows the name of a list of tables." }),
   type: z.string(),
-  default: z.json().meta({ description: "Null for a key that a rule derives, or that has to be given." }),
+  default: jsonValue.meta({ description: "Null for a key that a rule derives, or that has to be given." }),
   rule: z.string().nullable().meta({ description: "How a key without a default is derived." }),
   required: z.boolean(),
   description: z.string(),

@@ -3,11 +3,11 @@
 import { z } from "zod";
 import { hasEnded } from "../../runs/record/run.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { eventTexts } from "../../runs/results/line_texts.ts";
+import { FLEET_EVENTS, RUN_EVENTS } from "../resources/event_schema.ts";
 import { findKeptRun } from "../resources/fleet_problems.ts";
 import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
-import { eventStream, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
+import { eventStream, LAST_EVENT_ID, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
 
 /** The durable events of a run after one of them, until its last. */
 async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
@@ -28,13 +28,14 @@ export const streamRunEvents = route({
   operation: "stream_run_events",
   summary: "The events of a run, as server-sent events.",
   query: z.object(sinceQuery),
+  headers: LAST_EVENT_ID,
   find: findKeptRun,
   answers: {
     200: {
       description:
         "Events with their number as id, their kind as name and JSON as data; the last one is `end`.",
       content: { "text/event-stream": z.string() },
-      event: eventTexts,
+      events: RUN_EVENTS,
     },
     204: { description: "The run has ended, and the client has its last event." },
   },
@@ -69,12 +70,14 @@ export const streamEvents = route({
   operation: "stream_events",
   summary: "Runs created, changed and deleted, as server-sent events.",
   query: z.object(sinceQuery),
+  headers: LAST_EVENT_ID,
   answers: {
     200: {
       description:
         "Events `created`, `state` and `deleted` with ids of their own. The last 10,000 are kept: a client " +
         "whose id is older gets an event `gap` first.",
       content: { "text/event-stream": z.string() },
+      events: FLEET_EVENTS,
     },
   },
   handler({ query: { since }, request, services: { fleet_events, clock } }) {

@@ -1,8 +1,11 @@
 /** The ids with which a follower of all runs resumes. */
 
 import assert from "node:assert/strict";
+import type { z } from "zod";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { testApp, testRequest } from "../app_testing.ts";
+import type { RunEvent } from "../../runs/record/event.ts";
+import { assertDeclaredEvents, testApp, testRequest } from "../app_testing.ts";
+import { FLEET_EVENTS, RUN_EVENTS } from "../resources/event_schema.ts";
 import { openDatabase } from "../store/database.ts";
 import { FleetEvents, KEPT_EVENTS } from "../store/fleet_events.ts";
 
@@ -27,6 +30,7 @@ async function firstEvents(app: ReturnType<typeof testApp>["app"], since: number
     if (text.includes("run_2")) break;
   }
   left.abort();
+  assertDeclaredEvents({ operation: "stream_events" }, FLEET_EVENTS, text);
   return text.split("\n").filter((line) => !line.startsWith("data")).join(" ").trim();
 }
 
@@ -69,4 +73,16 @@ Deno.test("ids that are none, or from the future, are refused", async () => {
     assert.deepEqual(await refusal(String(id)), [422, "", "out_of_range"]);
   }
   close();
+});
+
+/** A command's arguments are checked by the events of real runs. */
+type Typed = Exclude<RunEvent, { kind: "command" }>;
+
+Deno.test("every event that a run writes has a declared form, as the type checker finds", () => {
+  const declared: (event: Typed) => z.input<typeof RUN_EVENTS[Typed["kind"]]> = (event) => event;
+  const event: Typed = {
+    ...{ seq: 1, time: "2026-01-01T00:00:00.000Z", run: "run_1", kind: "state", state: "queued" },
+    ...{ reason: null, detail: null, update: 0, checkpoint: null },
+  };
+  assert.deepEqual(RUN_EVENTS.state.parse(declared(event)), event);
 });

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { type PlanApp, postJson, refusal, withPlans } from "../../tests/plan_app.ts";
+import { type PlanApp, postJson, withPlans } from "../../tests/plan_app.ts";
+import { refusal } from "../app_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

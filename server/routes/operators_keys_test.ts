@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { stringify } from "smol-toml";
 import { OPERATORS_KEYS } from "../../config/check/request_keys.ts";
-import type { Sent } from "../app_testing.ts";
-import { type PlanApp, postJson, postToml, refusal, withPlans } from "../../tests/plan_app.ts";
+import { refusal, type Sent } from "../app_testing.ts";
+import { type PlanApp, postJson, postToml, withPlans } from "../../tests/plan_app.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

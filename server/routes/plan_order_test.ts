@@ -1,7 +1,8 @@
 /** `POST /v1/plan` and `POST /v1/runs`: the class of a request's problems, and all problems of that class. */
 
 import assert from "node:assert/strict";
-import { postJson, postToml, refusal, withPlans } from "../../tests/plan_app.ts";
+import { postJson, postToml, withPlans } from "../../tests/plan_app.ts";
+import { refusal } from "../app_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

@@ -1,7 +1,8 @@
 /** `POST /v1/plan`, with real files and real jobs. */
 
 import assert from "node:assert/strict";
-import { GIB, postJson as post, postToml as toml, refusal, withPlans } from "../../tests/plan_app.ts";
+import { GIB, postJson as post, postToml as toml, withPlans } from "../../tests/plan_app.ts";
+import { refusal } from "../app_testing.ts";
 
 Deno.test("a recipe is planned: its configuration, sources, memory, length and warnings", () =>
   withPlans(async ({ send, files }) => {
@@ -32,9 +33,10 @@ Deno.test("a recipe is planned: its configuration, sources, memory, length and w
       "default",
       "override",
     ]);
+    const on_device = memory.posts.filter(({ post }: { post: string }) => !post.startsWith("host_"));
     assert.equal(
       memory.peak_bytes,
-      memory.posts.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0),
+      on_device.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0),
     );
     assert.equal(memory.vram_budget_bytes, 8 * GIB);
     assert.equal(schedule.updates, 3);
@@ -189,6 +191,27 @@ Deno.test("memory that does not suffice is told with what was tried and what wou
     const whole = await send("/v1/plan", post({ config: { ...config, training: { ctx: 1024 } } }));
     assert.equal(whole.status, 200);
     assert.deepEqual([whole.json.levers_applied, whole.json.levers], [[], []]);
+  }));
+
+Deno.test("limits.ram of a request and of the server bound what lies in the machine's memory", () =>
+  withPlans(async ({ send, files, restart }) => {
+    const recipe = { recipe: "sft", model: files.model, data: files.traces, params: { "lora.rank": 8 } };
+    const { memory } = (await send("/v1/plan", post(recipe))).json;
+    const { bytes } = memory.posts.find(({ post }: { post: string }) => post === "host_checkpoint");
+    const limited = (ram: unknown) => send("/v1/plan", post({ ...recipe, limits: { ram } }));
+    assert.equal((await limited(bytes)).status, 200);
+    const refused = await limited(bytes - 1);
+    assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/params/lora.rank out_of_range"]]);
+    assert.deepEqual(refused.json.meta, {
+      ...{ overflow_bytes: 1, vram_budget_bytes: 8 * GIB, ram_budget_bytes: bytes - 1 },
+      dominant_posts: [{ post: "host_checkpoint", bytes }],
+      levers_applied: [],
+      unlocks: [],
+    });
+    // Two runs share what the server may use.
+    const server = restart({ toml: `max_concurrent_runs = 2\nlimits.ram = ${2 * bytes - 2}\n` });
+    const shared = await server.send("/v1/plan", post(recipe));
+    assert.equal(shared.json.meta.ram_budget_bytes, bytes - 1);
   }));
 
 Deno.test("what is not built is refused by name", () =>

@@ -1,10 +1,11 @@
 /** Evaluations and generations on request, of runs that train on a scripted engine. */
 
 import assert from "node:assert/strict";
-import { type ScriptedRun, TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { openGate, type ScriptedRun, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { type Given, type Sent, testApp, testRequest } from "../app_testing.ts";
+import { type Given, refusal, testApp, testRequest } from "../app_testing.ts";
+import { SCENARIOS_ONLY } from "../runs_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -15,11 +16,6 @@ const post = (body?: unknown): Given => ({
     body: typeof body === "string" ? body : JSON.stringify(body),
   }),
 });
-
-function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
 
 type Runs = ReturnType<typeof testApp> & { fleet: TestFleet; gate: string };
 
@@ -32,11 +28,6 @@ const withRuns = (body: (runs: Runs) => Promise<void>, toml = "") =>
       await fleet.close();
     }
   });
-
-async function openGate(gate: string, ...updates: number[]): Promise<void> {
-  await Deno.mkdir(gate, { recursive: true });
-  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
-}
 
 async function completed({ fleet }: Runs, scripted: ScriptedRun = { updates: 1 }): Promise<KeptRun> {
   const run = await fleet.create(scripted);
@@ -88,18 +79,7 @@ Deno.test(
         ) / 3,
       );
       assert.ok(reward_mean >= 0 && reward_mean <= 1);
-      assert.deepEqual(none, {
-        ...{
-          loss: null,
-          perplexity: null,
-          values: {},
-          rows: null,
-          failed: {},
-          failure: null,
-          row_losses: [],
-        },
-        deterministic: true,
-      });
+      assert.deepEqual(none, { ...SCENARIOS_ONLY, deterministic: true });
       await openGate(gate, 1);
       await fleet.until(run, "completed");
       const later = await send(at("evaluate"), post({ checkpoint: "update_000001", limit: 1 }));

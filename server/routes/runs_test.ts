@@ -1,12 +1,12 @@
 /** The routes of runs, whose processes train on a scripted engine. */
 
 import assert from "node:assert/strict";
-import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { type Given, type Sent, testApp, testRequest } from "../app_testing.ts";
+import { type Given, refusal, testApp, testRequest } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 import { FleetRuns } from "../resources/run_document.ts";
 
@@ -19,11 +19,6 @@ const post = (body?: unknown, headers: Record<string, string> = {}): Given => ({
     body: JSON.stringify(body),
   }),
 });
-
-function refusal({ status, json }: Sent): [number, string, string[]] {
-  const entries = json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`);
-  return [status, json.type.replace("urn:svc:problems/", ""), entries];
-}
 
 type Runs = ReturnType<typeof testApp> & { fleet: TestFleet; gate: string };
 
@@ -40,11 +35,6 @@ const withRuns = (
       await fleet.close();
     }
   });
-
-async function openGate(gate: string, ...updates: number[]): Promise<void> {
-  await Deno.mkdir(gate, { recursive: true });
-  for (const update of updates) await Deno.writeTextFile(`${gate}/${update}`, "");
-}
 
 /** A run that has trained to its end. */
 async function completed({ fleet }: Runs, updates = 2): Promise<KeptRun> {
@@ -213,6 +203,12 @@ Deno.test(
       ]);
       assert.ok(events.every(({ event, data }) => event === data.kind));
       await fleet.until(run, "completed");
+      // Each has the declared form of its name.
+      assert.equal((await send(path)).status, 200);
+      const kinds = new Set(events.map(({ event }) => event));
+      for (const kind of ["state", "metrics", "update", "evaluation", "checkpoint", "artifact"]) {
+        assert.ok(kinds.has(kind), kind);
+      }
       const rest = await eventsOf(runs, path, { "last-event-id": String(last.id - 2) });
       assert.deepEqual(rest, events.slice(-2));
       assert.deepEqual(await eventsOf(runs, `${path}?since=1`), events.slice(1));

@@ -1,14 +1,18 @@
 /** OpenAI-compatible serving of runs. */
 
 import { z } from "zod";
-import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../../runs/chat/chat_request.ts";
 import type { ServedModel } from "../../runs/serving/served_models.ts";
 import type { Serving } from "../../runs/serving/serving.ts";
-import { notFound, openAiError, Problem, problemAt } from "../http/problems.ts";
+import { notFound, openAiError, openAiErrorSchema, Problem, problemAt } from "../http/problems.ts";
 import { textEventStream } from "../http/sse.ts";
-import { chatChunks, chatCompletion, chatCompletionAnswerSchema } from "../resources/chat_answer.ts";
+import {
+  chatChunks,
+  chatChunkSchema,
+  chatCompletion,
+  chatCompletionAnswerSchema,
+} from "../resources/chat_answer.ts";
 import { memoryProblem } from "../resources/memory_problem.ts";
 import { chatCompletionSchema, chatRequestOf } from "../resources/chat_request.ts";
 import { json, jsonPieces, raw, type Route, route } from "../routing/route.ts";
@@ -110,8 +114,7 @@ async function begun(events: AsyncGenerator<ChatEvent>): Promise<AsyncGenerator<
   })();
 }
 
-/** A chunk, or a failure. */
-const streamedSchema = z.looseObject({ choices: z.unknown().meta(TEXTS.data) });
+const streamFailureSchema = z.strictObject({ error: openAiErrorSchema }).meta({ id: "ChatStreamFailure" });
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 
@@ -141,7 +144,7 @@ const createChatCompletion = route({
         "The answer; with `stream`, chunks as server-sent events, of which the last is `[DONE]`. A failure in a " +
         "stream is an event with `error`.",
       content: { "application/json": chatCompletionAnswerSchema, "text/event-stream": z.string() },
-      event: streamedSchema,
+      events: { message: z.union([chatChunkSchema, streamFailureSchema]) },
     },
   },
   problems: {

@@ -9,7 +9,8 @@ import type { ServingPlan } from "../../runs/plan/plan_serving.ts";
 import { LEAVE_MS, LOAD_MS, SILENCE_MS } from "../../runs/serving/model_process.ts";
 import { SETTLE_MS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { count, messages, post, refusal, withServing } from "../../tests/served_app.ts";
+import { count, messages, post, withServing } from "../../tests/served_app.ts";
+import { refusal } from "../app_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

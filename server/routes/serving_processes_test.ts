@@ -12,11 +12,11 @@ import {
   count,
   messages,
   post,
-  refusal,
   type ServingTest,
   withListener,
   withServing,
 } from "../../tests/served_app.ts";
+import { refusal } from "../app_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

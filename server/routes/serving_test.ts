@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { fixturePath } from "../../tests/fixture.ts";
-import { count, messages, post, refusal, withServing } from "../../tests/served_app.ts";
-import { testApp } from "../app_testing.ts";
+import { count, messages, post, withServing } from "../../tests/served_app.ts";
+import { refusal, testApp } from "../app_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 

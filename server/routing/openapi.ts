@@ -6,7 +6,14 @@ import { VERSION } from "../../core/version.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
 import { type DeclaredProblems, problemSchema } from "../http/problems.ts";
 import { ALL_PROBLEM_TYPES, PROBLEM_TYPES, type ProblemType } from "../http/problem_types.ts";
-import { isApi, type MediaSchemas, pathNames, type Route } from "./route.ts";
+import {
+  type AnswerSpec,
+  type EventSpecs,
+  isApi,
+  type MediaSchemas,
+  pathNames,
+  type Route,
+} from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 
 type Json = z.core.util.JSONType;
@@ -17,6 +24,8 @@ const DESCRIPTION = `Fine-tuning of language models with low-rank adapters.
 HEAD works wherever GET does. OPTIONS answers 204 with Allow, another method 405 (method-not-allowed) with Allow, and an unknown path 404 (not-found). A bearer token is needed where the server is configured with one. Every answer has the header X-Trace-Id.
 
 An operation that the operator has switched off answers 501 (not-implemented).`;
+
+const EVENT_STREAM = "text/event-stream", UNNAMED_EVENT = "message";
 
 const TRACE_HEADER = { $ref: "#/components/headers/X-Trace-Id" };
 
@@ -39,6 +48,29 @@ class Components {
       this.schemas[id] = JSON.parse(text);
     }
     return moved(place as JsonObject) as JsonObject;
+  }
+
+  /** The schema of a stream of events: text, and in its content schema the events by name with their data. */
+  events(events: EventSpecs): JsonObject {
+    const forms = Object.entries(events).map(([name, schema]) => ({
+      type: "object",
+      properties: {
+        ...(name === UNNAMED_EVENT ? {} : { event: { const: name } }),
+        data: {
+          type: "string",
+          contentMediaType: "application/json",
+          contentSchema: this.place(schema, "output"),
+        },
+      },
+      required: name === UNNAMED_EVENT ? ["data"] : ["event", "data"],
+    }));
+    const contentSchema = { type: "array", items: forms.length === 1 ? forms[0]! : { anyOf: forms } };
+    return { type: "string", contentMediaType: EVENT_STREAM, contentSchema };
+  }
+
+  answer({ content = {}, events }: AnswerSpec): JsonObject {
+    const places = this.content(content, "output");
+    return events ? { ...places, [EVENT_STREAM]: { schema: this.events(events) } } : places;
   }
 
   content(content: MediaSchemas, io: "input" | "output"): JsonObject {
@@ -97,8 +129,10 @@ function headersOf(headers: Readonly<Record<string, string>>): JsonObject {
   return { "X-Trace-Id": TRACE_HEADER, ...Object.fromEntries(own) };
 }
 
-const PROBLEM_HEADERS: Readonly<Partial<Record<ProblemType, Record<string, string>>>> = {
+/** The headers of problems by type, with descriptions. */
+export const PROBLEM_HEADERS: Readonly<Partial<Record<ProblemType, Record<string, string>>>> = {
   "unauthorized": { "WWW-Authenticate": "Bearer" },
+  "device-busy": { "Retry-After": "Seconds to wait; absent when waiting does not help." },
 };
 
 function problemAnswers(problems: DeclaredProblems): JsonObject {
@@ -121,12 +155,12 @@ function problemAnswers(problems: DeclaredProblems): JsonObject {
 function operationOf(route: Route, components: Components): JsonObject {
   const parameters = parametersOf(route, components);
   const { body } = route;
-  const answers = Object.entries(route.answers).map(([status, { description, content, headers = {} }]) => [
+  const answers = Object.entries(route.answers).map(([status, answer]) => [
     status,
     {
-      description,
-      headers: headersOf(headers),
-      ...(content ? { content: components.content(content, "output") } : {}),
+      description: answer.description,
+      headers: headersOf(answer.headers ?? {}),
+      ...(answer.content ? { content: components.answer(answer) } : {}),
     },
   ]);
   return {

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
+import { jsonValue } from "../http/json_value.ts";
 
 export const openApiSchema = z.strictObject({
   openapi: z.string(),
@@ -13,8 +14,8 @@ export const openApiSchema = z.strictObject({
   }),
   servers: z.array(z.strictObject({ url: z.string() })),
   security: z.array(z.record(z.string(), z.array(z.string()))),
-  paths: z.record(z.string(), z.record(z.string(), z.json())),
-  components: z.record(z.string(), z.record(z.string(), z.json())),
+  paths: z.record(z.string(), z.record(z.string(), jsonValue)),
+  components: z.record(z.string(), z.record(z.string(), jsonValue)),
 }).meta({ id: "OpenApi", ...TEXTS.data });
 
 export type OpenApiDocument = z.output<typeof openApiSchema>;

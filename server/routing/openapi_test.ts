@@ -121,6 +121,109 @@ Deno.test("the codes of problems are those that some route declares, each under 
   }
 });
 
+/** Places of answers that may hold anything, with the reason. */
+const ANY_VALUE: Readonly<Record<string, string>> = {
+  "get_config_schema 200{}": "a JSON Schema",
+  "OpenApi.paths{}{}": "OpenAPI's own schema describes it",
+  "OpenApi.components{}{}": "OpenAPI's own schema describes it",
+  "ConfigDefault.default": "as many forms as there are keys",
+  "RunComparison.configuration[].values[]": "as many forms as there are keys",
+  "Plan.config{}": "GET /v1/config-schema describes it",
+  "Run.config{}": "GET /v1/config-schema describes it",
+  "DatasetRow.row{}": "a client's file, read as it is",
+  "TrajectoryTool.parameters": "a tool's JSON Schema",
+  "TrajectoryMessage.tool_calls[].function.arguments": "a model wrote it",
+  "TrajectoryCall.arguments": "a model wrote it",
+  "Generation.message.tool_calls[].function.arguments{}": "a model wrote it",
+};
+
+/** What says something about a value. */
+const TELLING = ["$ref", "type", "enum", "const", "anyOf", "oneOf", "not"];
+
+/** The places in a schema, named components included, that may hold anything. */
+function* anyValues(schema: Json, place: string, components: Json): Generator<string> {
+  const { $ref, type, properties, additionalProperties: others, items, contentSchema } = schema;
+  const is_open = [type].flat().includes("object") && !properties && others === undefined;
+  const is_list = type === "array" && items === undefined;
+  if ($ref?.endsWith("/JsonValue") || is_open || is_list || !TELLING.some((key) => key in schema)) {
+    yield place;
+  } else if ($ref) {
+    const name = $ref.split("/").at(-1);
+    yield* components.visit(name, (component: Json) => anyValues(component, name, components));
+  }
+  for (const form of [...schema.anyOf ?? [], ...schema.oneOf ?? []]) {
+    yield* anyValues(form, place, components);
+  }
+  for (const [name, inner] of Object.entries(properties ?? {})) {
+    yield* anyValues(inner, `${place}.${name}`, components);
+  }
+  if (others) yield* anyValues(others === true ? {} : others, `${place}{}`, components);
+  if (items) yield* anyValues(items, `${place}[]`, components);
+  if (contentSchema) yield* anyValues(contentSchema, place, components);
+}
+
+/** The named schemas of a document, each visited once. */
+function visitedOnce(document: Json) {
+  const seen = new Set<string>();
+  return {
+    *visit(name: string, each: (component: Json) => Iterable<string>) {
+      if (seen.has(name)) return;
+      seen.add(name);
+      yield* each(document.components.schemas[name]);
+    },
+  };
+}
+
+Deno.test("every place of an answer has a form, except those that are listed with their reasons", () => {
+  const document: Json = openApiDocument(ROUTES), components = visitedOnce(document);
+  const found = operationsOf(document).flatMap(({ operation }) =>
+    Object.entries(operation.responses as Json).flatMap(([status, { content = {} }]: [string, Json]) =>
+      Object.values(content).flatMap((body: Json) => [
+        ...anyValues(body.schema, `${operation.operationId} ${status}`, components),
+      ])
+    )
+  );
+  assert.deepEqual(found.sort(), Object.keys(ANY_VALUE).sort());
+});
+
+Deno.test("every stream of events declares its events and their data, and every 503 its Retry-After", () => {
+  const document: Json = openApiDocument(ROUTES);
+  const names: Record<string, string[]> = {};
+  for (const { name, operation } of operationsOf(document)) {
+    const stream = operation.responses["200"]?.content?.["text/event-stream"]?.schema;
+    if (stream) {
+      const { items } = stream.contentSchema, events: Json[] = items.anyOf ?? [items];
+      names[operation.operationId] = events.map(({ properties }) => properties.event?.const ?? "message");
+    }
+    const busy = operation.responses["503"];
+    assert.equal(busy ? "Retry-After" in busy.headers : true, true, name);
+  }
+  assert.deepEqual(names, {
+    create_chat_completion: ["message"],
+    stream_events: ["created", "state", "deleted", "gap"],
+    stream_run_events: [
+      ...["state", "metrics", "update", "evaluation", "checkpoint"],
+      ...["artifact", "log", "warning", "command", "end"],
+    ],
+  });
+});
+
+Deno.test("the headers that routes read are parameters", () => {
+  const document: Json = openApiDocument(ROUTES);
+  const read = operationsOf(document).flatMap(({ operation }) =>
+    (operation.parameters ?? []).filter((parameter: Json) => parameter.in === "header")
+      .map(({ name, required }: Json) => `${operation.operationId} ${name} ${required}`)
+  );
+  assert.deepEqual(read.sort(), [
+    "create_run Idempotency-Key false",
+    "download_artifact If-None-Match false",
+    "download_artifact If-Range false",
+    "download_artifact Range false",
+    "stream_events Last-Event-ID false",
+    "stream_run_events Last-Event-ID false",
+  ]);
+});
+
 Deno.test("a token is required under /v1 and nowhere else", () => {
   const document: Json = openApiDocument(ROUTES);
   assert.deepEqual(document.security, [{ bearer: [] }, {}]);

@@ -31,12 +31,15 @@ export interface BodySpec {
   is_optional?: boolean;
 }
 
+/** The data of events by name; an event without a name is a `message`. */
+export type EventSpecs = Readonly<Record<string, z.ZodType>>;
+
 /** An answer with one status; without content it has no body. */
 export interface AnswerSpec {
   description: string;
   content?: MediaSchemas;
-  /** The JSON of each event's data, in an answer that is a stream of events. */
-  event?: z.ZodType;
+  /** The JSON data of each event by the event's name, in an answer that is a stream of events. */
+  events?: EventSpecs;
   /** Headers of this answer only, with descriptions. */
   headers?: Readonly<Record<string, string>>;
 }

@@ -25,6 +25,7 @@ const COMPONENTS: Readonly<Record<string, { key: string; advice: string }>> = {
   },
   adapters: ADAPTER,
   optimizer: ADAPTER,
+  host_checkpoint: ADAPTER,
 };
 
 /** The key of the configuration on which the size of a component depends most. */

@@ -13,16 +13,27 @@ export { trajectoryTokens } from "../learning/packing.ts";
 export type { EngineSizes } from "./engine_parts.ts";
 export type { GpuCard } from "../../kernels/counting_gpu.ts";
 
-/** The device memory of a run. */
+/** The memory of a run. */
 export interface MemoryPlan {
-  /** Bytes by component: the `bytes` of EngineCounters once all buffers are allocated. */
+  /** Bytes on the device by component: the `bytes` of EngineCounters once all buffers are allocated. */
   bytes: Readonly<Record<string, number>>;
+  /**
+   * Bytes in the machine's memory by component, as far as they follow from the model and the run: the copies in
+   * {@link HOST_COMPONENTS}, and on a software device all of `bytes`. The program itself and its data come on top.
+   */
+  host: Readonly<Record<string, number>>;
   /** The tensors above the device's binding limit. */
   unbindable: readonly UnbindableTensor[];
   /** The types in use; `auto` is resolved for this device. */
   compute: "f32" | "f16";
   kv: "f32" | "f16";
 }
+
+/** Copies in the machine's memory. `host_checkpoint`: AdamW's moments m and v while a checkpoint is written. */
+export const HOST_COMPONENTS = ["host_checkpoint"] as const;
+
+/** Bytes of copies by component. */
+type HostCopies = Partial<Record<typeof HOST_COMPONENTS[number], number>>;
 
 /**
  * The bytes that an engine allocates on a device like this.
@@ -51,9 +62,11 @@ export interface MemoryPlan {
  * ```
  */
 export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): MemoryPlan {
-  return countedMemory(file, { sizes, card }, ({ allocator, model }) => {
-    if (sizes.demand) createAdapters(allocator, model, sizes.demand);
-  });
+  return countedMemory(
+    file,
+    { sizes, card },
+    ({ allocator, model }) => sizes.demand ? createAdapters(allocator, model, sizes.demand) : {},
+  );
 }
 
 /** What has been created on the counting device. */
@@ -62,18 +75,19 @@ interface CountedParts extends EngineParts {
   model: Model;
 }
 
-/** Counts what loading allocates, and what `more` creates besides. */
+/** Counts what loading allocates, and what `more` creates besides, which returns the copies of it. */
 function countedMemory(
   file: GgufFile,
   { sizes, card }: { sizes: EngineSizes; card: GpuCard },
-  more: (parts: CountedParts) => void,
+  more: (parts: CountedParts) => HostCopies,
 ): MemoryPlan {
   const gpu = countingGpu(card), unbindable: UnbindableTensor[] = [];
   const allocator = new Allocator(gpu.device, { refuse: (tensor) => unbindable.push(tensor) });
   const { model } = createModel(gpu, allocator, { file, options: sizes });
   const parts = createParts(allocator, model, sizes);
-  more({ ...parts, allocator, model });
-  return { bytes: allocator.bytes, unbindable, compute: model.compute, kv: parts.kv };
+  const copies = more({ ...parts, allocator, model }), { bytes } = allocator;
+  const host = { ...(card.facts.software ? bytes : {}), ...copies };
+  return { bytes, host, unbindable, compute: model.compute, kv: parts.kv };
 }
 
 /** What an engine is loaded for that samples and does not train. */
@@ -95,16 +109,18 @@ export function planServedMemory(
     const layout = adapterLayout(shape, lora);
     sampler.reserve(layout.padded_rank);
     for (let i = 0; i < adapters; i++) new DeviceAdapter(allocator, layout);
+    return {};
   });
 }
 
-/** Creates the trained adapter, with the staging that a checkpoint of it needs, and the other adapters. */
+/** Creates the trained adapter, with the staging that a checkpoint of it needs, and the other adapters. Returns copies. */
 function createAdapters(
   allocator: Allocator,
   { recorder, shape }: Model,
   { lora, other_adapters }: EngineDemand,
-): void {
+): HostCopies {
   const layout = adapterLayout(shape, lora);
   new DeviceAdapter(allocator, layout).training.m.reserveRead(recorder);
   for (let i = 0; i < other_adapters; i++) new DeviceAdapter(allocator, layout);
+  return { host_checkpoint: 2 * Float32Array.BYTES_PER_ELEMENT * layout.elements };
 }

@@ -4,7 +4,7 @@
  * status is 1 when a test failed.
  */
 
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { projectFiles } from "./tidy.ts";
 import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } from "./test_report.ts";
 
@@ -121,6 +121,27 @@ async function runTests(
   }
 }
 
+/**
+ * Runs test files in one process and one isolate, which loads the modules that they share once. In an isolate for each
+ * file, loading takes longer than the tests of most files.
+ */
+async function runJoined(files: readonly string[], output: "inherit" | "at end"): Promise<TestCounts> {
+  const folder = `${ROOT}.cache`;
+  await Deno.mkdir(folder, { recursive: true });
+  const joined = await Deno.makeTempFile({ dir: folder, prefix: "joined_", suffix: "_test.ts" });
+  try {
+    await Deno.writeTextFile(joined, joinFiles(files.map((file) => ROOT + file)));
+    return await runTests([joined], [], output);
+  } finally {
+    await Deno.remove(joined);
+  }
+}
+
+/** A module that loads test files one after the other, so that their tests keep this order. */
+export function joinFiles(paths: readonly string[]): string {
+  return paths.map((path) => `await import(${JSON.stringify(pathToFileURL(path).href)});\n`).join("");
+}
+
 /** A process that ends early takes the next batch, so a part ends at about the same time in all of its processes. */
 const BATCHES_PER_PROCESS = 4;
 
@@ -132,12 +153,12 @@ export function dealFiles(files: readonly string[], batches: number): string[][]
 
 /** Runs the test files of a part. The output of one process is passed through, that of others follows. */
 async function runPart({ parallel, processes }: Part, files: readonly string[]): Promise<TestCounts> {
-  const flags = parallel ? ["--parallel"] : [];
+  if (parallel) return await runTests(files, ["--parallel"]);
   const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS);
   const work = async (output: "inherit" | "at end") => {
     let counts = NOTHING;
     for (let dealt = batches.shift(); dealt; dealt = batches.shift()) {
-      counts = addCounts(counts, await runTests(dealt, flags, output));
+      counts = addCounts(counts, await runJoined(dealt, output));
     }
     return counts;
   };

@@ -27,8 +27,23 @@ const PARTS: readonly Part[] = [
     prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
     processes: 2,
   },
-  { name: "worlds", prefixes: ["agent/"], processes: 1 },
-  { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], processes: 2 },
+  {
+    // Environments, and the runs that train and measure in them, up to `svc`.
+    name: "worlds",
+    prefixes: ["agent/", "cli/", "runs/"].concat(
+      ["agent_eval", "kill_resume", "linked_paths", "planned_memory", "preference"]
+        .map((name) => `tests/${name}_`),
+    ),
+    processes: 2,
+  },
+  {
+    // What answers over HTTP, and what only a server does with runs.
+    name: "service",
+    prefixes: ["config/", "server/", "tests/"].concat(
+      ["datasets", "fleet", "jobs", "models", "serving"].map((floor) => `runs/${floor}/`),
+    ),
+    processes: 3,
+  },
 ];
 
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */

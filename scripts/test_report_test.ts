@@ -45,6 +45,8 @@ Deno.test("every room's tests belong to one part", () => {
   assert.equal(partOf("tests/golden/logits_test.ts"), "kernels and trainer");
   assert.equal(partOf("tests/resume_test.ts"), "service");
   assert.equal(partOf("agent/rollout/group_test.ts"), "worlds");
+  assert.equal(partOf("runs/process/resume_test.ts"), "worlds");
+  assert.equal(partOf("runs/fleet/fleet_test.ts"), "service");
   assert.throws(() => partOf("attic/a_test.ts"), /belongs to no part/);
 });
 

@@ -16,6 +16,8 @@ interface Part {
   prefixes: string[];
   /** True when the tests of a process may run at the same time: they use no adapter and start no processes. */
   parallel?: boolean;
+  /** True when each file has an isolate of its own: files that open devices give back all that they hold at its end. */
+  separate?: boolean;
   /** Processes that share the files. A test that waits for its adapter or a child leaves a core to the other process. */
   processes: number;
 }
@@ -25,6 +27,7 @@ const PARTS: readonly Part[] = [
   {
     name: "kernels and trainer",
     prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
+    separate: true,
     processes: 2,
   },
   {
@@ -167,13 +170,16 @@ export function dealFiles(files: readonly string[], batches: number): string[][]
 }
 
 /** Runs the test files of a part. The output of one process is passed through, that of others follows. */
-async function runPart({ parallel, processes }: Part, files: readonly string[]): Promise<TestCounts> {
+async function runPart(
+  { parallel, separate, processes }: Part,
+  files: readonly string[],
+): Promise<TestCounts> {
   if (parallel) return await runTests(files, ["--parallel"]);
   const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS);
   const work = async (output: "inherit" | "at end") => {
     let counts = NOTHING;
     for (let dealt = batches.shift(); dealt; dealt = batches.shift()) {
-      counts = addCounts(counts, await runJoined(dealt, output));
+      counts = addCounts(counts, await (separate ? runTests(dealt, [], output) : runJoined(dealt, output)));
     }
     return counts;
   };

@@ -31,7 +31,7 @@ export interface ConfiguredWorld {
   close(): Promise<void>;
 }
 
-/** What environments need beside the configuration. */
+/** What environments need besides the configuration. */
 export interface WorldOptions {
   clock: Clock;
   /** The folder for workspaces; absent: the system's folder of temporary files. */
@@ -60,6 +60,7 @@ interface Programs {
 /**
  * Builds the environments, tools and graders of `[agent]`; null when the run has no rollouts. Nothing is opened.
  *
+ * @param tool_hosts The kinds of tool hosts that the section may ask for.
  * @throws {ServiceError} `not_built`, `config_invalid`.
  *
  * @example
@@ -79,6 +80,7 @@ interface Programs {
 export function configuredWorld(
   { agent }: { agent?: AgentConfig | undefined },
   options: WorldOptions,
+  tool_hosts: readonly BuiltToolHost[] = BUILT_TOOL_HOSTS,
 ): ConfiguredWorld | null {
   if (!agent) return null;
   const [not_built] = findNotBuilt({ agent });
@@ -89,7 +91,7 @@ export function configuredWorld(
     environments: agent.environment
       ? environmentOf(agent.environment).open(agent.environment, options)
       : null,
-    hosts: [],
+    hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, options)),
     graders: opened.map(({ grader }) => grader),
     programs: {
       messages,
@@ -119,21 +121,24 @@ export function composeWorld({ environments: own, hosts, graders, programs }: Wo
  * What a thread with the world of `[agent]` may access.
  *
  * @param workspaces The folder for workspaces.
+ * @param tool_hosts As for {@link configuredWorld}.
  */
 export function worldPermissions(
   { agent }: { agent?: AgentConfig | undefined },
   { workspaces }: { workspaces: string },
+  tool_hosts: readonly BuiltToolHost[] = BUILT_TOOL_HOSTS,
 ): PermissionNeeds[] {
   if (!agent) return [];
   const { environment } = agent;
   return [
-    ...environment ? [environmentOf(environment).needs({ workspaces })] : [],
-    ...gradersOf(agent).map((kind) => kind.needs({ workspaces })),
+    ...environment ? [environmentOf(environment).needs(environment, { workspaces })] : [],
+    ...hostsOf(agent, tool_hosts).map((kind) => kind.needs(agent, { workspaces })),
+    ...gradersOf(agent).map((kind) => kind.needs(agent, { workspaces })),
   ];
 }
 
 /** Programs of others, which act in workspaces. It is only a second line of defence: they may do anything. */
-const commandNeeds = ({ workspaces }: { workspaces: string }): PermissionNeeds => ({
+const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string }): PermissionNeeds => ({
   ...{ read: true, run: true },
   write: [workspaces],
 });
@@ -141,7 +146,7 @@ const commandNeeds = ({ workspaces }: { workspaces: string }): PermissionNeeds =
 /** A kind of environment. */
 interface BuiltEnvironment {
   open(section: EnvironmentConfig, options: WorldOptions): EnvironmentFactory;
-  needs(options: { workspaces: string }): PermissionNeeds;
+  needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
 }
 
 /** The kinds of environments, by `agent.environment.type`. */
@@ -164,6 +169,22 @@ function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {
   return kind;
 }
 
+/** A kind of tool host besides the environment. */
+export interface BuiltToolHost {
+  /** Whether the section asks for hosts of this kind. Only then the other methods are called. */
+  applies(agent: AgentConfig): boolean;
+  /** Makes the hosts; they start with their first use. */
+  open(agent: AgentConfig, options: WorldOptions): readonly ToolHostFactory[];
+  needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
+}
+
+/** The kinds of tool hosts, in the order of their tools after those of the environment. This build has none. */
+const BUILT_TOOL_HOSTS: readonly BuiltToolHost[] = [];
+
+function hostsOf(agent: AgentConfig, kinds: readonly BuiltToolHost[]): BuiltToolHost[] {
+  return kinds.filter((kind) => kind.applies(agent));
+}
+
 /** A kind of grader besides the environment. */
 interface BuiltGrader {
   /** The grader of its key in `[agent]`, which is set. `close` never throws. */
@@ -171,7 +192,7 @@ interface BuiltGrader {
     agent: AgentConfig,
     options: WorldOptions & { messages: AsyncQueue<string> },
   ): { grader: Grader; close(): Promise<void> };
-  needs(options: { workspaces: string }): PermissionNeeds;
+  needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
 }
 
 /** The kinds of graders, by their key in `[agent]`. */

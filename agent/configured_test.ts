@@ -7,6 +7,7 @@ import { permissionsFor } from "../core/permissions.ts";
 import { parseScenario } from "../data/scenario.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import {
+  type BuiltToolHost,
   composeWorld,
   type ConfiguredWorld,
   configuredWorld,
@@ -16,7 +17,7 @@ import {
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
-import { fakeToolHost } from "./tools/tool_host_fake.ts";
+import { fakeTool, fakeToolHost } from "./tools/tool_host_fake.ts";
 
 const never = new AbortController().signal;
 
@@ -61,6 +62,34 @@ Deno.test("a reward program grades after the environment, alone or beside it, an
       worldPermissions({ agent: agent as unknown as AgentConfig }, { workspaces: "/w" }),
     );
     assert.deepEqual([read, run, write], [true, true, ["/w"]]);
+    await world.close();
+  }
+});
+
+/** A kind of tool host for each session that a section names in `sessions`. */
+const SESSIONS: BuiltToolHost = {
+  applies: (agent) => sessionsOf(agent).length > 0,
+  open: (agent) =>
+    sessionsOf(agent).map((name) => fakeToolHost({ name, tools: [fakeTool(`${name}_search`)] })),
+  needs: (agent) => ({ net: sessionsOf(agent).map((name) => `${name}.example:443`) }),
+};
+
+const sessionsOf = (agent: AgentConfig) => (agent as unknown as { sessions?: string[] }).sessions ?? [];
+
+Deno.test("a kind of tool host adds its tools and its permissions where a section asks for it, and only there", async () => {
+  const environment = environmentOf("local");
+  const cases = [
+    { sessions: ["a", "b"], tools: ["a_search", "b_search"], hosts: ["a.example:443", "b.example:443"] },
+    { sessions: [], tools: [], hosts: false },
+  ];
+  for (const { sessions, tools, hosts } of cases) {
+    const agent = { environment, sessions } as unknown as AgentConfig;
+    const world = configuredWorld({ agent }, { clock: new ManualClock() }, [SESSIONS])!;
+    const [offered] = await world.environments.catalogs(never);
+    const names = offered!.tools.map(({ name }) => name);
+    assert.deepEqual(names.filter((name) => name.endsWith("_search")), tools);
+    const { net, run } = permissionsFor(worldPermissions({ agent }, { workspaces: "/w" }, [SESSIONS]));
+    assert.deepEqual([net, run], [hosts, true]);
     await world.close();
   }
 });

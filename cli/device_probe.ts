@@ -1,17 +1,20 @@
 /** Lists this machine's devices. It runs in a worker, because a probe blocks its thread. */
 
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
+import { permissionsFor } from "../core/permissions.ts";
+import { webGpuNeeds } from "../core/webgpu_providers.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
-import { type DeviceFacts, openGpu } from "../kernels/device.ts";
-
-/** A device of this machine. */
-export type ProbedDevice = DeviceFacts & { subgroup_size: number };
+import { type DeviceRequest, openGpu } from "../kernels/device.ts";
+import type { ProbedDevice } from "../server/routing/services.ts";
 
 /** The name of the worker for {@link answerProbe}. */
 export const PROBE_WORKER = "probe";
 
 /** The time for the worker's thread to end before the answer is returned without waiting. */
 const CLOSE_TIMEOUT_MS = 5000;
+
+/** The device that a run takes without keys of its own. */
+const PROBED: DeviceRequest = { device: "auto", webgpu: "auto" };
 
 type ProbeAnswer = { probed: ProbedDevice } | { error: ErrorRecord };
 
@@ -20,7 +23,7 @@ export async function answerProbe(): Promise<void> {
   const scope = globalThis as unknown as Worker & { close(): void };
   let answer: ProbeAnswer;
   try {
-    const { device, facts, subgroup_size } = await openGpu({ device: "auto", webgpu: "auto" });
+    const { device, facts, subgroup_size } = await openGpu(PROBED);
     device.destroy();
     answer = { probed: { ...facts, subgroup_size } };
   } catch (error) {
@@ -36,7 +39,7 @@ export async function probeDevices(entry_url: string): Promise<ProbedDevice[]> {
     new Worker(entry_url, {
       type: "module",
       name: PROBE_WORKER,
-      deno: { permissions: { env: ["DENO_WEBGPU_BACKEND"] } },
+      deno: { permissions: permissionsFor([webGpuNeeds(PROBED.webgpu)]) },
     })
   );
   const answer = await new Promise<ProbeAnswer>((resolve, reject) => {

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
+import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
@@ -14,8 +15,12 @@ import { printRows, type Row, styled } from "./terminal.ts";
 /** Programs that parts of svc need, with their use. */
 const PROGRAMS: readonly [name: string, use: string][] = [
   ["sh", "scenarios' setup lines and checks"],
-  ["podman", "the container sandbox, which is not in this build"],
-  ["docker", "the container sandbox, which is not in this build"],
+  ...Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { programs, missing_part }]) => {
+    const use = missing_part === null
+      ? `environments of type ${JSON.stringify(type)}`
+      : `${missing_part}, which is not in this build`;
+    return programs.map((name): [string, string] => [name, use]);
+  }),
 ];
 
 const PERMISSIONS = ["read", "write", "run", "net", "env", "sys"] as const;

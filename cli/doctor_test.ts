@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
+import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { installCommand, leftoversFact } from "./doctor.ts";
 import { runCommand } from "./context_fake.ts";
 
@@ -17,6 +18,10 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
   assert.equal(install === null, device !== null);
   assert.equal(facts.deno.split(" ")[0], Deno.version.deno);
   assert.ok("DENO_WEBGPU_BACKEND" in facts);
+  for (const [type, { programs, missing_part }] of Object.entries(ENVIRONMENT_KINDS)) {
+    const use = missing_part ?? type;
+    for (const name of programs) assert.ok(facts[name].includes("/") || facts[name].includes(use), name);
+  }
   assert.equal(facts["processes that commands leave"], leftoversFact(await canFindLeftovers()));
   assert.match(leftoversFact(false), /only in the command's own process group.*grep -z/);
 });

@@ -1,18 +1,28 @@
-/** Environment variables for the Vulkan loader and Deno's WebGPU on Linux. */
+/** Environment variables for the Vulkan loader and the implementations of WebGPU. */
+
+import { BUILT_WEBGPU_PROVIDERS, type BuiltWebGpuProvider } from "../core/webgpu_providers.ts";
+
+const PROVIDERS: readonly BuiltWebGpuProvider[] = Object.values(BUILT_WEBGPU_PROVIDERS);
+
+/** The variables of this machine that are not set, with the values that they get. */
+export function missingGpuVariables(): Record<string, string> {
+  if (Deno.build.os !== "linux") return {};
+  const variables: Record<string, string> = {
+    ...Object.assign({}, ...PROVIDERS.map(({ linux_environment }) => linux_environment)),
+    // Software drivers print a warning when it is not set.
+    XDG_RUNTIME_DIR: Deno.env.get("TMPDIR") ?? "/tmp",
+  };
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !Deno.env.get(name)));
+}
 
 /** Sets missing variables. Must run before the first request for an adapter. */
 export function prepareGpuEnvironment(): void {
-  if (Deno.build.os !== "linux") return;
-  if (!Deno.env.get("DENO_WEBGPU_BACKEND")) Deno.env.set("DENO_WEBGPU_BACKEND", "vulkan");
-  if (!Deno.env.get("XDG_RUNTIME_DIR")) {
-    // Software drivers print a warning when it is not set.
-    Deno.env.set("XDG_RUNTIME_DIR", Deno.env.get("TMPDIR") ?? "/tmp");
-  }
+  for (const [name, value] of Object.entries(missingGpuVariables())) Deno.env.set(name, value);
 }
 
 /** Variables that select a driver or a device, for `svc doctor`. */
-export const LOADER_VARIABLES = [
-  "DENO_WEBGPU_BACKEND",
+export const LOADER_VARIABLES: readonly string[] = [
+  ...PROVIDERS.flatMap(({ needs: { env = [] } }) => env === true ? [] : env),
   "XDG_RUNTIME_DIR",
   "VK_DRIVER_FILES",
   "VK_ICD_FILENAMES",
@@ -20,4 +30,4 @@ export const LOADER_VARIABLES = [
   "MESA_VK_DEVICE_SELECT",
   "DRI_PRIME",
   "CUDA_VISIBLE_DEVICES",
-] as const;
+];

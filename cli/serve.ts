@@ -20,7 +20,8 @@ import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen, type ListeningServer } from "../server/listen/listen.ts";
 import { servingPlanner } from "../server/requests/plan_serving.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
-import { type ProbedDevice, probeDevices } from "./device_probe.ts";
+import type { ProbedDevice } from "../server/routing/services.ts";
+import { probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { type StopSignals, stopSignals } from "./signals.ts";
@@ -110,7 +111,7 @@ async function open(
   });
   const isDatasetInUse = (id: string) => Promise.resolve(usesDataset(fleet, id));
   const { serving: { enabled, idle_seconds, record } } = config;
-  const devices = { probeDevices: deviceProbe(entry_url), assumedDevice: assumedDevice() };
+  const devices = { probeDevices: deviceProbe(entry_url), assumed_device: assumedDevice() };
   if (record) await makeRecordings(conversations);
   const serving = enabled && new Serving({
     ...{ fleet, runs_folder: `${config.data_dir}/runs`, idle_seconds, clock: systemClock, log: log.line },

@@ -20,7 +20,7 @@ export interface Terminal {
 
 const DEFAULT_COLUMNS = 80;
 
-function writeWhole(stream: typeof Deno.stdout, text: string): void {
+function writeAll(stream: typeof Deno.stdout, text: string): void {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
 }
@@ -37,7 +37,7 @@ export function processTerminal(program = "svc"): Terminal {
   let is_lost = false;
   const error = (text: string) => {
     try {
-      writeWhole(Deno.stderr, `${text}\n`);
+      writeAll(Deno.stderr, `${text}\n`);
     } catch {
       // Nobody is left to read it.
     }
@@ -45,7 +45,7 @@ export function processTerminal(program = "svc"): Terminal {
   const write = (text: string) => {
     if (is_lost) return;
     try {
-      writeWhole(Deno.stdout, text);
+      writeAll(Deno.stdout, text);
     } catch (cause) {
       is_lost = true;
       error(`${program}: Cannot write to standard output any more: ${(cause as Error).message}`);

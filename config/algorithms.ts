@@ -34,7 +34,7 @@ export interface AlgorithmKeys {
   not_in_starter: readonly string[];
 }
 
-const hint = "leave it out: held-out rows are scored, without attempts";
+const HINT = "leave it out: held-out rows are scored, without attempts";
 
 /** What algorithms that learn from rows have in common. */
 const ROWS = {
@@ -42,8 +42,8 @@ const ROWS = {
   has_rollouts: false,
   fixed: {},
   unused: {
-    "evaluation.samples_per_scenario": { value: 1, hint },
-    "evaluation.temperature": { value: 0, hint },
+    "evaluation.samples_per_scenario": { value: 1, hint: HINT },
+    "evaluation.temperature": { value: 0, hint: HINT },
   },
   not_in_starter: ["observe", "evaluation.seed"],
 } as const;
@@ -151,7 +151,7 @@ export const DATA_KEYS: readonly string[] = [
 ];
 
 /** What an algorithm says of its keys. */
-export function keysOf(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
+export function algorithmKeys(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
   return ALGORITHM_KEYS[algorithm];
 }
 
@@ -162,7 +162,7 @@ export function isUnused(algorithm: AlgorithmName, key: string): boolean {
 
 /** The names of the algorithms for which something holds, in words: `sft and preference`. */
 export function algorithmsText(holds: (keys: AlgorithmKeys, name: AlgorithmName) => boolean): string {
-  const names = ALGORITHMS.filter((name) => holds(keysOf(name), name));
+  const names = ALGORITHMS.filter((name) => holds(algorithmKeys(name), name));
   return names.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 

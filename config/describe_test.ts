@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { configJsonSchema, describeConfig, describeKeys } from "./describe.ts";
+import { LIMITS, type NumericKey, type Range } from "./sections/limits.ts";
 
 Deno.test("every key has a description, and a default, a rule or is required", () => {
   for (const { key, description, required, rule, ...rest } of describeKeys()) {
@@ -34,6 +35,16 @@ Deno.test("rules and descriptions have the numbers and the algorithms that they 
   assert.equal(of("training.updates").description, "Most updates of sft and preference.");
   assert.match(of("evaluation.samples_per_scenario").description, /; agent_grpo only\.$/);
   assert.match(of("lora.dropout").description, /; agent_grpo takes 0 only\.$/);
+});
+
+Deno.test("a rule that is a number is one that the key accepts", () => {
+  const numbers = describeKeys().filter(({ rule }) => /^\d+$/.test(rule ?? ""));
+  const keys = numbers.map(({ key }) => key);
+  assert.ok(keys.includes("agent.judge.max_chars") && keys.includes("agent.environment.limits.memory_mb"));
+  for (const { key, rule } of numbers) {
+    const { min, max }: Range = LIMITS[key as NumericKey];
+    assert.ok(Number(rule) >= min && Number(rule) <= max, key);
+  }
 });
 
 Deno.test("the JSON Schema is closed and has defaults and rules", () => {

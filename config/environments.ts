@@ -20,8 +20,10 @@ export interface EnvironmentKind {
   keys: readonly string[];
   /** Whether it says itself which tools it has, so that no toolset need be named. */
   has_own_tools: boolean;
-  /** Whether it needs other programs of the machine: `GET /v1/capabilities` then says why it is not available. */
-  needs_programs: boolean;
+  /**
+   * Programs of the machine, of which it needs one. With any, `GET /v1/capabilities` says why the type is not available.
+   */
+  programs: readonly string[];
   /** The rule between `type` and `keys` that an environment breaks; null when there is none. */
   problem(environment: EnvironmentConfig): EnvironmentProblem | null;
 }
@@ -32,14 +34,14 @@ export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind
     missing_part: "the container sandbox",
     keys: ["profile", "image", "runtime", "allow_network", "pool", "limits.cpus", "limits.memory_mb"],
     has_own_tools: false,
-    needs_programs: true,
+    programs: ["podman", "docker"],
     problem: () => null,
   },
   local: {
     missing_part: null,
     keys: ["allow_unsandboxed"],
     has_own_tools: false,
-    needs_programs: false,
+    programs: [],
     problem: ({ allow_unsandboxed }) =>
       allow_unsandboxed ? null : {
         key: "type",
@@ -51,7 +53,7 @@ export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind
     missing_part: "the client of environment servers",
     keys: ["base_url"],
     has_own_tools: true,
-    needs_programs: false,
+    programs: [],
     problem: ({ base_url }) =>
       base_url === undefined
         ? { key: "base_url", message: "is missing: where the server is", missing: true }

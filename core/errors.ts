@@ -107,11 +107,28 @@ export async function doing<T>(what: string, run: () => T | Promise<T>, code?: E
   }
 }
 
+/**
+ * Waits for work whose failures are about something, such as a file.
+ *
+ * @throws {ServiceError} That of the work, with these details besides its own.
+ */
+export async function withDetails<T>(
+  details: Readonly<Record<string, unknown>>,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    throw new ServiceError(error.code, error.message, { ...details, ...error.details }, { cause: error });
+  }
+}
+
 /** The message of an error. A bug also shows its stack. */
 export function errorText(error: unknown): string {
   if (error instanceof ServiceError) return error.message;
-  const told = systemError("go on", error);
+  const failure = systemError("go on", error);
   // The caller did not name the place, but the operating system's own message does.
-  if (told instanceof ServiceError) return `${told.message} (${(error as Error).message})`;
+  if (failure instanceof ServiceError) return `${failure.message} (${(error as Error).message})`;
   return error instanceof Error ? error.stack ?? error.message : String(error);
 }

@@ -1,7 +1,7 @@
 /** Files that appear under their final name only when they are complete. */
 
 import { dirname } from "node:path";
-import { doing, ServiceError } from "./errors.ts";
+import { doing, ServiceError, withDetails } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
 
 /** Flushes a directory, so that a rename in it survives a power cut. */
@@ -32,8 +32,8 @@ export function writeFileAtomic(
   pieces: FilePieces,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
-  const whole = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
-  return doing(`write ${path}`, () => writeWhole(path, whole, verify));
+  const bytes = typeof pieces === "string" ? new TextEncoder().encode(pieces) : pieces;
+  return doing(`write ${path}`, () => writeAndRename(path, bytes, verify));
 }
 
 /** Creates a folder and its missing parents. @throws {ServiceError} */
@@ -50,9 +50,9 @@ export async function makeFolder(path: string): Promise<void> {
 
 type FilePieces = Uint8Array | string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
-async function writeWhole(
+async function writeAndRename(
   path: string,
-  whole: Exclude<FilePieces, string>,
+  pieces: Exclude<FilePieces, string>,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
   const partial = `${path}.partial`;
@@ -60,7 +60,7 @@ async function writeWhole(
   try {
     {
       using file = await Deno.open(partial, { write: true, create: true, truncate: true });
-      for await (const piece of whole instanceof Uint8Array ? [whole] : whole) {
+      for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
         for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
       }
       await file.sync();
@@ -120,13 +120,12 @@ export interface CheckedFile {
  * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever, and a file that has taken
  * the place of a checked one.
  *
- * @throws {ServiceError} `path_not_found`.
+ * @throws {ServiceError} `path_not_found`, with the path as `details.path`.
  */
 export async function openRegularFile(file: string | CheckedFile): Promise<Deno.FsFile> {
   const path = typeof file === "string" ? file : file.path;
-  const refuse = (reason: string) =>
-    new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`, { path });
-  return await doing(`read ${path}`, async () => {
+  const refuse = (reason: string) => new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`);
+  const opening = doing(`read ${path}`, async () => {
     if (!(await Deno.stat(path)).isFile) throw refuse("it is not a regular file");
     const opened = await Deno.open(path, { read: true });
     if (typeof file === "string") return opened;
@@ -135,6 +134,7 @@ export async function openRegularFile(file: string | CheckedFile): Promise<Deno.
     opened.close();
     throw refuse("another file has taken its place");
   }, "path_not_found");
+  return await withDetails({ path }, opening);
 }
 
 /** The SHA-256 of a file in lower-case hex. Reads in pieces. */

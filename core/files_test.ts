@@ -76,6 +76,7 @@ Deno.test({
       await assert.rejects(openRegularFile(path), {
         ...refused,
         message: `Cannot read ${path}: there is no such file or folder`,
+        details: { path },
       });
       await Deno.writeTextFile(path, "a");
       (await openRegularFile(path)).close();

@@ -14,7 +14,7 @@ export const LOG_LEVELS = ["info", "warning", "error"] as const;
 /** How much a line matters. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
-/** A line before it has its time: its level, usually `message`, and whatever else it tells. */
+/** A line before it has its time: its level, usually `message`, and any other fields. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
 const requests = new AsyncLocalStorage<string | null>();
@@ -120,7 +120,7 @@ export class Log {
         const { bytes, lines } = this.#next();
         const is_written = await this.#write(bytes, lines);
         this.#waiting_bytes -= bytes.length;
-        if (is_written && this.#lost > 0) this.#tellLost();
+        if (is_written && this.#lost > 0) this.#reportLost();
       }
     } catch {
       // Nobody is left to read it.
@@ -153,7 +153,7 @@ export class Log {
     return { bytes: Buffer.concat(this.#waiting.splice(0, lines)), lines };
   }
 
-  #tellLost(): void {
+  #reportLost(): void {
     const bytes = this.#bytesOf({
       level: "warning",
       message: `Cannot log as fast as requests come, or the disk was full: ${this.#lost} lines are lost`,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { permissionsFor } from "./permissions.ts";
 
-const NOTHING = { read: false, write: false, net: false, env: false, run: false };
-const NEVER = { ffi: false, sys: false, import: false };
+const NOTHING = { read: false, write: false, net: false, env: false, run: false, ffi: false };
+const NEVER = { sys: false, import: false };
 
 Deno.test("parts that need nothing get nothing", () => {
   assert.deepEqual(permissionsFor([]), { ...NOTHING, ...NEVER });
@@ -10,9 +10,13 @@ Deno.test("parts that need nothing get nothing", () => {
 });
 
 Deno.test("permissions are those of all parts together, each once; all of a kind is all of it", () => {
-  const parts = [{ read: ["/a", "/b"], write: ["/w"] }, { read: ["/b", "/c"], net: ["x.org:443"] }];
+  const parts = [{ read: ["/a", "/b"], write: ["/w"] }, {
+    read: ["/b", "/c"],
+    net: ["x.org:443"],
+    ffi: ["/l"],
+  }];
   assert.deepEqual(permissionsFor(parts), {
-    ...{ ...NOTHING, ...NEVER, read: ["/a", "/b", "/c"], write: ["/w"], net: ["x.org:443"] },
+    ...{ ...NOTHING, ...NEVER, read: ["/a", "/b", "/c"], write: ["/w"], net: ["x.org:443"], ffi: ["/l"] },
   });
   const { read, run, write } = permissionsFor([...parts, { read: true, run: true }]);
   assert.deepEqual([read, run, write], [true, true, ["/w"]]);

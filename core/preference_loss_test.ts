@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
 import { readGoldenPreference } from "../tests/golden/golden.ts";
-import {
-  pairLoss,
-  type PairLossOptions,
-  PREFERENCE_LOSSES,
-  type ScoredCompletion,
-} from "./preference_loss.ts";
+import { needsReference, pairLoss, type PairLossOptions, type ScoredCompletion } from "./preference_loss.ts";
 
 const golden = await readGoldenPreference();
 
@@ -19,7 +14,7 @@ for (const [loss, known] of Object.entries(golden.cases)) {
       );
       return {
         logprobs: own.flatMap(({ logprobs }) => logprobs),
-        reference_logprobs: PREFERENCE_LOSSES[options.loss].has_reference
+        reference_logprobs: needsReference(options.loss)
           ? own.flatMap((sample) => sample.reference_logprobs)
           : [],
       };

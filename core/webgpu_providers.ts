@@ -1,4 +1,6 @@
-/** The WebGPU implementations that `model.webgpu` names. */
+/** The WebGPU implementations that `model.webgpu` names, and what each needs of its process. */
+
+import type { PermissionNeeds } from "./permissions.ts";
 
 /** All names of the specification. */
 export const WEBGPU_PROVIDERS = ["deno", "dawn"] as const;
@@ -6,5 +8,39 @@ export const WEBGPU_PROVIDERS = ["deno", "dawn"] as const;
 /** A name of {@link WEBGPU_PROVIDERS}. */
 export type WebGpuProviderName = typeof WEBGPU_PROVIDERS[number];
 
-/** The implementations of this build; `auto` is the first. */
-export const BUILT_WEBGPU_PROVIDERS = ["deno"] as const satisfies readonly WebGpuProviderName[];
+/** The values of `model.webgpu`; `auto` is the first implementation of this build. */
+export type WebGpuName = "auto" | WebGpuProviderName;
+
+/** An entry of {@link BUILT_WEBGPU_PROVIDERS}. */
+export interface BuiltWebGpuProvider {
+  /** What a thread that uses it may access. */
+  needs: PermissionNeeds;
+  /** Environment variables with their values on Linux. A variable that is set already keeps its value. */
+  linux_environment: Readonly<Record<string, string>>;
+}
+
+/** Implementations by name. */
+export type WebGpuTable = Readonly<Partial<Record<WebGpuProviderName, BuiltWebGpuProvider>>>;
+
+/** The implementations of this build. */
+export const BUILT_WEBGPU_PROVIDERS = {
+  deno: {
+    needs: { env: ["DENO_WEBGPU_BACKEND"] },
+    linux_environment: { DENO_WEBGPU_BACKEND: "vulkan" },
+  },
+} as const satisfies WebGpuTable;
+
+/** The name of an implementation of this build. */
+export type BuiltWebGpuName = keyof typeof BUILT_WEBGPU_PROVIDERS;
+
+/** The names of {@link BUILT_WEBGPU_PROVIDERS}, in its order. */
+export const BUILT_WEBGPU_NAMES = Object.keys(BUILT_WEBGPU_PROVIDERS) as BuiltWebGpuName[];
+
+/** What a thread that uses an implementation may access; nothing for one that `built` lacks, because no thread can. */
+export function webGpuNeeds(
+  name: WebGpuName,
+  built: WebGpuTable = BUILT_WEBGPU_PROVIDERS,
+): PermissionNeeds {
+  const provider = name === "auto" ? Object.values(built)[0] : built[name];
+  return provider?.needs ?? {};
+}

@@ -1,26 +1,27 @@
 /** Fields that rows of chats have in common: messages and tools in the forms of OpenAI, MCP and TRL's datasets. */
 
 import { z } from "zod";
-import { openAiTool, ROLES, type ToolDefinition } from "../core/chat.ts";
+import { openAiTool, type ToolDefinition } from "../core/chat.ts";
+import { chatMessageSchema, toolCallSchema } from "../core/chat_schema.ts";
 import { parseJson } from "../core/json.ts";
 
-const call = z.looseObject({
+/** Datasets have more fields, and null for absent ones. */
+const call = toolCallSchema.loose().omit({ type: true }).extend({
   id: z.string().nullish(),
-  function: z.looseObject({
+  function: toolCallSchema.shape.function.loose().extend({
     name: z.string().min(1),
     arguments: z.union([z.string(), z.record(z.string(), z.json())]),
   }),
 });
 
 /** One or more messages, as `ChatMessage`. */
-export const messagesField = z.array(z.looseObject({
-  role: z.enum(ROLES),
-  content: z.string().nullish(),
-  reasoning_content: z.string().nullish(),
-  tool_calls: z.array(call).nullish(),
-  tool_call_id: z.string().nullish(),
-  name: z.string().nullish(),
-})).min(1);
+export const messagesField = z.array(
+  chatMessageSchema.loose().extend({
+    tool_calls: z.array(call).nullish(),
+    tool_call_id: z.string().nullish(),
+    name: z.string().nullish(),
+  }),
+).min(1);
 
 const definition = { name: z.string().min(1), description: z.string().optional() };
 

@@ -5,7 +5,7 @@ import { openRegularFile } from "../core/files.ts";
 import { parseJson } from "../core/json.ts";
 
 /** The longest line in bytes. A longer line is refused by its number before all of it is in memory. */
-export const MAX_LINE_BYTES = 16 << 20;
+export const MAX_DATA_LINE_BYTES = 16 << 20;
 
 /** One line of a JSONL file that is not blank, without its line end. */
 export interface JsonLine {
@@ -82,16 +82,16 @@ class LineSplitter {
 
   /** The line so far. @param next The offset of the next line. */
   end(next = this.#at): RawLine {
-    let whole: Uint8Array | null = null;
+    let bytes: Uint8Array | null = null;
     if (this.#length <= this.max_line_bytes) {
-      whole = new Uint8Array(this.#length);
+      bytes = new Uint8Array(this.#length);
       let at = 0;
       for (const piece of this.#pieces) {
-        whole.set(piece, at);
+        bytes.set(piece, at);
         at += piece.length;
       }
     }
-    const raw = { line: this.#line++, offset: this.#start, bytes: whole };
+    const raw = { line: this.#line++, offset: this.#start, bytes };
     this.#pieces = [];
     this.#length = 0;
     this.#start = next;
@@ -115,7 +115,8 @@ export async function* readAllLines(
   path: string,
   options: ReadLinesOptions = {},
 ): AsyncGenerator<JsonLine | BrokenLine> {
-  const { max_line_bytes = MAX_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } = options;
+  const { max_line_bytes = MAX_DATA_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } =
+    options;
   using file = await openRegularFile(path);
   if (from.offset > 0) await file.seek(from.offset, Deno.SeekMode.Start);
   const splitter = new LineSplitter(from, max_line_bytes);

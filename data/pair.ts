@@ -15,6 +15,12 @@ const rowSchema = z.union([
   error: "expected {prompt, chosen, rejected}, all texts or all messages, or {chosen, rejected} of messages",
 });
 
+/** The completions of a pair, by the names of their fields: the chosen one first. */
+export const COMPLETIONS = ["chosen", "rejected"] as const;
+
+/** One of {@link COMPLETIONS}. */
+export type CompletionName = typeof COMPLETIONS[number];
+
 /** Both completions and their prompt: texts, or messages. */
 export type PairContent =
   | { prompt: string; chosen: string; rejected: string }
@@ -62,8 +68,8 @@ export function pairOf(row_object: Record<string, unknown>, place: { path: strin
   const content = row.prompt === undefined || row.prompt === null
     ? withoutCommonPrompt(row as { chosen: ChatMessage[]; rejected: ChatMessage[] })
     : row as PairContent;
-  for (const side of ["chosen", "rejected"] as const) {
-    if (content[side].length === 0) refuse(`${side}: has nothing after the prompt`);
+  for (const completion of COMPLETIONS) {
+    if (content[completion].length === 0) refuse(`${completion}: has nothing after the prompt`);
   }
   return { content, tools: listed.tools! };
 }

@@ -1,8 +1,9 @@
 /** Opens a WebGPU device and finds its properties. */
 
 import { ServiceError } from "../core/errors.ts";
+import type { WebGpuName } from "../core/webgpu_providers.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
-import type { WebGpuName, WebGpuProvider } from "./webgpu/provider.ts";
+import type { WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
 
 /** Which device to use. `auto`: a GPU if there is one, else a software adapter. */

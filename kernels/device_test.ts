@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BUILT_WEBGPU_PROVIDERS } from "../core/webgpu_providers.ts";
+import { BUILT_WEBGPU_NAMES } from "../core/webgpu_providers.ts";
 import { type DeviceRequest, limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
 import { gpuTest } from "./gpu_testing.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
@@ -30,8 +30,8 @@ gpuTest("the opened device has the limits that kernels need", ({ device, facts }
 });
 
 Deno.test("every WebGPU of this build is chosen by its name, and any other is refused", async () => {
-  assert.equal(webGpuProvider("auto").name, BUILT_WEBGPU_PROVIDERS[0]);
-  for (const name of BUILT_WEBGPU_PROVIDERS) assert.equal(webGpuProvider(name).name, name);
+  assert.equal(webGpuProvider("auto").name, BUILT_WEBGPU_NAMES[0]);
+  for (const name of BUILT_WEBGPU_NAMES) assert.equal(webGpuProvider(name).name, name);
   await assert.rejects(openGpu({ device: "auto", webgpu: "dawn" }), {
     name: "ServiceError",
     code: "not_built",

@@ -87,11 +87,11 @@ interface Compiled {
   failure: ServiceError | null;
 }
 
-const compiledOn = new WeakMap<GPUDevice, Compiled>();
+const compiled_by_device = new WeakMap<GPUDevice, Compiled>();
 
 function compiledFor(device: GPUDevice): Compiled {
-  let compiled = compiledOn.get(device);
-  if (!compiled) compiledOn.set(device, compiled = { kernels: new Map(), failure: null });
+  let compiled = compiled_by_device.get(device);
+  if (!compiled) compiled_by_device.set(device, compiled = { kernels: new Map(), failure: null });
   return compiled;
 }
 

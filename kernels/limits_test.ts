@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
+import { PREFERENCE_LOSS_NAMES } from "../core/preference_loss.ts";
 import { adamw } from "./adamw/adamw.ts";
 import { attentionBackward, attentionForward, headWidthStep, MAX_HEAD_WIDTH } from "./attention/attention.ts";
 import type { AttentionRules } from "./attention/visibility.ts";
@@ -123,8 +124,10 @@ function recordVocabulary(recorder: Recorder, vocabulary: number): void {
   policyLoss(recorder, policy, { ...range, clip_low: 0.2, clip_high: 0.2, kl_coefficient: 0 });
   const ratio = { logprob: r, old_logprob: r, log_ratio: r, ranges: of("u32", 1, 2) };
   sequenceRatio(recorder, ratio);
-  const pairs = { logprob: r, reference_logprob: null, ranges: of("u32", 1, 3), g: r, results };
-  preferenceLoss(recorder, pairs, { loss: "dpo", beta: 1, gamma: 0, lambda: 0, normalizer: 1 });
+  const pairs = { logprob: r, reference_logprob: r, ranges: of("u32", 1, 3), g: r, results };
+  for (const loss of PREFERENCE_LOSS_NAMES) {
+    preferenceLoss(recorder, pairs, { loss, beta: 1, gamma: 0, lambda: 0, normalizer: 1 });
+  }
   const rows = { temperature: r, position: words, token: words, logprob: r, rng_key: of("u32", 3, 2) };
   sampleToken(recorder, { ...rows, logits, partials, mask: null, cutoff: null });
   topCutoff(recorder, { logits, mask: null, temperature: r, top_k: words, top_p: r, cutoff: r });

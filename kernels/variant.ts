@@ -65,9 +65,10 @@ export function lanesPart(lanes: number): WgslPart {
     : { file: "shared/subgroup_lanes.wgsl", text: unroll(subgroupLanesWgsl, { LANES: lanes }) };
 }
 
-/** A WGSL part of `const` declarations. */
-export function constantsPart(values: Readonly<Record<string, number>>): WgslPart {
-  const text = Object.entries(values).map(([name, value]) => `const ${name} = ${value}u;\n`).join("");
+/** A WGSL part of `const` declarations: numbers are `u32`. */
+export function constantsPart(values: Readonly<Record<string, number | boolean>>): WgslPart {
+  const text = Object.entries(values)
+    .map(([name, value]) => `const ${name} = ${value}${typeof value === "number" ? "u" : ""};\n`).join("");
   return { file: "constants", text };
 }
 

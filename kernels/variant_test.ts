@@ -36,7 +36,8 @@ Deno.test("a row's threads are a power of two that follows from its items", () =
 });
 
 Deno.test("constants become WGSL declarations", () => {
-  assert.equal(constantsPart({ threads: 64, rank: 8 }).text, "const threads = 64u;\nconst rank = 8u;\n");
+  const { text } = constantsPart({ threads: 64, is_mean: false });
+  assert.equal(text, "const threads = 64u;\nconst is_mean = false;\n");
 });
 
 /** Lane l has 10 + (3 · l mod LANES), and stores broadcasts from the first and the last lane, maximum and minimum. */

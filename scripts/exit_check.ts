@@ -11,6 +11,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { endProcess } from "../cli/end_process.ts";
 import { prepareGpuEnvironment } from "../cli/environment.ts";
+import { permissionsFor } from "../core/permissions.ts";
+import { webGpuNeeds } from "../core/webgpu_providers.ts";
 import { startEngine } from "../runs/session/workers.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -69,7 +71,7 @@ const PATHS: Path[] = [
 const TURNS = PATHS.flatMap(({ share }, i) => Array.from({ length: share }, () => i));
 
 async function openAndClose(): Promise<void> {
-  const permissions = { env: ["DENO_WEBGPU_BACKEND"] };
+  const permissions = permissionsFor([webGpuNeeds("auto")]);
   const engine = startEngine({ entry_url: new URL("../cli.ts", import.meta.url).href, permissions });
   await engine.client.call("probe", { device: "auto", webgpu: "auto" });
   await engine.close();

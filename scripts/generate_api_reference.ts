@@ -5,8 +5,12 @@
 
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
-import { ALL_PROBLEM_TYPES, CODE_HELP, PROBLEM_HELP } from "../server/http/problem_help.ts";
-import { PROBLEM_TYPES, type ProblemType } from "../server/http/problems.ts";
+import {
+  ALL_PROBLEM_TYPES,
+  CODE_HELP,
+  PROBLEM_TYPES,
+  type ProblemType,
+} from "../server/http/problem_types.ts";
 import type { Route } from "../server/routing/route.ts";
 import { problemsOf } from "../server/routing/route_problems.ts";
 import { ROUTES } from "../server/route_table.ts";
@@ -61,7 +65,7 @@ function routeRow(entry: Route): string {
 }
 
 function problemRow(type: ProblemType): string {
-  const { status, title } = PROBLEM_TYPES[type], { when, action, codes } = PROBLEM_HELP[type];
+  const { status, title, when, action, codes } = PROBLEM_TYPES[type];
   const named = codes.map((code) => `\`${code}\``).join(", ") || "–";
   return `| \`${type}\` | ${status} | ${title}. ${when} | ${action} | ${named} |`;
 }

@@ -13,7 +13,7 @@ const INTRODUCTION = `# The health of a run
 
 <!-- Written by scripts/generate_health_reference.ts from runs/results/health_rules.ts: change a rule there, then run it again. -->
 
-\`GET /v1/runs/{id}/health\` judges a run by its metrics with these rules. Each has a level (\`ok\`, or the one of the table when
+\`GET /v1/runs/{id}/health\` evaluates these rules on the metrics of a run. Each has a level (\`ok\`, or the one of the table when
 it is broken), the measured value, its threshold, the update since which it is broken, and advice. A rule whose metrics the
 run does not have, or not for enough updates, is left out. At its threshold a rule holds.
 

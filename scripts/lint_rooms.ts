@@ -106,6 +106,20 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/**
+ * The folders below a floor, each with the file or folder that imports it; `*` is any name. A folder with entries of a
+ * registry lies beside their interface, so that folder and registry would import each other: an entry imports what lies
+ * above it except the registry, the registry imports entries, and nothing else does.
+ */
+const NESTED: Readonly<Record<string, string>> = {
+  "agent/tools/builtin/*": "agent/tools/toolsets.ts",
+  "runs/algorithms/*/": "runs/algorithms/registry.ts",
+  "trainer/model/architectures/": "trainer/model/architectures/registry.ts",
+  "trainer/tokenizer/bpe/": "trainer/tokenizer/kinds/",
+  "trainer/tokenizer/kinds/*": "trainer/tokenizer/read_tokenizer.ts",
+  "trainer/tokenizer/spm/": "trainer/tokenizer/kinds/",
+};
+
 /** Fakes (`_fake`), contract suites (`_contract`) and shared test code (`_testing`): they may import every floor. */
 const TEST_HELPER = /_(fake|contract|testing)\.ts$/;
 
@@ -141,6 +155,8 @@ export function importProblem(from: string, to: string): string | null {
   if (!Object.hasOwn(ROOMS, room)) {
     return `${room}/ is no room: add it to ARCHITECTURE.md and scripts/lint_rooms.ts`;
   }
+  const nested = is_product ? nestedProblem(from, to) : null;
+  if (nested !== null) return nested;
   if (to.startsWith(`${room}/`)) return floorProblem(from, to);
   const allowed = ROOMS[room]!;
   const admits = (entries: readonly string[]) =>
@@ -173,6 +189,31 @@ function floorOf(path: string, floors: readonly string[]): number {
   const [first, ...inner] = path.split("/");
   const named = floors.indexOf(first!);
   return named >= 0 ? named : floors.indexOf(inner.length === 0 ? OWN_FILES : OTHER_FOLDERS);
+}
+
+/** Why a file may not import a file below a floor, or null when it may. */
+function nestedProblem(from: string, to: string): string | null {
+  const [room, ...inner] = to.split("/");
+  const patterns = Object.entries(NESTED);
+  if (inner.length > 2 && FLOORS[room!] && !patterns.some(([pattern]) => entryOf(to, pattern) !== null)) {
+    return `${to} lies below a floor: add its folder to NESTED in scripts/lint_rooms.ts`;
+  }
+  for (const [pattern, importer] of patterns) {
+    const own = entryOf(from, pattern), entry = entryOf(to, pattern);
+    if (own === entry) continue;
+    if (own !== null && to === importer) return `${from} may not import ${to}, which imports it`;
+    if (entry === null || from.startsWith(importer) || to === importer) continue;
+    const who = entryOf(importer, pattern) === null
+      ? `only ${importer} imports it`
+      : `import ${importer} in its place`;
+    return `${from} may not import ${to}: ${who}`;
+  }
+  return null;
+}
+
+/** The part of a path that matches a pattern of {@link NESTED}: an entry, or a folder with all its files. */
+function entryOf(path: string, pattern: string): string | null {
+  return new RegExp(`^${pattern.replace("*", "[^/]+")}`).exec(path)?.[0] ?? null;
 }
 
 function pathFromRoot(filename: string): string {

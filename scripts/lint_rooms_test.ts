@@ -98,6 +98,39 @@ Deno.test("a file imports only from its own floor and lower ones", () => {
   }
 });
 
+Deno.test("an entry of a registry imports what lies above it, and only the registry imports an entry", () => {
+  const [sft, registry] = ["runs/algorithms/sft/definition.ts", "runs/algorithms/registry.ts"];
+  assert.equal(importProblem(sft, "runs/algorithms/definition.ts"), null);
+  assert.equal(importProblem(sft, "runs/algorithms/sft/sft.ts"), null);
+  assert.equal(importProblem(registry, sft), null);
+  assert.equal(importProblem("runs/process/x.ts", registry), null);
+  assert.equal(importProblem("runs/process/x_test.ts", sft), null);
+  assert.match(importProblem(sft, registry)!, /which imports it/);
+  for (const from of ["runs/algorithms/epochs.ts", "runs/algorithms/preference/x.ts", "runs/plan/x.ts"]) {
+    assert.match(importProblem(from, sft)!, /only runs\/algorithms\/registry\.ts imports it/, from);
+  }
+  // Each file of this folder is an entry.
+  assert.equal(importProblem("trainer/tokenizer/read_tokenizer.ts", "trainer/tokenizer/kinds/bpe.ts"), null);
+  assert.equal(importProblem("trainer/tokenizer/kinds/bpe.ts", "trainer/tokenizer/bpe/merges.ts"), null);
+  assert.match(
+    importProblem("trainer/tokenizer/kinds/spm.ts", "trainer/tokenizer/kinds/bpe.ts")!,
+    /only .*read_tokenizer/,
+  );
+  assert.match(importProblem("cli/x.ts", "agent/tools/builtin/files.ts")!, /only .*toolsets/);
+  // This registry lies beside its entries.
+  const architectures = "trainer/model/architectures";
+  assert.equal(importProblem("trainer/model/x.ts", `${architectures}/registry.ts`), null);
+  assert.equal(importProblem(`${architectures}/qwen2.ts`, `${architectures}/decoder.ts`), null);
+  assert.match(
+    importProblem("trainer/model/x.ts", `${architectures}/llama.ts`)!,
+    /registry\.ts in its place/,
+  );
+});
+
+Deno.test("a folder below a floor has a line that says who imports it", () => {
+  assert.match(importProblem("server/routes/x.ts", "server/http/html/x.ts")!, /add its folder to NESTED/);
+});
+
 Deno.test("operations of kernels/ import the room's own files, weight types and the operations with a floor", () => {
   for (const from of ["kernels/matmul/x.ts", "kernels/new_operation/x.ts"]) {
     for (const to of ["kernels/tensor.ts", "kernels/weights/table.ts", "kernels/attention/visibility.ts"]) {

@@ -5,6 +5,7 @@
  */
 
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { missingGpuVariables } from "../cli/environment.ts";
 import { projectFiles } from "./tidy.ts";
 import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } from "./test_report.ts";
 
@@ -56,10 +57,8 @@ const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
 
 /** Environment variables for a software Vulkan driver on Linux; values that are already set stay. */
 async function gpuEnvironment(): Promise<Record<string, string>> {
-  if (Deno.build.os !== "linux") return {};
-  const environment: Record<string, string> = {};
-  if (!Deno.env.get("DENO_WEBGPU_BACKEND")) environment.DENO_WEBGPU_BACKEND = "vulkan";
-  if (!Deno.env.get("XDG_RUNTIME_DIR")) {
+  const environment = missingGpuVariables();
+  if (environment.XDG_RUNTIME_DIR !== undefined) {
     environment.XDG_RUNTIME_DIR = `${ROOT}.cache/runtime`;
     await Deno.mkdir(environment.XDG_RUNTIME_DIR, { recursive: true, mode: 0o700 });
   }

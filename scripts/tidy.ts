@@ -1,11 +1,11 @@
 /**
  * Rules of this code base that a single syntax tree cannot show: import cycles, file sizes, names, shader headers,
- * forbidden words, docstrings of exports used by other rooms, and a decision for every dependency. Prints one problem a
- * line; exit status 1 when there is one.
+ * forbidden words, docstrings of exports used by other rooms, examples of doors, and a decision for every dependency.
+ * Prints one problem a line; exit status 1 when there is one.
  */
 
 import { fileURLToPath } from "node:url";
-import { docstringProblems } from "./tidy_docstrings.ts";
+import { docstringProblems, doorProblems } from "./tidy_docstrings.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_LINES: Readonly<Record<string, number>> = { ts: 400, tsx: 400, wgsl: 200 };
@@ -167,6 +167,7 @@ export async function tidyProblems(root: string): Promise<string[]> {
       f,
     ) => [...sizeProblems(f), ...nameProblems(f), ...shaderProblems(f), ...wordProblems(f)]),
     ...docstringProblems(files),
+    ...doorProblems(files),
     ...dependencyProblems(imports, new Set(paths)),
     ...cycles(graph).map((cycle) => `Import cycle: ${cycle}`),
   ];

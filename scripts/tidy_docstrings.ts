@@ -1,4 +1,4 @@
-/** The rule that every export which another room uses has a docstring. */
+/** The rules that every export which another room uses has a docstring, and every door of a room an example. */
 
 import { dirname, normalize } from "node:path";
 
@@ -14,6 +14,9 @@ const EXPORT =
 
 /** The first folder of a path: its room. */
 const roomOf = (path: string) => path.split("/")[0]!;
+
+/** A door in the table of ARCHITECTURE.md: its name, and its file in the room. */
+const DOOR = /`(\w+)` \(`([\w/]+\.ts)`\)/g;
 
 /** The names that a file imports from other rooms, as `path#name`. */
 function usesOf(path: string, text: string): string[] {
@@ -45,4 +48,32 @@ export function docstringProblems(files: readonly { path: string; text: string |
     }
   }
   return problems;
+}
+
+/** The docstring of an export; null without one, or without the export. */
+function docstringOf(text: string, name: string): string | null {
+  for (const found of `\n${text}`.matchAll(EXPORT)) {
+    if (found[2] !== name) continue;
+    const before = text.slice(0, found.index - 1);
+    return before.endsWith("*/\n") ? before.slice(before.lastIndexOf("/**")) : null;
+  }
+  return null;
+}
+
+/** Doors without an example: the section "Doors" of ARCHITECTURE.md has a row for each room. */
+export function doorProblems(files: readonly { path: string; text: string | null }[]): string[] {
+  const page = files.find(({ path }) => path === "ARCHITECTURE.md")?.text ?? null;
+  if (page === null) return [];
+  const section = page.split(/^#+ /m).find((part) => part.startsWith("Doors\n")) ?? "";
+  const doors = section.split("\n").flatMap((row) => {
+    const room = /^\| `(\w+)\/`/.exec(row)?.[1];
+    return [...row.matchAll(DOOR)].map(([, name, file]) => ({ name: name!, path: `${room}/${file}` }));
+  });
+  if (doors.length === 0) return ["ARCHITECTURE.md: its section Doors names no door"];
+  return doors.flatMap(({ name, path }) => {
+    const text = files.find((file) => file.path === path)?.text ?? "";
+    return /^ \* @example$/m.test(docstringOf(text, name) ?? "")
+      ? []
+      : [`${path}: the door ${name} has no @example`];
+  });
 }

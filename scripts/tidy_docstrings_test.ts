@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { docstringProblems } from "./tidy_docstrings.ts";
+import { docstringProblems, doorProblems } from "./tidy_docstrings.ts";
 
 const problems = (files: Record<string, string>) =>
   docstringProblems(Object.entries(files).map(([path, text]) => ({ path, text })));
@@ -54,4 +54,33 @@ Deno.test("exports that only their room, tests or scripts use need none", () => 
   for (const path of ["core/x.ts", "runs/x_test.ts", "runs/x_fake.ts", "scripts/x.ts", "tests/x.ts"]) {
     assert.deepEqual(problems(using(path)), [], path);
   }
+});
+
+const DOORS =
+  "# House\n\n## Doors\n\nText.\n\n| `core/` | `A` (`a.ts`), `B` (`in/b.ts`) |\n\n## Other\n\n`C` (`c.ts`)\n";
+const EXAMPLE = "/**\n * Of it.\n *\n * @example\n * ```ts\n * ```\n */\n";
+
+const doors = (files: Record<string, string>) =>
+  doorProblems(Object.entries(files).map(([path, text]) => ({ path, text })));
+
+Deno.test("every door that ARCHITECTURE.md names has an example in its own docstring", () => {
+  const a = `/** The file. */\n\n${EXAMPLE}export class A {}\n`;
+  const b = `${EXAMPLE}export async function* B() {}\n`;
+  const files = { "ARCHITECTURE.md": DOORS, "core/a.ts": a, "core/in/b.ts": b };
+  assert.deepEqual(doors(files), []);
+  const without = ["core/in/b.ts: the door B has no @example"];
+  for (
+    const text of [
+      `${EXAMPLE}const C = 1;\n/** Of B. */\nexport function B() {}\n`,
+      `${EXAMPLE}export const C = 1;\nexport const B = 1;\n`,
+      `${EXAMPLE}export const BC = 1;\n`,
+      "",
+    ]
+  ) assert.deepEqual(doors({ ...files, "core/in/b.ts": text }), without, text);
+  assert.deepEqual(doors({ "ARCHITECTURE.md": DOORS, "core/a.ts": a }), without);
+});
+
+Deno.test("a page without doors is a problem, a project without the page is none", () => {
+  assert.equal(doors({ "ARCHITECTURE.md": DOORS.replace("## Doors", "## Rooms") }).length, 1);
+  assert.deepEqual(doors({ "core/a.ts": "" }), []);
 });

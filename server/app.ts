@@ -18,14 +18,8 @@ import { KnownSizes } from "../runs/results/changed_lines.ts";
 import { Links } from "./access/links.ts";
 import { openApiDocument } from "./routing/openapi.ts";
 import type { OpenApiDocument } from "./routing/openapi_schema.ts";
-import {
-  invalidRequest,
-  notFound,
-  Problem,
-  PROBLEM_TYPES,
-  problemDocument,
-  unauthorized,
-} from "./http/problems.ts";
+import { invalidRequest, notFound, Problem, problemDocument, unauthorized } from "./http/problems.ts";
+import { PROBLEM_TYPES } from "./http/problem_types.ts";
 import { readQuery } from "./http/query.ts";
 import { HTML_HEADERS } from "./http/html.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";
@@ -73,7 +67,7 @@ export interface AppOptions {
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<ProbedDevice[]>;
   /** The device that plans assume when there is none; absent: nothing is planned then. */
-  assumedDevice?: ProbedDevice;
+  assumed_device?: ProbedDevice;
   /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
   jobs?: JobRunner;
   /** Whether a live run uses a dataset; absent: none does. */
@@ -90,7 +84,7 @@ export interface AppOptions {
   fleet?: Fleet;
   /** Answers chats; absent: serving is off. */
   serving?: Serving;
-  /** The changes of its runs, of which this is the only reader; absent: they are not told. */
+  /** The changes of its runs, of which this is the only reader; absent: they are not published. */
   changes?: AsyncIterable<FleetChange>;
   /** Absent: one in memory. */
   database?: Database;
@@ -165,7 +159,7 @@ export class App {
       trajectories,
       fleet: options.fleet ?? null,
       serving: options.serving ?? null,
-      assumedDevice: options.assumedDevice ?? null,
+      assumed_device: options.assumed_device ?? null,
       database,
       fleet_events: new FleetEvents(database, clock),
       index: new RunIndex(database),
@@ -185,7 +179,7 @@ export class App {
         unreadable: (id, reason) => log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
       }),
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
-      modelFiles: new ModelFiles({ roots: config.path_roots, jobs }),
+      model_files: new ModelFiles({ roots: config.path_roots, jobs }),
     };
     const { fleet, changes } = options, { fleet_events: events, index } = this.#services;
     this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { VERSION } from "../core/version.ts";
 import { budgetCard } from "./resources/capabilities.ts";
-import { PROBLEM_TYPES, type ProblemType } from "./http/problems.ts";
+import { PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
 import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
 /** What the API shows of the device. */

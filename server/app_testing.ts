@@ -10,7 +10,8 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
-import { PROBLEM_TYPES, type ProblemDocument, problemSchema, type ProblemType } from "./http/problems.ts";
+import { type ProblemDocument, problemSchema } from "./http/problems.ts";
+import { isProblemType, PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
 import { type AnswerSpec, isApi, type Method, type Route } from "./routing/route.ts";
 import { problemsOf } from "./routing/route_problems.ts";
 import { ROUTES } from "./route_table.ts";
@@ -35,11 +36,9 @@ function assertDeclaredProblem(
 ): void {
   problemSchema.parse(document);
   const type = problemTypeOf(document, type_base);
-  assert.deepEqual(
-    { status: document.status, title: document.title },
-    PROBLEM_TYPES[type] && { ...PROBLEM_TYPES[type] },
-    `${type} is a type of problem`,
-  );
+  assert.ok(isProblemType(type), `${type} is a type of problem`);
+  const { status: expected, title } = PROBLEM_TYPES[type];
+  assert.deepEqual([document.status, document.title], [expected, title], type);
   assert.equal(status, document.status);
   if (!route) return assert.ok(BEFORE_ROUTES.includes(type), `${type} without a route`);
   const codes = problemsOf(route)[type];

@@ -27,7 +27,7 @@ const JSON_TYPE = "application/json", TOML_TYPE = "application/toml";
 
 const jsonSchema = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as JsonSchema;
 
-/** The schema of a route's JSON body, in which a whole configuration has the schema that the server publishes. */
+/** The schema of a route's JSON body, in which a complete configuration has the schema that the server publishes. */
 function bodySchema(schema: z.ZodType): JsonSchema {
   const body = jsonSchema(schema), { $defs: inner = {}, ...config } = requestJsonSchema() as JsonSchema;
   const $defs = { ...body.$defs, ...inner };

@@ -5,7 +5,7 @@ import { findRun } from "./resources/find_run.ts";
 import { nextCursor, page, pageQuery } from "./http/page.ts";
 import { json, type Route, route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
-import { runFilters, runSchema } from "./resources/run_schema.ts";
+import { runCardSchema, runFilters } from "./resources/run_schema.ts";
 import type { ViewSource } from "./resources/view_run.ts";
 
 const JSON_TYPE = "application/json";
@@ -21,7 +21,7 @@ export function viewRoutes(source: ViewSource): Route[] {
     answers: {
       200: {
         description: "The run, when it passes the filters.",
-        content: { [JSON_TYPE]: z.strictObject({ runs: z.array(runSchema), next_cursor: nextCursor }) },
+        content: { [JSON_TYPE]: z.strictObject({ runs: z.array(runCardSchema), next_cursor: nextCursor }) },
       },
     },
     async handler({ query: { limit, cursor, ...filters } }) {
@@ -43,7 +43,7 @@ export function viewRoutes(source: ViewSource): Route[] {
     path: "/v1/runs/{id}",
     operation: "get_run",
     summary: "The run of view mode.",
-    answers: { 200: { description: "The run.", content: { [JSON_TYPE]: runSchema } } },
+    answers: { 200: { description: "The run.", content: { [JSON_TYPE]: runCardSchema } } },
     find: findRun,
     handler: async () => json(200, await source.card()),
   });

@@ -14,6 +14,7 @@ import { openDatabase } from "../server/store/database.ts";
 import { keepAnswer } from "../server/store/kept_answers.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
 import { withFolder } from "./folder.ts";
+import { adapterOf, recordOf } from "./test_run.ts";
 
 /** Inside the namespace: the mount point of a small disk. */
 const DISK = Deno.env.get("SVC_TEST_DISK");
@@ -58,7 +59,7 @@ async function failure(options: Omit<TestRunOptions, "newEngine">): Promise<stri
   const run = await start(options);
   const drained = Array.fromAsync(run.events).catch(() => {});
   const words = await run.ended.then(async (state) => {
-    const { error } = JSON.parse(await Deno.readTextFile(`${options.root}/runs/test/run.json`));
+    const { error } = await recordOf(options.root);
     assert.equal(state, "failed");
     return error.detail as string;
   }, (error: ServiceError) => {
@@ -68,8 +69,6 @@ async function failure(options: Omit<TestRunOptions, "newEngine">): Promise<stri
   await drained;
   return words;
 }
-
-const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
 
 if (DISK === undefined) {
   const reason = await obstacle();

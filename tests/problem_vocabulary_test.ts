@@ -8,8 +8,7 @@ import { isNotBuilt, notBuiltPart } from "../config/check/not_built.ts";
 import { openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
 import { WARNING_CODES, type WarningCode } from "../runs/record/warning.ts";
 import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
-import { ALL_PROBLEM_TYPES, PROBLEM_HELP } from "../server/http/problem_help.ts";
-import { PROBLEM_CODES } from "../server/http/problems.ts";
+import { ALL_PROBLEM_TYPES, PROBLEM_CODES, PROBLEM_TYPES } from "../server/http/problem_types.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { CATALOGUE, type PlanApp, postJson, withPlans } from "./plan_app.ts";
@@ -160,7 +159,7 @@ async function emit(place: Place, request: Requests[string]): Promise<Sent> {
 
 async function assertProblems(place: Place): Promise<void> {
   const listed = ALL_PROBLEM_TYPES.flatMap((type) => {
-    const { codes } = PROBLEM_HELP[type];
+    const { codes } = PROBLEM_TYPES[type];
     return codes.length === 0 ? [type] : codes.map((code) => `${type} ${code}`);
   });
   assert.deepEqual(Object.keys(PROBLEMS), listed);

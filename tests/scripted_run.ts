@@ -120,10 +120,10 @@ async function calibrate(path: string, calibration = "{}"): Promise<void> {
     if (calibration.startsWith("{")) {
       return Promise.resolve({ ...SCRIPTED_CALIBRATION, ...JSON.parse(calibration) });
     }
-    const message = calibration === "out_of_memory"
-      ? "Cannot allocate weights: /secret/place"
-      : `Cannot read ${model.path}: it is broken on purpose`;
-    return Promise.reject(new ServiceError(calibration as ErrorCode, message));
+    const [message, details] = calibration === "out_of_memory"
+      ? ["Cannot allocate weights: /secret/place", {}]
+      : [`Cannot read ${model.path}: it is broken on purpose`, { path: model.path }];
+    return Promise.reject(new ServiceError(calibration as ErrorCode, message, details));
   });
   Deno.exit(0);
 }

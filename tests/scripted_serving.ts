@@ -65,7 +65,7 @@ function scriptedEngine(folder: string) {
 const port = linePort(Deno.stdin.readable, writeOutput);
 await serveModel({
   port,
-  startEngine: ([_model, folder]) => ({
+  startEngine: (_webgpu, [_model, folder]) => ({
     client: scriptedEngine(folder!),
     failed: new Promise(() => {}),
     close: () => hangs(folder!, "close") ? never : Promise.resolve(),

@@ -49,7 +49,7 @@ export function testEnvironments(name: string, open: () => Promise<TestedEnviron
   });
 }
 
-const never = new AbortController().signal;
+const NEVER = new AbortController().signal;
 
 export function scenarioWith(env: object): Scenario {
   return parseScenario({ id: "s", user: "u", metadata: { env: { toolset: "files", ...env } } }, {
@@ -64,7 +64,7 @@ async function withEnvironment(
   env: object,
   use: (environment: Environment) => Promise<void>,
 ): Promise<void> {
-  const environment = await factory.open(scenarioWith(env), { seed: 1, signal: never });
+  const environment = await factory.open(scenarioWith(env), { seed: 1, signal: NEVER });
   try {
     await use(environment);
   } finally {
@@ -78,14 +78,14 @@ async function result(
   name: string,
   args: Record<string, unknown>,
 ): Promise<string | null> {
-  const answer = await environment.call({ id: "c", name, arguments: args }, never);
+  const answer = await environment.call({ id: "c", name, arguments: args }, NEVER);
   deepEqual([answer.reward, answer.done], [null, false]);
   return answer.result;
 }
 
 /** The grade without the record of the command. */
 async function graded(environment: Environment): Promise<Omit<EnvironmentGrade, "verification">> {
-  const { verification: _, ...answer } = await environment.grade(never);
+  const { verification: _, ...answer } = await environment.grade(NEVER);
   return answer;
 }
 
@@ -122,7 +122,7 @@ async function checkResults(tested: TestedEnvironments): Promise<void> {
 
 async function checkSubmit(tested: TestedEnvironments): Promise<void> {
   await withEnvironment(tested, {}, async (environment) => {
-    const answer = await environment.call({ id: "c", name: "submit", arguments: {} }, never);
+    const answer = await environment.call({ id: "c", name: "submit", arguments: {} }, NEVER);
     deepEqual(answer, { result: null, reward: null, done: true });
   });
 }
@@ -179,7 +179,7 @@ async function checkSetup(tested: TestedEnvironments): Promise<void> {
   });
   const opening = tested.factory.open(scenarioWith({ setup: ["true", "echo broken >&2; exit 7"] }), {
     seed: 1,
-    signal: never,
+    signal: NEVER,
   });
   await rejects(opening, (error: unknown) => {
     ok(error instanceof ServiceError && error.code === "environment_failed");
@@ -219,7 +219,7 @@ async function checkVerify(tested: TestedEnvironments): Promise<void> {
     deepEqual(await graded(environment), { reward: null, timed_out: false });
   });
   await withEnvironment(tested, { verify: { command: ["no-such-program"] } }, async (environment) => {
-    await rejects(environment.grade(never), /Cannot run no-such-program: no such program/);
+    await rejects(environment.grade(NEVER), /Cannot run no-such-program: no such program/);
   });
 }
 
@@ -227,11 +227,11 @@ async function checkState(tested: TestedEnvironments): Promise<void> {
   const summary = (line: string) => ({ files: { "a.txt": "old" }, summary: ["sh", "-c", line] });
   await withEnvironment(tested, summary("cat a.txt; pwd"), async (environment) => {
     await result(environment, "write_file", { path: "a.txt", content: "new\n" });
-    equal(await environment.state(never), "new\n.\n");
+    equal(await environment.state(NEVER), "new\n.\n");
   });
-  await withEnvironment(tested, {}, async (environment) => equal(await environment.state(never), null));
+  await withEnvironment(tested, {}, async (environment) => equal(await environment.state(NEVER), null));
   await withEnvironment(tested, summary("echo out; echo wrong >&2; exit 3"), async (environment) => {
-    await rejects(environment.state(never), {
+    await rejects(environment.state(NEVER), {
       code: "environment_failed",
       message: "Cannot summarise the result: the command exited with status 3: wrong",
     });
@@ -247,7 +247,7 @@ async function expire(clock: ManualClock, delta_ms: number): Promise<void> {
 async function checkHang(tested: TestedEnvironments): Promise<void> {
   const line = "trap '' TERM INT; sleep 1000 & sleep 1000";
   await withEnvironment(tested, verifyBy(line), async (environment) => {
-    const verified = environment.grade(never);
+    const verified = environment.grade(NEVER);
     await expire(tested.clock, 30_000);
     const { verification, ...answer } = await verified;
     deepEqual(answer, {
@@ -267,7 +267,7 @@ async function checkEndings(tested: TestedEnvironments): Promise<void> {
   const ended = async (line: string) => {
     let found: VerificationRecord | undefined;
     await withEnvironment(tested, verifyBy(line), async (environment) => {
-      found = (await environment.grade(never)).verification;
+      found = (await environment.grade(NEVER)).verification;
     });
     return found;
   };

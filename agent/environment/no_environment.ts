@@ -1,4 +1,4 @@
-/** Attempts without an environment: they have no tools and no place, and something else must grade them. */
+/** The environment of a run without `[agent.environment]`: it has no tools and no workspace, and grades nothing. */
 
 import { assert } from "../../core/errors.ts";
 import type { ToolCatalog } from "../tools/tool_host.ts";

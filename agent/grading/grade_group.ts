@@ -121,11 +121,11 @@ function checkGrades(grades: readonly Grade[], attempts: number): void {
   }
 }
 
-function applyGrade(trajectory: Trajectory, { reward, judge }: Grade): void {
+function applyGrade(trajectory: Trajectory, { reward, assessment }: Grade): void {
   assert(trajectory.total_reward === null, "an attempt has one source of rewards");
   trajectory.terminal_reward = reward;
   trajectory.total_reward = trajectory.step_rewards.reduce((sum, step) => sum + step, 0) + reward;
-  if (judge) trajectory.judge = judge;
+  if (assessment) trajectory.assessment = assessment;
 }
 
 function markNondeterministic(attempts: readonly Trajectory[]): void {

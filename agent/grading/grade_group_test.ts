@@ -63,7 +63,7 @@ Deno.test("a judge compares the attempts of a group, and advantages follow its r
   deepEqual(judge.graded, [{ scenario: "s", members: [0, 1, 2], evidence: ["ok", "ok", "ok"] }]);
   deepEqual(group!.members.map(({ terminal_reward }) => terminal_reward), [1, 0, 0.5]);
   deepEqual(group!.members.map(({ total_reward }) => total_reward), [1, 0, 0.5]);
-  deepEqual(group!.members[2]!.judge, { score: 0.5, explanation: "1 wrote less" });
+  deepEqual(group!.members[2]!.assessment, { score: 0.5, explanation: "1 wrote less" });
   deepEqual(group!.members.map(({ deterministic }) => deterministic), [false, false, false]);
   finish(groups);
   // Each reward minus the mean of the other two.

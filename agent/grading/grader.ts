@@ -4,7 +4,7 @@ import type { RewardSource } from "../../config/sections/agent.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Coverage, Environment } from "../environment/environment.ts";
 import type { Group } from "../trajectory/group.ts";
-import type { JudgeRecord, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
+import type { Assessment, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
 
 /** An attempt that ended within every limit; its environment is still open. */
 export interface OpenAttempt {
@@ -38,8 +38,8 @@ export interface AttemptedGroup<Evidence = unknown> {
 export interface Grade {
   /** Finite; 0 for nothing. */
   reward: number;
-  /** What a judge or a reward program says of the attempt. */
-  judge?: JudgeRecord;
+  /** What the grader says of the attempt; absent: only the reward. */
+  assessment?: Assessment;
 }
 
 /** The grades of a group's attempts, in order. */

@@ -56,6 +56,6 @@ function ranks({ attempts }: AttemptedGroup<string>): Grade[] {
   return lengths.map((length) => {
     const shorter = lengths.filter((other) => other < length).length;
     const score = shorter / Math.max(1, lengths.length - 1);
-    return { reward: score, judge: { score, explanation: `${shorter} wrote less` } };
+    return { reward: score, assessment: { score, explanation: `${shorter} wrote less` } };
   });
 }

@@ -27,7 +27,7 @@ export function rewardGrader(program: RewardProgram): Grader {
       const answers = await program.ask(requestsOf(group), signal);
       const grades = answers.map(({ reward, explanation }) => ({
         reward,
-        ...(explanation !== null && { judge: { score: reward, explanation } }),
+        ...(explanation !== null && { assessment: { score: reward, explanation } }),
       }));
       return { grades, deterministic: true };
     },

@@ -84,17 +84,17 @@ Deno.test("a program alone grades attempts, and its explanations are kept", stri
     finishGroups(groups, settings);
     deepEqual([group!.graded_by, group!.status], ["reward", "kept"]);
     deepEqual(
-      group!.members.map(({ terminal_reward, total_reward, advantage, judge, deterministic }) => (
-        { terminal_reward, total_reward, advantage, judge, deterministic }
+      group!.members.map(({ terminal_reward, total_reward, advantage, assessment, deterministic }) => (
+        { terminal_reward, total_reward, advantage, assessment, deterministic }
       )),
       [
         {
           ...{ terminal_reward: 1, total_reward: 1, advantage: -2, deterministic: true },
-          judge: { score: 1, explanation: "it says a" },
+          assessment: { score: 1, explanation: "it says a" },
         },
         {
           ...{ terminal_reward: 3, total_reward: 3, advantage: 2, deterministic: true },
-          judge: { score: 3, explanation: "it says ccc" },
+          assessment: { score: 3, explanation: "it says ccc" },
         },
       ],
     );

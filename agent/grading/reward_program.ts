@@ -18,7 +18,7 @@ export const MAX_ANSWER_BYTES = 1 << 20;
 export const MAX_REWARD = 1e6;
 
 /** The kept end of what the program writes to its standard error while it grades a group. */
-export const MAX_SAID_BYTES = 2048;
+export const MAX_STDERR_BYTES = 2048;
 
 /** How long to wait for the last output of a program that was killed or has closed its output. */
 export const END_TIMEOUT_MS = 500;
@@ -58,7 +58,7 @@ interface Running {
   child: Deno.ChildProcess;
   input: WritableStreamDefaultWriter<Uint8Array>;
   answers: LineReader;
-  said: OutputTail;
+  stderr: OutputTail;
   ended: Promise<Deno.CommandStatus>;
   has_ended: boolean;
 }
@@ -92,7 +92,7 @@ export class RewardProgram {
       const running = await this.#started();
       try {
         const answers = await this.#answers(running, requests, within);
-        this.#tell(running);
+        this.#reportOutput(running);
         return answers;
       } catch (error) {
         await this.#stop(running).catch(() => {});
@@ -130,7 +130,7 @@ export class RewardProgram {
       child,
       input: child.stdin.getWriter(),
       answers: new LineReader(child.stdout, MAX_ANSWER_BYTES),
-      said: new OutputTail(child.stderr, MAX_SAID_BYTES),
+      stderr: new OutputTail(child.stderr, MAX_STDERR_BYTES),
       has_ended: false,
       ended: child.status.finally(() => {
         running.has_ended = true;
@@ -149,7 +149,7 @@ export class RewardProgram {
     const waiting = new Map(requests.map(({ id }, i) => [id, i]));
     const answers: RewardAnswer[] = [];
     const lines = requests.map((request) => `${JSON.stringify(request)}\n`).join("");
-    // A program that ends before it has read breaks the pipe; the missing answer tells that.
+    // A program that ends before it has read breaks the pipe; the missing answer shows that.
     running.input.write(new TextEncoder().encode(lines)).catch(() => {});
     while (waiting.size > 0) {
       const answer = readAnswer(await this.#line(running, signal)), place = waiting.get(answer.id);
@@ -201,21 +201,22 @@ export class RewardProgram {
   }
 
   async #stop(running: Running): Promise<void> {
-    const { child, input, answers, said, ended } = running;
+    const { child, input, answers, stderr, ended } = running;
     this.#running = null;
     killGroup(child.pid);
     await ended;
     try {
       await killProcessesOf(this.#home!, { clock: this.#options.clock });
     } finally {
-      await this.#soon(said.done);
-      await Promise.all([said.cancel(), answers.cancel(), input.abort().catch(() => {})]);
-      this.#tell(running);
+      await this.#soon(stderr.done);
+      await Promise.all([stderr.cancel(), answers.cancel(), input.abort().catch(() => {})]);
+      this.#reportOutput(running);
     }
   }
 
-  #tell({ said }: Running): void {
-    const text = said.take();
+  /** Passes on what it wrote to standard error since the last time. */
+  #reportOutput({ stderr }: Running): void {
+    const text = stderr.take();
     if (text !== "") this.#options.messages.push(`the reward program wrote to standard error: ${text}`);
   }
 }

@@ -7,7 +7,7 @@ import { withFolder } from "../../tests/folder.ts";
 import {
   MAX_ANSWER_BYTES,
   MAX_REWARD,
-  MAX_SAID_BYTES,
+  MAX_STDERR_BYTES,
   RewardProgram,
   type RewardProgramOptions,
   type RewardRequest,
@@ -305,7 +305,7 @@ Deno.test("what it writes to standard error is told, its end only when it is muc
     match(text, /^the reward program wrote to standard error: loaded/);
     ok(text.endsWith("xlast"), text.slice(-20));
     const longest = Math.max(...said().map((message) => message.length));
-    ok(longest <= MAX_SAID_BYTES + 60, String(longest));
+    ok(longest <= MAX_STDERR_BYTES + 60, String(longest));
     await program.close();
   });
 });

@@ -41,6 +41,20 @@ export interface ObservedValues {
 /**
  * Writes an update's file, then its line in the index. The newest update always has its texts, because it may turn out
  * to be the last. They are removed when the next update is written, unless the rule keeps them.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock as clock } from "../../core/clock.ts";
+ * import { rewardedGroup } from "../rollout/group_testing.ts";
+ *
+ * const directory = await Deno.makeTempDir(), texts = { max_text_chars: 0, tokenText: (id: number) => `${id} ` };
+ * const writer = await ObserveWriter.open({ directory, run_name: "run", every: 1, updates: 1, clock, ...texts });
+ * await writer.write(1, [rewardedGroup([1, 0])], { metrics: {} });
+ * const { updates: [first] } = await readIndex(directory);
+ * assert.deepEqual([first!.trajectories, first!.reward_mean], [2, 0.5]);
+ * await Deno.remove(directory, { recursive: true });
+ * ```
  */
 export class ObserveWriter {
   /** `step` of every update in the index. */
@@ -102,6 +116,7 @@ export class ObserveWriter {
     await doing(`write ${index}`, () => appendLine(index, line));
   }
 }
+
 /** Starts a new line after one that a crash cut off. */
 async function appendLine(path: string, line: string): Promise<void> {
   using file = await Deno.open(path, { read: true, write: true, create: true });

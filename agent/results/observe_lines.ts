@@ -35,8 +35,8 @@ export function* factsLines(groups: readonly Group[]): Generator<string> {
 /** All lines: facts, texts, tokens. */
 export function* updateLines(groups: readonly Group[], options: LineOptions): Generator<string> {
   yield* factsLines(groups);
-  for (const whole of groups) {
-    const { group, tools, prompt_messages, members } = capTexts(whole, options.max_text_chars);
+  for (const uncapped of groups) {
+    const { group, tools, prompt_messages, members } = capTexts(uncapped, options.max_text_chars);
     yield line({ group, texts: { tools, prompt_messages } });
     for (const member of members) yield line({ group, member: member.member, texts: memberTexts(member) });
   }
@@ -65,7 +65,7 @@ function groupFacts({ update, scenario, line, toolset, graded_by, status, member
 
 function memberFacts(trajectory: Trajectory): MemberFacts {
   const { member, stop_reason, status, failure, step_rewards, terminal_reward, total_reward } = trajectory;
-  const { turn_advantages, advantage, judge, malformed_calls, deterministic, timings } = trajectory;
+  const { turn_advantages, advantage, assessment, malformed_calls, deterministic, timings } = trajectory;
   const { turns, fragments, verification } = trajectory;
   return {
     ...{ member, stop_reason, status, failure, step_rewards, terminal_reward, total_reward },
@@ -75,13 +75,14 @@ function memberFacts(trajectory: Trajectory): MemberFacts {
     )),
     tokens: fragments.reduce((sum, { tokens }) => sum + tokens.length, 0),
     action_tokens: actionTokens(trajectory),
-    judge_score: judge?.score ?? null,
+    // The file's names are the contract's; a reward program's assessment has them too.
+    judge_score: assessment?.score ?? null,
     verification: verification &&
       { ended: verification.ended, code: verification.code, capped: verification.capped },
   };
 }
 
-function memberTexts({ messages, turns, judge, verification, fragments }: Trajectory): MemberTexts {
+function memberTexts({ messages, turns, assessment, verification, fragments }: Trajectory): MemberTexts {
   const starts = startsOf(fragments);
   const moved = ({ start, end, origin }: TokenSpan, by: number) => (
     { start: start + by, end: end + by, origin }
@@ -91,7 +92,7 @@ function memberTexts({ messages, turns, judge, verification, fragments }: Trajec
     turns: turns.map(({ text, calls, fragment, start, end }) => (
       { text, calls, start: starts[fragment]! + start, end: starts[fragment]! + end }
     )),
-    judge_explanation: judge?.explanation ?? null,
+    judge_explanation: assessment?.explanation ?? null,
     verification_output: verification?.output ?? null,
     fragments: fragments.map(({ tokens }) => tokens.length),
     spans: fragments.flatMap(({ spans }, i) => spans.map((span) => moved(span, starts[i]!))),

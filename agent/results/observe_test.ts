@@ -45,7 +45,7 @@ test("an update is a line of facts for each group, then texts, then tokens; and 
     testGroup([{ terminal: 1 }, { terminal: 0 }, { stop_reason: "timeout" }]),
     rewardedGroup([1, 1], 1),
   );
-  groups[0]!.members[1]!.judge = { score: 0.25, explanation: "half right" };
+  groups[0]!.members[1]!.assessment = { score: 0.25, explanation: "half right" };
   await writer.write(1, groups, { metrics: { "reward/mean": 0.75 }, step: 3 });
   const lines = await linesOf(options, 1);
   deepEqual(

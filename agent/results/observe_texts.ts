@@ -25,7 +25,8 @@ export function capTexts(group: Group, max_chars: number): Group {
           result: call.result === null ? null : cap(call.result),
         })),
       })),
-      judge: member.judge && { ...member.judge, explanation: cap(member.judge.explanation) },
+      assessment: member.assessment &&
+        { ...member.assessment, explanation: cap(member.assessment.explanation) },
       verification: member.verification &&
         { ...member.verification, output: cap(member.verification.output) },
     })),

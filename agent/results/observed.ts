@@ -7,7 +7,7 @@
 import { z } from "zod";
 import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
-import { ROLES } from "../../core/chat.ts";
+import { anyObject, messageSchema } from "../../core/chat_schema.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
 import {
@@ -41,7 +41,6 @@ function isObject(given: unknown): boolean {
 }
 
 /** Nested data of a model or a tool. It is passed on as it is, `__proto__` keys included. */
-const anyObject = z.unknown().refine(isObject).meta({ type: "object" });
 const anyObjectOrNull = z.unknown().refine((given) => given === null || isObject(given)).meta({
   type: ["object", "null"],
 });
@@ -93,18 +92,7 @@ export const timingsSchema = z.object({
 }).meta({ id: "TrajectoryTimings" });
 
 /** A message of a conversation. */
-export const messageSchema = z.object({
-  role: z.enum(ROLES),
-  content: z.string(),
-  reasoning_content: z.string().optional(),
-  tool_calls: z.array(z.object({
-    id: z.string().optional(),
-    type: z.literal("function"),
-    function: z.object({ name: z.string(), arguments: anyObject }),
-  })).optional(),
-  tool_call_id: z.string().optional(),
-  name: z.string().optional(),
-}).meta({
+export const observedMessageSchema = messageSchema.meta({
   id: "TrajectoryMessage",
   description: "A message in the OpenAI form; arguments are objects.",
   ...TEXTS.data,
@@ -189,12 +177,12 @@ export const groupFactsSchema = z.object({
 /** Texts that belong to a group. */
 export const groupTextsSchema = z.object({
   tools: z.array(toolSchema),
-  prompt_messages: z.array(messageSchema),
+  prompt_messages: z.array(observedMessageSchema),
 });
 
 /** Texts of a member. */
 export const memberTextsSchema = z.object({
-  messages: z.array(messageSchema),
+  messages: z.array(observedMessageSchema),
   turns: z.array(z.object({
     text: z.string().meta(TEXTS.data),
     calls: z.array(callSchema),

@@ -4,7 +4,7 @@ import { isTooDeep } from "../../core/json.ts";
 import { type ObservedUpdate, observedUpdateSchema } from "./observed.ts";
 
 /** The longest line in bytes; a longer one is skipped. */
-export const MAX_LINE_BYTES = 8 << 20;
+export const MAX_OBSERVED_LINE_BYTES = 8 << 20;
 
 /** The deepest nesting of a line: arguments of calls have their own limit, and are nested in their line. */
 const MAX_LINE_DEPTH = 128;
@@ -78,7 +78,7 @@ export async function readBytes(
   { offset, length, bytes: known }: LinePlace & Partial<ScannedLine>,
 ): Promise<Uint8Array | null> {
   if (known) return known;
-  if (length > MAX_LINE_BYTES) return null;
+  if (length > MAX_OBSERVED_LINE_BYTES) return null;
   const bytes = new Uint8Array(length);
   await file.seek(offset, Deno.SeekMode.Start);
   for (let at = 0; at < length;) {

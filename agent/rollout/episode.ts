@@ -90,7 +90,7 @@ class Episode {
       total_reward: null,
       turn_advantages: [],
       advantage: null,
-      judge: null,
+      assessment: null,
       malformed_calls: 0,
       fragments: this.#recorder.fragments,
       deterministic: true,

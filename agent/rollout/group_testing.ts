@@ -57,7 +57,7 @@ export function testMember(member: number, options: TestMember = {}): Trajectory
     total_reward: graded ? step_rewards.reduce((sum, r) => sum + r, terminal) : null,
     turn_advantages: [],
     advantage: null,
-    judge: null,
+    assessment: null,
     malformed_calls: 0,
     fragments: recorder.fragments,
     deterministic: true,

@@ -1,6 +1,6 @@
 /** Metrics of an update's rollouts. Means are taken over trajectories first, so that long ones do not weigh more. */
 
-import { type GraderName, GRADERS } from "../../config/sections/agent.ts";
+import type { GraderName } from "../../config/sections/agent.ts";
 import type { Group } from "../trajectory/group.ts";
 import {
   actionTokens,
@@ -32,10 +32,10 @@ export type RolloutMetrics = Record<string, number>;
  * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups for a grader besides the environment, each of
- * `GRADERS`: `<grader>/failed_fraction` (it gave no usable answer). Over those that the judge graded:
- * `judge/degenerate_group_fraction` (all attempts have the same score). Over everything: `time/rollout_seconds`,
- * `tokens/generated_per_second`.
+ * `group/all_fail_fraction` (of the survivors). Over the groups for a grader besides the environment:
+ * `<grader>/failed_fraction` (it gave no usable answer). Over those that a grader with this metric graded:
+ * `<grader>/degenerate_group_fraction` (all attempts have the same score); `GRADER_METRICS` says which it has. Over
+ * everything: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */
@@ -110,25 +110,44 @@ function groupMetrics(groups: readonly Group[]): Gappy {
   };
 }
 
-function graderMetrics(groups: readonly Group[]): Gappy {
-  const gradedBy = (source: GraderName) =>
-    groups.filter(({ graded_by, members }) =>
-      graded_by === source && members.some(({ stop_reason }) => isComplete(stop_reason))
-    );
-  const failedFraction = (source: GraderName) => {
+/** Measures of a grader besides the environment, over its groups. */
+const GRADER_MEASURES = {
+  failed_fraction(groups: readonly Group[], grader: GraderName): number | null {
     const failed = groups.filter(({ members }) =>
-      members.some(({ failure }) => failure?.boundary === source)
+      members.some(({ failure }) => failure?.boundary === grader)
     );
-    return ratio(failed.length, failed.length + gradedBy(source).length);
-  };
-  const judged = gradedBy("judge");
-  const equal = judged.filter(({ members }) =>
-    new Set(members.flatMap(({ judge }) => judge?.score ?? [])).size === 1
+    return ratio(failed.length, failed.length + gradedBy(groups, grader).length);
+  },
+  degenerate_group_fraction(groups: readonly Group[], grader: GraderName): number | null {
+    const graded = gradedBy(groups, grader);
+    const equal = graded.filter(({ members }) =>
+      new Set(members.flatMap(({ assessment }) => assessment?.score ?? [])).size === 1
+    );
+    return ratio(equal.length, graded.length);
+  },
+};
+
+/** The metrics of each grader, `<grader>/<measure>`. Only a judge scores attempts by comparing them. */
+const GRADER_METRICS: Readonly<Record<GraderName, readonly (keyof typeof GRADER_MEASURES)[]>> = {
+  reward: ["failed_fraction"],
+  judge: ["failed_fraction", "degenerate_group_fraction"],
+};
+
+function gradedBy(groups: readonly Group[], grader: GraderName): Group[] {
+  return groups.filter(({ graded_by, members }) =>
+    graded_by === grader && members.some(({ stop_reason }) => isComplete(stop_reason))
   );
-  return {
-    ...Object.fromEntries(GRADERS.map((source) => [`${source}/failed_fraction`, failedFraction(source)])),
-    "judge/degenerate_group_fraction": ratio(equal.length, judged.length),
-  };
+}
+
+function graderMetrics(groups: readonly Group[]): Gappy {
+  return Object.fromEntries(
+    Object.entries(GRADER_METRICS).flatMap(([grader, measures]) =>
+      measures.map((name) => [
+        `${grader}/${name}`,
+        GRADER_MEASURES[name](groups, grader as GraderName),
+      ])
+    ),
+  );
 }
 
 function rewardMetrics(all: readonly Trajectory[]): Gappy {

@@ -14,7 +14,25 @@ export interface RenderedChatOptions {
   variables: Readonly<Record<string, unknown>>;
 }
 
-/** The chat format of a real model, from its template and its tokenizer. */
+/**
+ * The chat format of a real model, from its template and its tokenizer.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGguf } from "../../trainer/formats/gguf.ts";
+ * import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
+ * import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
+ * import { Renderer } from "../../trainer/tokenizer/renderer.ts";
+ * import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
+ *
+ * using file = await openGguf("fixtures/models/tiny-agent-f16.gguf");
+ * const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
+ * const chat = new RenderedChat({ renderer, probe: probeTemplate(renderer, {}), variables: {} });
+ * const tokens = chat.promptTokens([{ role: "user", content: "Hi" }], []);
+ * assert.match(chat.decode(tokens), /<\|im_start\|>user\nHi<\|im_end\|>/);
+ * ```
+ */
 export class RenderedChat implements ChatFormat {
   readonly stop_tokens: number[];
   readonly #options: RenderedChatOptions;

@@ -62,7 +62,7 @@ export function lostFraction(groups: readonly Group[]): number {
   return members.length === 0 ? 0 : lostMembers(groups).length / members.length;
 }
 
-/** Keys that decide what is lost, for the advice. */
+/** The limits by which attempts are lost, for the advice in errors. */
 export interface LossLimits {
   max_dropped_fraction: number;
   max_trajectory_tokens?: number;

@@ -11,7 +11,7 @@ import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
-import { rolloutNews } from "./scheduler.ts";
+import { rolloutProgress } from "./scheduler.ts";
 
 /** 63 characters, one token each; token 63 ends a turn. */
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
@@ -192,7 +192,7 @@ export function testRollout(
   };
 }
 
-/** Only the groups of {@link rolloutNews}. */
+/** Only the groups of {@link rolloutProgress}. */
 export async function* rolloutGroups(options: RolloutOptions): AsyncGenerator<Group, void> {
-  for await (const news of rolloutNews(options)) if ("group" in news) yield news.group;
+  for await (const item of rolloutProgress(options)) if ("group" in item) yield item.group;
 }

@@ -16,11 +16,12 @@ interface GroupInProgress {
   prompt: Promise<EpisodePrompt> | null;
   episodes: EndedEpisode[];
   left: number;
-  whole: PromiseWithResolvers<Group>;
+  /** Resolves when all of its episodes are graded. */
+  graded: PromiseWithResolvers<Group>;
 }
 
 /** Progress of a rollout: the number of episodes that have ended so far, or a complete group. */
-export type RolloutNews = { ended: number } | { group: Group };
+export type RolloutProgress = { ended: number } | { group: Group };
 
 /**
  * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,
@@ -31,17 +32,30 @@ export type RolloutNews = { ended: number } | { group: Group };
  *
  * @throws {ServiceError} `cancelled`; errors of the engine or the template; `data_invalid` for a scenario whose toolset
  * is not offered; `judge_failed` when a failing grader fails the run.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+ * import { callText, testRollout, turnTokens } from "./rollout_fake.ts";
+ *
+ * // The scripted engine needs no GPU; this one calls the tool `end` in every turn.
+ * const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
+ * const progress = await Array.fromAsync(rolloutProgress(testRollout(engine.client, { group_size: 2 })));
+ * const groups = progress.flatMap((item) => "group" in item ? [item.group] : []);
+ * assert.deepEqual(groups.map(({ scenario, members }) => [scenario, members.length]), [["s", 2]]);
+ * ```
  */
-export async function* rolloutNews(options: RolloutOptions): AsyncGenerator<RolloutNews, void> {
+export async function* rolloutProgress(options: RolloutOptions): AsyncGenerator<RolloutProgress, void> {
   const scheduler = new Scheduler(options);
   const running = scheduler.run();
   running.catch(() => {});
-  let told = 0;
+  let reported = 0;
   try {
-    for (const { whole } of scheduler.groups) {
+    for (const { graded } of scheduler.groups) {
       for (let group: Group | void = undefined; !group;) {
-        group = await Promise.race([whole.promise, scheduler.endedMoreThan(told), scheduler.failed]);
-        if (scheduler.ended > told) yield { ended: told = scheduler.ended };
+        group = await Promise.race([graded.promise, scheduler.endedMoreThan(reported), scheduler.failed]);
+        if (scheduler.ended > reported) yield { ended: reported = scheduler.ended };
         if (group) yield { group };
       }
     }
@@ -78,7 +92,7 @@ class Scheduler {
       prompt: null,
       episodes: [],
       left: group_size,
-      whole: Promise.withResolvers<Group>(),
+      graded: Promise.withResolvers<Group>(),
     }));
   }
 
@@ -138,7 +152,7 @@ class Scheduler {
     this.#grading.push(this.#grade(group, prompt).catch((error) => this.#fail(error)));
   }
 
-  async #grade({ index, scenario, episodes, whole }: GroupInProgress, prompt: EpisodePrompt): Promise<void> {
+  async #grade({ index, scenario, episodes, graded }: GroupInProgress, prompt: EpisodePrompt): Promise<void> {
     const { signal } = this.#abort;
     if (signal.aborted) return;
     const { clock, update, graders, settings: { judge_failure } } = this.#options;
@@ -158,7 +172,7 @@ class Scheduler {
     };
     const evidence = episodes.map((episode) => episode.evidence);
     await gradeGroup(group, { scenario, graders, evidence, judge_failure, clock, signal });
-    whole.resolve(group);
+    graded.resolve(group);
   }
 
   async #openPrompt(scenario: Scenario): Promise<EpisodePrompt> {

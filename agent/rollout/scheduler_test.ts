@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock_fake.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Group } from "../trajectory/group.ts";
-import { promptMessages, rolloutNews } from "./scheduler.ts";
+import { promptMessages, rolloutProgress } from "./scheduler.ts";
 import {
   callText,
   rolloutGroups,
@@ -135,18 +135,18 @@ Deno.test("episodes are counted as they end, whichever group they are of", async
     },
   });
   const scenarios = testScenarios("a", "b");
-  const news = rolloutNews(testRollout(engine.client, { environment, scenarios, group_size: 2 }));
+  const progress = rolloutProgress(testRollout(engine.client, { environment, scenarios, group_size: 2 }));
   let ended = 0;
   while (ended < 3) {
-    const { value } = await news.next();
+    const { value } = await progress.next();
     ok(
       value && "ended" in value && value.ended > ended,
-      "it grows, and no group comes before the first is whole",
+      "it grows, and no group comes before the first is complete",
     );
     ended = value.ended;
   }
   slow.resolve(1);
-  const rest = await Array.fromAsync(news);
+  const rest = await Array.fromAsync(progress);
   deepEqual(rest.map((item) => "ended" in item ? item.ended : item.group.scenario), [4, "a", "b"]);
 });
 

@@ -50,9 +50,9 @@ export function tokenBudget(
  */
 export function trainingSamples(groups: readonly Group[], settings: BatchSettings): TrainingBatch {
   const batch: TrainingBatch = { samples: [], places: [], trajectories: 0, normalizer: 0 };
-  const whole = groups.filter(({ status }) => status === "kept" || status === "degenerate");
+  const trained = groups.filter(({ status }) => status === "kept" || status === "degenerate");
   let own_prefix = groups.reduce((top, { group }) => Math.max(top, group + 1), 0);
-  for (const group of whole) {
+  for (const group of trained) {
     for (const member of group.members) {
       if (member.status !== "kept") continue;
       const trajectory = batch.trajectories++;

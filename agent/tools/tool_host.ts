@@ -1,4 +1,4 @@
-/** Hosts of tools: an environment, or others beside it such as a child process or a session with a server. */
+/** Hosts of tools: the environment, and others such as a child process or a session with a server. */
 
 import type { ToolFunction } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";

@@ -120,8 +120,8 @@ export interface TurnRecord {
   tools_ms: number;
 }
 
-/** What a judge or a reward program said of an attempt; the score of the latter is its reward. */
-export interface JudgeRecord {
+/** What a grader besides the environment says of an attempt; a reward program's score is the reward. */
+export interface Assessment {
   score: number;
   explanation: string;
 }
@@ -184,7 +184,8 @@ export interface Trajectory {
   turn_advantages: number[];
   /** Mean of the advantages of the trajectory's own tokens. */
   advantage: number | null;
-  judge: JudgeRecord | null;
+  /** Null when the grader said nothing, or the environment graded. */
+  assessment: Assessment | null;
   malformed_calls: number;
   fragments: Fragment[];
   /** False when a wall-clock limit had an effect. */

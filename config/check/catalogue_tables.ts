@@ -1,9 +1,10 @@
 /** The lists of the operator's catalogue. A new list is an entry here. */
 
 import { z } from "zod";
-import { environmentSchema } from "../sections/environment.ts";
+import { environmentProblems } from "../environments.ts";
+import { ENVIRONMENT_TYPES, environmentSchema } from "../sections/environment.ts";
 import { name, text } from "../sections/fields.ts";
-import { judgeSchema } from "../sections/judge.ts";
+import { JUDGE_TYPES, judgeSchema } from "../sections/judge.ts";
 import { mcpServerSchema } from "../sections/mcp.ts";
 import { rewardSchema } from "../sections/reward.ts";
 
@@ -16,6 +17,18 @@ type Path = (string | number)[];
  */
 export type RequestUse = "id" | "own" | "same" | "at_most" | "within" | "added";
 
+/** A rule that an entry of the server's file breaks. */
+export interface EntryProblem {
+  /** Of the entry; null: it is about the entry itself. */
+  key: string | null;
+  message: string;
+  missing?: true;
+  hint?: string;
+}
+
+/** An entry in the server's file. */
+type Entry = Readonly<Record<string, unknown>>;
+
 /** An entry of {@link CATALOGUE_TABLES}. */
 export interface CatalogueTable {
   /** The key of `[agent]` that entries stand for. The field of a recipe's objective that names them is its name too. */
@@ -27,10 +40,25 @@ export interface CatalogueTable {
    * has the id in place of the table.
    */
   keys: Readonly<Record<string, RequestUse>> | null;
+  /** Where `keys` is null: what a run's own file, which has no catalogue, needs in place of an id. */
+  instead_of_id?: string;
   /** An entry in the server's file. */
   schema: z.ZodObject;
-  /** What an entry is, such as "a judge". */
+  /** Keys of an entry that are paths below the folder of the server's file, with their defaults. */
+  paths: Readonly<Record<string, string>>;
+  /** The rules that an entry breaks besides its schema. */
+  problems(entry: Entry): readonly EntryProblem[];
+  /** What an entry is, such as "a judge", and what all of them are. */
   noun: string;
+  plural: string;
+  /** The route that lists the entries. */
+  route: string;
+  /** The name of a listed entry in the API's description. */
+  schema_name: string;
+  /** What the type of an entry can be. */
+  types: readonly [string, ...string[]];
+  /** The type of an entry that breaks no rule. */
+  typeOf(entry: Entry): string;
 }
 
 const about = {
@@ -38,19 +66,39 @@ const about = {
   description: z.string().default("").meta({ description: "What it is, for people; clients see it." }),
 };
 
+const rewardEntry = rewardSchema.extend(about);
+const judgeEntry = judgeSchema.extend(about);
+const mcpServerEntry = mcpServerSchema.extend({
+  ...about,
+  env: z.record(z.string(), z.string()).optional().meta({ description: "Environment variables to add." }),
+  cwd: text().optional().meta({ description: "Working folder of the command." }),
+});
+const environmentEntry = environmentSchema.extend(about);
+
+/** What lists have in common whose entries have no paths and no rules besides their schema. */
+const PLAIN = { paths: {}, problems: () => [] } as const;
+
 /** By the name of the list in the server's file. */
 export const CATALOGUE_TABLES = {
   rewards: {
+    ...PLAIN,
     field: "reward",
     is_list: false,
-    noun: "a reward",
     keys: null,
-    schema: rewardSchema.extend(about),
+    instead_of_id: "name the program in [agent.reward] command",
+    schema: rewardEntry,
+    paths: { cwd: "." },
+    noun: "a reward",
+    plural: "Rewards",
+    route: "/v1/rewards",
+    schema_name: "Reward",
+    types: ["command"],
+    typeOf: () => "command",
   },
   judges: {
+    ...PLAIN,
     field: "judge",
     is_list: false,
-    noun: "a judge",
     keys: {
       id: "id",
       type: "same",
@@ -60,12 +108,18 @@ export const CATALOGUE_TABLES = {
       timeout_secs: "at_most",
       max_retries: "at_most",
     },
-    schema: judgeSchema.extend(about),
+    schema: judgeEntry,
+    noun: "a judge",
+    plural: "Judges",
+    route: "/v1/judges",
+    schema_name: "Judge",
+    types: JUDGE_TYPES,
+    typeOf: ({ type }: z.output<typeof judgeEntry>) => type,
   },
   environments: {
+    ...PLAIN,
     field: "environment",
     is_list: false,
-    noun: "an environment",
     keys: {
       id: "id",
       "limits.cpus": "at_most",
@@ -74,18 +128,31 @@ export const CATALOGUE_TABLES = {
       "pool.max_live": "at_most",
       "pool.reuse": "same",
     },
-    schema: environmentSchema.extend(about),
+    schema: environmentEntry,
+    problems: environmentProblems,
+    noun: "an environment",
+    plural: "Environments",
+    route: "/v1/environments",
+    schema_name: "Environment",
+    types: ENVIRONMENT_TYPES,
+    typeOf: ({ type }: z.output<typeof environmentEntry>) => type!,
   },
   mcp_servers: {
+    ...PLAIN,
     field: "mcp_servers",
     is_list: true,
-    noun: "an MCP server",
     keys: { id: "id", name: "own", required: "own", allowed_tools: "within", denied_tools: "added" },
-    schema: mcpServerSchema.extend({
-      ...about,
-      env: z.record(z.string(), z.string()).optional().meta({ description: "Environment variables to add." }),
-      cwd: text().optional().meta({ description: "Working folder of the command." }),
-    }),
+    schema: mcpServerEntry,
+    problems: ({ command, url }: z.output<typeof mcpServerEntry>) =>
+      (command === undefined) === (url === undefined)
+        ? [{ key: null, message: "must have either command or url" }]
+        : [],
+    noun: "an MCP server",
+    plural: "MCP servers",
+    route: "/v1/mcp-servers",
+    schema_name: "McpServer",
+    types: ["stdio", "http"],
+    typeOf: ({ url }: z.output<typeof mcpServerEntry>) => url === undefined ? "stdio" : "http",
   },
 } as const satisfies Record<string, CatalogueTable>;
 

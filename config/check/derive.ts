@@ -2,13 +2,14 @@
 
 import { basename, dirname, extname, join } from "node:path";
 import { PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
-import { type AlgorithmName, ALGORITHMS, isUnused, keysOf } from "../algorithms.ts";
+import { algorithmKeys, type AlgorithmName, ALGORITHMS, isUnused } from "../algorithms.ts";
 import type { AgentConfig, EvaluationConfig, RunConfig, TrainingConfig } from "../schema.ts";
 import {
   BATCH_SEQUENCES,
   DEFAULT_CHECKPOINT_EVERY,
   DEFAULT_CLIPS,
   DEFAULT_CTX_CAP,
+  DEFAULT_EPOCHS,
   LOSS_CHUNK,
   MAX_DEFAULT_CONCURRENT_ROLLOUTS,
   MIN_MICRO_BATCH_TOKENS,
@@ -77,7 +78,7 @@ export interface ResolvedConfig
 
 /** The smallest allowed micro-batch in tokens. */
 export function leastMicroBatchTokens(algorithm: AlgorithmName, ctx: number): number {
-  return keysOf(algorithm).micro_batch.sequences * ctx;
+  return algorithmKeys(algorithm).micro_batch.sequences * ctx;
 }
 
 /** Sets the run's name and every output path: in `run.directory`, unless a key says otherwise. */
@@ -150,8 +151,8 @@ export function resolveConfig(config: RunConfig, facts: ConfigFacts): ResolvedCo
 
 /** A configuration without the sections of other algorithms: nothing of a run depends on them. */
 function withOwnSection(config: RunConfig): RunConfig {
-  const rest = { ...config }, own = keysOf(config.run.algorithm).section;
-  for (const { section } of ALGORITHMS.map(keysOf)) if (section !== own) delete rest[section];
+  const rest = { ...config }, own = algorithmKeys(config.run.algorithm).section;
+  for (const { section } of ALGORITHMS.map(algorithmKeys)) if (section !== own) delete rest[section];
   return rest;
 }
 
@@ -166,9 +167,9 @@ function resolveTraining(config: RunConfig, facts: ConfigFacts): ResolvedTrainin
   const { logits, min_rows, max_rows } = LOSS_CHUNK, rows = Math.floor(logits / facts.vocabulary);
   return {
     ...training,
-    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: 1 }),
+    ...(training.epochs === undefined && !hasOtherEnd(training) && { epochs: DEFAULT_EPOCHS }),
     ctx,
-    lr: training.lr ?? keysOf(algorithm).learning_rate,
+    lr: training.lr ?? algorithmKeys(algorithm).learning_rate,
     ...(!isUnused(algorithm, "training.batch_tokens") && {
       batch_tokens: training.batch_tokens ?? BATCH_SEQUENCES * ctx,
     }),

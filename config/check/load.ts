@@ -3,6 +3,7 @@
 import { dirname, resolve } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
+import { CATALOGUE_TABLES, type CatalogueTable } from "./catalogue_tables.ts";
 import { checkTree } from "./check_tree.ts";
 import { describeKeys } from "../describe.ts";
 import type { Finding } from "./issues.ts";
@@ -64,14 +65,15 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
   return { config: resolveInputPaths(config, path), problems: [] };
 }
 
-/** An id where a file must say everything itself: only a server has a catalogue. */
+/** Ids where a file must say everything itself: only a server has a catalogue. */
 function idFindings(tree: unknown, findings: readonly Finding[]): Finding[] {
-  const path = ["agent", "reward"];
-  if (typeof valueAt(tree, path) !== "string" || findings.some((known) => isPrefix(known.path, path))) {
-    return [];
-  }
-  const message = "is an id, and only a server has a catalogue; name the program in [agent.reward] command";
-  return [{ path, code: "invalid_value", message }];
+  const tables: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);
+  return tables.flatMap(({ field, instead_of_id }): Finding[] => {
+    const path = ["agent", field], is_known = findings.some((known) => isPrefix(known.path, path));
+    if (instead_of_id === undefined || is_known || typeof valueAt(tree, path) !== "string") return [];
+    const message = `is an id, and only a server has a catalogue; ${instead_of_id}`;
+    return [{ path, code: "invalid_value", message }];
+  });
 }
 
 /**
@@ -106,6 +108,14 @@ export function parseRunConfig(text: string, { path }: { path: string }): Loaded
  *
  * @param overrides `key=value` texts, see {@link readOverrides}.
  * @throws {ServiceError} `path_not_found` or `config_invalid` with all problems as `details.problems`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const { config } = await loadRunConfig("examples/tiny_agent_grpo.toml", { overrides: ["lora.rank=4"] });
+ * assert.deepEqual([config.run.algorithm, config.lora.rank], ["agent_grpo", 4]);
+ * ```
  */
 export async function loadRunConfig(
   path: string,

@@ -1,7 +1,7 @@
 /** Keys and values of the specification that this build does not have. */
 
-import { BUILT_WEBGPU_PROVIDERS, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
-import { ALGORITHMS, keysOf } from "../algorithms.ts";
+import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
+import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
 import { valueAt } from "../text/toml_tree.ts";
@@ -18,14 +18,14 @@ export interface NotBuilt {
 }
 
 const isFixed = (algorithm: unknown, key: string) =>
-  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(keysOf(name).fixed, key));
+  ALGORITHMS.some((name) => name === algorithm && Object.hasOwn(algorithmKeys(name).fixed, key));
 const isAboveZero = (value: unknown) => typeof value === "number" && value > 0;
 const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
 const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
-  !BUILT_WEBGPU_PROVIDERS.some((built) => built === name)
+  !BUILT_WEBGPU_NAMES.some((built) => built === name)
 );
 const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { missing_part: part, keys }]) =>
   part === null ? [] : [
@@ -109,8 +109,8 @@ export function findNotBuilt(tree: unknown): NotBuiltProblem[] {
 
 function useText(path: readonly (string | number)[], entry: NotBuilt, value: unknown): string {
   const key = path.join(".");
-  const is_whole = lacksKey(entry) || typeof value === "object";
-  return is_whole ? key : `${key} = ${JSON.stringify(value)}`;
+  const is_any_value = lacksKey(entry) || typeof value === "object";
+  return is_any_value ? key : `${key} = ${JSON.stringify(value)}`;
 }
 
 /** The paths that exist in the tree and match the pattern. */

@@ -146,8 +146,8 @@ export function applyOverrides({ tree, floats }: TomlTree, overrides: readonly O
 
 /** The override that caused a finding; null when the file did. */
 export function overrideAt(path: Path, overrides: readonly Override[], lines: KeyLines): Override | null {
-  const whole = overrides.find((override) => isPrefix(override.path, path));
-  if (whole) return whole;
+  const around = overrides.find((override) => isPrefix(override.path, path));
+  if (around) return around;
   // A section that exists only because of an override has no line in the file.
   const in_file = lines.depthOf(path);
   return overrides.find((override) => shared(override.path, path) > in_file) ?? null;

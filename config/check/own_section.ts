@@ -1,6 +1,6 @@
 /** What a configuration says in the section of its algorithm, and in other places that its algorithm decides. */
 
-import { type AlgorithmSection, keysOf } from "../algorithms.ts";
+import { algorithmKeys, type AlgorithmSection } from "../algorithms.ts";
 import type { RunConfig } from "../schema.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
@@ -13,12 +13,12 @@ const valueOf = (config: SectionedConfig, key: string) => valueAt(config, key.sp
 
 /** The values of the section; empty without one. */
 export function ownSection(config: SectionedConfig): Record<string, unknown> {
-  return { ...config[keysOf(config.run.algorithm).section] };
+  return { ...config[algorithmKeys(config.run.algorithm).section] };
 }
 
 /** The key of the training data and its path. A checked configuration has one. */
 export function trainingData(config: SectionedConfig): { key: string; path: string | undefined } {
-  const { key } = keysOf(config.run.algorithm).data;
+  const { key } = algorithmKeys(config.run.algorithm).data;
   return { key, path: valueOf(config, key) as string | undefined };
 }
 
@@ -29,5 +29,5 @@ export function templateVariables(config: SectionedConfig): Readonly<Record<stri
 
 /** The most updates that it asks for; undefined when it sets no such number. */
 export function updatesLimit(config: SectionedConfig): number | undefined {
-  return valueOf(config, keysOf(config.run.algorithm).updates_key) as number | undefined;
+  return valueOf(config, algorithmKeys(config.run.algorithm).updates_key) as number | undefined;
 }

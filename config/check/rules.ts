@@ -1,6 +1,6 @@
 /** Rules about several keys together. */
 
-import { ALGORITHMS, keysOf } from "../algorithms.ts";
+import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
@@ -31,7 +31,7 @@ const REWARD_KEYS = REWARD_SOURCES.map((source) => `agent.${source}`);
 
 const RULES: readonly Rule[] = [
   ...ALGORITHMS.map((algorithm): Rule => {
-    const { section } = keysOf(algorithm);
+    const { section } = algorithmKeys(algorithm);
     return {
       keys: ["run.algorithm", section],
       check: ({ run, ...sections }) =>
@@ -40,7 +40,7 @@ const RULES: readonly Rule[] = [
     };
   }),
   ...ALGORITHMS.flatMap((algorithm) =>
-    Object.entries(keysOf(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
+    Object.entries(algorithmKeys(algorithm).fixed).map(([key, { value, ...broken }]): Rule => ({
       keys: ["run.algorithm", key],
       check(config) {
         const given = valueAt(config, key.split("."));
@@ -53,7 +53,7 @@ const RULES: readonly Rule[] = [
     keys: ["run.algorithm"],
     check(config) {
       const { algorithm } = config.run;
-      return Object.entries(keysOf(algorithm).unused).filter(([key, { value }]) => {
+      return Object.entries(algorithmKeys(algorithm).unused).filter(([key, { value }]) => {
         const given = valueAt(config, key.split("."));
         return given !== undefined && given !== value;
       }).map(([key, { hint }]) => ({ key, hint, message: `has no meaning for ${algorithm}` }));
@@ -75,7 +75,7 @@ const RULES: readonly Rule[] = [
     check: ({ run, training: { ctx, micro_batch_tokens } }) => {
       if (ctx === undefined || micro_batch_tokens === undefined) return null;
       const least = leastMicroBatchTokens(run.algorithm, ctx);
-      const { length } = keysOf(run.algorithm).micro_batch;
+      const { length } = algorithmKeys(run.algorithm).micro_batch;
       return micro_batch_tokens < least &&
         { key: "training.micro_batch_tokens", message: `must be at least ${length} (${least})` };
     },
@@ -104,14 +104,14 @@ const RULES: readonly Rule[] = [
   {
     keys: ["run.algorithm", ...REWARD_KEYS],
     check: ({ run, agent }) =>
-      keysOf(run.algorithm).has_rollouts && agent !== undefined &&
+      algorithmKeys(run.algorithm).has_rollouts && agent !== undefined &&
       REWARD_SOURCES.every((source) => !agent[source]) &&
       { key: "agent", message: `needs a source of reward: ${REWARD_KEYS.join(" or ")}` },
   },
   {
     keys: ["run.algorithm", "agent.environment", "evaluation"],
     check: ({ run, agent, evaluation }) =>
-      keysOf(run.algorithm).has_rollouts && agent !== undefined && evaluation !== undefined &&
+      algorithmKeys(run.algorithm).has_rollouts && agent !== undefined && evaluation !== undefined &&
       !agent.environment &&
       { key: "evaluation", message: "needs [agent.environment]: held-out scenarios must be verifiable" },
   },

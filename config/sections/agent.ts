@@ -9,7 +9,7 @@ import {
   name,
   number,
   numberText,
-  templateVariables,
+  templateVariablesSchema,
   text,
   variableName,
 } from "./fields.ts";
@@ -62,7 +62,7 @@ const rolloutKeys = {
     rule: "none",
     example: " Be brief.",
   }),
-  template_variables: templateVariables().default({}).meta({
+  template_variables: templateVariablesSchema().default({}).meta({
     description: "Variables for the chat template.",
   }),
   temperature: number("agent.temperature").default(1).meta({

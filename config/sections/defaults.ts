@@ -3,6 +3,9 @@
 /** The longest context when the configuration sets none. */
 export const DEFAULT_CTX_CAP = 4096;
 
+/** The default of `training.epochs` in a run that nothing else ends. */
+export const DEFAULT_EPOCHS = 1;
+
 /** An optimiser step of an algorithm with `training.batch_tokens` takes the tokens of so many full-length sequences. */
 export const BATCH_SEQUENCES = 4;
 
@@ -26,3 +29,9 @@ export const DEFAULT_CHECKPOINT_EVERY = 10;
 
 /** The number of updates whose trajectory texts a run keeps when the server does not say. */
 export const OBSERVE_TARGET_UPDATES = 100;
+
+/** The defaults of `[agent.judge]`. */
+export const JUDGE_DEFAULTS = { max_chars: 200_000, max_retries: 3 } as const;
+
+/** The defaults of `[agent.environment.limits]` for a container. */
+export const CONTAINER_DEFAULTS = { cpus: 1, memory_mb: 1024 } as const;

@@ -1,6 +1,7 @@
 /** `[agent.environment]` */
 
 import { z } from "zod";
+import { CONTAINER_DEFAULTS } from "./defaults.ts";
 import { command, httpUrl, integer, name, number, text } from "./fields.ts";
 
 /** The toolsets with a built-in name. */
@@ -31,11 +32,11 @@ const toolsetSchema = z.strictObject({
 const limitsSchema = z.strictObject({
   cpus: number("agent.environment.limits.cpus").optional().meta({
     description: "Processors of a container.",
-    rule: "1",
+    rule: String(CONTAINER_DEFAULTS.cpus),
   }),
   memory_mb: integer("agent.environment.limits.memory_mb").optional().meta({
     description: "Memory of a container in MiB.",
-    rule: "1024",
+    rule: String(CONTAINER_DEFAULTS.memory_mb),
   }),
   exec_timeout_secs: integer("agent.environment.limits.exec_timeout_secs").default(30).meta({
     description: "Limit of each command: a tool, a line of setup, verify.",

@@ -60,7 +60,7 @@ export function command(): z.ZodArray<z.ZodString> {
 }
 
 /** Variables that a chat template reads. */
-export function templateVariables() {
+export function templateVariablesSchema() {
   return z.record(z.string(), z.json());
 }
 

@@ -1,6 +1,7 @@
 /** `[agent.judge]` */
 
 import { z } from "zod";
+import { JUDGE_DEFAULTS } from "./defaults.ts";
 import { httpUrl, integer, name, number, text, variableName } from "./fields.ts";
 
 /** How a judge is asked. */
@@ -24,14 +25,14 @@ export const judgeSchema = z.strictObject({
   }),
   max_chars: integer("agent.judge.max_chars").optional().meta({
     description: "Most characters of a group that are sent to the judge.",
-    rule: "200,000",
+    rule: String(JUDGE_DEFAULTS.max_chars),
   }),
   timeout_secs: number("agent.judge.timeout_secs").default(120).meta({
     description: "Limit of one request.",
   }),
   max_retries: integer("agent.judge.max_retries").optional().meta({
     description: "Retries of a failed request.",
-    rule: "3",
+    rule: String(JUDGE_DEFAULTS.max_retries),
   }),
   permute: z.boolean().default(true).meta({ description: "Shuffle a group by seed before it is judged." }),
   cache_path: text().optional().meta({

@@ -1,7 +1,12 @@
 /** `[preference]` */
 
 import { z } from "zod";
-import { PREFERENCE_LOSS_NAMES, PREFERENCE_LOSSES, type PreferenceLoss } from "../../core/preference_loss.ts";
+import {
+  lossesWith,
+  PREFERENCE_LOSS_NAMES,
+  PREFERENCE_LOSSES,
+  type PreferenceLoss,
+} from "../../core/preference_loss.ts";
 import { number, text } from "./fields.ts";
 
 const DEFAULT_LOSS: PreferenceLoss = "dpo";
@@ -21,6 +26,12 @@ export const preferenceSchema = z.strictObject({
     rule: `${other_betas.join("")}${usual_beta}`,
     example: usual_beta,
   }),
-  gamma: number("preference.gamma").default(1).meta({ description: "Margin of simpo." }),
-  lambda: number("preference.lambda").default(0.1).meta({ description: "Factor of orpo's odds-ratio term." }),
+  gamma: number("preference.gamma").default(1).meta({
+    description: `Margin of ${lossesWith("has_margin").join(", ")}.`,
+  }),
+  lambda: number("preference.lambda").default(0.1).meta({
+    description: `Weight of the preference term of ${
+      lossesWith("has_sft_term").join(", ")
+    }, which has an SFT term too.`,
+  }),
 });

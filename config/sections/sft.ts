@@ -1,7 +1,7 @@
 /** `[sft]` */
 
 import { z } from "zod";
-import { templateVariables, text } from "./fields.ts";
+import { templateVariablesSchema, text } from "./fields.ts";
 
 export const sftSchema = z.strictObject({
   data: text().meta({
@@ -14,7 +14,7 @@ export const sftSchema = z.strictObject({
   train_on: z.enum(["assistant", "last", "all"]).default("assistant").meta({
     description: "Which tokens have a loss: every assistant turn, the last one, or all tokens.",
   }),
-  template_variables: templateVariables().default({}).meta({
+  template_variables: templateVariablesSchema().default({}).meta({
     description: "Variables for the chat template; use those of [agent] so that both formats are equal.",
   }),
 });

@@ -2,15 +2,21 @@
 
 import { z } from "zod";
 import { ALGORITHM_KEYS, algorithmsText, usersText } from "../algorithms.ts";
-import { BATCH_SEQUENCES, DEFAULT_CTX_CAP, LOSS_CHUNK, MIN_MICRO_BATCH_TOKENS } from "./defaults.ts";
+import {
+  BATCH_SEQUENCES,
+  DEFAULT_CTX_CAP,
+  DEFAULT_EPOCHS,
+  LOSS_CHUNK,
+  MIN_MICRO_BATCH_TOKENS,
+} from "./defaults.ts";
 import { integer, number, numberText } from "./fields.ts";
 
-const entries = Object.entries(ALGORITHM_KEYS);
+const ENTRIES = Object.entries(ALGORITHM_KEYS);
 
-const learning_rates = entries.map(([name, { learning_rate }]) => `${name} ${numberText(learning_rate)}`);
+const LEARNING_RATES = ENTRIES.map(([name, { learning_rate }]) => `${name} ${numberText(learning_rate)}`);
 
 /** Where a micro-batch has to hold several full-length sequences. */
-const micro_batches = entries.filter(([, { micro_batch }]) => micro_batch.sequences > 1)
+const MICRO_BATCHES = ENTRIES.filter(([, { micro_batch }]) => micro_batch.sequences > 1)
   .map(([name, { micro_batch }]) => `${name}: ${micro_batch.sequences} · ctx`);
 
 export const trainingSchema = z.strictObject({
@@ -21,11 +27,11 @@ export const trainingSchema = z.strictObject({
   }),
   lr: number("training.lr").optional().meta({
     description: "Learning rate.",
-    rule: learning_rates.join(", "),
+    rule: LEARNING_RATES.join(", "),
   }),
   epochs: integer("training.epochs").optional().meta({
     description: `Passes over the data in ${usersText("training.epochs")}.`,
-    rule: "1; no limit where updates or max_minutes is given",
+    rule: `${DEFAULT_EPOCHS}; no limit where updates or max_minutes is given`,
     example: 3,
   }),
   updates: integer("training.updates").optional().meta({
@@ -49,7 +55,7 @@ export const trainingSchema = z.strictObject({
   }),
   micro_batch_tokens: integer("training.micro_batch_tokens").optional().meta({
     description: "Most tokens of one forward and backward pass in training.",
-    rule: `the larger of ctx (${micro_batches.join(", ")}) and ${MIN_MICRO_BATCH_TOKENS}`,
+    rule: `the larger of ctx (${MICRO_BATCHES.join(", ")}) and ${MIN_MICRO_BATCH_TOKENS}`,
     example: 2 * DEFAULT_CTX_CAP,
   }),
   loss_chunk_rows: integer("training.loss_chunk_rows").optional().meta({

@@ -5,8 +5,12 @@ import { z } from "zod";
 import { ServiceError } from "../../core/errors.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { unwrap } from "../describe.ts";
-import { CATALOGUE_LISTS } from "../check/catalogue_tables.ts";
-import { environmentProblems } from "../environments.ts";
+import {
+  CATALOGUE_LISTS,
+  CATALOGUE_TABLES,
+  type CatalogueList,
+  type CatalogueTable,
+} from "../check/catalogue_tables.ts";
 import { showValue } from "../check/issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { nearestName } from "../text/nearest.ts";
@@ -62,26 +66,38 @@ function ruleProblems(config: ServerConfig): Problem[] {
   return problems;
 }
 
-/** Ids are unique in a list, and an entry has what it needs to be used. */
+/** Ids are unique in a list, and an entry keeps the rules of its list. */
 function catalogueProblems(config: ServerConfig): Problem[] {
-  const twice = CATALOGUE_LISTS.flatMap((list) =>
-    config[list].flatMap(({ id }, i): Problem[] => {
-      const first = config[list].findIndex((entry) => entry.id === id);
+  return CATALOGUE_LISTS.flatMap((list) => {
+    const entries: readonly { id: string }[] = config[list],
+      { problems }: CatalogueTable = CATALOGUE_TABLES[list];
+    return entries.flatMap((entry, i): Problem[] => {
+      const first = entries.findIndex(({ id }) => id === entry.id);
       const message = `is the id of entry ${first + 1} of [[${list}]] too`;
-      return first === i ? [] : [{ path: [list, i, "id"], code: "invalid_value", message }];
-    })
-  );
-  const environments = config.environments.flatMap((environment, i) =>
-    environmentProblems(environment).map(({ key, missing, ...problem }): Problem => ({
-      ...{ path: ["environments", i, key], code: missing ? "missing_field" : "invalid_value", ...problem },
-    }))
-  );
-  const servers = config.mcp_servers.flatMap(({ command, url }, i): Problem[] =>
-    (command === undefined) === (url === undefined)
-      ? [{ path: ["mcp_servers", i], code: "invalid_value", message: "must have either command or url" }]
-      : []
-  );
-  return [...twice, ...environments, ...servers];
+      const twice: Problem = { path: [list, i, "id"], code: "invalid_value", message };
+      const broken = problems(entry).map(({ key, missing, ...problem }): Problem => ({
+        path: key === null ? [list, i] : [list, i, key],
+        code: missing ? "missing_field" : "invalid_value",
+        ...problem,
+      }));
+      return first === i ? broken : [twice, ...broken];
+    });
+  });
+}
+
+/** The catalogue with absolute paths. */
+function withAbsolutePaths(
+  config: ServerConfig,
+  absolute: (relative: string) => string,
+): Pick<ServerConfig, CatalogueList> {
+  const lists = CATALOGUE_LISTS.map((list) => {
+    const { paths }: CatalogueTable = CATALOGUE_TABLES[list];
+    const entries: readonly Readonly<Record<string, unknown>>[] = config[list];
+    const absolutePaths = (entry: typeof entries[number]) =>
+      Object.entries(paths).map(([key, fallback]) => [key, absolute(entry[key] as string ?? fallback)]);
+    return [list, entries.map((entry) => ({ ...entry, ...Object.fromEntries(absolutePaths(entry)) }))];
+  });
+  return Object.fromEntries(lists) as Pick<ServerConfig, CatalogueList>;
 }
 
 /**
@@ -112,13 +128,28 @@ export function parseServerConfig(content: string, { path }: { path: string }): 
   const absolute = (relative: string) => resolve(dirname(path), relative);
   return {
     ...config,
+    ...withAbsolutePaths(config, absolute),
     data_dir: absolute(config.data_dir),
     path_roots: config.path_roots.map(absolute),
-    rewards: config.rewards.map((reward) => ({ ...reward, cwd: absolute(reward.cwd ?? ".") })),
   };
 }
 
-/** Reads the server's configuration file. @throws {ServiceError} `path_not_found` or `config_invalid`. */
+/**
+ * Reads the server's configuration file.
+ *
+ * @throws {ServiceError} `path_not_found` or `config_invalid`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const folder = await Deno.makeTempDir(), path = `${folder}/server.toml`;
+ * await Deno.writeTextFile(path, 'path_roots = ["models"]');
+ * const { path_roots, max_concurrent_runs } = await loadServerConfig(path);
+ * assert.deepEqual([path_roots, max_concurrent_runs], [[`${folder}/models`], 1]);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export async function loadServerConfig(path: string): Promise<ServerConfig> {
   let content: string;
   try {

@@ -46,6 +46,12 @@ Deno.test("paths resolve against the file's folder", () => {
   const config = load(`data_dir = "data"\npath_roots = ["models", "/srv/models"]`);
   assert.equal(config.data_dir, "/etc/svc/data");
   assert.deepEqual(config.path_roots, ["/etc/svc/models", "/srv/models"]);
+  const rewards = load(
+    ["", `cwd = "graders"`, `cwd = "/opt/graders"`].map((cwd, i) =>
+      `[[rewards]]\nid = "r${i}"\ncommand = ["grade"]\n${cwd}\n`
+    ).join(""),
+  ).rewards;
+  assert.deepEqual(rewards.map(({ cwd }) => cwd), ["/etc/svc", "/etc/svc/graders", "/opt/graders"]);
 });
 
 Deno.test("every problem is listed at once, with line and nearest key", () => {

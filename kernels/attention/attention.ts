@@ -25,8 +25,8 @@ export function headWidthStep(width: number): number {
 
 const DELTA_THREADS = 64;
 
-const params = { rows: "u32", heads: "u32", kv_heads: "u32", scale: "f32" } as const;
-const backwardInputs = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
+const PARAMS = { rows: "u32", heads: "u32", kv_heads: "u32", scale: "f32" } as const;
+const BACKWARD_INPUTS = ["q", "k", "v", "rows", "lse", "d_o", "delta"] as const;
 
 /** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type AttentionKey = [constants: string, window: number, soft_cap: number];
@@ -48,7 +48,7 @@ const forward = kernelFamily((...key: AttentionKey) => {
   return defineKernel({
     name,
     wgsl: parts({ name, lanes: forwardLanesWgsl, tiles: forwardTilesWgsl }, key),
-    params,
+    params: PARAMS,
     inputs: ["q", "k", "v", "rows"],
     outputs: ["o", "lse"],
   });
@@ -67,8 +67,8 @@ const backwardQuery = kernelFamily((...key: AttentionKey) => {
   return defineKernel({
     name,
     wgsl: parts({ name, lanes: backwardQueryLanesWgsl, tiles: backwardQueryTilesWgsl }, key),
-    params,
-    inputs: backwardInputs,
+    params: PARAMS,
+    inputs: BACKWARD_INPUTS,
     outputs: ["d_q"],
   });
 });
@@ -78,8 +78,8 @@ const backwardKey = kernelFamily((...key: AttentionKey) => {
   return defineKernel({
     name,
     wgsl: parts({ name, lanes: backwardKeyLanesWgsl, tiles: backwardKeyTilesWgsl }, key),
-    params,
-    inputs: backwardInputs,
+    params: PARAMS,
+    inputs: BACKWARD_INPUTS,
     outputs: ["d_k", "d_v"],
   });
 });

@@ -10,7 +10,7 @@ import { randomNormal } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
 import { attentionRowAlignment } from "./attention_plan.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
-import { benchCase } from "./attention_cases.ts";
+import { BENCH_CASE } from "./attention_cases.ts";
 import { packRows } from "./packed_rows.ts";
 
 const DISPATCHES = 4;
@@ -44,7 +44,7 @@ export async function fastest(
 async function main(): Promise<void> {
   const repetitions = Number(Deno.args[0] ?? 5);
   const gpu = await openGpu({ device: "auto", webgpu: "auto" });
-  const { groups, heads: H, kv_heads: K, width: D, name } = benchCase;
+  const { groups, heads: H, kv_heads: K, width: D, name } = BENCH_CASE;
   const options: FormOptions = deviceOptions(gpu);
   const { rows, count: N } = packRows(groups, attentionRowAlignment(gpu, options));
   let pairs = 0;

@@ -16,7 +16,7 @@ export interface AttentionCase {
 
 const shape = (heads: number, kv_heads: number, width: number) => ({ heads, kv_heads, width, size: 1 });
 
-export const cases: readonly AttentionCase[] = [
+export const CASES: readonly AttentionCase[] = [
   { name: "one row of one head", groups: [{ prompt: 1, members: [] }], ...shape(1, 1, 4) },
   {
     name: "no shared prefix, three segments",
@@ -82,7 +82,7 @@ export const cases: readonly AttentionCase[] = [
 ];
 
 /** The shape of a training micro-batch of the tiny model: a group of eight on one prompt. */
-export const benchCase: AttentionCase = {
+export const BENCH_CASE: AttentionCase = {
   name: "a group of eight",
   groups: [{ prompt: 320, members: Array(8).fill(110) }],
   ...shape(8, 2, 64),

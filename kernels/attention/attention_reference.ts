@@ -19,7 +19,7 @@ export interface AttentionInput {
 const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, x, d) => sum + x * b[d]!, 0);
 
 /** The keys that row i may see, in order. */
-export function keysOf(rows: ArrayLike<number>, i: number, window: number | null = null): number[] {
+export function visibleKeys(rows: ArrayLike<number>, i: number, window: number | null = null): number[] {
   const [prefix_start, prefix_length, own_start] = [rows[4 * i]!, rows[4 * i + 1]!, rows[4 * i + 2]!];
   const keys: number[] = [];
   for (let j = prefix_start; j < prefix_start + prefix_length; j++) keys.push(j);
@@ -43,7 +43,7 @@ function eachHead(
     for (let h = 0; h < heads; h++) {
       const at = i * heads + h, kv = Math.floor(h * kv_heads / heads);
       const query = q.subarray(at * width, (at + 1) * width);
-      const seen = keysOf(rows, i, window).map((j) => {
+      const seen = visibleKeys(rows, i, window).map((j) => {
         const key = j * kv_heads + kv;
         const score = scale * dot(query, k.subarray(key * width, (key + 1) * width));
         if (!soft_cap) return { key, s: score, slope: 1 };

@@ -5,7 +5,7 @@ import { attentionBackward, attentionForward } from "./attention.ts";
 import { roundUp } from "../shape.ts";
 import type { FormOptions } from "../variant.ts";
 import { attentionRowAlignment } from "./attention_plan.ts";
-import { type AttentionCase, cases } from "./attention_cases.ts";
+import { type AttentionCase, CASES } from "./attention_cases.ts";
 import { attentionBackwardReference, attentionReference } from "./attention_reference.ts";
 import { packRows } from "./packed_rows.ts";
 
@@ -83,7 +83,7 @@ async function expectBitsAnywhere(
 ): Promise<void> {
   const alignment = attentionRowAlignment(gpu, options), length = 70;
   const inTree = (prompt: number, ...members: number[]) =>
-    inputs({ ...cases[1]!, groups: [{ prompt, members }], ...(window ? { window } : {}) }, alignment);
+    inputs({ ...CASES[1]!, groups: [{ prompt, members }], ...(window ? { window } : {}) }, alignment);
   const alone = inTree(0, length);
   const expected = await runBoth(gpu, alone, options);
   for (const prompt of [31, 45]) {
@@ -104,7 +104,7 @@ async function expectBitsAnywhere(
 }
 
 for (const options of FORMS) {
-  for (const shape of cases) {
+  for (const shape of CASES) {
     if (!says(options, shape.width)) continue;
     gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape, attentionRowAlignment(gpu, options));
@@ -122,7 +122,7 @@ for (const options of FORMS) {
 
   gpuTest(`${title(options)}: a row's bits do not depend on other groups`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
-    const shape = { ...cases[2]!, groups: [{ prompt: 21, members: [10, 35] }] };
+    const shape = { ...CASES[2]!, groups: [{ prompt: 21, members: [10, 35] }] };
     const alone = inputs(shape, alignment);
     const both = inputs({ ...shape, groups: [{ prompt: 9, members: [50, 3] }, ...shape.groups] }, alignment);
     const before = both.rows.length / 4 - alone.rows.length / 4;
@@ -141,7 +141,7 @@ for (const options of FORMS) {
   gpuTest(`${title(options)}: padding affects no row, whatever it contains`, async (gpu) => {
     const alignment = attentionRowAlignment(gpu, options);
     for (const rules of [{}, { window: 6 }]) {
-      const shape = { ...cases[1]!, groups: [{ prompt: 5, members: [3, 9] }], ...rules };
+      const shape = { ...CASES[1]!, groups: [{ prompt: 5, members: [3, 9] }], ...rules };
       const given = inputs(shape, alignment);
       const count = given.rows.length / 4;
       const padding = Array.from({ length: count }, (_, i) => isPadding(given.rows, i, alignment));
@@ -165,7 +165,7 @@ for (const options of FORMS) {
 
 gpuTest("a window longer than all rows changes no bit", async (gpu) => {
   for (const options of FORMS) {
-    const shape = { ...cases[1]!, groups: [{ prompt: 13, members: [9, 34] }] };
+    const shape = { ...CASES[1]!, groups: [{ prompt: 13, members: [9, 34] }] };
     const given = inputs(shape, attentionRowAlignment(gpu, options));
     const [all, windowed] = [given, { ...given, window: 48 }].map((rules) => runBoth(gpu, rules, options));
     assert.deepEqual(await windowed, await all);
@@ -173,7 +173,7 @@ gpuTest("a window longer than all rows changes no bit", async (gpu) => {
 });
 
 gpuTest("attention's gradients agree with central differences of the reference", async (gpu) => {
-  const plain = { ...cases[0]!, groups: [{ prompt: 3, members: [2, 2] }], heads: 2 };
+  const plain = { ...CASES[0]!, groups: [{ prompt: 3, members: [2, 2] }], heads: 2 };
   for (
     const [options, shape] of FORMS.flatMap((o) => [[o, plain], [o, { ...plain, ...RULES }]] as const)
   ) {

@@ -9,12 +9,12 @@ import { embedding } from "./embedding.ts";
 const ROWS = 7, SCALE = Math.fround(Math.sqrt(48));
 
 /** Every type with its shortest row, and with three of them, so that rows do not start at powers of two. */
-const cases = WEIGHT_TYPE_NAMES.flatMap((type): [WeightTypeName, number, string][] => {
+const CASES = WEIGHT_TYPE_NAMES.flatMap((type): [WeightTypeName, number, string][] => {
   const width = Math.max(4, rowMultiple(WEIGHT_TYPES[type]));
   return [[type, width, "the shortest row"], [type, 3 * width, "a row of three blocks or vectors"]];
 });
 
-for (const [type, width, name] of cases) {
+for (const [type, width, name] of CASES) {
   gpuTest(`embedding copies rows of ${type} exactly: ${name}`, async (gpu) => {
     const table = randomWeight(1, type, ROWS * width), ids = [6, 0, 3, 3, 1];
     const { x, scaled } = await run(

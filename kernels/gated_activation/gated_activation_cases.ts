@@ -8,7 +8,7 @@ export interface GatedActivationCase {
   scale: number;
 }
 
-export const cases: readonly GatedActivationCase[] = [
+export const CASES: readonly GatedActivationCase[] = [
   { name: "one element", rows: 1, width: 1, scale: 1 },
   { name: "narrower than a vector", rows: 3, width: 3, scale: 1 },
   { name: "an item more than a workgroup", rows: 5, width: 52, scale: 1 },

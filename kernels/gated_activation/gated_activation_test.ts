@@ -3,7 +3,7 @@ import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { type Activation, gatedActivation, gatedActivationBackward } from "./gated_activation.ts";
-import { cases, type GatedActivationCase } from "./gated_activation_cases.ts";
+import { CASES, type GatedActivationCase } from "./gated_activation_cases.ts";
 import { gatedActivationReference } from "./gated_activation_reference.ts";
 
 /** The error of exp may be 3 + 2·|z| ulps (WGSL §15.7.4): up to 200 ulps, 1.2e-5, where exp(−z) matters. */
@@ -37,7 +37,7 @@ async function runBoth(
 }
 
 for (const activation of ["silu", "gelu_tanh"] as const) {
-  for (const shape of cases) {
+  for (const shape of CASES) {
     gpuTest(`${activation} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const { h } = await runBoth(gpu, activation, shape, given);
@@ -45,7 +45,7 @@ for (const activation of ["silu", "gelu_tanh"] as const) {
     });
   }
 
-  for (const shape of cases.filter((c) => c.rows * c.width < 300)) {
+  for (const shape of CASES.filter((c) => c.rows * c.width < 300)) {
     gpuTest(`${activation}'s gradients are central differences: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const { d_gate, d_up } = await runBoth(gpu, activation, shape, given);

@@ -21,8 +21,8 @@ const MAX_HEADS = THREADS / 16;
 /** The widest head: a workgroup keeps 8 of them in workgroup memory. */
 const MAX_WIDTH = 256;
 
-const params = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
-const inputs = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
+const PARAMS = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
+const INPUTS = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
 
 /** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type PagedKey = [dtype: DType, constants: string, window: number, soft_cap: number];
@@ -48,8 +48,8 @@ const sharedLanes = kernelFamily((...key: PagedKey) =>
       "paged_rows.wgsl": pagedRowsWgsl,
       "attention_paged_shared_lanes.wgsl": sharedLanesWgsl,
     }, key),
-    params,
-    inputs,
+    params: PARAMS,
+    inputs: INPUTS,
     outputs: ["o", "state"],
   })
 );
@@ -61,8 +61,8 @@ const ownLanes = kernelFamily((...key: PagedKey) =>
       "paged_rows.wgsl": pagedRowsWgsl,
       "attention_paged_own_lanes.wgsl": ownLanesWgsl,
     }, key),
-    params,
-    inputs,
+    params: PARAMS,
+    inputs: INPUTS,
     outputs: ["o", "state"],
   })
 );
@@ -71,8 +71,8 @@ const tiles = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_tiles",
     wgsl: parts({ "attention_paged_tiles.wgsl": tilesWgsl }, key),
-    params,
-    inputs,
+    params: PARAMS,
+    inputs: INPUTS,
     outputs: ["o"],
   })
 );

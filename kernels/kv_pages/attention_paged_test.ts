@@ -6,7 +6,7 @@ import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "../attention/packed_rows.ts";
 import { attentionPaged } from "./attention_paged.ts";
 import { PAGE_TOKENS } from "./kv_pages.ts";
-import { cases, layPages, type PagedCase } from "./kv_pages_cases.ts";
+import { CASES, layPages, type PagedCase } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
 const FORMS: readonly FormOptions[] = [
@@ -67,7 +67,7 @@ async function runPaged(gpu: Gpu, given: Inputs, options: FormOptions) {
 }
 
 for (const options of FORMS) {
-  for (const shape of cases) {
+  for (const shape of CASES) {
     if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
     gpuTest(`${title(options)} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
@@ -78,7 +78,7 @@ for (const options of FORMS) {
   }
 
   gpuTest(`${title(options)}: a row's bits do not depend on other rows`, async (gpu) => {
-    for (const shape of cases.filter((c) => c.rows.length > 1 && c.width <= 64)) {
+    for (const shape of CASES.filter((c) => c.rows.length > 1 && c.width <= 64)) {
       if (options.lanes === 1 && shape.width > LONE_WIDTH) continue;
       const given = inputs(shape);
       const { o: all } = await runPaged(gpu, given, options);
@@ -100,7 +100,7 @@ for (const options of FORMS) {
 gpuTest(
   "rows that share all of their pages are finished by the first kernel, whatever rows are between them",
   async (gpu) => {
-    const shape = cases.find((c) => c.name.startsWith("a row that ends"))!;
+    const shape = CASES.find((c) => c.name.startsWith("a row that ends"))!;
     const given = inputs(shape);
     const { state } = await runPaged(gpu, given, { form: "lanes" });
     // The scratch of a finished row does not change. A single lane's rows are always finished; with 16 lanes the rows
@@ -113,7 +113,7 @@ gpuTest(
 );
 
 gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
-  const given = inputs(cases[1]!);
+  const given = inputs(CASES[1]!);
   const { heads: H, kv_heads: K, width: D, pages, slot_pages, sequences } = given;
   const N = given.slots.length;
   await run(gpu, {

@@ -39,15 +39,15 @@ const shape = (heads: number, kv_heads: number, width: number, dtype: "f32" | "f
   dtype,
 });
 
-const smallGroup = group(2, 65, 70, 64, 96, 97, 104, 66, 128, 200, 65, 90);
+const SMALL_GROUP = group(2, 65, 70, 64, 96, 97, 104, 66, 128, 200, 65, 90);
 
-export const cases: readonly PagedCase[] = [
+export const CASES: readonly PagedCase[] = [
   { name: "one token", ...shape(1, 1, 4, "f32"), sequences: own(1), rows: [[0, 0]] },
   {
     name: "a decode of a group on two pages, some inactive, seven heads to one",
     ...shape(14, 2, 16, "f32"),
-    sequences: smallGroup,
-    rows: lastTokens(smallGroup).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
+    sequences: SMALL_GROUP,
+    rows: lastTokens(SMALL_GROUP).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
   },
   {
     name: "prefills that meet inside a subgroup",
@@ -99,8 +99,8 @@ export const cases: readonly PagedCase[] = [
     // Windows inside the shared pages, across their end and after it.
     name: "a decode of a group on two pages with a window",
     ...shape(14, 2, 16, "f32"),
-    sequences: smallGroup,
-    rows: lastTokens(smallGroup).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
+    sequences: SMALL_GROUP,
+    rows: lastTokens(SMALL_GROUP).map(([slot, at]) => slot % 4 === 2 ? [null, at] : [slot, at]),
     window: 33,
   },
   {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { kvCopyPage, kvRound, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
-import { cases, layPages } from "./kv_pages_cases.ts";
+import { CASES, layPages } from "./kv_pages_cases.ts";
 import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
 
 const BEFORE = 0.5;
@@ -13,7 +13,7 @@ function exactNormal(seed: number, count: number): Float64Array {
 }
 
 for (const dtype of ["f32", "f16"] as const) {
-  for (const shape of cases) {
+  for (const shape of CASES) {
     gpuTest(
       `kvWrite writes rows into their ${dtype} pages and nothing else: ${shape.name}`,
       async (gpu) => {

@@ -9,7 +9,7 @@ export interface LoraGradientCase {
   q_offset: number;
 }
 
-export const cases: readonly LoraGradientCase[] = [
+export const CASES: readonly LoraGradientCase[] = [
   { name: "one row, one rank", rows: 1, columns: 4, rank: 1, q_stride: 1, q_offset: 0 },
   { name: "a column slice of odd rank", rows: 37, columns: 68, rank: 3, q_stride: 9, q_offset: 3 },
   { name: "a model's q of q, k, v", rows: 300, columns: 256, rank: 16, q_stride: 48, q_offset: 16 },

@@ -4,7 +4,7 @@ import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { lanesText, loraGradient, loraGradientPartials } from "./lora_gradient.ts";
-import { cases, type LoraGradientCase } from "./lora_gradient_cases.ts";
+import { CASES, type LoraGradientCase } from "./lora_gradient_cases.ts";
 import { loraGradientReference } from "./lora_gradient_reference.ts";
 
 const BEFORE = 0.5;
@@ -46,7 +46,7 @@ for (const forms of FORMS) {
     forms.form === "lanes" && !forms.lanes && deviceOptions(gpu).lanes === 1
       ? "the device has no subgroups to broadcast in"
       : null;
-  for (const shape of cases) {
+  for (const shape of CASES) {
     gpuTest(`${name} agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const { a, b } = await runBoth(gpu, shape, given, forms);
@@ -57,7 +57,7 @@ for (const forms of FORMS) {
   }
 
   gpuTest(`${name} has the same bits on every run`, async (gpu) => {
-    const shape = cases.find((c) => c.name === "many rows")!;
+    const shape = CASES.find((c) => c.name === "many rows")!;
     const given = inputs(shape);
     const first = await runBoth(gpu, shape, given, forms),
       second = await runBoth(gpu, shape, given, forms);

@@ -10,7 +10,7 @@ export interface CrossEntropyCase {
   kept: number;
 }
 
-export const cases: readonly CrossEntropyCase[] = [
+export const CASES: readonly CrossEntropyCase[] = [
   { name: "a vocabulary of one", rows: 1, vocabulary: 1, scale: 1, kept: 1 },
   { name: "narrower than a vector", rows: 3, vocabulary: 3, scale: 1, kept: 1 },
   { name: "odd, rows beyond a workgroup", rows: 67, vocabulary: 131, scale: 3, kept: 1 },

@@ -4,7 +4,7 @@ import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { softCapReference } from "../soft_cap/soft_cap_reference.ts";
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
-import { cases, type CrossEntropyCase } from "./cross_entropy_cases.ts";
+import { CASES, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";
 
 /** Rows before the chunk: the arrays of all rows are longer than the chunk. */
@@ -42,7 +42,7 @@ async function runBoth(
   });
 }
 
-for (const shape of cases) {
+for (const shape of CASES) {
   gpuTest(`cross_entropy agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const given = inputs(shape);
     const actual = await runBoth(gpu, shape, given);
@@ -69,7 +69,7 @@ for (const shape of cases) {
 gpuTest(
   "cross_entropy's gradient is the central difference of the reference's log-probabilities",
   async (gpu) => {
-    for (const shape of cases.filter((c) => c.rows * c.vocabulary < 10)) {
+    for (const shape of CASES.filter((c) => c.rows * c.vocabulary < 10)) {
       const given = inputs(shape);
       const { d_logits } = await runBoth(gpu, shape, given);
       const loss = (logits: Float64Array) =>
@@ -87,7 +87,7 @@ gpuTest(
   "a soft cap's gradient is the central difference of log-probabilities of capped logits",
   async (gpu) => {
     const cap = 0.7;
-    for (const shape of cases.filter((c) => c.rows * c.vocabulary < 10)) {
+    for (const shape of CASES.filter((c) => c.rows * c.vocabulary < 10)) {
       const { logits, ...given } = inputs(shape);
       const capped = Float64Array.from(softCapReference(logits, cap));
       const { d_logits } = await runBoth(gpu, shape, { ...given, logits: capped }, cap);
@@ -102,7 +102,7 @@ gpuTest(
 );
 
 gpuTest("cross_entropy's rows do not depend on the number of rows", async (gpu) => {
-  const many = cases.find((c) => c.name === "odd, rows beyond a workgroup")!, V = many.vocabulary;
+  const many = CASES.find((c) => c.name === "odd, rows beyond a workgroup")!, V = many.vocabulary;
   const given = inputs(many);
   const all = await runBoth(gpu, many, given);
   const last = { logits: given.logits.slice(-V), targets: given.targets.slice(-1), g: given.g.slice(-1) };
@@ -113,7 +113,7 @@ gpuTest("cross_entropy's rows do not depend on the number of rows", async (gpu) 
 });
 
 gpuTest("a row with coefficient 0 has a gradient of zeros", async (gpu) => {
-  const shape = cases.find((c) => c.name === "masked but for every 97th")!;
+  const shape = CASES.find((c) => c.name === "masked but for every 97th")!;
   const { d_logits } = await runBoth(gpu, shape, { ...inputs(shape), g: new Float64Array(shape.rows) });
   assert.ok(d_logits.every((v) => v === 0));
 });

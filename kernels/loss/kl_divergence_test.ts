@@ -20,7 +20,7 @@ interface KlCase {
   kept: number;
 }
 
-const cases: readonly KlCase[] = [
+const CASES: readonly KlCase[] = [
   { name: "a vocabulary of one", rows: 1, vocabulary: 1, scale: 1, change: 1, kept: 1 },
   { name: "odd, rows beyond a workgroup", rows: 67, vocabulary: 131, scale: 3, change: 0.5, kept: 1 },
   { name: "one small step", rows: 9, vocabulary: 1024, scale: 4, change: 0.01, kept: 1 },
@@ -67,7 +67,7 @@ async function divergence(gpu: Gpu, { rows, vocabulary }: KlCase, given: ReturnT
   return actual.divergence.slice(FIRST_ROW);
 }
 
-for (const shape of cases) {
+for (const shape of CASES) {
   gpuTest(`kl_divergence agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const given = inputs(shape);
     // A log-probability has an error of about 1e-6, which is amplified by d/KL: the smaller the step, the more.
@@ -78,7 +78,7 @@ for (const shape of cases) {
 }
 
 gpuTest("the divergence of a policy from itself is 0, and rows do not depend on each other", async (gpu) => {
-  const shape = cases[1]!, given = inputs(shape);
+  const shape = CASES[1]!, given = inputs(shape);
   const same = await divergence(gpu, shape, { ...given, q_logits: given.p_logits });
   assert.ok(same.every((kl) => kl === 0));
   const all = await divergence(gpu, shape, given);

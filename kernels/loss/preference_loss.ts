@@ -1,35 +1,56 @@
-/** Preference losses. The formulas are in the shader. */
+/** Preference losses. The formulas are in the shader, and the terms of each loss in the table of the losses. */
 
-import { type PairLossOptions, PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
-import { defineKernel } from "../kernel.ts";
+import { assert } from "../../core/errors.ts";
+import {
+  needsReference,
+  type PairLossOptions,
+  type Penalty,
+  PREFERENCE_LOSSES,
+  type PreferenceLoss,
+} from "../../core/preference_loss.ts";
+import { defineKernel, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
+import { constantsPart, kernelFamily } from "../variant.ts";
+import logisticWgsl from "./logistic_penalty.wgsl" with { type: "text" };
 import preferenceWgsl from "./preference_loss.wgsl" with { type: "text" };
+import squaredWgsl from "./squared_penalty.wgsl" with { type: "text" };
 
 const THREADS = 64;
 
-const kernel = defineKernel({
-  name: "preference_loss",
-  wgsl: preferenceWgsl,
-  params: {
-    pairs: "u32",
-    kind: "u32",
-    total: "u32",
-    beta: "f32",
-    gamma: "f32",
-    lambda: "f32",
-    normalizer: "f32",
-  },
-  inputs: ["logprob", "reference_logprob", "ranges"],
-  outputs: ["g", "results"],
+const PENALTIES: Readonly<Record<Penalty, WgslPart>> = {
+  logistic: { file: "logistic_penalty.wgsl", text: logisticWgsl },
+  squared: { file: "squared_penalty.wgsl", text: squaredWgsl },
+};
+
+const kernel = kernelFamily((loss: PreferenceLoss) => {
+  const { penalty, terms } = PREFERENCE_LOSSES[loss];
+  return defineKernel({
+    name: "preference_loss",
+    wgsl: [
+      constantsPart({ threads: THREADS, ...terms }),
+      PENALTIES[penalty],
+      { file: "preference_loss.wgsl", text: preferenceWgsl },
+    ],
+    params: {
+      pairs: "u32",
+      total: "u32",
+      beta: "f32",
+      gamma: "f32",
+      lambda: "f32",
+      normalizer: "f32",
+    },
+    inputs: ["logprob", "reference_logprob", "ranges"],
+    outputs: ["g", "results"],
+  });
 });
 
 /** The tensors of {@link preferenceLoss}. */
 export interface PreferenceTensors {
   /** `[R] f32` each. */
   logprob: Tensor;
-  /** Null for the losses without a reference, simpo and orpo. */
+  /** Null only for the losses without a reference. */
   reference_logprob: Tensor | null;
   /**
    * `[P, 3] u32`: the first row of the chosen completion, the first row of the rejected one, and the row after that.
@@ -63,9 +84,10 @@ export function preferenceLoss(
   expectShape(ranges, "ranges", [pairs, 3]);
   expectShape(g, "g", [total]);
   expectShape(results, "results", [4, total]);
+  assert(reference_logprob || !needsReference(loss), `${loss} without log-probabilities of a reference`);
   recorder.dispatch(
-    kernel,
-    { pairs, kind: PREFERENCE_LOSS_NAMES.indexOf(loss), total, ...options },
+    kernel(loss),
+    { pairs, total, ...options },
     { logprob, reference_logprob: reference_logprob ?? logprob, ranges, g, results },
     [ceilDiv(pairs, THREADS)],
   );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
+import { PREFERENCE_LOSS_NAMES, PREFERENCE_LOSSES, type PreferenceLoss } from "../../core/preference_loss.ts";
 import { preferenceLoss, type PreferenceLossOptions } from "./preference_loss.ts";
 import {
   type PairReference,
@@ -14,12 +14,10 @@ const LENGTHS = [[1, 1], [3, 7], [40, 2], [64, 90]] as const;
 /** Rows before, between and after the pairs, which belong to none. */
 const GAP = 3;
 
-const OPTIONS: Record<PreferenceLossOptions["loss"], Omit<PreferenceLossOptions, "loss">> = {
-  dpo: { beta: 0.1, gamma: 0, lambda: 0, normalizer: 5 },
-  ipo: { beta: 0.1, gamma: 0, lambda: 0, normalizer: 5 },
-  simpo: { beta: 2, gamma: 1, lambda: 0, normalizer: 5 },
-  orpo: { beta: 0.1, gamma: 0, lambda: 0.1, normalizer: 5 },
-};
+/** Parameters that a loss without their term ignores. */
+const optionsOf = (loss: PreferenceLoss): PreferenceLossOptions => (
+  { loss, beta: PREFERENCE_LOSSES[loss].beta, gamma: 1, lambda: 0.1, normalizer: 5 }
+);
 
 /** Sums of up to 90 numbers in f32, and exp and log of them: a few units in the last place of the largest term. */
 const tolerance = { relative: 2e-5, absolute: 1e-7 };
@@ -51,7 +49,7 @@ function rangesOf(all: readonly PairReference[]): { ranges: number[]; total: num
 
 for (const loss of PREFERENCE_LOSS_NAMES) {
   gpuTest(`${loss} agrees with its f64 reference and its central differences`, async (gpu) => {
-    const all = pairs(), { ranges, total } = rangesOf(all), options = { loss, ...OPTIONS[loss] };
+    const all = pairs(), { ranges, total } = rangesOf(all), options = optionsOf(loss);
     const logprob = new Float64Array(total), reference_logprob = new Float64Array(total);
     all.forEach((pair, i) => {
       logprob.set([...pair.chosen, ...pair.rejected], ranges[3 * i]!);
@@ -105,7 +103,7 @@ gpuTest("far margins stay finite, and a certain completion has a bounded gradien
       ranges: [[0, 1, 2, 2, 3, 4], [2, 3], "u32"],
       g: filled(NaN, 4),
       results: filled(NaN, 4, 4),
-    }, (recorder, t) => preferenceLoss(recorder, t, { loss, ...OPTIONS[loss], beta: 1, normalizer: 1 }));
+    }, (recorder, t) => preferenceLoss(recorder, t, { ...optionsOf(loss), beta: 1, normalizer: 1 }));
     assert.ok([...out.g, ...out.results].every(Number.isFinite), loss);
     if (loss === "dpo") expectClose([out.results[0]!, out.results[2]!], [0, 300], tolerance, "loss");
   }
@@ -116,7 +114,7 @@ gpuTest("ranges that are not triples are refused", async (gpu) => {
   await run(gpu, given, (recorder, t) => {
     const tensors = { logprob: t.v, reference_logprob: null, ranges: t.pairs, g: t.v, results: t.results };
     assert.throws(
-      () => preferenceLoss(recorder, tensors, { loss: "simpo", ...OPTIONS.simpo }),
+      () => preferenceLoss(recorder, tensors, optionsOf("simpo")),
       new ShapeError("Cannot use ranges [2, 2]: expected [2, 3]"),
     );
   });

@@ -107,10 +107,36 @@ export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
 /**
  * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
  * Every output sums along the depth in order, in f32. A split weight takes a dispatch for each of its parts and gives
- * the bits of a whole one. With `accumulate` in `nn` the last bits may differ: the first part is added to y before the
- * others.
+ * the same bits as one that is not split. With `accumulate` in `nn` the last bits may differ: the first part is
+ * added to y before the others.
  *
  * @throws {ShapeError} When shapes do not belong together, or the depth or the columns are no multiple of 4.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { openGpu } from "../device.ts";
+ * import { Recorder } from "../recorder.ts";
+ * import { Allocator } from "../tensor.ts";
+ * import { createWeight, writeWeight } from "../weights/weight.ts";
+ *
+ * const gpu = await openGpu({ device: "auto", webgpu: "auto" }).catch((error) => {
+ *   console.log(`skipped: ${error.message}`);
+ * });
+ * if (gpu) {
+ *   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+ *   const x = allocator.create("example", [1, 4]), y = allocator.create("example", [1, 4]);
+ *   const weight = createWeight(allocator, "example", { type: "f32", shape: [4, 4] });
+ *   // Twice the identity.
+ *   const values = Float32Array.from({ length: 16 }, (_, i) => i % 5 === 0 ? 2 : 0);
+ *   writeWeight(allocator, weight, new Uint8Array(values.buffer));
+ *   allocator.write(x, Float32Array.of(1, 2, 3, 4));
+ *   matmul(recorder, "nt", { x, weight, y }, { compute: "f32" });
+ *   const [bytes] = await recorder.submitAndRead([y]);
+ *   assert.deepEqual([...new Float32Array(bytes!)], [2, 4, 6, 8]);
+ *   gpu.device.destroy();
+ * }
+ * ```
  */
 export function matmul(
   recorder: Recorder,

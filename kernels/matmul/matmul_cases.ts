@@ -9,7 +9,7 @@ export interface MatmulCase {
   residual: boolean;
 }
 
-export const cases: readonly MatmulCase[] = [
+export const CASES: readonly MatmulCase[] = [
   { name: "one row, one vector deep", rows: 1, depth: 4, columns: 4, rank: 0, residual: false },
   { name: "a row more than a lane group", rows: 9, depth: 32, columns: 36, rank: 4, residual: true },
   { name: "depth no multiple of a staged step", rows: 33, depth: 20, columns: 68, rank: 12, residual: false },

@@ -18,7 +18,7 @@ import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
 import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";
-import { cases, type MatmulCase } from "./matmul_cases.ts";
+import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { matmulReference } from "./matmul_reference.ts";
 
 const TILES: MatmulLayout[] = [
@@ -105,7 +105,7 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = in
   return { y: out.y, expected };
 }
 
-for (const shape of cases) {
+for (const shape of CASES) {
   gpuTest(`matmul agrees with its f64 reference in every form: ${shape.name}`, async (gpu) => {
     for (const layout of layouts(gpu)) {
       for (const orientation of ["nt", "nn"] as const) {
@@ -124,7 +124,7 @@ for (const compute of ["f32", "f16"] as const) {
   gpuTest(
     `matmul's forms and numbers of rows give the same bits for a row: operands in ${compute}`,
     async (gpu) => {
-      const shape = { ...cases[4]!, residual: true };
+      const shape = { ...CASES[4]!, residual: true };
       const given = inputs(shape), at = 69;
       const last = {
         ...given,
@@ -154,7 +154,7 @@ for (const compute of ["f32", "f16"] as const) {
 gpuTest(
   "matmul's forms and numbers of rows give the same bits for a row: every type of weights",
   async (gpu) => {
-    const shape = { ...cases[4]!, residual: true };
+    const shape = { ...CASES[4]!, residual: true };
     const given = inputs(shape);
     const first = {
       ...given,

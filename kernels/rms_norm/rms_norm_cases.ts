@@ -9,7 +9,7 @@ export interface RmsNormCase {
   scale: number;
 }
 
-export const cases: readonly RmsNormCase[] = [
+export const CASES: readonly RmsNormCase[] = [
   { name: "one row of one", rows: 1, width: 1, eps: 1e-6, scale: 1 },
   { name: "narrower than a vector", rows: 3, width: 3, eps: 1e-6, scale: 1 },
   { name: "a head of a row more than a workgroup", rows: 65, width: 64, eps: 1e-6, scale: 1 },

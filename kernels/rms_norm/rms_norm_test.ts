@@ -4,7 +4,7 @@ import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import type { KernelForm } from "../variant.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm.ts";
-import { cases, type RmsNormCase } from "./rms_norm_cases.ts";
+import { CASES, type RmsNormCase } from "./rms_norm_cases.ts";
 import { rmsNormReference } from "./rms_norm_reference.ts";
 
 const BEFORE = 0.5;
@@ -42,7 +42,7 @@ async function runBoth(gpu: Gpu, shape: RmsNormCase, given: ReturnType<typeof in
 }
 
 for (const form of forms) {
-  for (const shape of cases) {
+  for (const shape of CASES) {
     gpuTest(`rms_norm (${form}) agrees with its f64 reference: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const actual = await runBoth(gpu, shape, given, form);
@@ -55,7 +55,7 @@ for (const form of forms) {
     });
   }
 
-  for (const shape of cases.filter((c) => c.rows * c.width <= 4160)) {
+  for (const shape of CASES.filter((c) => c.rows * c.width <= 4160)) {
     gpuTest(`rms_norm (${form}): gradients are central differences: ${shape.name}`, async (gpu) => {
       const given = inputs(shape);
       const actual = await runBoth(gpu, shape, given, form);

@@ -8,7 +8,7 @@ export interface RopeCase extends Omit<RopeInput, "positions" | "x"> {
   last: number;
 }
 
-export const cases: readonly RopeCase[] = [
+export const CASES: readonly RopeCase[] = [
   { name: "one pair", pairing: "half", rows: 1, heads: 1, width: 2, base: 10_000, last: 3 },
   {
     name: "half a head narrower than a vector",

@@ -3,7 +3,7 @@ import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { rope, ropeTable } from "./rope.ts";
-import { cases, type RopeCase } from "./rope_cases.ts";
+import { CASES, type RopeCase } from "./rope_cases.ts";
 import { ropeReference } from "./rope_reference.ts";
 
 /** The table is rounded to f32 once, and each output is two products: three roundings of 6e-8 of values up to 4. */
@@ -24,7 +24,7 @@ async function runRope(gpu: Gpu, shape: RopeCase, x: Float64Array, inverse: bool
   return out.x;
 }
 
-for (const shape of cases) {
+for (const shape of CASES) {
   gpuTest(`rope agrees with its f64 reference: ${shape.name}`, async (gpu) => {
     const x = randomNormal(1, shape.rows * shape.heads * shape.width);
     const expected = ropeReference({ ...shape, positions: positionsOf(shape), x });
@@ -32,7 +32,7 @@ for (const shape of cases) {
   });
 }
 
-for (const shape of [...cases.slice(0, 2), cases.at(-1)!]) {
+for (const shape of [...CASES.slice(0, 2), CASES.at(-1)!]) {
   gpuTest(`rope's inverse is the gradient: ${shape.name}`, async (gpu) => {
     const count = shape.rows * shape.heads * shape.width;
     const x = randomNormal(1, count), d_y = randomNormal(2, count);
@@ -48,7 +48,7 @@ for (const shape of [...cases.slice(0, 2), cases.at(-1)!]) {
 
 for (const name of ["a model's heads", "adjacent pairs"]) {
   gpuTest(`rope's rows do not depend on the number of rows: ${name}`, async (gpu) => {
-    const shape = cases.find((c) => c.name === name)!;
+    const shape = CASES.find((c) => c.name === name)!;
     const width = shape.heads * shape.width;
     const x = randomNormal(1, shape.rows * width);
     const all = await runRope(gpu, shape, x, false);
@@ -59,7 +59,7 @@ for (const name of ["a model's heads", "adjacent pairs"]) {
 
 for (const name of ["an odd number of heads", "adjacent pairs"]) {
   gpuTest(`rope gives the same bits whether a thread rotates one head or all: ${name}`, async (gpu) => {
-    const shape = cases.find((c) => c.name === name)!;
+    const shape = CASES.find((c) => c.name === name)!;
     const x = randomNormal(1, shape.rows * shape.heads * shape.width);
     const as = (software: boolean): Gpu => ({ ...gpu, facts: { ...gpu.facts, software } });
     assert.deepEqual(await runRope(as(false), shape, x, false), await runRope(as(true), shape, x, false));

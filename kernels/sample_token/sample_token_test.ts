@@ -64,7 +64,7 @@ async function expectReference(gpu: Gpu, rows: readonly SampleRow[]) {
   expectClose(clear.map((b) => logprob[b]!), clear.map((b) => expected[b]!.logprob), close, "logprob");
 }
 
-const cases: readonly [string, () => SampleRow[]][] = [
+const CASES: readonly [string, () => SampleRow[]][] = [
   ["a vocabulary of one", () => normalRows(3, 1)],
   ["narrower than a vector", () => normalRows(40, 3)],
   ["odd, rows beyond a workgroup", () => normalRows(67, 131)],
@@ -98,7 +98,7 @@ const cases: readonly [string, () => SampleRow[]][] = [
   ["a large vocabulary", () => normalRows(4, 151_936)],
 ];
 
-for (const [name, rows] of cases) {
+for (const [name, rows] of CASES) {
   gpuTest(`sampleToken agrees with its f64 reference: ${name}`, (gpu) => expectReference(gpu, rows()));
 }
 

@@ -2,9 +2,6 @@
 
 import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 
-/** The values of `model.webgpu`; `auto` lets the program choose. */
-export type WebGpuName = "auto" | WebGpuProviderName;
-
 /** A WebGPU implementation in this process. */
 export interface WebGpuProvider {
   readonly name: WebGpuProviderName;

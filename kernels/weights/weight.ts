@@ -5,8 +5,8 @@ import { type Allocator, bytesOf, type Tensor } from "../tensor.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
 import { planeShape, rowMultiple, type WeightType } from "./weight_type.ts";
 
-/** A matrix `[rows, columns]`: a tensor for each plane of its type. */
-export interface WholeWeight {
+/** A matrix `[rows, columns]`, or some of its rows, in tensors that a device binds: one for each plane of its type. */
+export interface WeightPart {
   readonly type: WeightTypeName;
   readonly shape: readonly [number, number];
   readonly values: Tensor;
@@ -14,25 +14,25 @@ export interface WholeWeight {
   readonly scales?: Tensor;
 }
 
-/** A matrix with a plane above what the device binds: its rows lie in several weights, one after the other. */
+/** A matrix with a plane above what the device binds: its rows are in several parts, one after the other. */
 export interface SplitWeight {
   readonly type: WeightTypeName;
   readonly shape: readonly [number, number];
   /** All but the last have a multiple of {@link PART_ROWS} rows. */
-  readonly parts: readonly WholeWeight[];
+  readonly parts: readonly WeightPart[];
 }
 
-/** A frozen matrix, in one piece or in parts. */
-export type Weight = WholeWeight | SplitWeight;
+/** A frozen matrix, in one part or in several. */
+export type Weight = WeightPart | SplitWeight;
 
 /**
- * Parts start at multiples of this many rows: views of what belongs to them can be bound, and a kernel that walks
- * along the rows ends a part with a whole step.
+ * Parts start at multiples of this many rows: views of tensors that belong to their rows can be bound, and a kernel
+ * that walks along the rows ends a part with a complete step.
  */
 export const PART_ROWS = 64;
 
-/** The weights that a matrix is made of, in order: itself where it is in one part. */
-export function weightParts(weight: Weight): { first_row: number; part: WholeWeight }[] {
+/** The parts of a matrix, in order; one that is not split is its own only part. */
+export function weightParts(weight: Weight): { first_row: number; part: WeightPart }[] {
   let first_row = 0;
   return ("parts" in weight ? weight.parts : [weight]).map((part) => {
     const placed = { first_row, part };
@@ -49,7 +49,7 @@ export function weightParts(weight: Weight): { first_row: number; part: WholeWei
 export function expectWeight(weight: Weight, name: string): readonly [number, number] {
   const parts = weightParts(weight), [rows, columns] = weight.shape;
   for (const { first_row, part } of parts) {
-    expectWholeWeight(part, name);
+    expectPart(part, name);
     expectMultiple(first_row, PART_ROWS, `first row of a part of ${name}`);
     if (part.type !== weight.type || part.shape[1] !== columns) {
       throw new ShapeError(`Cannot use ${name}: a part has another type or width than the others`);
@@ -60,7 +60,7 @@ export function expectWeight(weight: Weight, name: string): readonly [number, nu
   return weight.shape;
 }
 
-function expectWholeWeight(weight: WholeWeight, name: string): void {
+function expectPart(weight: WeightPart, name: string): void {
   const type: WeightType = WEIGHT_TYPES[weight.type];
   expectMultiple(weight.shape[1], rowMultiple(type), `columns of ${name}`);
   for (const plane of type.planes) {
@@ -82,7 +82,7 @@ export function weightTensors(weight: Weight): Tensor[] {
 }
 
 /** A weight's tensors by the names of the kernels' operands. */
-export function weightOperands(weight: WholeWeight): { values: Tensor; scales?: Tensor } {
+export function weightOperands(weight: WeightPart): { values: Tensor; scales?: Tensor } {
   return Object.fromEntries(WEIGHT_TYPES[weight.type].planes.map(({ name }) => [name, weight[name]!])) as {
     values: Tensor;
     scales?: Tensor;
@@ -101,18 +101,18 @@ export function createWeight(
   { type, shape, name }: Pick<Weight, "type" | "shape"> & { name?: string },
 ): Weight {
   const stored: WeightType = WEIGHT_TYPES[type], [rows, columns] = shape;
-  const create = (part_rows: number): WholeWeight => {
+  const create = (part_rows: number): WeightPart => {
     const size = [part_rows, columns] as const;
     const tensors = stored.planes.map((plane) =>
       [plane.name, allocator.create(component, planeShape(stored, plane, size), plane.dtype, name)] as const
     );
-    return { type, shape: size, ...Object.fromEntries(tensors) as Pick<WholeWeight, "values" | "scales"> };
+    return { type, shape: size, ...Object.fromEntries(tensors) as Pick<WeightPart, "values" | "scales"> };
   };
   const row_bytes = stored.planes.map((plane) => planeShape(stored, plane, shape)[1] * bytesOf(plane.dtype));
   const bindable = Math.floor(allocator.limit_bytes / Math.max(...row_bytes));
   const most = Math.floor(bindable / PART_ROWS) * PART_ROWS;
   if (rows <= bindable || most === 0) return create(rows);
-  const parts: WholeWeight[] = [];
+  const parts: WeightPart[] = [];
   for (let first = 0; first < rows; first += most) parts.push(create(Math.min(most, rows - first)));
   return { type, shape, parts };
 }
@@ -126,11 +126,11 @@ export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Ar
     const from = Math.max(block, part_start), to = Math.min(end, part_end);
     if (from >= to) continue;
     const piece = bytes.subarray((from - block) * block_bytes, (to - block) * block_bytes);
-    writeWholeWeight(allocator, part, piece, from - part_start);
+    writePart(allocator, part, piece, from - part_start);
   }
 }
 
-function writeWholeWeight(allocator: Allocator, weight: WholeWeight, bytes: Uint8Array, block: number): void {
+function writePart(allocator: Allocator, weight: WeightPart, bytes: Uint8Array, block: number): void {
   const type: WeightType = WEIGHT_TYPES[weight.type], tensors = weightTensors(weight);
   const blocks = bytes.length / type.block_bytes;
   type.repack(bytes).forEach((plane, i) =>

@@ -40,7 +40,7 @@ export interface AlgorithmDefinition {
   measureUpdate(config: ResolvedConfig, measurement: Measurement): Promise<MeasuredUpdate>;
   /**
    * Reads and checks the data. Messages name paths as written in `config`. A failure to read held-out data has its key
-   * as `details.key`: see `atKey`.
+   * as `details.config_key`: see `atKey`.
    *
    * @throws {ServiceError} `config_invalid`, `data_invalid`, `template_failed`, `not_built`.
    */

@@ -67,7 +67,7 @@ export function rowCounts(rows: readonly { line: number }[], truncated: readonly
 /** The warnings when rows were cut. */
 export function truncationWarnings(
   data: { rows: number; truncated: readonly number[] } | null,
-  section: "[sft]" | "[preference]" | "[evaluation]",
+  section: `[${string}]`,
 ): PlanWarning[] {
   if (!data || data.truncated.length === 0) return [];
   const { rows, truncated } = data;

@@ -1,6 +1,7 @@
-/** Kinds of rows, for code that checks or shows data without a run of their algorithm. */
+/** Kinds of rows of data files, for code that checks or shows data without a run of their algorithm. */
 
 import { type JsonLine, parseObject } from "../../data/jsonl.ts";
+import type { CompletionName } from "../../data/pair.ts";
 import { readRows } from "../../data/problems.ts";
 import type { RenderedSequence } from "../../trainer/tokenizer/conversation.ts";
 import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
@@ -14,8 +15,8 @@ export interface RowPlace {
 
 /** A sequence of a row: `trained[i]` is 1 for the tokens that training trains. */
 export interface RowSequence {
-  /** Of a pair; else null. */
-  side: "chosen" | "rejected" | null;
+  /** The completion of a pair that it belongs to; null for rows of other kinds. */
+  completion: CompletionName | null;
   ids: readonly number[];
   origins: readonly TokenOrigin[];
   trained: Uint8Array;
@@ -50,7 +51,7 @@ export async function checkFile(path: string, { checker }: RowKind): Promise<voi
 /** A rendered sequence of which the first `ctx` tokens are trained where its mask says so. */
 export function rowSequence(
   { ids, origins, loss_mask }: RenderedSequence,
-  { ctx, side = null }: { ctx: number; side?: RowSequence["side"] },
+  { ctx, completion = null }: { ctx: number; completion?: RowSequence["completion"] },
 ): RowSequence {
-  return { side, ids, origins, trained: loss_mask.map((mask, i) => i < ctx ? mask : 0) };
+  return { completion, ids, origins, trained: loss_mask.map((mask, i) => i < ctx ? mask : 0) };
 }

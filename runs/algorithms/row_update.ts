@@ -15,7 +15,7 @@ export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen
   rows: number;
   /** Its time counts as training. */
   prepare(): StepRequest | Promise<StepRequest>;
-  /** What the step tells beside what every step does; left out: nothing. */
+  /** The step's fields beside those that every step has; left out: none. */
   measure?(result: TrainStepResult): Metrics;
 }
 

@@ -3,6 +3,7 @@
 import type {
   LossRequest,
   OptimizerRequest,
+  SampleMeasure,
   TrainingSample,
   TrainStepResult,
 } from "../../trainer/protocol/protocol.ts";
@@ -26,8 +27,9 @@ export function atMask(sample: TrainingSample, values: ArrayLike<number>): numbe
   return picked;
 }
 
-/** Metrics of the optimiser and, for a policy loss, of the policy; means run over the step's trained tokens. */
-export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Metrics {
+/** Metrics of the optimiser, the policy and the type of the loss; means run over the step's trained tokens. */
+export function stepMetrics(facts: StepFacts): Metrics {
+  const { result, loss, optimizer } = facts;
   const { max_grad_norm, learning_rate } = optimizer;
   const metrics: Metrics = {
     [`loss/${loss.type}`]: result.loss,
@@ -36,22 +38,42 @@ export function stepMetrics({ result, samples, loss, optimizer }: StepFacts): Me
     "optimizer/learning_rate": learning_rate,
     "optimizer/eps_dominated_fraction": result.eps_dominated_fraction,
   };
-  const tokens = result.samples.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
+  const { samples } = result;
+  const tokens = samples.reduce((sum, { logprobs }) => sum + logprobs.length, 0);
   if (tokens === 0) return metrics;
-  const all = result.samples;
-  metrics["policy/logprob_mean"] = sum(all.map((sample) => sample.logprobs)) / tokens;
-  metrics["policy/entropy"] = sum(all.map((sample) => sample.entropies)) / tokens;
-  if (loss.type !== "policy") return metrics;
-  const count = (side: number) =>
-    all.reduce((n, { clipped }) => n + clipped.filter((c) => c === side).length, 0);
-  metrics["ratio/mean"] = sum(all.map((sample) => sample.ratios)) / tokens;
-  metrics["ratio/max"] = all.reduce((top, { ratios }) => ratios.reduce((a, b) => Math.max(a, b), top), 0);
-  metrics["ratio/clipped_fraction_low"] = count(-1) / tokens;
-  metrics["ratio/clipped_fraction_high"] = count(1) / tokens;
-  if (loss.kl_coefficient > 0) {
-    metrics["kl/reference"] = meanReferenceKl(samples, all.map((sample) => sample.logprobs));
+  return {
+    ...metrics,
+    "policy/logprob_mean": sum(samples.map((sample) => sample.logprobs)) / tokens,
+    "policy/entropy": sum(samples.map((sample) => sample.entropies)) / tokens,
+    ...ofLossType(facts, tokens),
+  };
+}
+
+/** What only a type of losses has. A preference loss is measured by its algorithm, which knows the pairs. */
+function ofLossType({ result, samples, loss }: StepFacts, tokens: number): Metrics {
+  switch (loss.type) {
+    case "sft":
+    case "preference":
+      return {};
+    case "policy":
+      return {
+        ...ratioMetrics(result.samples, tokens),
+        ...(loss.kl_coefficient > 0 && {
+          "kl/reference": meanReferenceKl(samples, result.samples.map((sample) => sample.logprobs)),
+        }),
+      };
   }
-  return metrics;
+}
+
+function ratioMetrics(measured: readonly SampleMeasure[], tokens: number): Metrics {
+  const count = (side: number) =>
+    measured.reduce((n, { clipped }) => n + clipped.filter((c) => c === side).length, 0);
+  return {
+    "ratio/mean": sum(measured.map((sample) => sample.ratios)) / tokens,
+    "ratio/max": measured.reduce((top, { ratios }) => ratios.reduce((a, b) => Math.max(a, b), top), 0),
+    "ratio/clipped_fraction_low": count(-1) / tokens,
+    "ratio/clipped_fraction_high": count(1) / tokens,
+  };
 }
 
 /** The mean over tokens of k3, an estimate of KL(π‖ref) from samples of π. */

@@ -1,4 +1,4 @@
-/** Answers a chat request: renders the prompt, samples the choices together, and tells their text as it arrives. */
+/** Answers a chat request: renders the prompt, samples the choices together, and emits their text as it arrives. */
 
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -99,13 +99,13 @@ export async function* answerChat(
   signal: AbortSignal,
 ): AsyncGenerator<ChatEvent, void> {
   const prompt = promptOf(request, context), { at_once } = context;
-  let has_told = false;
+  let has_emitted = false;
   for (let first = 0; first < request.choices; first += at_once) {
     const count = Math.min(at_once, request.choices - first);
     for await (const event of sampleChoices({ request, context, prompt, first, count }, signal)) {
       // A refusal by the engine comes before the first event.
-      if (!has_told) yield { prompt_tokens: prompt.length };
-      has_told = true;
+      if (!has_emitted) yield { prompt_tokens: prompt.length };
+      has_emitted = true;
       yield event;
     }
   }
@@ -155,7 +155,7 @@ class Choice {
   readonly #decoder: StreamingDecoder;
   readonly #tokens: number[] = [];
   readonly #logprobs: number[] = [];
-  readonly #told: TurnPieces = { reasoning: "", content: "", calls: [] };
+  readonly #emitted: TurnPieces = { reasoning: "", content: "", calls: [] };
   #stop: GenerationStop = "cancelled";
   /** Whether its text ended it, before the engine did. */
   #is_stopped = false;
@@ -195,7 +195,7 @@ class Choice {
     this.#is_stopped = this.#text.is_over;
     const rest = this.#is_stopped ? "" : this.#decoder.end();
     const pieces = [this.#text.push(rest), this.#text.end()];
-    for (const piece of pieces) this.#tell({ ...piece, tokens: [] }, events);
+    for (const piece of pieces) this.#emit({ ...piece, tokens: [] }, events);
     await this.#record(performance.now() - started);
     this.#finish(events);
   }
@@ -234,7 +234,7 @@ class Choice {
       if (request.logprobs) shown.push(this.#shown(token, logprobs[i]!));
     }
     if (stop !== null) this.#stop = stop;
-    this.#tell({ ...pieces, tokens: shown }, events);
+    this.#emit({ ...pieces, tokens: shown }, events);
   }
 
   #shown(token: number, logprob: number): ChatToken {
@@ -242,12 +242,12 @@ class Choice {
     return { text: tokenizer.textOf(token), bytes: [...tokenizer.bytesOf(token)], logprob };
   }
 
-  #tell(delta: ChatDelta, events: AsyncQueue<ChatEvent>): void {
-    const { reasoning, content, calls, tokens } = delta, told = this.#told;
+  #emit(delta: ChatDelta, events: AsyncQueue<ChatEvent>): void {
+    const { reasoning, content, calls, tokens } = delta, emitted = this.#emitted;
     if (reasoning === "" && content === "" && calls.length + tokens.length === 0) return;
-    told.reasoning += reasoning;
-    told.content += content;
-    told.calls.push(...calls);
+    emitted.reasoning += reasoning;
+    emitted.content += content;
+    emitted.calls.push(...calls);
     events.push({ choice: this.#options.index, delta });
   }
 
@@ -257,7 +257,7 @@ class Choice {
     const by_text = request.one_call && this.#text.calls > 0 ? "call" : "text";
     const by_engine = this.#stop === "max_tokens" ? "max_tokens" : "stop_token";
     const end = this.#is_stopped ? by_text : by_engine;
-    await recorder?.record(request, { ...this.#told, prompt, tokens, logprobs, end, generate_ms });
+    await recorder?.record(request, { ...this.#emitted, prompt, tokens, logprobs, end, generate_ms });
   }
 
   #finish(events: AsyncQueue<ChatEvent>): void {

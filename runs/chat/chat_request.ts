@@ -1,4 +1,4 @@
-/** A request for an assistant's turn, and what is told of it while it is sampled. Plain data, to cross processes. */
+/** A request for an assistant's turn, and the events of its answer while it is sampled. Plain data, to cross processes. */
 
 import type { Message, ToolDefinition } from "../../core/chat.ts";
 

@@ -244,7 +244,7 @@ function trajectoryOf(
     total_reward: null,
     turn_advantages: [],
     advantage: null,
-    judge: null,
+    assessment: null,
     malformed_calls: 0,
     fragments,
     deterministic: true,

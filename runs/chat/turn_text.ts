@@ -8,9 +8,9 @@ const THINK = "<think>", THINK_END = "</think>", CALL = "<tool_call>", CALL_END 
 export interface TurnTextOptions {
   /** Texts that end the turn. */
   stop: readonly string[];
-  /** Whether tool calls are told apart from content. */
+  /** Whether tool calls are separated from content. */
   has_calls: boolean;
-  /** Whether thinking is told apart from content. */
+  /** Whether thinking is separated from content. */
   has_thinking: boolean;
   /** Whether the prompt ends inside the thinking. */
   is_thinking: boolean;
@@ -54,7 +54,7 @@ class TrimmedText {
 
 /**
  * The text of one turn. Calls have the form of `parseToolCalls`, but a call that cannot be parsed is content, and does
- * not change the others: what has been told is never taken back.
+ * not change the others: text that was emitted is never taken back.
  */
 export class TurnText {
   readonly #options: TurnTextOptions;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MAX_LINE_BYTES } from "../../data/jsonl.ts";
+import { MAX_DATA_LINE_BYTES } from "../../data/jsonl.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -93,10 +93,10 @@ Deno.test("bytes that are no text are problems of their lines", async () => {
 });
 
 Deno.test("a line that is too long is a problem of its line, and the rest is read", async () => {
-  const long = `{"text":"${"x".repeat(MAX_LINE_BYTES - 10)}"}`;
-  const found = await check(`${SFT}\n${long}\n{"text":"${"x".repeat(MAX_LINE_BYTES - 11)}"}\n${SFT}`);
-  const message = `the line is longer than ${MAX_LINE_BYTES} bytes`;
-  assert.deepEqual([long.length, found.rows, found.problems], [MAX_LINE_BYTES + 1, 4, [{
+  const long = `{"text":"${"x".repeat(MAX_DATA_LINE_BYTES - 10)}"}`;
+  const found = await check(`${SFT}\n${long}\n{"text":"${"x".repeat(MAX_DATA_LINE_BYTES - 11)}"}\n${SFT}`);
+  const message = `the line is longer than ${MAX_DATA_LINE_BYTES} bytes`;
+  assert.deepEqual([long.length, found.rows, found.problems], [MAX_DATA_LINE_BYTES + 1, 4, [{
     line: 2,
     message,
   }]]);

@@ -2,6 +2,7 @@
 
 import type { LineStart } from "../../data/jsonl.ts";
 import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
+import type { RowSequence } from "../algorithms/row_kind.ts";
 import type { DatasetKind } from "./dataset_kind.ts";
 import { datasetLine } from "./dataset_lines.ts";
 import { type ModelRequest, renderDatasetRow, rowRenderer } from "./rendered_dataset_row.ts";
@@ -23,7 +24,8 @@ export interface RowToken {
   trained: boolean;
   /** The row's sequence that has it, from 0. */
   sequence: number;
-  side: "chosen" | "rejected" | null;
+  /** The completion of a pair, under the name of the API; else null. */
+  side: RowSequence["completion"];
 }
 
 /** A part of a row's tokens; null when the dataset has no such row. */
@@ -38,13 +40,15 @@ export async function rowTokens(request: RowTokensRequest): Promise<RowTokens> {
   const { tokenizer } = renderer.parts.renderer, { start, limit } = request;
   const tokens: RowToken[] = [];
   let at = 0;
-  for (const [sequence, { side, ids, origins, trained }] of renderDatasetRow(line, renderer).entries()) {
+  for (
+    const [sequence, { completion, ids, origins, trained }] of renderDatasetRow(line, renderer).entries()
+  ) {
     for (const [i, id] of ids.entries()) {
       const is_wanted = at >= start && at < start + limit;
       at++;
       if (!is_wanted) continue;
       const text = tokenizer.textOf(id);
-      tokens.push({ id, text, origin: origins[i]!, trained: trained[i] === 1, sequence, side });
+      tokens.push({ id, text, origin: origins[i]!, trained: trained[i] === 1, sequence, side: completion });
     }
   }
   return { tokens, has_more: at > start + limit };

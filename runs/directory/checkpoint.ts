@@ -228,8 +228,8 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
     if (damage !== null) throw refuse(`${name} ${damage}`);
     size_bytes += file.size_bytes;
   }
-  const whole = resolve(directory);
-  return { name: basename(whole), directory: whole, size_bytes, record };
+  const absolute = resolve(directory);
+  return { name: basename(absolute), directory: absolute, size_bytes, record };
 }
 
 /** Why a file is not the one that was written, as the end of a sentence about it; null when it is. */

@@ -6,7 +6,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
 import type { RunConfig } from "../../config/schema.ts";
-import { doing, ServiceError } from "../../core/errors.ts";
+import { doing, ServiceError, withDetails } from "../../core/errors.ts";
 import { effectOf } from "./key_effects.ts";
 
 type Table = Record<string, unknown>;
@@ -61,7 +61,8 @@ export async function inputFingerprints(
   for (const { key, path } of describeKeys()) {
     const value = leaves.get(key);
     if (path !== "input" || typeof value !== "string" || keys?.includes(key) === false) continue;
-    fingerprints[key] = await doing(`read ${value}`, () => fingerprint(value));
+    const hashing = doing(`read ${value}`, () => fingerprint(value));
+    fingerprints[key] = await withDetails({ path: value }, hashing);
   }
   return fingerprints;
 }

@@ -13,7 +13,7 @@ import type { RunDirectory } from "./run_directory.ts";
  * the parent's first and best values come from other attempts. `every_updates`, `patience` and `min_delta` do not
  * change what is measured.
  */
-export function forkOf(parent: Checkpoint, identity: Identity): Checkpoint {
+export function forkedCheckpoint(parent: Checkpoint, identity: Identity): Checkpoint {
   const { record } = parent;
   const changed = changedKeys(record.config, identity);
   const measures_otherwise = changed.some((key) => effectOf(key).measures);

@@ -2,17 +2,13 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { startTestRun as start } from "../../tests/test_run.ts";
 import type { RunEvent } from "../record/event.ts";
-import { eventsOf, ofKind, testPipe, type TestRunOptions } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
+import { eventsOf, ofKind, testPipe } from "../run_fake.ts";
 import type { Checkpoint } from "./checkpoint.ts";
-import { forkOf } from "./fork.ts";
+import { forkedCheckpoint } from "./fork.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 /** A run of three updates, each with a checkpoint. A command changes its learning rate at the end of the first. */
 async function parent(root: string, update = 2): Promise<string> {
@@ -170,7 +166,7 @@ Deno.test("evaluations start anew with what is measured, and with no other key",
     "training.lr": 0.01,
   };
   const from = checkpointOf(config);
-  const forked = (change: Record<string, unknown>) => forkOf(from, { ...config, ...change }).record;
+  const forked = (change: Record<string, unknown>) => forkedCheckpoint(from, { ...config, ...change }).record;
   for (const [key, value] of [["every_updates", 3], ["patience", 4], ["min_delta", 0.1]] as const) {
     const { state, ...rest } = forked({ [`evaluation.${key}`]: value });
     const { state: parent, ...same } = from.record;

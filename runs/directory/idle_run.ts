@@ -131,7 +131,7 @@ export class IdleRun {
   }
 }
 
-/** A process writes its log first: the record may be older, and lack what the log tells. */
+/** A process writes its log first: the record may be older, and lack what the log has. */
 async function repaired(
   record: RunRecord,
   { state, path }: { state: LogTail["state"]; path: string },

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, heldoutByUpdate, MORE, ofKind, type TestRunOptions } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
+import { startTestRun as start } from "../../tests/test_run.ts";
+import { eventsOf, heldoutByUpdate, MORE, ofKind } from "../run_fake.ts";
 import { keptAdapters, siblingAdapter } from "./kept_adapters.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 Deno.test("the adapter that was not chosen is written beside the chosen one", () => {
   assert.equal(siblingAdapter("/out/adapter.gguf", "best"), "/out/adapter_best.gguf");

@@ -1,10 +1,10 @@
-/** What every key of a configuration means to a run that goes on from a checkpoint of another one. */
+/** What changing a key of the configuration means for a fork: a run that starts from a checkpoint of another one. */
 
 /** The effect of a key. */
 export interface KeyEffect {
   /**
    * `never`: it names, places, observes or paces a run, and changes no byte; a fork may change it. `extends`: a fork may
-   * change it, because the training up to the checkpoint stays the same. `rescales`: likewise, with a warning, because
+   * change it, because the training up to the checkpoint stays the same. `rescales`: like `extends`, with a warning, because
    * the scale of the gradient changes. `trains`: it determines the training.
    */
   changes: "never" | "extends" | "rescales" | "trains";

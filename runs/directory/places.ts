@@ -152,13 +152,13 @@ function collisionOf(a: LocatedPlace, b: LocatedPlace): Collision | null {
   for (const [outer, inner] of [[a, b], [b, a]] as const) {
     for (const claim of outer.claims) {
       const names = namesTaken(claim, inner);
-      if (names) return tell(outer, inner, names.length === 0 && claim === outer.claims[0]);
+      if (names) return describeCollision(outer, inner, names.length === 0 && claim === outer.claims[0]);
     }
   }
   return null;
 }
 
-function tell(outer: Place, inner: Place, are_one: boolean): Collision {
+function describeCollision(outer: Place, inner: Place, are_one: boolean): Collision {
   if (are_one) {
     const [first, second] = isInput(outer)
       ? [inner, outer]

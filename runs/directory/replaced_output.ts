@@ -1,6 +1,6 @@
 /**
- * Existing files in a run's output paths: what refuses the run, what `--force` moves aside, and what is finally
- * removed.
+ * Existing files in a run's output paths: which of them refuse the run, which `--force` moves aside, and which are
+ * removed when the run has started.
  */
 
 import { relative, resolve, sep } from "node:path";

@@ -37,7 +37,7 @@ export interface OpenDirectoryOptions {
   checkpoint: string | null;
   /** Replace existing output. */
   force: boolean;
-  /** The id of a run that a server has prepared in the directory: it is taken up as it is. Absent: none. */
+  /** The id of a run that a server has prepared in the directory, and which this process runs. Absent: none. */
   adopt?: string | undefined;
 }
 
@@ -229,7 +229,7 @@ export async function readRunRecord(directory: string): Promise<RunRecord | null
   try {
     const record = JSON.parse(text);
     if (record?.format_version === 1 && typeof record.id === "string") return record;
-  } catch { /* told below */ }
+  } catch { /* refused below */ }
   throw new ServiceError(
     "format_invalid",
     `Cannot read ${path}: it is no record of a run; replace it with --force`,

@@ -11,7 +11,8 @@ export const MODEL_INPUTS = ["model.path", "model.chat_template"];
 const READ_INPUTS = [...MODEL_INPUTS, "evaluation.data"];
 
 /**
- * Compares the files with those of the run's newest checkpoint; a run without one is not known to have had others.
+ * Refuses when the files differ from those that the run's newest checkpoint names. A run without a checkpoint has
+ * nothing to compare with.
  *
  * @param doing Completes "Cannot …".
  * @param given.identity Of the files as they are now; inputs that it lacks are not compared.

@@ -21,7 +21,7 @@ export async function acceptRate(run: KeptRun, lr: number): Promise<void> {
     const { after_seq, rates } = unlogged ?? { after_seq: run.last_seq, rates: [] };
     return { learning_rate: lr, unlogged: { after_seq, rates: [...rates, lr] } };
   });
-  // A process that ends first leaves the event to whoever settles its run.
+  // When the process ends first, the event is written when its run is settled.
   run.child?.command("set_lr", { lr }).catch(() => {});
 }
 

@@ -1,4 +1,4 @@
-/** What it means for a client that the files of a run are not what they were. */
+/** The error that a client gets when the files of a run have changed. */
 
 import { type ErrorCode, errorRecord, ServiceError } from "../../core/errors.ts";
 

@@ -111,7 +111,7 @@ export class DeviceLease {
 
   /**
    * Gives a run a slot, even above the number: a process that another server left takes its place all the same. A
-   * serving process is told to end; the run's process starts after {@link ready}.
+   * serving process is asked to end; the run's process starts after {@link ready}.
    */
   take(run: string): void {
     this.#runs.set(run, Promise.withResolvers());
@@ -194,7 +194,7 @@ const HOLDERS: Record<Borrower, string> = {
   serving: "it serves a model",
 };
 
-/** The refusal of whoever finds the device taken. */
+/** The error for a caller that finds the device taken. */
 export function busy(message: string): ServiceError {
   return new ServiceError("device_unavailable", message, { retry_after_seconds: RETRY_AFTER_SECONDS });
 }

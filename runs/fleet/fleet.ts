@@ -7,7 +7,7 @@ import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
-import { isLive, refusal, type RunCommand } from "../record/run.ts";
+import { commandRefusal, isLive, type RunCommand } from "../record/run.ts";
 import { commandEvent } from "./accepted_commands.ts";
 import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
 import { DeviceLease, type DeviceLeaseOptions } from "./device_lease.ts";
@@ -294,7 +294,7 @@ export class Fleet {
 
   async #check(run: KeptRun, command: RunCommand): Promise<void> {
     this.#checkKept(run);
-    const reason = refusal(command, run.record.state, await run.facts());
+    const reason = commandRefusal(command, run.record.state, await run.facts());
     const is_orphan = run.child === null && isLive(run.record.state);
     if (reason === null && !is_orphan) return;
     const why = reason ?? "what its process left is not repaired yet";

@@ -29,13 +29,13 @@ export class KeptRun {
   readonly directory: string;
   /** Its durable events. */
   readonly feed: EventFeed;
-  /** The state that its durable events tell. */
+  /** The state according to its durable events. */
   record: RunRecord;
   service: ServiceRecord;
   child: RunChild | null = null;
   /** The cancel for which its process is killed. */
   killed_for: CancelArguments | null;
-  /** Whether its process was told to cancel. */
+  /** Whether its process was asked to cancel. */
   is_cancelling = false;
   #tail: Omit<LogTail, "offset">;
   #working: Promise<unknown> = Promise.resolve();
@@ -98,7 +98,7 @@ export class KeptRun {
     return this.#tail.seq;
   }
 
-  /** The number of the durable event that told its state last; 0 before the first one. */
+  /** The number of the last durable event that changed its state; 0 before the first one. */
   get last_state_seq(): number {
     return this.#tail.state?.seq ?? 0;
   }

@@ -1,4 +1,4 @@
-/** The checkpoint from which a fork starts, kept in the fork's own folder: its parent may be deleted. */
+/** The checkpoint from which a fork starts, kept in the fork's own folder because its parent may be deleted. */
 
 import { dirname } from "node:path";
 import { ServiceError } from "../../core/errors.ts";

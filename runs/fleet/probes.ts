@@ -1,4 +1,7 @@
-/** Processes that answer one request, about a run without a process or a plan. Each has the device while it lives. */
+/**
+ * Processes that answer one request each: about a run that has no process, or about a plan. A probe has the device
+ * until it ends.
+ */
 
 import type { Clock } from "../../core/clock.ts";
 import { errorFromRecord, ServiceError } from "../../core/errors.ts";
@@ -30,8 +33,8 @@ interface Probe {
   live_request: LiveRequestBody | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
-  /** What the process's failure means for whoever asked. */
-  told: (failure: unknown) => unknown;
+  /** The failure that the asker gets for a failure of the process. */
+  mapFailure: (failure: unknown) => unknown;
 }
 
 export class Probes {
@@ -55,8 +58,8 @@ export class Probes {
     const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };
     const args = ["probe", `${run.directory}/${PROCESS_CONFIG}`];
     const { log } = this.#options, asked_run = { run: run.id, doing: live_request.command, log };
-    const told = (failure: unknown) => failureOfFiles(failure, asked_run);
-    return await this.#lent({ args, live_request: asked, run: run.id, told }, signal);
+    const mapFailure = (failure: unknown) => failureOfFiles(failure, asked_run);
+    return await this.#lent({ args, live_request: asked, run: run.id, mapFailure }, signal);
   }
 
   /**
@@ -70,14 +73,14 @@ export class Probes {
     signal: AbortSignal,
   ): Promise<Calibration> {
     const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
-    const path = `${directory}/${PROCESS_CONFIG}`, told = (failure: unknown) => failure;
+    const path = `${directory}/${PROCESS_CONFIG}`, mapFailure = (failure: unknown) => failure;
     try {
       // It holds what only the operator may see.
       await Deno.mkdir(directory, { mode: 0o700 });
       await writeFileAtomic(path, processConfig(directory));
       const live_request = { command: "calibrate" } as const;
-      const answer = await this.#lent({ args: ["calibrate", path], live_request, run: null, told }, signal);
-      return answer as Calibration;
+      const probe = { args: ["calibrate", path], live_request, run: null, mapFailure };
+      return await this.#lent(probe, signal) as Calibration;
     } finally {
       await Deno.remove(directory, { recursive: true });
     }
@@ -106,14 +109,14 @@ export class Probes {
     }
   }
 
-  async #answer({ args, live_request, told }: Probe, signal: AbortSignal): Promise<unknown> {
+  async #answer({ args, live_request, mapFailure }: Probe, signal: AbortSignal): Promise<unknown> {
     const child = await RunChild.start(this.#options.svc(args));
     const kill = () => child.kill();
     signal.addEventListener("abort", kill, { once: true });
     try {
       return await child.ask(live_request, signal);
     } catch (error) {
-      throw signal.aborted ? signal.reason : told(await this.#failure(error, child));
+      throw signal.aborted ? signal.reason : mapFailure(await this.#failure(error, child));
     } finally {
       await this.#leave(child);
       signal.removeEventListener("abort", kill);
@@ -129,7 +132,7 @@ export class Probes {
     timer.abort();
   }
 
-  /** Why a process did not answer: what it said, or that it died. */
+  /** Why a process did not answer: its own error, or that it died. */
   async #failure(failure: unknown, child: RunChild): Promise<unknown> {
     if (!(failure instanceof ServiceError) || !failure.details.is_ending) return failure;
     const { fatal, stderr } = await child.ended;

@@ -1,4 +1,4 @@
-/** The folder with recorded conversations: a folder for each model, named after its run. They end with their run. */
+/** The folder with recorded conversations: a folder for each model, named after its run and deleted with it. */
 
 import { doing } from "../../core/errors.ts";
 import { ignoreMissing, makeFolder } from "../../core/files.ts";

@@ -1,4 +1,4 @@
-/** How a run's process is started, killed, and what remains to be written when it has ended. */
+/** The arguments that start a run's process, how it is killed, and what is written when it has ended. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";

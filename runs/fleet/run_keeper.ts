@@ -1,4 +1,4 @@
-/** The life of a run between two commands: its process, the events of that, and what it leaves unfinished. */
+/** Starts the processes of runs, publishes their events, and completes what a process leaves unfinished. */
 
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -139,14 +139,14 @@ export class RunKeeper {
   /** Repairs a run as soon as that is possible, then frees its slot. */
   async repairLater(run: KeptRun): Promise<void> {
     const { clock, closing: signal } = this.#options;
-    let told = "";
+    let logged = "";
     while (!signal.aborted) {
       try {
         if (await run.exclusively(() => this.recover(run))) break;
       } catch (error) {
         const { message } = errorRecord(error);
-        if (message !== told) this.#log(run.id, error);
-        told = message;
+        if (message !== logged) this.#log(run.id, error);
+        logged = message;
       }
       await clock.sleep(ORPHAN_POLL_MS, signal).catch(() => {});
     }

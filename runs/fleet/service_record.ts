@@ -49,6 +49,6 @@ export async function readServiceRecord(directory: string): Promise<ServiceRecor
     if (record?.format_version === 1 && typeof record.plan?.config === "object") {
       return { unlogged: null, killed_for: null, ...record };
     }
-  } catch { /* told below */ }
+  } catch { /* refused below */ }
   throw new ServiceError("format_invalid", `Cannot read ${path}: it is no record of a server's run`);
 }

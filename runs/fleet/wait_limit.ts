@@ -1,4 +1,4 @@
-/** A limit on waiting for an answer. */
+/** Work with a time limit, which also ends when nobody waits for its answer any more. */
 
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";

@@ -39,7 +39,20 @@ interface Idle {
   timer: ReturnType<typeof setTimeout>;
 }
 
-/** Runs the jobs of each queue in the order of their requests, in up to {@link JOB_QUEUES} processes at once. */
+/**
+ * Runs the jobs of each queue in the order of their requests, in up to {@link JOB_QUEUES} processes at once.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const pool = new JobPool({ entry_url: import.meta.resolve("../../cli.ts") });
+ * const request = { roots: [await Deno.realPath("fixtures/models")] };
+ * const { models } = await pool.run("find_models", request, new AbortController().signal);
+ * assert.ok(models.some(({ path }) => path.endsWith("tiny-agent-f16.gguf")));
+ * await pool.close();
+ * ```
+ */
 export class JobPool implements JobRunner {
   readonly #options: JobPoolOptions;
   readonly #queues = mapQueues((processes) => new Semaphore(processes));

@@ -1,4 +1,4 @@
-/** A child process that answers jobs, one at a time, as JSON lines: the end that the server holds. */
+/** A child process that answers jobs, one at a time, as JSON lines: the server's side. */
 
 import { dirname } from "node:path";
 import { entryFlags } from "../../core/deno_flags.ts";
@@ -97,7 +97,7 @@ export class JobProcess {
     const timer = setTimeout(() => this.#kill("seconds"), limits.seconds * 1000);
     const watch = this.#watchMemory();
     try {
-      // A process that dies before it reads breaks the pipe; its silence is the news.
+      // A process that dies before it reads breaks the pipe; its silence is noticed below.
       await this.#stdin.write(new TextEncoder().encode(`${JSON.stringify(line)}\n`)).catch(() => {});
       const text = await this.#readLine();
       if (text !== null) return JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Plans the run of a request: what its files hold, what it needs to be allowed, and whether it fits. */
+/** Plans the run of a request: reads its files, checks which degradations it needs and may use, and fits its memory. */
 
 import { stringify } from "smol-toml";
 import { checkTree } from "../../config/check/check_tree.ts";
@@ -89,7 +89,7 @@ export async function planRequest(request: PlanRequest): Promise<PlanAnswer> {
   const read = await readFiles(loaded, request);
   if ("refused" in read) return read;
   const { config, parts, data, fork } = read, definition = algorithmOf(config);
-  const missing = request.recipe && missingLeave(config, { parts, data, allow: request.recipe.allow });
+  const missing = request.recipe && missingPermission(config, { parts, data, allow: request.recipe.allow });
   if (missing) return { refused: missing };
   using file = await openGgufHeader(config.model.path);
   const measure = memoryMeasure(file, definition, request.target.card);
@@ -124,7 +124,7 @@ interface ReadFiles {
   fork: ForkDifference | null;
 }
 
-/** Reads the files one after the other, so that a problem is told at the key that names its file. */
+/** Reads the files one after the other, so that a problem is reported at the key that names its file. */
 async function readFiles(
   loaded: LoadedConfig,
   { observe_target_updates, fork: parent }: PlanRequest,
@@ -145,7 +145,7 @@ async function readFiles(
     const record = errorRecord(error);
     if (!(error instanceof ServiceError) || record.code === "internal") throw error;
     const is_template = record.code === "template_failed" && chat_template !== undefined;
-    const at = is_template ? "model.chat_template" : record.details.key as string | undefined ?? key;
+    const at = is_template ? "model.chat_template" : record.details.config_key as string | undefined ?? key;
     return { refused: { kind: "files", problems: problemsOf(record, at), meta: {} } };
   }
 }
@@ -157,7 +157,7 @@ const NO_FORK: ForkDifference = { forbidden: [], rescaled: [], inherited: {} };
 
 /**
  * Resolves a configuration, and compares a fork's with the training of its checkpoint. What nobody set is the parent's,
- * so that it is no difference. A fork that is refused takes over nothing: what follows from its changes is not told.
+ * so that it is no difference. A fork that is refused takes over nothing: what follows from its changes is not reported.
  */
 async function resolveFork(
   loaded: LoadedConfig,
@@ -224,7 +224,7 @@ function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanR
 }
 
 /** What a recipe asks for that only a degradation gives. */
-function missingLeave(
+function missingPermission(
   { training }: ResolvedConfig,
   { parts, data, allow }: { parts: ModelParts; data: AlgorithmData; allow: readonly Degradation[] },
 ): PlanRefusal | null {

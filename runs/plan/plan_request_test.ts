@@ -1,6 +1,7 @@
 /** The key at which a refused plan tells what is wrong with a file of data. */
 
 import assert from "node:assert/strict";
+import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
 import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -52,3 +53,18 @@ ${more}`;
       assert.deepEqual(await refusedAt(rows, "{"), [["evaluation.data", true]]);
     }));
 }
+
+Deno.test("a model without a metadata key is told at the key of its file, not at that of its metadata", () =>
+  withFolder(async (root) => {
+    const metadata = new Map([["general.architecture", { type: "string" as const, value: "qwen3" }]]);
+    await Deno.writeFile(`${root}/m.gguf`, encodeGgufMetadata(metadata));
+    const answer = await planRequest({
+      text: 'run.algorithm = "sft"\nmodel.path = "m.gguf"\nsft.data = "rows.jsonl"',
+      ...{ path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },
+      ...{ files_only: false, fork: null },
+    });
+    assert.ok("refused" in answer);
+    const { problems } = answer.refused;
+    assert.deepEqual(problems.map(({ key }) => key), ["model.path"]);
+    assert.match(problems[0]!.message, /^Cannot read .*m\.gguf: the metadata key .* is missing/);
+  }));

@@ -74,14 +74,14 @@ export async function planServing({ demand, target }: ServingPlanRequest): Promi
       if (fitsBudget(measure(plan), budget_bytes)) return plan;
     }
   }
-  throw refusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
+  throw servingRefusal(measure({ max_context: demand.contexts.at(-1)!, sequences: 1 }), target);
 }
 
 /** The number of components in a refusal. */
 const NAMED_POSTS = 3;
 
 /** Why a device cannot serve a model, when one answer at a time takes this memory. */
-function refusal(memory: MemoryPlan, { vram_bytes, ram_bytes }: PlanTarget): ServiceError {
+function servingRefusal(memory: MemoryPlan, { vram_bytes, ram_bytes }: PlanTarget): ServiceError {
   const posts = memoryPosts(memory).slice(0, NAMED_POSTS), peak_bytes = peakBytes(memory);
   const named = posts.map(({ post, bytes }) => `${post} ${formatBytes(bytes)}`).join(", ");
   const reason = unbindableProblem(memory.unbindable) ??

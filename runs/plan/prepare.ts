@@ -75,9 +75,20 @@ export async function prepareModel(
 }
 
 /**
- * Messages use paths as written; the prepared configuration has real paths.
+ * Checks all that a run needs before it starts. Messages use paths as written; the prepared configuration has real
+ * paths.
  *
  * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { loadRunConfig } from "../../config/check/load.ts";
+ *
+ * const { config, definition, warnings } = await prepareRun(await loadRunConfig("examples/tiny_agent_grpo.toml"));
+ * assert.equal(config.model.path, await Deno.realPath("fixtures/models/tiny-agent-f16.gguf"));
+ * assert.deepEqual([definition.objective, warnings], ["eval/pass_rate", []]);
+ * ```
  */
 export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
   const { written, definition, parts, data } = await readRun(loaded);

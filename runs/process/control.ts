@@ -6,13 +6,13 @@
 import { z } from "zod";
 import { describeIssue } from "../../config/check/data_issues.ts";
 import { number } from "../../config/sections/fields.ts";
-import { ROLES } from "../../core/chat.ts";
+import { chatMessageSchema } from "../../core/chat_schema.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
 import type { ChatRequest } from "../chat/chat_request.ts";
 import type { CommandEvent } from "../record/event.ts";
-import { refusal, type RunFacts, type RunState } from "../record/run.ts";
+import { commandRefusal, type RunFacts, type RunState } from "../record/run.ts";
 
 /** The longest line in bytes. */
 export const MAX_COMMAND_BYTES = 4 << 20;
@@ -23,7 +23,8 @@ export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 
-const message = z.looseObject({ role: z.enum(ROLES) });
+/** What else a message holds is checked when it is rendered. */
+const message = chatMessageSchema.pick({ role: true }).loose();
 
 const commandSchema = z.discriminatedUnion("command", [
   z.strictObject({ id, command: z.literal("pause") }),
@@ -112,7 +113,7 @@ export interface ControllerOptions {
   /** Writes an accepted command into the log. Resolves when it is on disk: only then the command is acknowledged. */
   record: (event: CommandEvent) => Promise<void>;
   /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
-  ask: (command: LiveRequest, signal: AbortSignal, item: (item: unknown) => void) => Promise<unknown>;
+  ask: (command: LiveRequest, signal: AbortSignal, emit: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;
 }
@@ -156,7 +157,7 @@ export class Controller {
       const command = parseCommand(value);
       if (command.command === "drop") return this.#drop(command);
       const is_ending = this.#has_ended;
-      const reason = is_ending ? "the run is ending" : refusal(actionOf(command), state(), facts());
+      const reason = is_ending ? "the run is ending" : commandRefusal(actionOf(command), state(), facts());
       if (reason !== null) {
         throw new ServiceError(
           "conflict",
@@ -255,7 +256,7 @@ export class Controller {
 
 const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
-/** What the log tells of a command's arguments: not the texts of a request, which may be long. */
+/** What the log shows of a command's arguments: not the texts of a request, which may be long. */
 function argumentsOf(command: ControlCommand): Record<string, unknown> {
   const { id: _, command: __, ...rest } = command;
   if (command.command !== "generate") return rest;

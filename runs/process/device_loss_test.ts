@@ -3,17 +3,10 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { adapterOf, recordOf, startTestRun } from "../../tests/test_run.ts";
 import { eventsOf, ofKind } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
-
-const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
-const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 
 Deno.test("a lost device gives a warning three times, then fails the run", strict, async () => {
   await withFolder(async (root) => {

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, MORE, ofKind, type TestRunOptions } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
+import { startTestRun as start } from "../../tests/test_run.ts";
+import { eventsOf, MORE, ofKind } from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 const broken = (): never => {
   throw new ServiceError("environment_failed", "Cannot verify: no interpreter");

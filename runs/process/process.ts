@@ -17,7 +17,7 @@ import {
   repairCheckpoints,
 } from "../directory/checkpoint.ts";
 import { checkFork, identityHash, refuseChanges } from "../directory/config_identity.ts";
-import { forkOf, keptRate, refuseLostParent, rescaledWarnings } from "../directory/fork.ts";
+import { forkedCheckpoint, keptRate, refuseLostParent, rescaledWarnings } from "../directory/fork.ts";
 import { type Place, refuseCollisions } from "../directory/places.ts";
 import { RunDirectory } from "../directory/run_directory.ts";
 import { checkWritable } from "../directory/writable.ts";
@@ -26,7 +26,7 @@ import type { Activity } from "../record/activity.ts";
 import type { RunEvent } from "../record/event.ts";
 import { EventLog, readEvents } from "../record/event_log.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
-import { isLive, refusal, type RunState } from "../record/run.ts";
+import { commandRefusal, isLive, type RunState } from "../record/run.ts";
 import { appendTextLog } from "../record/text_log.ts";
 import { openWorkerSession, type Session } from "../session/session.ts";
 import type { ControlPort } from "./control.ts";
@@ -256,7 +256,7 @@ async function startingPoint(
     const rescaled = checkFork(parent.record.config, prepared.identity);
     for (const warning of rescaledWarnings(rescaled)) run.warn(warning);
     await run.directory.update({ parent: { run: parent.record.run, checkpoint: parent.name } });
-    const from = forkOf(parent, prepared.identity);
+    const from = forkedCheckpoint(parent, prepared.identity);
     const message = keptRate(from);
     if (message !== null) run.emit({ kind: "log", level: "info", message });
     return from;
@@ -270,7 +270,7 @@ async function startingPoint(
   if (!newest) await refuseDamaged(run);
   const facts = { ...run.facts(), has_checkpoint: newest !== null };
   // A server has decided already whether its run may be resumed.
-  const reason = adopt === undefined ? refusal("resume", run.runState, facts) : null;
+  const reason = adopt === undefined ? commandRefusal("resume", run.runState, facts) : null;
   if (reason !== null) {
     const text = run.runState === "failed"
       ? "it failed before its first checkpoint; start anew with --force"
@@ -288,7 +288,7 @@ async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): 
   if (damaged.length === 0) return;
   throw new ServiceError(
     "conflict",
-    `Cannot resume the run in ${path}: none of its checkpoints is whole (${
+    `Cannot resume the run in ${path}: all of its checkpoints are damaged (${
       damaged.join(", ")
     }); start anew with ` +
       "--force, or remove them to go on from the beginning",

@@ -3,21 +3,15 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { adapterOf, recordOf, startTestRun } from "../../tests/test_run.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import type { RunEvent } from "../record/event.ts";
 import { RunDirectory } from "../directory/run_directory.ts";
 import { readEvents } from "../record/event_log.ts";
 import { copyFolder, eventsOf, failAt, MORE, ofKind, testPipe, usePreference, useSft } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
-
-const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
-const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
-const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 const states = (events: RunEvent[]) => ofKind(events, "state").map((event) => event.state);
 
 Deno.test("a run trains to its end and writes all its files", strict, async () => {

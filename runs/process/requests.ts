@@ -24,7 +24,7 @@ export interface LiveRequestContext {
   /** Attempts at once of an evaluation. */
   concurrent_rollouts: number;
   /** Sends a part of the answer of a chat; absent where nobody chats. */
-  tell?: (event: ChatEvent) => void;
+  emit?: (event: ChatEvent) => void;
 }
 
 /**
@@ -49,7 +49,7 @@ export async function answerRequest(
     }
     if (command.command === "chat") {
       for await (const event of agent.chat({ request: command.request, adapter }, signal)) {
-        context.tell?.(event);
+        context.emit?.(event);
       }
       return null;
     }

@@ -3,18 +3,11 @@ import { createHash } from "node:crypto";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { adapterOf, recordOf, startTestRun } from "../../tests/test_run.ts";
 import { CHECKPOINT_FORMAT_VERSION } from "../directory/checkpoint.ts";
 import { eventsOf, failAt, MORE, ofKind } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
-
-const startTestRun = (options: Omit<testing.TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
-const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 
 Deno.test("a run is not resumed with another configuration or other data", strict, async () => {
   await withFolder(async (root) => {
@@ -78,7 +71,7 @@ Deno.test("a run whose checkpoints are all damaged is not silently restarted", s
     }
     await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), {
       code: "conflict",
-      message: /none of its checkpoints is whole \(update_000001, update_000002\)/,
+      message: /all of its checkpoints are damaged \(update_000001, update_000002\)/,
     });
     await Deno.remove(`${checkpoints}/update_000002/state.json`);
     await assert.rejects(startTestRun({ root, start: { mode: "resume" } }), { code: "conflict" });

@@ -4,20 +4,14 @@ import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { adapterOf, startTestRun as start } from "../../tests/test_run.ts";
 import type { EngineMethod, EngineMethods } from "../../trainer/protocol/protocol.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import { REFERENCE } from "../algorithms/preference/preference.ts";
 import { eventsOf, failAt, ofKind, usePreference, useSft } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<testing.TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
-
-const adapterPath = (root: string) => `${root}/runs/test/adapter.gguf`;
-const adapterOf = (root: string) => Deno.readTextFile(adapterPath(root));
 
 for (const [name, rowsInstead] of [["sft", useSft], ["preference", usePreference]] as const) {
   Deno.test(`${name} without an end of its epochs resumes inside each of them`, strict, async () => {
@@ -93,7 +87,8 @@ Deno.test(
   async () => {
     await withFolder(async (root) => {
       await (await start({ root: `${root}/sft`, change: useSft })).ended;
-      const init_adapter = adapterPath(`${root}/sft`), source = { type: "file", path: init_adapter };
+      const init_adapter = `${root}/sft/runs/test/adapter.gguf`,
+        source = { type: "file", path: init_adapter };
       const whole = await preferenceFrom(init_adapter, { root: `${root}/whole` });
       assert.equal(whole.ended, "completed");
       const measures = measuresOf(whole.events);

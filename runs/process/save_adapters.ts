@@ -19,7 +19,7 @@ export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<
   const { output } = run.config;
   const { chosen, other } = keptAdapters(output, run.state);
   await refuseForeignAdapter(run.config);
-  const tell = async (name: string, { path, update }: KeptAdapter) => {
+  const report = async (name: string, { path, update }: KeptAdapter) => {
     const { size } = await Deno.stat(path), sha256 = await sha256OfFile(path);
     run.emit({ kind: "artifact", name, path, size_bytes: size, sha256, update });
   };
@@ -35,8 +35,8 @@ export async function saveAdapters(run: LiveRun, engine: EngineClient): Promise<
     await engine.call("adapter_close", { adapter: BEST });
     await save(POLICY, other!.path, null);
   } else await save(POLICY, chosen.path, peft_dir);
-  await tell("adapter", chosen);
-  if (other) await tell(`adapter_${other.which}`, other);
+  await report("adapter", chosen);
+  if (other) await report(`adapter_${other.which}`, other);
   // A run with evaluations already has the best adapter's file, which stays there when it is not chosen.
   if (run.state.best && other?.which !== "best") {
     await Deno.remove(run.bestAdapterPath).catch(ignoreMissing);

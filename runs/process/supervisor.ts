@@ -69,11 +69,11 @@ export class Supervisor {
         state: () => run.runState,
         facts: () => run.facts(),
         record: (event) => this.#accept(event),
-        ask: (command, signal, tell) =>
+        ask: (command, signal, emit) =>
           permits.use(
             command.command === "evaluate" ? limit : 1,
             signal,
-            () => this.#answer(command, signal, tell),
+            () => this.#answer(command, signal, emit),
           ),
         cancelNow: () =>
           this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: cancelled")),
@@ -81,7 +81,7 @@ export class Supervisor {
       : null;
   }
 
-  #answer(command: LiveRequest, signal: AbortSignal, tell: (item: unknown) => void): Promise<unknown> {
+  #answer(command: LiveRequest, signal: AbortSignal, emit: (item: unknown) => void): Promise<unknown> {
     const algorithm = this.#algorithm!;
     const context = {
       session: this.#session!,
@@ -90,7 +90,7 @@ export class Supervisor {
       checkpoints: this.#run.checkpointRoot,
       number: ++this.#requests,
       concurrent_rollouts: this.#request_limit,
-      tell,
+      emit,
     };
     return answerRequest(command, context, signal);
   }
@@ -277,9 +277,9 @@ export class Supervisor {
     const ended: RunState = end ?? "failed";
     try {
       const last = endEvent(run, ended, { reason, detail }), fall = fallWarning(last, run.config);
-      const told: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
+      const last_events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
       // The log of a server's run goes on when the run does.
-      const events = this.#options.adopt === undefined || hasEnded(ended) ? told : [];
+      const events = this.#options.adopt === undefined || hasEnded(ended) ? last_events : [];
       await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {
       // A full disk also breaks the log: report the first failure.

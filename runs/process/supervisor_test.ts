@@ -2,17 +2,11 @@ import assert from "node:assert/strict";
 import { type DeviceClaim, deviceOwner } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, MORE, ofKind, testPipe, type TestRunOptions, vowels } from "../run_fake.ts";
-import * as testing from "../run_fake.ts";
+import { adapterOf, recordOf, startTestRun as start } from "../../tests/test_run.ts";
+import { eventsOf, MORE, ofKind, testPipe, vowels } from "../run_fake.ts";
 import type { ControlMessage } from "./control.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
-const adapterOf = (root: string) => Deno.readTextFile(`${root}/runs/test/adapter.gguf`);
-const recordOf = async (root: string) => JSON.parse(await Deno.readTextFile(`${root}/runs/test/run.json`));
 
 /** Starts a run that gets `commands` during the training of its n-th update. */
 async function commanded(

@@ -30,8 +30,8 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   #started_ms: number;
-  /** The failure that was reported last. */
-  #told: string | null = null;
+  /** The message of the failure that was reported last. */
+  #reported: string | null = null;
 
   constructor(options: TrainingLoopOptions) {
     this.#options = options;
@@ -189,7 +189,7 @@ export class TrainingLoop {
       optimizer_steps: result.steps.length,
       groups: result.groups,
     });
-    this.#tellFailure(`attempts of update ${update}`, result.failure);
+    this.#reportFailure(`attempts of update ${update}`, result.failure);
   }
 
   /** Whether a faster or slower machine would have trained otherwise up to now. */
@@ -200,9 +200,9 @@ export class TrainingLoop {
   }
 
   /** Reports a failure once in the same words, for readers who see the log and not the trajectories. */
-  #tellFailure(of: string, failure: ScenarioFailure | null): void {
-    if (failure === null || failure.message === this.#told) return;
-    this.#told = failure.message;
+  #reportFailure(of: string, failure: ScenarioFailure | null): void {
+    if (failure === null || failure.message === this.#reported) return;
+    this.#reported = failure.message;
     const message =
       `${of} failed, first at scenario ${JSON.stringify(failure.scenario)}, of the ${failure.boundary}: ` +
       failure.message;
@@ -257,7 +257,7 @@ export class TrainingLoop {
     Object.assign(run.metrics, values);
     const by_row = result.rows ? { by_row: by_example } : {};
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome, ...by_row });
-    this.#tellFailure("held-out attempts", result.failure);
+    this.#reportFailure("held-out attempts", result.failure);
     run.emit({ kind: "metrics", update, step, values });
   }
 }

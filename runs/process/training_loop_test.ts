@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import { startTestRun as start } from "../../tests/test_run.ts";
 import type { Algorithm, EvaluationResult, UpdateResult } from "../algorithms/algorithm.ts";
 import type { Objective } from "../record/objective.ts";
 import { evenExample } from "../record/paired_comparison.ts";
-import { eventsOf, ofKind, testPipe, type TestRunOptions, useSft } from "../run_fake.ts";
+import { eventsOf, ofKind, testPipe, useSft } from "../run_fake.ts";
 import * as testing from "../run_fake.ts";
 import { POLICY } from "../algorithms/algorithm.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
-
-const start = (options: Omit<TestRunOptions, "newEngine">) =>
-  testing.startTestRun({ ...options, newEngine: (refuse) => new ScriptedEngine({ refuse }).client });
 
 interface Given {
   updates: number | null;

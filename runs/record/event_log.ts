@@ -49,9 +49,9 @@ export class EventLog {
    */
   static async open(path: string, options: EventLogOptions): Promise<EventLog> {
     return await doing(`open the event log ${path}`, async () => {
-      const { last_seq, whole_bytes } = await inspect(path);
+      const { last_seq, complete_bytes } = await inspect(path);
       const file = await Deno.open(path, { write: true, create: true });
-      await file.truncate(whole_bytes);
+      await file.truncate(complete_bytes);
       await file.seek(0, Deno.SeekMode.End);
       await syncDirectory(dirname(path));
       return new EventLog({ file, path }, last_seq, options);
@@ -114,8 +114,8 @@ export class EventLog {
 }
 
 /** The end of the last complete line. */
-async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: number }> {
-  let last_seq = 0, whole_bytes = 0, broken_at = 0;
+async function inspect(path: string): Promise<{ last_seq: number; complete_bytes: number }> {
+  let last_seq = 0, complete_bytes = 0, broken_at = 0;
   for await (const { line, end } of linesFrom(path, 0)) {
     const event = parseEvent(line);
     if (broken_at > 0) throw damaged(path, broken_at, "it is followed by further lines");
@@ -125,9 +125,9 @@ async function inspect(path: string): Promise<{ last_seq: number; whole_bytes: n
     }
     if (event.seq !== last_seq + 1) throw damaged(path, last_seq + 1, `its number is ${event.seq}`);
     last_seq = event.seq;
-    whole_bytes = end;
+    complete_bytes = end;
   }
-  return { last_seq, whole_bytes };
+  return { last_seq, complete_bytes };
 }
 
 function damaged(path: string, line: number, reason: string): ServiceError {
@@ -155,7 +155,23 @@ export interface ReadEventsOptions {
   follow?: { clock: Clock; signal: AbortSignal };
 }
 
-/** The complete lines of a log in order. An incomplete last line is left for later. */
+/**
+ * The complete lines of a log in order. An incomplete last line is left for later.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ *
+ * const folder = await Deno.makeTempDir(), path = `${folder}/events.jsonl`;
+ * const log = await EventLog.open(path, { run: "run_1", clock: systemClock });
+ * log.append({ kind: "log", level: "info", message: "hello" });
+ * await log.close();
+ * const events = await Array.fromAsync(readEvents(path));
+ * assert.deepEqual(events.map(({ seq, kind }) => [seq, kind]), [[1, "log"]]);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export async function* readEvents(path: string, options: ReadEventsOptions = {}): AsyncGenerator<RunEvent> {
   const { since = 0, follow } = options;
   let offset = 0;

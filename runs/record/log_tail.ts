@@ -6,7 +6,7 @@ import type { ArtifactEvent, EndEvent, RunEvent, UpdateEvent } from "./event.ts"
 /** Bytes to read at a time, from the end backwards. */
 const PIECE_BYTES = 1 << 18;
 
-/** What the end of a log tells of a run. */
+/** What the end of a log says of a run. */
 export interface LogTail {
   /** The number of the last complete event; 0 for an empty log. */
   seq: number;
@@ -54,7 +54,7 @@ export async function lastEvents(path: string): Promise<LogTail> {
   return { ...tail, update: update ?? 0 };
 }
 
-/** What a log tells of a file that the run's end wrote, by the file's name; null when it does not tell of it. */
+/** The event of a file that the run's end wrote, by the file's name; null when the log has none. */
 export async function writtenFile(path: string, name: string): Promise<ArtifactEvent | null> {
   for await (const { event } of eventsBackwards(path)) {
     if (event.kind === "artifact" && basename(event.path) === name) return event;
@@ -70,7 +70,7 @@ async function* eventsBackwards(path: string): AsyncGenerator<{ event: RunEvent;
     try {
       const event = JSON.parse(line);
       if (typeof event?.seq === "number") yield { event, end };
-    } catch { /* a damaged line: whoever opens the log for writing tells of it */ }
+    } catch { /* a damaged line: it is reported when the log is opened for writing */ }
   }
 }
 

@@ -109,8 +109,8 @@ const LACKING: Record<Exclude<Condition, "always">, string> = {
   has_heldout: "its configuration has no held-out data ([evaluation].data)",
 };
 
-/** Null when a run in `state` accepts the command, else the reason of the refusal. */
-export function refusal(command: RunCommand, state: RunState, facts: RunFacts): string | null {
+/** Null when a run in `state` accepts the command, else why it refuses it. */
+export function commandRefusal(command: RunCommand, state: RunState, facts: RunFacts): string | null {
   const condition = ACCEPTED[command][state];
   if (condition === undefined) return `the run is ${state}`;
   return condition === "always" || facts[condition] ? null : LACKING[condition];

@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { ACCEPTED, failureReason, isLive, refusal, RUN_COMMANDS, RUN_STATES, TRANSITIONS } from "./run.ts";
+import {
+  ACCEPTED,
+  commandRefusal,
+  failureReason,
+  isLive,
+  RUN_COMMANDS,
+  RUN_STATES,
+  TRANSITIONS,
+} from "./run.ts";
 import type { RunCommand, RunState } from "./run.ts";
 
 const ALL = { has_checkpoint: true, checkpoint_configured: true, has_heldout: true };
@@ -23,15 +31,15 @@ for (const command of RUN_COMMANDS) {
   const cells = TABLE[command].trim().split(/\s+/);
   RUN_STATES.forEach((state, i) => {
     Deno.test(`${command} in ${state}: ${cells[i]}`, () => {
-      assert.equal(refusal(command, state, ALL) === null, cells[i] !== ".");
-      assert.equal(refusal(command, state, NONE) === null, cells[i] === "y");
+      assert.equal(commandRefusal(command, state, ALL) === null, cells[i] !== ".");
+      assert.equal(commandRefusal(command, state, NONE) === null, cells[i] === "y");
     });
   });
 }
 
 Deno.test("a refusal has a reason", () => {
-  assert.equal(refusal("pause", "paused", ALL), "the run is paused");
-  assert.match(refusal("evaluate", "running", NONE)!, /held-out/);
+  assert.equal(commandRefusal("pause", "paused", ALL), "the run is paused");
+  assert.match(commandRefusal("evaluate", "running", NONE)!, /held-out/);
 });
 
 Deno.test("the diagram of states holds", () => {

@@ -1,4 +1,4 @@
-/** Bytes to download: of a fixed length, although files grow, and readable from any place. */
+/** The content of a download: a fixed number of bytes, also of a file that grows, readable from any offset. */
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";

@@ -1,4 +1,4 @@
-/** Judges a run by its metrics. */
+/** What the rules of health find in the metrics of a run. */
 
 import { mean, quantile } from "../record/statistics.ts";
 import { HEALTH_RULES, type HealthLevel, type HealthRule } from "./health_rules.ts";
@@ -59,7 +59,10 @@ export class HealthSeries {
 }
 
 /** What the rules find: broken ones first, critical before warnings, then in the order of their declaration. */
-export function judge(series: HealthSeries, rules: readonly HealthRule[] = HEALTH_RULES): RuleResult[] {
+export function evaluateRules(
+  series: HealthSeries,
+  rules: readonly HealthRule[] = HEALTH_RULES,
+): RuleResult[] {
   const found = rules.flatMap((rule) => resultOf(rule, series.of(rule.metrics)) ?? []);
   const rank = { critical: 0, warning: 1, ok: 2 };
   return found.sort((a, b) => rank[a.level] - rank[b.level]);

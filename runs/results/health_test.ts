@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HealthSeries, judge } from "./health.ts";
+import { evaluateRules, HealthSeries } from "./health.ts";
 import { HEALTH_RULES } from "./health_rules.ts";
 
 /** A series of each metric, from update 1 on. */
@@ -51,7 +51,7 @@ const SIDES: Record<string, [metric: string, holds: number[], breaks: number[], 
 };
 
 const resultOf = (rule: string, metrics: Record<string, readonly number[]>) =>
-  judge(seriesOf(metrics)).find((result) => result.rule === rule);
+  evaluateRules(seriesOf(metrics)).find((result) => result.rule === rule);
 
 Deno.test("every rule holds at one side of its threshold and is broken at the other", () => {
   assert.deepEqual(Object.keys(SIDES), HEALTH_RULES.map(({ rule }) => rule));
@@ -95,7 +95,7 @@ Deno.test("since_update is the first update from which on the rule was broken ev
 });
 
 Deno.test("a rule without enough updates says nothing", () => {
-  assert.deepEqual(judge(seriesOf({})), []);
+  assert.deepEqual(evaluateRules(seriesOf({})), []);
   assert.equal(resultOf("entropy_collapse", { "policy/entropy": [...five(1), 0, 0, 0, 0] }), undefined);
   assert.equal(resultOf("gradient_spike", { "optimizer/grad_norm": [1, 1, 1, 1, 100] }), undefined);
   assert.equal(resultOf("heldout_falls", { "eval/pass_rate": [1] }), undefined);
@@ -107,11 +107,14 @@ Deno.test("a rule without enough updates says nothing", () => {
 Deno.test("an update with several steps counts with their mean", () => {
   const series = new HealthSeries();
   for (const value of [0, 1, 1, 1]) series.add({ names: ["optimizer/clip_hit"], values: [value], update: 1 });
-  assert.deepEqual(judge(series).map(({ rule, value }) => [rule, value]), [["gradients_clipped", 0.75]]);
+  assert.deepEqual(evaluateRules(series).map(({ rule, value }) => [rule, value]), [[
+    "gradients_clipped",
+    0.75,
+  ]]);
 });
 
 Deno.test("critical rules come before warnings, and both before those that hold", () => {
-  const results = judge(seriesOf({
+  const results = evaluateRules(seriesOf({
     "kl/sample_train_v2": [1],
     "agent/truncated_fraction": [0],
     "agent/failed_fraction": [1],

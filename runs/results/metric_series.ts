@@ -13,7 +13,7 @@ export interface MetricRow {
 }
 
 /** A value of a metric. */
-export interface Sample {
+export interface MetricSample {
   seq: number;
   /** RFC 3339, UTC. */
   time: string;
@@ -24,7 +24,7 @@ export interface Sample {
 }
 
 /** The samples of an event. @param names Only these metrics. */
-export function samplesOf(row: MetricRow, names?: ReadonlySet<string>): Sample[] {
+export function samplesOf(row: MetricRow, names?: ReadonlySet<string>): MetricSample[] {
   const { seq, update, step } = row, time = new Date(row.time_ms).toISOString();
   return row.names.flatMap((name, i) =>
     names && !names.has(name) ? [] : [{ seq, time, update, step, name, value: row.values[i]! }]
@@ -37,7 +37,7 @@ export function csvOf(row: MetricRow): string {
 }
 
 /** A sample as a line of CSV. Names and numbers need no quotes. */
-export function csvLine({ seq, time, update, step, name, value }: Sample): string {
+export function csvLine({ seq, time, update, step, name, value }: MetricSample): string {
   return `${seq},${time},${update},${step},${name},${value}\n`;
 }
 

@@ -13,7 +13,7 @@ import { eventEntry, type LogEntry, observedEntry } from "../record/log_entry.ts
 export interface RunLog {
   run: string;
   path: string;
-  /** Lines that are not whole are left out and counted; else they end the log, because its writer cuts them off. */
+  /** Incomplete lines are left out and counted; else one ends the log, because the log's writer cuts it off. */
   skips_damaged: boolean;
   /** The entry of a line; null when it is damaged. @param n Counts the lines from 1. */
   entryOf(line: string, n: number): LogEntry | null;

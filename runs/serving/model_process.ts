@@ -1,4 +1,4 @@
-/** The process that serves a model: the end that the server holds. */
+/** The process that serves a model: the server's side. */
 
 import type { Clock } from "../../core/clock.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";

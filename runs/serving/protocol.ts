@@ -1,4 +1,4 @@
-/** What the server asks of the process that serves a model. The calls are those of `core/rpc.ts`, as JSON lines. */
+/** The calls from the server to the process that serves a model: calls of `core/rpc.ts`, as JSON lines. */
 
 import type { RpcMethods } from "../../core/rpc.ts";
 import type { LoadRequest, ModelFacts } from "../../trainer/protocol/protocol.ts";

@@ -5,9 +5,9 @@ import { templateVariables } from "../../config/check/own_section.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { deviceClaim } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { permissionsFor } from "../../core/permissions.ts";
 import { serveRpc } from "../../core/rpc.ts";
 import { Semaphore } from "../../core/semaphore.ts";
+import type { WebGpuName } from "../../core/webgpu_providers.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { answerChat, type ChatRecorder } from "../chat/answer_chat.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
@@ -16,7 +16,7 @@ import { inputFingerprints } from "../directory/config_identity.ts";
 import { MODEL_INPUTS, refuseOtherInputs } from "../directory/same_inputs.ts";
 import { PROCESS_CONFIG } from "../fleet/service_record.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
-import { deviceLockNeeds } from "../session/session.ts";
+import { enginePermissions } from "../session/session.ts";
 import { type EngineHandle, startEngine } from "../session/workers.ts";
 import type { LinePort } from "./line_port.ts";
 import { OpenAdapters } from "./open_adapters.ts";
@@ -27,16 +27,16 @@ const KEPT_RUNS = 8;
 
 export interface ServeModelOptions {
   port: LinePort;
-  /** Starts the engine, which may read these files and folders. */
-  startEngine: (reads: readonly string[]) => Pick<EngineHandle, "client" | "failed" | "close">;
+  /** Starts the engine, which may use this WebGPU and read these files and folders. */
+  startEngine: (
+    webgpu: WebGpuName,
+    reads: readonly string[],
+  ) => Pick<EngineHandle, "client" | "failed" | "close">;
 }
 
 /** The engine in a worker of this program. */
 export function engineWorker(entry_url: string): ServeModelOptions["startEngine"] {
-  return (read) => {
-    const permissions = permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read }, deviceLockNeeds()]);
-    return startEngine({ entry_url, permissions });
-  };
+  return (webgpu, read) => startEngine({ entry_url, permissions: enginePermissions(webgpu, { read }) });
 }
 
 /** Serves until the server closes the pipe, or the engine is lost. @returns Whether the engine still works. */
@@ -91,7 +91,7 @@ class ModelServer {
 
   async load({ run, load, adapters }: LoadedBase) {
     const { model: { path }, fingerprint } = await this.#read(run);
-    const handle = this.#handle = this.#options.startEngine([path, adapters]);
+    const handle = this.#handle = this.#options.startEngine(load.device.webgpu, [path, adapters]);
     handle.failed.then(() => this.#lost.resolve());
     const facts = await handle.client.call("load", { ...load, path, claim: deviceClaim("serving", null) });
     const { client: engine } = handle, { max_context, max_sequences } = load;

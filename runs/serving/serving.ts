@@ -77,7 +77,24 @@ interface NewBase extends Pick<Base, "key">, Pick<LoadedBase, "load"> {
   demand: ServingDemand;
 }
 
-/** Answers chats; at most one process serves a base at a time. */
+/**
+ * Answers chats; at most one process serves a base at a time.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock as clock } from "../../core/clock.ts";
+ * import { Fleet } from "../fleet/fleet.ts";
+ *
+ * const folder = await Deno.makeTempDir(), svc = (args) => ["svc", ...args], log = () => {};
+ * const fleet = await Fleet.open({ folder, slots: 1, max_queued: 0, clock, svc, log });
+ * const options = { runs_folder: folder, idle_seconds: 600, recordings: null, plan: () => Promise.reject() };
+ * const serving = new Serving({ ...options, fleet, clock, svc, log });
+ * assert.deepEqual([await Array.fromAsync(serving.models()), serving.is_loaded], [[], false]); // It has no runs.
+ * await fleet.close(1000);
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export class Serving {
   readonly #options: ServingOptions;
   #base: Base | null = null;
@@ -187,7 +204,7 @@ export class Serving {
       const either = AbortSignal.any([signal, base.loan.overdue]);
       yield* base.process.chat(chat, either);
     } catch (error) {
-      // The process was told to end, or killed: the reason is the loan's.
+      // The process was asked to end, or killed: the reason is the loan's.
       if (base.loan.overdue.aborted && !signal.aborted) throw base.loan.overdue.reason;
       throw error;
     } finally {

@@ -1,4 +1,4 @@
-/** Notices that a process which has been asked says nothing. */
+/** Detects a process that has open requests and sends nothing for too long. */
 
 import type { Clock } from "../../core/clock.ts";
 

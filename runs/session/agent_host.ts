@@ -4,7 +4,7 @@ import type { EnvironmentFactory } from "../../agent/environment/environment.ts"
 import type { Grader } from "../../agent/grading/grader.ts";
 import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
 import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
-import { rolloutNews } from "../../agent/rollout/scheduler.ts";
+import { rolloutProgress } from "../../agent/rollout/scheduler.ts";
 import { generateTurn } from "../../agent/rollout/turn_generation.ts";
 import type { Group } from "../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../config/check/derive.ts";
@@ -104,8 +104,17 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
         ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
         : options.graders;
       await Promise.all(graders.map((grader) => grader.start?.(signal)));
-      const news = rolloutNews({ ...request, settings, engine, chat, environment, graders, clock, signal });
-      for await (const item of news) {
+      const progress = rolloutProgress({
+        ...request,
+        settings,
+        engine,
+        chat,
+        environment,
+        graders,
+        clock,
+        signal,
+      });
+      for await (const item of progress) {
         if ("group" in item) groups.push(item.group);
         else yield item.ended;
       }

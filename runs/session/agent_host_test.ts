@@ -72,19 +72,22 @@ Deno.test("a request's new tokens end with the context; a prompt that fills it i
   assert.equal(opened.length, 2);
 });
 
-Deno.test("a prompt that cannot fit is refused before it is encoded", async () => {
+/** Generates five tokens with a chat format that renders prompts like this. */
+async function generateWith(promptTokens: ChatFormat["promptTokens"]): Promise<unknown> {
   const { client: engine } = new ScriptedEngine(), config = testConfig("/nowhere");
-  const chat = {
-    promptTokens(_messages: unknown, _tools: unknown, max_tokens: number) {
-      assert.equal(max_tokens, 256);
-      throw new ServiceError("config_invalid", "Cannot render the prompt", { least_tokens: 300 });
-    },
-  } as unknown as ChatFormat;
   const host = createAgentHost({
-    ...{ settings: null, engine, chat, max_context: config.training.ctx, environment: null, graders: [] },
-    ...{ clock: new ManualClock(), model: {} as ChatModel },
+    ...{ settings: null, engine, max_context: config.training.ctx, environment: null, graders: [] },
+    ...{ clock: new ManualClock(), chat: { promptTokens } as ChatFormat, model: {} as ChatModel },
   });
-  await assert.rejects(host.generate({ ...request, max_new_tokens: 5 }, new AbortController().signal), {
+  return await host.generate({ ...request, max_new_tokens: 5 }, new AbortController().signal);
+}
+
+Deno.test("a prompt that cannot fit is refused before it is encoded", async () => {
+  const generating = generateWith((_messages, _tools, max_tokens) => {
+    assert.equal(max_tokens, 256);
+    throw new ServiceError("config_invalid", "Cannot render the prompt", { least_tokens: 300 });
+  });
+  await assert.rejects(generating, {
     code: "config_invalid",
     message: "Cannot generate: the messages take at least 300 tokens, and training.ctx is 256; send less",
     details: { field: "messages" },
@@ -92,19 +95,12 @@ Deno.test("a prompt that cannot fit is refused before it is encoded", async () =
 });
 
 Deno.test("messages that the chat template refuses are named as what is wrong, without the file's path", async () => {
-  const { client: engine } = new ScriptedEngine(), config = testConfig("/nowhere");
-  const chat = {
-    promptTokens() {
-      const cause = new Error("roles must alternate");
-      const message = "Cannot render the chat template of /secret/model.gguf: roles must alternate";
-      throw new ServiceError("template_failed", message, {}, { cause });
-    },
-  } as unknown as ChatFormat;
-  const host = createAgentHost({
-    ...{ settings: null, engine, chat, max_context: config.training.ctx, environment: null, graders: [] },
-    ...{ clock: new ManualClock(), model: {} as ChatModel },
+  const generating = generateWith(() => {
+    const cause = new Error("roles must alternate");
+    const message = "Cannot render the chat template of /secret/model.gguf: roles must alternate";
+    throw new ServiceError("template_failed", message, {}, { cause });
   });
-  await assert.rejects(host.generate({ ...request, max_new_tokens: 5 }, new AbortController().signal), {
+  await assert.rejects(generating, {
     code: "template_failed",
     message: "Cannot generate: the chat template refuses the messages: roles must alternate",
     details: { field: "messages" },

@@ -7,6 +7,12 @@ import { deviceFolder } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { type PermissionNeeds, permissionsFor } from "../../core/permissions.ts";
+import {
+  BUILT_WEBGPU_PROVIDERS,
+  type WebGpuName,
+  webGpuNeeds,
+  type WebGpuTable,
+} from "../../core/webgpu_providers.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import {
   type AdapterSource,
@@ -128,10 +134,25 @@ export interface WorkerSessionOptions {
   readable: string[];
 }
 
-/** Starts both workers with narrow permissions, and connects them. */
+/**
+ * Starts both workers with narrow permissions, and connects them.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { testConfig } from "../config_testing.ts";
+ *
+ * const folder = await Deno.makeTempDir(), entry_url = import.meta.resolve("../../cli.ts");
+ * const session = openWorkerSession({ config: testConfig(folder), entry_url, workspaces: folder, readable: [] });
+ * await assert.rejects(session.engine.call("counters", null), /before a model is loaded/);
+ * await session.close();
+ * await Deno.remove(folder, { recursive: true });
+ * ```
+ */
 export function openWorkerSession(options: WorkerSessionOptions): Session {
   const { config, entry_url, workspaces, readable } = options;
-  const engine = startEngine({ entry_url, permissions: enginePermissions(config, readable) });
+  const permissions = enginePermissions(config.model.webgpu, engineFiles(config, readable));
+  const engine = startEngine({ entry_url, permissions });
   const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
   const start: AgentStart = { config, workspaces };
   const port = agent_worker.connect(start, [engine.port()]);
@@ -154,20 +175,24 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   };
 }
 
-/** What an engine needs to lock its device. */
-export function deviceLockNeeds(): PermissionNeeds {
+/** What an engine may access: its files, its WebGPU and the lock of its device. */
+export function enginePermissions(
+  webgpu: WebGpuName,
+  files: PermissionNeeds,
+  built: WebGpuTable = BUILT_WEBGPU_PROVIDERS,
+): Deno.PermissionOptionsObject {
   const folder = deviceFolder();
-  return { read: [folder], write: [folder] };
+  return permissionsFor([files, webGpuNeeds(webgpu, built), { read: [folder], write: [folder] }]);
 }
 
-function enginePermissions(config: ResolvedConfig, readable: string[]): Deno.PermissionOptionsObject {
+function engineFiles(config: ResolvedConfig, readable: string[]): PermissionNeeds {
   const { run, model, lora, output, checkpoint } = config;
   const written = [run.directory, dirname(output.path)];
   if (checkpoint) written.push(checkpoint.directory);
   if (output.peft_dir) written.push(output.peft_dir, dirname(output.peft_dir));
   const read = [model.path, ...written, ...readable];
   if (lora.init_adapter) read.push(lora.init_adapter);
-  return permissionsFor([{ env: ["DENO_WEBGPU_BACKEND"], read, write: written }, deviceLockNeeds()]);
+  return { read, write: written };
 }
 
 /** The model's header and template, and what the configured world needs. */

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { deviceFolder } from "../../core/device_lock.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
+import type { WebGpuName, WebGpuTable } from "../../core/webgpu_providers.ts";
 import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
-import { loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
+import { enginePermissions, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
 Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each; without rollouts one request", () => {
   const config = testConfig("/nowhere");
@@ -27,6 +29,24 @@ Deno.test("the load request includes the demand of all updates, and an adapter f
   assert.equal(loadRequest(config, rollouts, updates).demand!.other_adapters, 2 + 4);
   config.lora.targets = ["q_proj"];
   assert.deepEqual(loadRequest(config, null, updates).demand!.lora.targets, ["q_proj"]);
+});
+
+Deno.test("an engine may do what its WebGPU needs, besides its files, and nothing more", () => {
+  const files = { read: ["/model"] };
+  const built: WebGpuTable = {
+    dawn: { needs: { env: ["DAWN_DEBUG"], ffi: ["/dawn.so"], read: ["/dawn.so"] }, linux_environment: {} },
+    deno: { needs: { env: true }, linux_environment: {} },
+  };
+  const rightsOf = (webgpu: WebGpuName) => {
+    const { read, env, ffi, net, run } = enginePermissions(webgpu, files, built);
+    return { ...{ env, ffi, net, run }, read: (read as string[]).filter((path) => path !== deviceFolder()) };
+  };
+  const nothing = { env: false, ffi: false, net: false, run: false };
+  const dawn = { ...nothing, env: ["DAWN_DEBUG"], ffi: ["/dawn.so"], read: ["/model", "/dawn.so"] };
+  assert.deepEqual(rightsOf("dawn"), dawn);
+  assert.deepEqual(rightsOf("deno"), { ...nothing, env: true, read: ["/model"] });
+  // The first of the build.
+  assert.deepEqual(rightsOf("auto"), dawn);
 });
 
 Deno.test('a software adapter is worth a warning where "auto" chose it', () => {

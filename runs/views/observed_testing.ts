@@ -45,7 +45,7 @@ export function sampleGroups(update: number): Group[] {
   const [best, worst, late] = first.members as [Trajectory, Trajectory, Trajectory];
   first.tools = [{ name: "say", description: "Says a text.", parameters: { type: "object" } }];
   Object.assign(best, { turn_advantages: [1.5, 1], advantage: 1.2 });
-  best.judge = { score: 0.75, explanation: "The answer is right." };
+  best.assessment = { score: 0.75, explanation: "The answer is right." };
   best.messages = [
     { role: "user", content: "q" },
     {

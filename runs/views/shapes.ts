@@ -1,4 +1,6 @@
-/** What readers of trajectories get: one form for each kind of question. Null stands for texts that were not kept. */
+/**
+ * The schemas of answers about trajectories, one for each kind of question. Null stands for texts that were not kept.
+ */
 
 import { z } from "zod";
 import {
@@ -8,7 +10,7 @@ import {
   groupTextsSchema,
   indexedGroupSchema,
   memberFactsSchema,
-  messageSchema,
+  observedMessageSchema,
   observedUpdateSchema,
   spanSchema,
   verificationSchema,
@@ -113,7 +115,7 @@ export const memberSchema = z.strictObject({
     id: "TrajectoryVerification",
     description: "How the command that grades the attempt ended.",
   }).nullable(),
-  messages: z.array(messageSchema).nullable().meta({ description: "The entire conversation." }),
+  messages: z.array(observedMessageSchema).nullable().meta({ description: "The entire conversation." }),
   turns: z.array(turnSchema),
   fragments: z.array(z.strictObject({ start: count, end: count })).nullable().meta({
     description:

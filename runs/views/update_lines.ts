@@ -5,7 +5,7 @@ import {
   headOf,
   type LineHead,
   type LinePlace,
-  MAX_LINE_BYTES,
+  MAX_OBSERVED_LINE_BYTES,
   readLine,
   scanLines,
 } from "../../agent/results/observed_file.ts";
@@ -74,9 +74,9 @@ async function findLines(file: Deno.FsFile, before: FindOptions["before"]): Prom
       const found = headOf(head);
       if (found && found.kind === before) return table;
       const name = found && `${found.kind} ${found.group} ${found.member} ${found.start}`;
-      const is_whole = length <= MAX_LINE_BYTES &&
+      const is_complete = length <= MAX_OBSERVED_LINE_BYTES &&
         (is_ended || await readLine(file, { offset, length }) !== null);
-      if (!name || seen.has(name) || !is_whole || table.lines.length >= MAX_LINES) table.skipped_lines++;
+      if (!name || seen.has(name) || !is_complete || table.lines.length >= MAX_LINES) table.skipped_lines++;
       else {
         seen.add(name);
         table.lines.push({ ...found, offset, length });
@@ -122,8 +122,8 @@ export class UpdateLines implements Disposable {
   async read<T>(line: FoundLine, schema: z.ZodType<T>): Promise<T | null> {
     await this.#pauses.after(line.length);
     this.read_bytes += line.length;
-    const whole = await readLine(this.#file, line) as Record<string, unknown> | null;
-    const content = schema.safeParse(whole?.[line.kind]);
+    const fields = await readLine(this.#file, line) as Record<string, unknown> | null;
+    const content = schema.safeParse(fields?.[line.kind]);
     if (content.success) return content.data;
     this.skipped_lines++;
     return null;

@@ -12,6 +12,9 @@ export interface LoadResult {
   max: number;
 }
 
+/** Requests of the first second open connections and are compiled; they are not counted. */
+const WARM_UP_SECONDS = 1;
+
 /** How many requests may wait for an answer; a request that is due then waits in line, and its time runs. */
 const CONNECTIONS = 64;
 
@@ -22,7 +25,8 @@ export function percentile(values: readonly number[], share: number): number {
 }
 
 async function load(url: string, per_second: number, seconds: number): Promise<LoadResult> {
-  const total = per_second * seconds, started = performance.now(), took: number[] = [];
+  const warm_up = per_second * WARM_UP_SECONDS, total = warm_up + per_second * seconds;
+  const started = performance.now(), took: number[] = [];
   let next = 0, wrong = 0;
   const client = async () => {
     for (let i = next++; i < total; i = next++) {
@@ -30,7 +34,7 @@ async function load(url: string, per_second: number, seconds: number): Promise<L
       if (early > 0) await new Promise((resolve) => setTimeout(resolve, early));
       const response = await fetch(url), body = await response.json();
       if (response.status !== 200 || !Array.isArray(body.runs)) wrong++;
-      took.push(performance.now() - due);
+      if (i >= warm_up) took.push(performance.now() - due);
     }
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, client));

@@ -1,7 +1,7 @@
 /** Uploads datasets of hostile forms to a real server: a line of a gigabyte, ten million lines, and other bytes. */
 
 import { join } from "node:path";
-import { MAX_LINE_BYTES } from "../../data/jsonl.ts";
+import { MAX_DATA_LINE_BYTES } from "../../data/jsonl.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { serverConfig, ServerProcess } from "../../tests/server_process.ts";
 import { memoryOf } from "../bench_service/training_server.ts";
@@ -32,7 +32,7 @@ interface Case {
 
 /** @param count The lines of the longest file; the longest line has a hundred times as many bytes. */
 function cases(count: number): Record<string, Case> {
-  const line_bytes = Math.max(MAX_LINE_BYTES + 1, 100 * count), rows = `${ROW}\n`;
+  const line_bytes = Math.max(MAX_DATA_LINE_BYTES + 1, 100 * count), rows = `${ROW}\n`;
   const lines = Math.ceil(count * rows.length / (Math.floor(PIECE_BYTES / rows.length) * rows.length)) *
     Math.floor(PIECE_BYTES / rows.length);
   const long_line = function* (): Pieces & Generator<Uint8Array<ArrayBuffer>> {

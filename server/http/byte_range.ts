@@ -7,7 +7,7 @@ export interface ByteRange {
 }
 
 /**
- * The part that a `Range` header asks for. Null, for the whole body, when it is malformed, cannot be satisfied, is of
+ * The part that a `Range` header asks for. Null, for all of the body, when it is malformed, cannot be satisfied, is of
  * another unit or asks for several parts.
  */
 export function byteRange(header: string | null, size: number): ByteRange | null {

@@ -17,7 +17,7 @@ export const pageQuery = {
   cursor: z.string().optional().meta({ description: "The `next_cursor` of the page before." }),
 };
 
-/** The field beside every list. */
+/** The field `next_cursor`, which every answer with a list has. */
 export const nextCursor = z.string().nullable().meta({
   description: "The cursor of the next page; null on the last one.",
 });

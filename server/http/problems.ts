@@ -3,47 +3,7 @@
 import { z } from "zod";
 import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
 import type { ErrorCode, ServiceError } from "../../core/errors.ts";
-
-/** All types of problems with status and title. */
-export const PROBLEM_TYPES = {
-  "invalid-request": { status: 422, title: "The request is not valid" },
-  "server-declared": { status: 422, title: "Only the operator may declare this" },
-  "unknown-catalog-id": { status: 422, title: "The server's catalogue has no such entry" },
-  "insufficient-memory": { status: 422, title: "The memory does not suffice" },
-  "unauthorized": { status: 401, title: "The request is not authorized" },
-  "forbidden-path": { status: 403, title: "The path lies outside of what the server shows" },
-  "not-found": { status: 404, title: "There is no such thing" },
-  "conflict": { status: 409, title: "The state does not allow this" },
-  "payload-too-large": { status: 413, title: "The body is too large" },
-  "unsupported-media-type": { status: 415, title: "The body is of another type" },
-  "method-not-allowed": { status: 405, title: "The path exists, but not for this method" },
-  "device-busy": { status: 503, title: "The device is taken" },
-  "timeout": { status: 504, title: "The run did not answer in time" },
-  "not-implemented": { status: 501, title: "This build does not have that part" },
-  "internal": { status: 500, title: "The server failed" },
-} as const;
-
-export type ProblemType = keyof typeof PROBLEM_TYPES;
-
-/** All codes of `errors[]` in the specification. */
-export const PROBLEM_CODES = [
-  "missing_field",
-  "unknown_field",
-  "invalid_value",
-  "out_of_range",
-  "unsupported_format",
-  "path_not_found",
-  "forbidden_path",
-  "unknown_catalog_id",
-  "needs_opt_in",
-  "override_conflict",
-  "conflict",
-  "unauthorized",
-  "not_found",
-  "server_declared",
-] as const;
-
-export type ProblemCode = typeof PROBLEM_CODES[number];
+import { PROBLEM_CODES, PROBLEM_TYPES, type ProblemCode, type ProblemType } from "./problem_types.ts";
 
 /** The problems that a route may answer with: types, each with the codes of its entries. */
 export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly ProblemCode[]>>>;
@@ -132,8 +92,8 @@ export function invalidRequest(errors: readonly ProblemError[]): Problem {
   return new Problem("invalid-request", detail, { errors });
 }
 
-/** A refusal with all problems of one class; its detail is the first of them. */
-export function refusal(type: ProblemType, errors: readonly ProblemError[]): Problem {
+/** A problem of one type with all entries of a request; its detail is the first of them. */
+export function requestProblem(type: ProblemType, errors: readonly ProblemError[]): Problem {
   const [first] = errors, more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
 }

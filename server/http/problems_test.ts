@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
 import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
 import { ServiceError } from "../../core/errors.ts";
-import {
-  invalidRequest,
-  Problem,
-  PROBLEM_TYPES,
-  problemAt,
-  problemDocument,
-  type ProblemError,
-} from "./problems.ts";
+import { invalidRequest, Problem, problemAt, problemDocument, type ProblemError } from "./problems.ts";
+import { PROBLEM_TYPES } from "./problem_types.ts";
 
 Deno.test("types have the statuses of the specification", () => {
   const statuses = Object.entries(PROBLEM_TYPES).map(([type, { status }]) => `${type} ${status}`);

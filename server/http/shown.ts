@@ -1,6 +1,6 @@
 /**
  * Answers as a server with `redact_error_paths` shows them. The schema of an answer says which of its texts are prose
- * ({@link TextKind}); what is no text of this program stays as it is.
+ * ({@link TextKind}); texts that are not this program's own stay unchanged.
  */
 
 import { z } from "zod";

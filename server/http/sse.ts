@@ -59,7 +59,7 @@ export function eventStream(
   return textEventStream(texts(), end);
 }
 
-/** What a stream waits with, and what it aborts when its client leaves. */
+/** The clock for a stream's pauses, and the controller that it aborts when its client leaves. */
 export interface StreamEnd {
   clock: Clock;
   stop: AbortController;

@@ -1,4 +1,7 @@
-/** What a listener is: HTTP on a socket, in front of a handler of web requests. Both kinds pass `listener_contract.ts`. */
+/**
+ * The interface of listeners: HTTP on a socket, answered by a handler of web requests. Both kinds pass
+ * `listener_contract.ts`.
+ */
 
 import type { Clock } from "../../core/clock.ts";
 import type { LogLine } from "../../core/log.ts";

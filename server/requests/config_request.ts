@@ -38,7 +38,7 @@ type Table = Record<string, unknown>;
 export interface ConfigRequest extends ExpandedRequest, TomlTree {
   name: string | null;
   fork_from: { run: string; checkpoint?: string | undefined } | null;
-  /** Null for a whole configuration. */
+  /** Null for a complete configuration. */
   recipe: { allow: readonly Degradation[]; limits: { vram?: unknown; ram?: unknown } } | null;
   /** Fields that hold what only the operator declares, in place of an id: the place, and the key that it stands for. */
   forms: { place: Path; key: Path }[];
@@ -70,7 +70,7 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   }
   const is_fork = valueAt(value, ["fork_from"]) !== undefined;
   const parent = fork_from && parentKeys(fork_from.run);
-  const is_whole = !["recipe", "params", "fork_from"].some((field) => wrong.has(field)) &&
+  const is_complete = !["recipe", "params", "fork_from"].some((field) => wrong.has(field)) &&
     (!is_fork || parent !== null);
   const changes = withIds(body);
   const expanded = is_fork || changes.recipe === undefined
@@ -81,7 +81,7 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
   // While a field is wrong, the keys that it sets are not known.
   const unknown = [...wrong].flatMap(keysOfField);
-  const rest = formProblems(request, { is_partial: !is_whole, unknown })
+  const rest = formProblems(request, { is_partial: !is_complete, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
 }
@@ -112,7 +112,7 @@ export function readTomlRequest(text: string): ReadRequest {
   return { request, errors };
 }
 
-/** A whole configuration. */
+/** A complete configuration, as its author wrote it. */
 function written(tree: Table, placeOf: (path: Path) => Path): ExpandedRequest & Pick<ConfigRequest, "forms"> {
   return { tree, placeOf, sets: (path) => valueAt(tree, path) !== undefined, findings: [], forms: [] };
 }
@@ -122,9 +122,9 @@ function without(value: unknown, fields: ReadonlySet<string>): Table {
   return Object.fromEntries(Object.entries(value).filter(([field]) => !fields.has(field)));
 }
 
-/** A fork has either a whole configuration or the changes of a recipe. */
+/** A fork has either a complete configuration or the changes of a recipe. */
 function besideConfig(body: PartialBody, wrong: ReadonlySet<string>): ProblemError[] {
-  const message = "stands beside a whole configuration, which has all keys itself";
+  const message = "stands beside a complete configuration, which has all keys itself";
   return Object.keys(body).filter((key) => !["config", "fork_from", "name"].includes(key) && !wrong.has(key))
     .map((key) => ({ pointer: `/${key}`, code: "invalid_value", message }));
 }

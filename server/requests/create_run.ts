@@ -73,7 +73,7 @@ function earlierAnswer(key: string, services: Services): KeptAnswer | null {
   return kept ?? (run ? answerOf(run, now_ms) : null);
 }
 
-/** The answer that a run's key stands for; null for a run without a key, or with an old one. */
+/** The answer to repeated requests with a run's key; null for a run without a key, or with an old one. */
 function answerOf(run: KeptRun, now_ms: number): KeptAnswer | null {
   const { idempotency } = run.service;
   if (idempotency === null || !isKept(idempotency, now_ms)) return null;

@@ -5,7 +5,7 @@ import { setKey } from "../../config/text/toml_tree.ts";
 import { flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
-import { refusal as commandRefusal } from "../../runs/record/run.ts";
+import { commandRefusal } from "../../runs/record/run.ts";
 import { notFound } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
@@ -18,8 +18,8 @@ export interface Fork {
   refusal: string | null;
 }
 
-/** The checkpoint that a request names. @throws {Problem} `not-found` at the field. */
-export async function forkOf(
+/** The fork that a request asks for, from the checkpoint that it names or the newest. @throws {Problem} `not-found` at the field. */
+export async function findFork(
   { run, checkpoint }: { run: string; checkpoint?: string | undefined },
   { fleet }: Pick<Services, "fleet">,
 ): Promise<Fork> {

@@ -13,11 +13,12 @@ import type { CheckedFile } from "../../core/files.ts";
 import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
-import { invalidRequest, Problem, type ProblemError, type ProblemType, refusal } from "../http/problems.ts";
+import { invalidRequest, Problem, type ProblemError, requestProblem } from "../http/problems.ts";
+import type { ProblemType } from "../http/problem_types.ts";
 import { ownPlaces } from "../resources/run_document.ts";
 import type { Services } from "../routing/services.ts";
 import { type ConfigRequest, conflictsOf, entryOf } from "./config_request.ts";
-import { type Fork, forkOf, forkSources, inheritedValues } from "./fork_request.ts";
+import { findFork, type Fork, forkSources, inheritedValues } from "./fork_request.ts";
 import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
 
@@ -82,7 +83,7 @@ export async function planRunRequest(
 }
 
 function problemOf(type: ProblemType, errors: readonly ProblemError[]): Problem | null {
-  return errors.length === 0 ? null : refusal(type, errors);
+  return errors.length === 0 ? null : requestProblem(type, errors);
 }
 
 /** The first class of refusals that the operator's catalogue causes; null when there is none. */
@@ -125,7 +126,7 @@ async function namedResources(
       return null;
     }
   };
-  const fork = request.fork_from && await attempt(forkOf(request.fork_from, services));
+  const fork = request.fork_from && await attempt(findFork(request.fork_from, services));
   for (const { path } of pathKeys(request.tree, "output")) {
     problems.push(forbiddenPath(pointerOf(request.placeOf(path))));
   }
@@ -218,10 +219,11 @@ const OF_A_FILE: readonly ErrorCode[] = [
   "not_built",
 ];
 
-function fileProblem({ code, message }: ServiceError, { request, files }: PlanContext): Problem | null {
-  // Of two paths, one of which begins with the other, the longer one is meant.
-  const [named] = files.filter(({ real }) => message.includes(real))
-    .sort((a, b) => b.real.length - a.real.length);
+function fileProblem(
+  { code, message, details }: ServiceError,
+  { request, files }: PlanContext,
+): Problem | null {
+  const named = files.find(({ real }) => real === details.path);
   if (!named || !OF_A_FILE.includes(code)) return null;
   return invalidRequest([{
     pointer: pointerTo(request, named.key),

@@ -12,10 +12,10 @@ const KEPT_PLANS = 64;
 interface PlannerOptions {
   jobs: JobRunner;
   probeDevices: () => Promise<ProbedDevice[]>;
-  assumedDevice: ProbedDevice;
+  assumed_device: ProbedDevice;
 }
 
-const never = new AbortController().signal;
+const NEVER = new AbortController().signal;
 
 /**
  * Plans within the server's `[limits].vram`, which a serving process has for itself. Where the size of the memory is not
@@ -25,14 +25,14 @@ const never = new AbortController().signal;
  */
 export function servingPlanner(
   config: Pick<ServerConfig, "limits">,
-  { jobs, probeDevices, assumedDevice }: PlannerOptions,
+  { jobs, probeDevices, assumed_device }: PlannerOptions,
 ): (demand: ServingDemand) => Promise<ServingPlan> {
   const plans = new Map<string, Promise<ServingPlan>>();
   const plan = async (demand: ServingDemand) => {
     const shares = { limits: config.limits, max_concurrent_runs: 1 };
-    const target = await planTarget({ config: shares, devices: probeDevices, assumedDevice }, {});
+    const target = await planTarget({ config: shares, devices: probeDevices, assumed_device }, {});
     if (target.vram_bytes === null) return fullPlan(demand);
-    return await jobs.run("plan_serving", { demand, target }, never);
+    return await jobs.run("plan_serving", { demand, target }, NEVER);
   };
   return (demand) => {
     const key = JSON.stringify(demand), known = plans.get(key);

@@ -24,12 +24,12 @@ function budgetBytes(
 
 /** What a run is planned for. Without a device, one with the limits that every device has. */
 export async function planTarget(
-  { config, devices, assumedDevice }: Pick<Services, "devices" | "assumedDevice"> & {
+  { config, devices, assumed_device }: Pick<Services, "devices" | "assumed_device"> & {
     config: Pick<ServerConfig, "limits" | "max_concurrent_runs">;
   },
   limits: { vram?: unknown; ram?: unknown },
 ): Promise<PlanTarget> {
-  const device = (await devices())[0] ?? assumedDevice;
+  const device = (await devices())[0] ?? assumed_device;
   if (!device) throw new Problem("device-busy", "This machine has no device for runs");
   const { subgroup_size, ...facts } = device;
   const runs = config.max_concurrent_runs, ram_bytes = Deno.systemMemoryInfo().total;

@@ -1,4 +1,7 @@
-/** A plan as clients see it: by catalogue ids, with paths as written, without the run's own. */
+/**
+ * A plan as clients see it: with catalogue ids in place of the operator's keys, paths as the client wrote them, and
+ * none of the run's own paths.
+ */
 
 import { withoutOwnPaths } from "../../runs/directory/config_identity.ts";
 import { CATALOGUE_KEYS } from "../../config/check/catalogue_tables.ts";

@@ -4,14 +4,14 @@ import { z } from "zod";
 import type { BodySpec } from "../routing/route.ts";
 import { readJsonRequest, readTomlRequest } from "./config_request.ts";
 import { parentKeys } from "./fork_request.ts";
-import { forkSchema, recipeSchema, wholeSchema } from "./run_request.ts";
+import { completeSchema, forkSchema, recipeSchema } from "./run_request.ts";
 
 /** The body of both routes; handlers get it as a request with a checked form. */
 export const RUN_BODY = {
   content: {
-    "application/json": z.union([recipeSchema, wholeSchema, forkSchema]),
+    "application/json": z.union([recipeSchema, completeSchema, forkSchema]),
     "application/toml": z.string().meta({
-      description: "A whole configuration; `name` and `fork_from` stand before its sections.",
+      description: "A complete configuration; `name` and `fork_from` stand before its sections.",
     }),
   },
   limit: "max_body_bytes",

@@ -1,14 +1,15 @@
-/** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a whole configuration, or a fork. */
+/** The bodies of `POST /v1/plan` and `POST /v1/runs`: a recipe, a complete configuration, or a fork. */
 
 import { z } from "zod";
 import {
+  CATALOGUE_LISTS,
   CATALOGUE_TABLES,
   type CatalogueList,
-  type ObjectiveField,
+  type RecipeObjective,
 } from "../../config/check/catalogue_tables.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
-import { ALGORITHMS, keysOf } from "../../config/algorithms.ts";
+import { algorithmKeys, ALGORITHMS } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 
@@ -47,18 +48,18 @@ const params = keys().refine((value) => Object.keys(value).length <= MAX_PARAMS,
   error: `must have at most ${MAX_PARAMS} keys`,
 });
 
-const objective = z.strictObject(
-  {
-    reward: catalogueId("rewards").optional(),
-    judge: catalogueId("judges").optional(),
-    environment: catalogueId("environments").optional(),
-    mcp_servers: z.array(catalogueId("mcp_servers")).optional(),
-  } satisfies Record<ObjectiveField, z.ZodType>,
-).meta({ id: "Objective", description: "What grades attempts, and their tools." });
+/** A field for each list of the catalogue. */
+const objectiveFields = Object.fromEntries(CATALOGUE_LISTS.map((list) => {
+  const { field, is_list } = CATALOGUE_TABLES[list], id = catalogueId(list);
+  return [field, (is_list ? z.array(id) : id).optional()];
+}));
+
+const objective = (z.strictObject(objectiveFields) as unknown as z.ZodType<RecipeObjective<unknown>>)
+  .meta({ id: "Objective", description: "What grades attempts, and their tools." });
 
 /** What a field of a recipe names, in words. */
 function rowsIn(field: "data" | "scenarios"): string {
-  const keys = ALGORITHMS.map((name) => ({ name, ...keysOf(name).data }));
+  const keys = ALGORITHMS.map((name) => ({ name, ...algorithmKeys(name).data }));
   const rows = keys.filter(({ recipe_field }) => recipe_field === field);
   return rows.map(({ rows, name }) => `${rows} of ${name}`).join(" or ");
 }
@@ -100,9 +101,9 @@ export const recipeSchema = z.strictObject({ ...recipeFields, name: runName.opti
   description: "The short form of a configuration.",
 });
 
-export const wholeSchema = z.strictObject({
+export const completeSchema = z.strictObject({
   config: keys().meta({
-    description: "A whole configuration, as GET /v1/config-schema describes it.",
+    description: "A complete configuration, as GET /v1/config-schema describes it.",
   }),
   name: runName.optional(),
 }).meta({ id: "WholeConfiguration" });
@@ -110,7 +111,7 @@ export const wholeSchema = z.strictObject({
 export const forkSchema = z.strictObject({
   fork_from: forkFrom,
   ...z.strictObject(recipeFields).partial().shape,
-  config: wholeSchema.shape.config.optional(),
+  config: completeSchema.shape.config.optional(),
   name: runName.optional(),
 }).meta({
   id: "Fork",
@@ -120,11 +121,11 @@ export const forkSchema = z.strictObject({
 /** Chooses the form of a body by the fields that it has. */
 export function formOf(value: unknown): z.ZodType {
   const has = (field: string) => typeof value === "object" && value !== null && Object.hasOwn(value, field);
-  return has("fork_from") ? forkSchema : has("config") ? wholeSchema : recipeSchema;
+  return has("fork_from") ? forkSchema : has("config") ? completeSchema : recipeSchema;
 }
 
 /** A body in any form, of which fields may be missing. */
-export type PartialBody = Partial<RecipeBody & WholeBody & ForkBody>;
+export type PartialBody = Partial<RecipeBody & CompleteBody & ForkBody>;
 
 /** Fields that stand before the sections of a TOML body. */
 export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
@@ -141,5 +142,5 @@ export const RUN_PROBLEMS = {
 } as const satisfies DeclaredProblems;
 
 export type RecipeBody = z.output<typeof recipeSchema>;
-export type WholeBody = z.output<typeof wholeSchema>;
+export type CompleteBody = z.output<typeof completeSchema>;
 export type ForkBody = z.output<typeof forkSchema>;

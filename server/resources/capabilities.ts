@@ -54,8 +54,8 @@ export const capabilitiesSchema = z.strictObject({
   tensor_types: z.array(z.string()),
   architectures: z.array(z.string()),
   environments: z.strictObject(
-    byEnvironment(({ needs_programs }): z.ZodType<Availability> =>
-      needs_programs ? availabilitySchema : z.boolean()
+    byEnvironment(({ programs }): z.ZodType<Availability> =>
+      programs.length > 0 ? availabilitySchema : z.boolean()
     ),
   ),
   limits: z.strictObject({
@@ -96,9 +96,9 @@ function lackText(part: string): string {
   return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
 }
 
-function availabilityOf({ missing_part, needs_programs }: EnvironmentKind): Availability {
+function availabilityOf({ missing_part, programs }: EnvironmentKind): Availability {
   const available = missing_part === null;
-  return needs_programs ? { available, reason: available ? null : lackText(missing_part) } : available;
+  return programs.length > 0 ? { available, reason: available ? null : lackText(missing_part) } : available;
 }
 
 export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {

@@ -1,4 +1,4 @@
-/** Chat completions in OpenAI's form: the whole answer, and its chunks. */
+/** Chat completions in OpenAI's form: the complete answer, and its chunks. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";

@@ -12,7 +12,7 @@ const rate = z.strictObject({
   attempts: z.int(),
 }).meta({ id: "Rate", description: "A mean over scenarios, with its 95 % interval." });
 
-export const evaluationSchema = z.strictObject({
+export const evaluationResourceSchema = z.strictObject({
   n: z.int().meta({ description: "Counts the evaluations of the run." }),
   update: z.int().meta({ description: "The update before it." }),
   time: z.string().meta({ format: "date-time" }),
@@ -54,7 +54,7 @@ export const evaluationSchema = z.strictObject({
   ).meta({ description: "The loss of each held-out row." }),
 }).meta({ id: "Evaluation" });
 
-type Evaluation = z.output<typeof evaluationSchema>;
+type Evaluation = z.output<typeof evaluationResourceSchema>;
 
 type EvaluationEvent = Extract<RunEvent, { kind: "evaluation" }>;
 

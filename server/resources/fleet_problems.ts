@@ -1,4 +1,4 @@
-/** What a fleet's refusals mean for a request. */
+/** Maps errors of the fleet to problems of a request. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";

@@ -1,4 +1,4 @@
-/** What a failed job means for the request that asked for it. */
+/** Maps errors of a job to problems of the request that needs it. */
 
 import { ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/files.ts";

@@ -1,15 +1,16 @@
-/** What evaluate and generate take and answer, and what their failures mean for a request. */
+/** The bodies and answers of evaluate and generate, and how their errors map to problems. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
-import { type ChatMessage, normalizeMessages, ROLES } from "../../core/chat.ts";
+import { type ChatMessage, normalizeMessages } from "../../core/chat.ts";
+import { anyObject, chatMessageSchema } from "../../core/chat_schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
-import { evaluationSchema } from "./evaluation.ts";
+import { evaluationResourceSchema } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 
 /** The most characters of a checkpoint's name. */
@@ -24,7 +25,7 @@ export const evaluateSchema = z.strictObject({
   limit: z.int().gte(1).default(16).meta({ description: "The most scenarios or rows." }),
 }).meta({ id: "Evaluate" });
 
-const { n: _n, update: _update, time: _time, ...measured } = evaluationSchema.shape;
+const { n: _n, update: _update, time: _time, ...measured } = evaluationResourceSchema.shape;
 
 export const evaluationResultSchema = z.strictObject({
   checkpoint: z.string().nullable().meta({ description: "As requested." }),
@@ -34,50 +35,24 @@ export const evaluationResultSchema = z.strictObject({
   }),
 }).meta({ id: "EvaluationResult" });
 
-/** An object with any keys; `z.record` would drop `__proto__` without a word. */
-const anyObject = () =>
-  z.unknown().refine((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
-    error: "must be an object",
-  }).transform((value) => value as Record<string, unknown>).meta({ type: "object" });
-
-const toolCall = z.strictObject({
-  id: z.string().optional(),
-  type: z.literal("function").optional(),
-  function: z.strictObject({
-    name: z.string(),
-    arguments: z.union([z.string(), anyObject()]).meta({ description: "An object, or its JSON text." }),
-  }),
-}).meta({ id: "ToolCall" });
-
-const message = z.strictObject({
-  role: z.enum(ROLES),
-  content: z.string().nullable().optional(),
-  reasoning_content: z.string().nullable().optional().meta({
-    description: "Thinking before the content.",
-  }),
-  tool_calls: z.array(toolCall).nullable().optional(),
-  tool_call_id: z.string().optional().meta({ description: "In a tool's message: the call that it answers." }),
-  name: z.string().optional(),
-}).meta({ id: "Message" });
-
 const tool = z.union([
   z.strictObject({
     type: z.literal("function"),
     function: z.strictObject({
       name: z.string().min(1),
       description: z.string().optional(),
-      parameters: anyObject().optional(),
+      parameters: anyObject.optional(),
     }),
   }),
   z.strictObject({
     name: z.string().min(1),
     description: z.string().optional(),
-    inputSchema: anyObject().optional(),
+    inputSchema: anyObject.optional(),
   }),
 ]).meta({ id: "Tool", description: "A tool in the form of OpenAI or of the Model Context Protocol." });
 
 export const generateSchema = z.strictObject({
-  messages: z.array(message).min(1),
+  messages: z.array(chatMessageSchema).min(1),
   tools: z.array(tool).default([]).meta({ description: "What the model may call; nothing is executed." }),
   max_new_tokens: z.int().gte(1).meta({ description: "At most what training.ctx leaves." }),
   temperature: z.number().gte(0).meta({ description: "0 takes the most probable token." }),

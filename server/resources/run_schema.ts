@@ -8,7 +8,7 @@ import { warningSchema } from "./plan_schema.ts";
 
 const time = z.string().meta({ description: "RFC 3339, UTC.", format: "date-time" });
 
-export const runSchema = z.strictObject({
+export const runCardSchema = z.strictObject({
   id: z.string(),
   name: z.string().meta(TEXTS.data),
   notes: z.string().meta(TEXTS.data),
@@ -53,7 +53,7 @@ export const runSchema = z.strictObject({
 }).meta({ id: "Run" });
 
 /** A run as the API shows it. */
-export type RunCard = z.input<typeof runSchema>;
+export type RunCard = z.input<typeof runCardSchema>;
 
 /** Filters of the list of runs. */
 export const runFilters = {

@@ -1,7 +1,7 @@
-/** The one run of view mode, as far as its observe directory tells. */
+/** The one run of view mode, as far as its observe directory shows. */
 
 import { basename, dirname } from "node:path";
-import { type AlgorithmName, ALGORITHMS, keysOf } from "../../config/algorithms.ts";
+import { algorithmKeys, type AlgorithmName, ALGORITHMS } from "../../config/algorithms.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
 import { finiteMetrics } from "../../runs/views/member_views.ts";
 import type { IndexView } from "../../runs/views/observed_index.ts";
@@ -25,10 +25,10 @@ function folderName(path: string): string {
   return name === "trajectories" ? basename(dirname(path)) : name;
 }
 
-/** What an update tells; where it tells nothing, the first algorithm that exports trajectories. */
+/** The algorithm that an update names; without a name, the first algorithm that exports trajectories. */
 function algorithmIn(entry: IndexView["updates"][number] | undefined): AlgorithmName {
   return ALGORITHMS.find((name) => name === entry?.algorithm) ??
-    ALGORITHMS.find((name) => keysOf(name).has_rollouts)!;
+    ALGORITHMS.find((name) => algorithmKeys(name).has_rollouts)!;
 }
 
 /** The run of an index. Whether a run goes on that has not reached its last update is not known. */

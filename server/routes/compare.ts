@@ -1,4 +1,4 @@
-/** Runs beside each other. */
+/** Comparisons of runs. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";

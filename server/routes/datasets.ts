@@ -1,7 +1,7 @@
 /** Uploaded datasets. */
 
 import { z } from "zod";
-import { templateVariables } from "../../config/sections/fields.ts";
+import { templateVariablesSchema } from "../../config/sections/fields.ts";
 import { LIMITS } from "../../config/sections/limits.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -187,7 +187,9 @@ const listRowTokens = route({
               origin: z.enum(["prompt", "model", "tool", "forced"]),
               trained: z.boolean(),
               sequence: z.int().gte(0).meta({ description: "The sequence of the row, from 0." }),
-              side: z.enum(["chosen", "rejected"]).nullable().meta({ description: "Null outside of pairs." }),
+              side: z.enum(["chosen", "rejected"]).nullable().meta({
+                description: "The completion of a pair; null for rows of other kinds.",
+              }),
             }).meta({ id: "DatasetToken" }),
           ),
           next_cursor: nextCursor,
@@ -232,7 +234,7 @@ const tokenizeDataset = route({
       [JSON_TYPE]: z.strictObject({
         model: z.string().min(1).meta({ description: "Path of a GGUF file in path_roots." }),
         ctx: ctxSchema.optional().meta({ description: "Absent: the training default." }),
-        template_variables: templateVariables().default({}).meta({
+        template_variables: templateVariablesSchema().default({}).meta({
           description: "Such as enable_thinking; as in the run.",
         }),
       }).meta({ id: "TokenizeRequest" }),

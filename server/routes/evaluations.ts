@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { readEventsAt } from "../../runs/results/run_log.ts";
-import { evaluationOf, evaluationSchema } from "../resources/evaluation.ts";
+import { evaluationOf, evaluationResourceSchema } from "../resources/evaluation.ts";
 import { findRun } from "../resources/find_run.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
@@ -29,7 +29,7 @@ async function* listJson(
   let before = '{"evaluations":[';
   for await (const event of readEventsAt(path, "evaluation", places)) {
     yield before;
-    yield new JsonPart(evaluationOf(event), evaluationSchema);
+    yield new JsonPart(evaluationOf(event), evaluationResourceSchema);
     before = ",";
   }
   yield `${before === "," ? "" : before}],"next_cursor":${JSON.stringify(next_cursor)}}`;
@@ -46,7 +46,7 @@ const listEvaluations = route({
       description: "A page of them.",
       content: {
         "application/json": z.strictObject({
-          evaluations: z.array(evaluationSchema),
+          evaluations: z.array(evaluationResourceSchema),
           next_cursor: nextCursor,
         }).meta({ id: "EvaluationList" }),
       },
@@ -67,7 +67,7 @@ const getEvaluation = route({
   operation: "get_evaluation",
   summary: "An evaluation with the outcome of every scenario.",
   answers: {
-    200: { description: "The evaluation.", content: { "application/json": evaluationSchema } },
+    200: { description: "The evaluation.", content: { "application/json": evaluationResourceSchema } },
   },
   async find({ id, n }, services) {
     const run = await findRun({ id }, services);

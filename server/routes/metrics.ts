@@ -2,7 +2,13 @@
 
 import { z } from "zod";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
-import { type Bucket, Buckets, csvLine, type Sample, samplesOf } from "../../runs/results/metric_series.ts";
+import {
+  type Bucket,
+  Buckets,
+  csvLine,
+  type MetricSample,
+  samplesOf,
+} from "../../runs/results/metric_series.ts";
 import { findRun } from "../resources/find_run.ts";
 import { invalidRequest } from "../http/problems.ts";
 import { integerParameter, listParameter } from "../http/query.ts";
@@ -79,7 +85,7 @@ async function* limitedSamples(
   database: Database,
   selection: MetricSelection,
   limit: number,
-): AsyncGenerator<Sample[]> {
+): AsyncGenerator<MetricSample[]> {
   const names = selection.names && new Set(selection.names);
   let count = 0;
   for await (const row of rowsBySeq(database, selection)) {
@@ -91,7 +97,7 @@ async function* limitedSamples(
   }
 }
 
-async function* samplesJson(events: AsyncIterable<Sample[]>, since: number): AsyncGenerator<string> {
+async function* samplesJson(events: AsyncIterable<MetricSample[]>, since: number): AsyncGenerator<string> {
   let next_since = since;
   yield '{"samples":[';
   for await (const samples of events) {
@@ -102,7 +108,7 @@ async function* samplesJson(events: AsyncIterable<Sample[]>, since: number): Asy
   yield `],"next_since":${next_since}}`;
 }
 
-async function* samplesCsv(events: AsyncIterable<Sample[]>): AsyncGenerator<string> {
+async function* samplesCsv(events: AsyncIterable<MetricSample[]>): AsyncGenerator<string> {
   yield METRICS_CSV_HEADER;
   for await (const samples of events) {
     yield samples.map(csvLine).join("");

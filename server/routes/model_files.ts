@@ -53,9 +53,9 @@ const UNREAD = {
 function modelFile(found: FoundModel, description: Description): ModelFile {
   const { path, size_bytes, file } = found;
   // The file may lie under another name than the one that is shown.
-  const tell = (text: string | null) => text && text.replaceAll(file.path, path);
+  const asShown = (text: string | null) => text && text.replaceAll(file.path, path);
   if (description.kind === null) {
-    return { path, size_bytes, ...UNREAD, problem: tell(description.error.message) };
+    return { path, size_bytes, ...UNREAD, problem: asShown(description.error.message) };
   }
   if (description.kind === "adapter") {
     const { architecture, parameters, tensor_types } = description;
@@ -76,7 +76,7 @@ function modelFile(found: FoundModel, description: Description): ModelFile {
     chat_template,
     tool_call_format: template_probe?.tool_call_format ?? null,
     trainable: not_trainable === null,
-    problem: tell(not_trainable),
+    problem: asShown(not_trainable),
   };
 }
 
@@ -96,12 +96,12 @@ const listModelFiles = route({
     },
   },
   problems: { "device-busy": [] },
-  async handler({ query, request: { signal }, services: { modelFiles } }) {
-    const { items, next_cursor } = page(await modelFiles.find(signal), {
+  async handler({ query, request: { signal }, services: { model_files } }) {
+    const { items, next_cursor } = page(await model_files.find(signal), {
       ...query,
       keyOf: ({ path }) => path,
     });
-    const descriptions = await modelFiles.describe(items, signal);
+    const descriptions = await model_files.describe(items, signal);
     return json(200, { models: items.map((found, i) => modelFile(found, descriptions[i]!)), next_cursor });
   },
 });
@@ -173,14 +173,14 @@ const preflight = route({
     const { gguf_version: _version, not_trainable, ...facts } = inspection;
     const chosen = new Set(targets === "all" ? LORA_TARGETS : targets);
     const parameters = [...chosen].map((target) => rank_parameters[target] ?? 0);
-    const tell = (text: string) => text.replaceAll(file.path, model);
+    const asShown = (text: string) => text.replaceAll(file.path, model);
     return json(200, {
       model,
       ...facts,
       trainable: not_trainable === null,
-      not_trainable_reason: not_trainable && tell(not_trainable),
+      not_trainable_reason: not_trainable && asShown(not_trainable),
       lora_parameters_per_rank: parameters.reduce((sum, each) => sum + each, 0),
-      problems: facts.problems.map(tell),
+      problems: facts.problems.map(asShown),
     });
   },
 });

@@ -39,15 +39,19 @@ const agentOf = (scenarios: string) => ({
   mcp_servers: [{ id: "search" }],
 });
 
-Deno.test("in whole configurations, as JSON and as TOML", strict, () =>
-  withPlans(async ({ send, files }) => {
-    const agent = { ...withKeys(agentOf(files.scenarios), KEYS), reward: REWARD };
-    const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };
-    const pointers = [...KEYS, "agent.reward"].map((key) => `/${key.replaceAll(".", "/")}`);
-    const json = await send("/v1/plan", postJson({ config }));
-    assertRefused(json, pointers.map((pointer) => `/config${pointer}`));
-    assertRefused(await send("/v1/plan", postToml(stringify(config))), pointers);
-  }));
+Deno.test(
+  "in complete configurations, as JSON and as TOML",
+  strict,
+  () =>
+    withPlans(async ({ send, files }) => {
+      const agent = { ...withKeys(agentOf(files.scenarios), KEYS), reward: REWARD };
+      const config = { run: { algorithm: "agent_grpo" }, model: { path: files.model }, agent };
+      const pointers = [...KEYS, "agent.reward"].map((key) => `/${key.replaceAll(".", "/")}`);
+      const json = await send("/v1/plan", postJson({ config }));
+      assertRefused(json, pointers.map((pointer) => `/config${pointer}`));
+      assertRefused(await send("/v1/plan", postToml(stringify(config))), pointers);
+    }),
+);
 
 /** A recipe with these parameters, beside an objective of ids. */
 const recipe = ({ files }: PlanApp, params: Record<string, unknown>) => ({

@@ -183,7 +183,7 @@ Deno.test("memory that does not suffice is told with what was tried and what wou
     assert.ok(codes.includes("context_truncated") && codes.includes("lever_applied"), codes.join());
     assert.ok(cut.json.memory.peak_bytes <= 60 * 2 ** 20);
     assert.ok(cut.json.config.training.ctx < 1024);
-    // A whole configuration is planned as written.
+    // A complete configuration is planned as written.
     const config = { ...cut.json.config, training: { ...cut.json.config.training, ctx: 1024 } };
     delete config.training.micro_batch_tokens;
     const whole = await send("/v1/plan", post({ config: { ...config, training: { ctx: 1024 } } }));
@@ -206,7 +206,7 @@ Deno.test("what is not built is refused by name", () =>
     assert.match(judged.json.detail, /the judge is not in this build/);
   }));
 
-Deno.test("what only the operator declares is refused as that in whole configurations too", () =>
+Deno.test("what only the operator declares is refused as that in complete configurations too", () =>
   withPlans(async ({ send, files }) => {
     const agent = {
       scenarios: files.scenarios,

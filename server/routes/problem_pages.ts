@@ -2,12 +2,12 @@
 
 import { z } from "zod";
 import { escapeHtml, htmlPage } from "../http/html.ts";
-import { CODE_HELP, isProblemType, PROBLEM_HELP } from "../http/problem_help.ts";
-import { notFound, PROBLEM_TYPES, type ProblemType } from "../http/problems.ts";
+import { CODE_HELP, isProblemType, PROBLEM_TYPES, type ProblemType } from "../http/problem_types.ts";
+import { notFound } from "../http/problems.ts";
 import { raw, type Route, route } from "../routing/route.ts";
 
 function problemPage(kind: ProblemType): string {
-  const { status, title } = PROBLEM_TYPES[kind], { when, action, codes } = PROBLEM_HELP[kind];
+  const { status, title, when, action, codes } = PROBLEM_TYPES[kind];
   const rows = codes.map((code) => `<dt><code>${code}</code></dt>\n<dd>${escapeHtml(CODE_HELP[code])}</dd>`);
   const body = [
     `<h1>${escapeHtml(title)}</h1>`,

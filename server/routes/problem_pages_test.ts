@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { testApp } from "../app_testing.ts";
 import { htmlPage } from "../http/html.ts";
-import { ALL_PROBLEM_TYPES, CODE_HELP, PROBLEM_HELP } from "../http/problem_help.ts";
-import { PROBLEM_TYPES, type ProblemCode, type ProblemType } from "../http/problems.ts";
+import {
+  ALL_PROBLEM_TYPES,
+  CODE_HELP,
+  PROBLEM_TYPES,
+  type ProblemCode,
+  type ProblemType,
+} from "../http/problem_types.ts";
 import { ROUTES } from "../route_table.ts";
 import { problemsOf } from "../routing/route_problems.ts";
 
@@ -16,8 +21,8 @@ Deno.test("each type of problem has a page for people, without the token", async
     const { status, headers, body } = await send(`/problems/${kind}`);
     assert.deepEqual([status, headers["content-type"]], [200, "text/html; charset=utf-8"], kind);
     const text = body.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
-    const { title } = PROBLEM_TYPES[kind], { when, action, codes } = PROBLEM_HELP[kind];
-    for (const part of [title, when, action, `HTTP status ${PROBLEM_TYPES[kind].status}`]) {
+    const { title, when, action, codes, status: expected } = PROBLEM_TYPES[kind];
+    for (const part of [title, when, action, `HTTP status ${expected}`]) {
       assert.ok(text.includes(part), `${kind}: ${part}`);
     }
     for (const [code, meaning] of Object.entries(CODE_HELP)) {
@@ -66,7 +71,7 @@ Deno.test("the codes of a type are those that some route declares for it", () =>
   for (const type of ALL_PROBLEM_TYPES) {
     assert.deepEqual(
       [...declared[type] ?? ["no route has it"]].sort(),
-      PROBLEM_HELP[type].codes.toSorted(),
+      PROBLEM_TYPES[type].codes.toSorted(),
       type,
     );
   }

@@ -8,7 +8,7 @@ import { streamEvents, streamRunEvents } from "./events.ts";
 import { exposition, EXPOSITION_TYPE, type Family } from "../telemetry/exposition.ts";
 import { processFamilies } from "../telemetry/process_families.ts";
 
-/** The event streams by what they tell. */
+/** The event streams, by whose events they send: one run's, or all runs'. */
 const STREAMS = { run: streamRunEvents.path, all: streamEvents.path };
 
 /** Runs, their slots and queue, and the readers of events. */

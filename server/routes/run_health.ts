@@ -1,15 +1,15 @@
 /** The health of a run. */
 
 import { z } from "zod";
-import { HEALTH_METRICS, HealthSeries, judge } from "../../runs/results/health.ts";
+import { evaluateRules, HEALTH_METRICS, HealthSeries } from "../../runs/results/health.ts";
 import { findRun } from "../resources/find_run.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { followRun } from "../resources/run_logs.ts";
 import type { Database } from "../store/database.ts";
 import { rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
 
-/** The newest updates that are judged. */
-const JUDGED_UPDATES = 1000;
+/** The newest updates whose metrics the rules read. */
+const NEWEST_UPDATES = 1000;
 
 /** The first updates, with which some rules compare. */
 const START_UPDATES = 50;
@@ -24,7 +24,7 @@ const healthSchema = z.strictObject({
       since_update: z.int().nullable().meta({
         description:
           "The update since which the rule is broken; null when it holds. Of a long run only the first " +
-          `${START_UPDATES} and the last ${JUDGED_UPDATES} updates, and all evaluations, are looked at.`,
+          `${START_UPDATES} and the last ${NEWEST_UPDATES} updates, and all evaluations, are looked at.`,
       }),
       advice: z.string(),
     }).meta({ id: "HealthRule" }),
@@ -38,7 +38,7 @@ async function healthSeries(database: Database, run: string): Promise<HealthSeri
   const series = new HealthSeries(), range = updateRange(database, run);
   if (!range) return series;
   const end_of_start = range.first + START_UPDATES;
-  const newest = Math.max(end_of_start, range.last - JUDGED_UPDATES + 1);
+  const newest = Math.max(end_of_start, range.last - NEWEST_UPDATES + 1);
   for await (const row of rowsByUpdate(database, { run, names: HEALTH_METRICS, from_update: range.first })) {
     if (row.update >= end_of_start) break;
     series.add(row);
@@ -68,7 +68,7 @@ const getRunHealth = route({
   find: findRun,
   async handler({ found, services }) {
     const run = await followRun(found, services);
-    return json(200, { rules: judge(await healthSeries(services.database, run)) });
+    return json(200, { rules: evaluateRules(await healthSeries(services.database, run)) });
   },
 });
 

@@ -9,7 +9,7 @@ import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
 import { RUN_PROBLEMS, runName } from "../requests/run_request.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
 import { runDocument } from "../resources/run_document.ts";
-import { runFilters, runSchema } from "../resources/run_schema.ts";
+import { runCardSchema, runFilters } from "../resources/run_schema.ts";
 
 const listRuns = route({
   method: "GET",
@@ -21,7 +21,7 @@ const listRuns = route({
     200: {
       description: "A page of runs.",
       content: {
-        "application/json": z.strictObject({ runs: z.array(runSchema), next_cursor: nextCursor }),
+        "application/json": z.strictObject({ runs: z.array(runCardSchema), next_cursor: nextCursor }),
       },
     },
   },
@@ -46,14 +46,14 @@ const create = route({
   answers: {
     201: {
       description: "The new run.",
-      content: { "application/json": runSchema },
+      content: { "application/json": runCardSchema },
       headers: { "Location": "The path of the run." },
     },
     200: {
       description:
         "The run of an earlier request with the same Idempotency-Key, for 24 hours; a deleted run as it " +
         "was created.",
-      content: { "application/json": runSchema },
+      content: { "application/json": runCardSchema },
     },
   },
   problems: { ...RUN_PROBLEMS, "device-busy": [] },
@@ -70,7 +70,7 @@ const getRun = route({
   operation: "get_run",
   summary: "A run.",
   find: findKeptRun,
-  answers: { 200: { description: "The run.", content: { "application/json": runSchema } } },
+  answers: { 200: { description: "The run.", content: { "application/json": runCardSchema } } },
   handler: ({ found }) => json(200, runDocument(found)),
 });
 
@@ -93,7 +93,7 @@ const updateRun = route({
   summary: "Changes name, notes, tags or the learning rate.",
   find: findKeptRun,
   body: { content: { "application/json": updateSchema }, limit: "max_body_bytes" },
-  answers: { 200: { description: "The changed run.", content: { "application/json": runSchema } } },
+  answers: { 200: { description: "The changed run.", content: { "application/json": runCardSchema } } },
   problems: { "conflict": ["conflict"] },
   async handler({ body: { value }, found, services }) {
     const { training, name, notes, tags } = value;

@@ -1,4 +1,4 @@
-/** Questions across the members of trajectories. */
+/** Searches the members of a run's groups, and compares two members of a group. */
 
 import { z } from "zod";
 import type { MemberPlace } from "../../runs/views/observed_run.ts";

@@ -4,8 +4,9 @@ import { z } from "zod";
 import { assert } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
-import { type DeclaredProblems, PROBLEM_TYPES, problemSchema, type ProblemType } from "../http/problems.ts";
-import { type Content, isApi, pathNames, type Route } from "./route.ts";
+import { type DeclaredProblems, problemSchema } from "../http/problems.ts";
+import { ALL_PROBLEM_TYPES, PROBLEM_TYPES, type ProblemType } from "../http/problem_types.ts";
+import { isApi, type MediaSchemas, pathNames, type Route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 
 type Json = z.core.util.JSONType;
@@ -40,7 +41,7 @@ class Components {
     return moved(place as JsonObject) as JsonObject;
   }
 
-  content(content: Content, io: "input" | "output"): JsonObject {
+  content(content: MediaSchemas, io: "input" | "output"): JsonObject {
     return Object.fromEntries(
       Object.entries(content).map(([type, schema]) => [type, { schema: this.place(schema, io) }]),
     );
@@ -102,7 +103,7 @@ const PROBLEM_HEADERS: Readonly<Partial<Record<ProblemType, Record<string, strin
 
 function problemAnswers(problems: DeclaredProblems): JsonObject {
   const by_status = new Map<number, ProblemType[]>();
-  for (const type of Object.keys(PROBLEM_TYPES) as ProblemType[]) {
+  for (const type of ALL_PROBLEM_TYPES) {
     if (!problems[type]) continue;
     const { status } = PROBLEM_TYPES[type];
     by_status.set(status, [...(by_status.get(status) ?? []), type]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { openApiDocument, openApiText } from "./openapi.ts";
-import { PROBLEM_TYPES } from "../http/problems.ts";
+import { PROBLEM_TYPES } from "../http/problem_types.ts";
 import { pathNames, type Route, route } from "./route.ts";
 import { problemsOf } from "./route_problems.ts";
 import { ROUTES } from "../route_table.ts";

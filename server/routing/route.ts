@@ -12,11 +12,11 @@ export type PathNames<P extends string> = P extends `${string}{${infer Name}}${i
   : never;
 
 /** Bodies by media type. JSON is checked against its schema; any other schema describes the text. */
-export type Content = Readonly<Record<string, z.ZodType>>;
+export type MediaSchemas = Readonly<Record<string, z.ZodType>>;
 
 /** The request body of a route. */
 export interface BodySpec {
-  content: Content;
+  content: MediaSchemas;
   /**
    * Reads a body of several forms to a value of its own, with all problems of the form that is meant. It gets the value
    * of JSON, which has not been checked, or the text of another type.
@@ -34,7 +34,7 @@ export interface BodySpec {
 /** An answer with one status; without content it has no body. */
 export interface AnswerSpec {
   description: string;
-  content?: Content;
+  content?: MediaSchemas;
   /** The JSON of each event's data, in an answer that is a stream of events. */
   event?: z.ZodType;
   /** Headers of this answer only, with descriptions. */
@@ -149,7 +149,22 @@ export interface Route extends Entry {
   handler: (call: Call) => Answer | Promise<Answer>;
 }
 
-/** Declares a route; the handler's types follow from the declaration. */
+/**
+ * Declares a route; the handler's types follow from the declaration.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { z } from "zod";
+ *
+ * const greeting = route({
+ *   ...{ method: "GET", path: "/v1/greetings/{name}", operation: "get_greeting", summary: "A greeting." },
+ *   answers: { 200: { description: "The greeting.", content: { "application/json": z.string() } } },
+ *   handler: ({ params }) => json(200, `Hello, ${params.name}`),
+ * });
+ * assert.deepEqual([greeting.operation, isApi(greeting.path)], ["get_greeting", true]);
+ * ```
+ */
 export function route<
   const P extends string,
   const A extends AnswerSpecs,

@@ -1,7 +1,8 @@
 /** The problems that a route can answer with. */
 
 import type { z } from "zod";
-import type { DeclaredProblems, ProblemCode, ProblemType } from "../http/problems.ts";
+import type { DeclaredProblems } from "../http/problems.ts";
+import type { ProblemCode, ProblemType } from "../http/problem_types.ts";
 import { isApi, pathNames, type Route } from "./route.ts";
 
 /** The codes from checking query parameters. */

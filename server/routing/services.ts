@@ -33,7 +33,7 @@ export interface Services {
   /** The machine's devices, the one that a run would take first. @throws The probe's error. */
   devices(): Promise<ProbedDevice[]>;
   /** The device that plans assume when there is none. */
-  assumedDevice: ProbedDevice | null;
+  assumed_device: ProbedDevice | null;
   /** The runs of this server. */
   runs: RunSource;
   /** The trajectories in observe directories. */
@@ -66,5 +66,5 @@ export interface Services {
   datasets: DatasetStore;
   /** Whether a live run uses a dataset. */
   isDatasetInUse(id: string): Promise<boolean>;
-  modelFiles: ModelFiles;
+  model_files: ModelFiles;
 }

@@ -25,9 +25,9 @@ async function shown(database: Database, fleet: TestFleet): Promise<string[]> {
   return rows;
 }
 
-/** The same, as the logs of the runs tell it. */
-async function toldByLogs({ fleet }: TestFleet): Promise<string[]> {
-  const told: object[] = [], samples: object[] = [];
+/** The same, according to the logs of the runs. */
+async function expectedFromLogs({ fleet }: TestFleet): Promise<string[]> {
+  const published: object[] = [], samples: object[] = [];
   for (const run of fleet.list()) {
     const states: object[] = [];
     for (const event of await eventsOf(run)) {
@@ -40,10 +40,10 @@ async function toldByLogs({ fleet }: TestFleet): Promise<string[]> {
         samples.push({ seq, time, update, step, name, value });
       }
     }
-    // Runs are listed newest first, and told oldest first.
-    told.unshift(...states);
+    // Runs are listed newest first, and published oldest first.
+    published.unshift(...states);
   }
-  return [...told.map((event, i) => ({ seq: i + 1, ...event })), ...samples].map((row) =>
+  return [...published.map((event, i) => ({ seq: i + 1, ...event })), ...samples].map((row) =>
     JSON.stringify(row)
   );
 }
@@ -57,7 +57,7 @@ async function restart(folder: string, during = (_: Database) => Promise.resolve
   const following = followFleet({ fleet: fleet.fleet, changes: fleet.relayed, events, index, log });
   await fleet.close();
   await following;
-  const found = await shown(database, fleet), expected = await toldByLogs(fleet);
+  const found = await shown(database, fleet), expected = await expectedFromLogs(fleet);
   await during(database);
   database.close();
   return { found, expected };
@@ -94,7 +94,7 @@ async function crashes(folder: string): Promise<{ files: Files[]; expected: stri
 export interface WalDamages {
   /** The number of positions at which bytes were flipped, or the file was cut. */
   positions: number;
-  /** What a server then showed otherwise than the logs of its runs tell. */
+  /** What a server then showed otherwise than the logs of its runs have it. */
   different: string[];
   /** The lines that were compared, and the bytes of each log. */
   lines: number;
@@ -103,7 +103,7 @@ export interface WalDamages {
 
 /**
  * Starts a server after each of many damages: whatever a byte or the length of the write-ahead log is, it must show what
- * the logs of its runs tell.
+ * the logs of its runs have.
  */
 export async function damageWal(
   folder: string,

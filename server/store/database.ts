@@ -66,7 +66,7 @@ const MIGRATIONS: readonly string[] = [
     told_seq INTEGER NOT NULL,
     state TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
-  -- Without such rows all runs are told anew.
+  -- Without such rows all runs are published anew.
   DELETE FROM fleet_events;
 
   -- Requests with an Idempotency-Key, with the run that each created and its first answer, as JSON.
@@ -78,6 +78,12 @@ const MIGRATIONS: readonly string[] = [
     created_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX kept_answers_by_time ON kept_answers (created_ms);
+  `,
+  `
+  -- The states of a run are published (stored in fleet_events) up to the event published_seq of its log; the last of
+  -- them is "state".
+  ALTER TABLE told_runs RENAME TO published_runs;
+  ALTER TABLE published_runs RENAME COLUMN told_seq TO published_seq;
   `,
 ];
 

@@ -95,6 +95,29 @@ Deno.test("a damaged database is moved aside and an empty one takes its place", 
   });
 });
 
+Deno.test("a database of version 3 keeps how far its runs are published", strict, () =>
+  withFolder((root) => {
+    const path = `${root}/index.sqlite`;
+    open(path).close();
+    const older = new DatabaseSync(path);
+    older.exec(`
+      ALTER TABLE published_runs RENAME COLUMN published_seq TO told_seq;
+      ALTER TABLE published_runs RENAME TO told_runs;
+      INSERT INTO told_runs VALUES ('run_1', 7, 'running');
+      PRAGMA user_version = 3;
+    `);
+    older.close();
+    const database = open(path);
+    const rows = database.all<object>("SELECT run, published_seq, state FROM published_runs");
+    assert.deepEqual(rows.map((row) => ({ ...row })), [{
+      run: "run_1",
+      published_seq: 7,
+      state: "running",
+    }]);
+    database.close();
+    return Promise.resolve();
+  }));
+
 Deno.test("the database of a newer build is refused and stays", strict, async () => {
   await withFolder(async (root) => {
     const path = `${root}/index.sqlite`;

@@ -11,7 +11,7 @@ export const KEPT_EVENTS = 10_000;
 /** Events of an answer's piece. */
 const PIECE_EVENTS = 500;
 
-/** The event of a run's log that `created` tells: every run begins as `queued`. */
+/** The event of a run's log that `created` stands for: every run begins as `queued`. */
 export const CREATED_SEQ = 1;
 
 /** The kinds of these events. */
@@ -27,16 +27,17 @@ export interface FleetEvent {
   state: string;
 }
 
-/** What readers have been told of a run. */
-export interface ToldRun {
+/** How far a run's states are published, that is, stored as events of all runs. */
+export interface PublishedRun {
   run: string;
-  /** The event of its log up to which all changes of its state are told. */
-  told_seq: number;
+  /** The event of its log up to which all changes of its state are published. */
+  published_seq: number;
+  /** The state that was published last. */
   state: RunState;
 }
 
-/** An event before it is numbered. */
-type Told = Pick<FleetEvent, "kind" | "time"> & Omit<ToldRun, "run">;
+/** An event before it has its number. */
+type NewEvent = Pick<FleetEvent, "kind" | "time"> & Omit<PublishedRun, "run">;
 
 export class FleetEvents {
   readonly #database: Database;
@@ -61,19 +62,20 @@ export class FleetEvents {
       null;
   }
 
-  /** The runs that were created for readers, and not deleted. */
-  told(): ToldRun[] {
-    return this.#database.all("SELECT run, told_seq, state FROM told_runs");
+  /** The runs whose creation is published, and whose deletion is not. */
+  published(): PublishedRun[] {
+    return this.#database.all("SELECT run, published_seq, state FROM published_runs");
   }
 
   /**
-   * Stores what a change means for readers of all runs, together with how far the run is then told: what they have been
-   * told already is left out.
+   * Stores the events of a change, together with how far the run is then published. Events that are already stored are
+   * left out.
    */
   add(change: FleetChange): void {
     const { run } = change;
-    const told = this.#database.get<ToldRun>("SELECT run, told_seq, state FROM told_runs WHERE run = ?", run);
-    const events = newEvents(change, { told: told ?? null, now: timestamp(this.#clock) });
+    const query = "SELECT run, published_seq, state FROM published_runs WHERE run = ?";
+    const published = this.#database.get<PublishedRun>(query, run) ?? null;
+    const events = newEvents(change, { published, now: timestamp(this.#clock) });
     if (events.length === 0) return;
     this.#database.transaction(() => {
       for (const { kind, time, state } of events) {
@@ -81,9 +83,12 @@ export class FleetEvents {
         this.#database.run(insert, time, kind, run, state);
       }
       this.#database.run("DELETE FROM fleet_events WHERE seq <= ?", this.last_seq - KEPT_EVENTS);
-      const { told_seq, state } = events.at(-1)!;
-      if (change.kind === "deleted") this.#database.run("DELETE FROM told_runs WHERE run = ?", run);
-      else this.#database.run("INSERT OR REPLACE INTO told_runs VALUES (?, ?, ?)", run, told_seq, state);
+      const { published_seq, state } = events.at(-1)!;
+      if (change.kind === "deleted") this.#database.run("DELETE FROM published_runs WHERE run = ?", run);
+      else {
+        const insert = "INSERT OR REPLACE INTO published_runs VALUES (?, ?, ?)";
+        this.#database.run(insert, run, published_seq, state);
+      }
     });
     this.#wake();
   }
@@ -119,15 +124,18 @@ export class FleetEvents {
   }
 }
 
-/** The events of a change that readers have not been told. Nothing is told of a run before its creation. */
-function newEvents(change: FleetChange, { told, now }: { told: ToldRun | null; now: string }): Told[] {
+/** The events of a change that are not published yet. A run has none before its creation. */
+function newEvents(
+  change: FleetChange,
+  { published, now }: { published: PublishedRun | null; now: string },
+): NewEvent[] {
   if (change.kind === "created") {
-    return told ? [] : [{ kind: "created", time: now, told_seq: CREATED_SEQ, state: change.state }];
+    return published ? [] : [{ kind: "created", time: now, published_seq: CREATED_SEQ, state: change.state }];
   }
-  if (!told) return [];
-  if (change.kind === "deleted") return [{ ...told, kind: "deleted", time: now, state: change.state }];
-  return change.events.flatMap((event): Told[] => {
-    if (event.kind !== "state" || event.seq <= told.told_seq) return [];
-    return [{ kind: "state", time: event.time, told_seq: event.seq, state: event.state }];
+  if (!published) return [];
+  if (change.kind === "deleted") return [{ ...published, kind: "deleted", time: now, state: change.state }];
+  return change.events.flatMap((event): NewEvent[] => {
+    if (event.kind !== "state" || event.seq <= published.published_seq) return [];
+    return [{ kind: "state", time: event.time, published_seq: event.seq, state: event.state }];
   });
 }

@@ -64,10 +64,14 @@ Deno.test("nothing is told twice, nor of a run before its creation or after its 
   const created = { kind: "created", run: "a", state: "queued" } as const;
   const deleted = { kind: "deleted", run: "a", state: "failed" } as const;
   for (const change of [changed, deleted, created, created, changed, changed]) events.add(change);
-  assert.deepEqual(events.told().map((row) => ({ ...row })), [{ run: "a", told_seq: 2, state: "starting" }]);
+  assert.deepEqual(events.published().map((row) => ({ ...row })), [{
+    run: "a",
+    published_seq: 2,
+    state: "starting",
+  }]);
   events.add({ ...changed, events: [...changed.events, state("a", 9, "failed")] });
   for (const change of [deleted, deleted, changed]) events.add(change);
-  assert.deepEqual(events.told(), []);
+  assert.deepEqual(events.published(), []);
   const rows = database.all<FleetEvent>("SELECT seq, time, kind, state FROM fleet_events");
   const now = "2026-01-01T00:00:00.000Z";
   assert.deepEqual(rows.map((row) => Object.values(row)), [

@@ -1,4 +1,4 @@
-/** Stores what happens to the runs of a fleet, each event once, also when the server was killed in between. */
+/** Publishes what happens to the runs of a fleet: each event is stored once, also after the server was killed. */
 
 import { errorRecord } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
@@ -19,9 +19,9 @@ interface FollowFleetOptions {
 }
 
 /**
- * Stores what the logs of runs have and the events of all runs lack, then every change until the fleet is closed. What
- * could not be stored, as on a full disk, is read from the logs again before the next change. Runs that are gone leave
- * the index beside that: a large one takes long, and no event waits for it.
+ * Publishes what the logs of runs have and the events of all runs lack, then every change until the fleet is closed.
+ * What could not be stored, for example on a full disk, is read from the logs again before the next change. Meanwhile
+ * deleted runs are removed from the index: that takes long for a large run, and no event waits for it.
  */
 export async function followFleet(options: FollowFleetOptions): Promise<void> {
   const { fleet, changes, events, index, log } = options, forgetting = new Set<Promise<unknown>>();
@@ -51,15 +51,15 @@ export async function followFleet(options: FollowFleetOptions): Promise<void> {
   await Promise.all(forgetting);
 }
 
-/** Tells what is not told yet. A change of the same that still comes is then left out. */
+/** Publishes what the logs have and the events lack. A change that comes later with the same events adds none. */
 async function catchUp({ fleet, events }: FollowFleetOptions): Promise<void> {
-  const runs = fleet.list().reverse(), told = new Map(events.told().map((row) => [row.run, row]));
-  for (const { run, state } of told.values()) {
+  const runs = fleet.list().reverse(), published = new Map(events.published().map((row) => [row.run, row]));
+  for (const { run, state } of published.values()) {
     if (!fleet.hasFolder(run)) events.add({ kind: "deleted", run, state });
   }
   for (const run of runs) {
-    if (!told.has(run.id)) events.add({ kind: "created", run: run.id, state: "queued" });
-    const since = told.get(run.id)?.told_seq ?? CREATED_SEQ;
+    if (!published.has(run.id)) events.add({ kind: "created", run: run.id, state: "queued" });
+    const since = published.get(run.id)?.published_seq ?? CREATED_SEQ;
     if (run.last_state_seq <= since) continue;
     events.add({ kind: "events", run: run.id, events: await statesAfter(run, since) });
   }

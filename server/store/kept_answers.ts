@@ -2,7 +2,7 @@
 
 import type { Database } from "./database.ts";
 
-/** How long a key stands for its answer. */
+/** How long the answer to a request with a key is kept. */
 export const KEPT_MS = 24 * 3_600_000;
 
 export interface KeptAnswer {
@@ -17,7 +17,7 @@ export interface KeptAnswer {
   created_ms: number;
 }
 
-/** Whether a key of this time still stands for its answer. */
+/** Whether the answer to a request of this time is still kept. */
 export function isKept({ created_ms }: Pick<KeptAnswer, "created_ms">, now_ms: number): boolean {
   return now_ms - created_ms < KEPT_MS;
 }

@@ -30,7 +30,7 @@ interface Begun {
   otel_trace_id: string | null;
 }
 
-/** How an answer ended: sent as a whole, left by the client, or failed on the way. */
+/** How an answer ended: sent completely, left by the client, or failed on the way. */
 type Ended = "complete" | "left" | "failed";
 
 type Body = ReadableStream<Uint8Array<ArrayBuffer>>;
@@ -41,7 +41,7 @@ export class WatchedRequest {
   route: string | null = null;
   /** The paths that its answer shows shortened. */
   shortened: () => readonly string[] = () => [];
-  /** Its route and what its stream sends, for whoever counts followers. */
+  /** Called when its answer has ended, with its status and the bytes that were sent. */
   readonly #end: (sent: { status: number; bytes: number; ended: Ended }) => void;
 
   constructor(end: (sent: { status: number; bytes: number; ended: Ended }) => void) {

@@ -1,5 +1,5 @@
 import { equal, ok } from "node:assert/strict";
-import { PREFERENCE_LOSS_NAMES, PREFERENCE_LOSSES } from "../../core/preference_loss.ts";
+import { needsReference, PREFERENCE_LOSS_NAMES } from "../../core/preference_loss.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { LossRequest } from "../../trainer/protocol/protocol.ts";
 import {
@@ -39,7 +39,7 @@ for (const loss_name of PREFERENCE_LOSS_NAMES) {
     async (gpu) => {
       const parts = await loadParts(gpu, "f16", SIZES), known = golden.cases[loss_name];
       const { beta, gamma, lambda } = known;
-      const needs_reference = PREFERENCE_LOSSES[loss_name].has_reference;
+      const needs_reference = needsReference(loss_name);
       const samples = golden.samples.map((given) => {
         const { tokens, loss_mask, prefix_group, prefix_length, trajectory } = given;
         const reference_logprobs = needs_reference

@@ -148,7 +148,7 @@ export class ScriptedEngine {
     adapter_open: ({ adapter, source }) => this.#openAdapter(adapter, source),
     adapter_save: ({ adapter, path }) => {
       const bytes = serializeAdapter(this.#adapter(adapter));
-      writeWhole(path, bytes);
+      writeAtomically(path, bytes);
       return { bytes: bytes.length, sha256: "" };
     },
     adapter_close: ({ adapter }) => {
@@ -381,7 +381,7 @@ export class ScriptedEngine {
 }
 
 /** Writes a file atomically, as the real engine does: a write that fails leaves no file. */
-function writeWhole(path: string, bytes: Uint8Array): void {
+function writeAtomically(path: string, bytes: Uint8Array): void {
   const partial = `${path}.partial`;
   try {
     Deno.writeFileSync(partial, bytes);

@@ -4,7 +4,6 @@
  * {@link BigramModel.trainStep} trains in f64.
  */
 
-import { assert } from "../../core/errors.ts";
 import { pcg4d } from "../../core/random.ts";
 import { encodeGgufMetadata } from "../formats/gguf_writer.ts";
 import type {
@@ -15,7 +14,7 @@ import type {
   TrainingSample,
 } from "../protocol/protocol.ts";
 import { effectiveTemperature } from "../sampler/decode_state.ts";
-import { pairTerms } from "./scripted_preference_fake.ts";
+import { type LossTerm, pairTerms } from "./scripted_preference_fake.ts";
 
 type Rows = Map<number, Float64Array>;
 
@@ -111,29 +110,20 @@ export class BigramModel {
   ): { loss: number; grad_norm: number; samples: SampleMeasure[] } {
     const gradient: Rows = new Map();
     const all_scored = request.samples.map((s) => this.score(adapter, s));
-    const ratios = sequenceRatios(request.samples, all_scored);
-    const pair_terms = request.loss.type === "preference"
-      ? pairTerms(request.samples, all_scored, request.loss)
-      : null;
+    const terms = lossTerms(request.loss, request.samples, all_scored);
     let loss = 0;
     const samples = request.samples.map((sample, i) => {
-      const scored = this.score(adapter, sample);
-      const n = scored.length;
+      const scored = all_scored[i]!, own = terms[i]!;
       const measure: SampleMeasure = {
         logprobs: Float32Array.from(scored),
-        entropies: new Float32Array(n),
-        ratios: new Float32Array(pair_terms ? 0 : n),
-        score: pair_terms?.[i]?.[0]?.score ?? null,
-        clipped: new Int8Array(n),
+        entropies: new Float32Array(scored.length),
+        ratios: Float32Array.from(own.flatMap(({ ratio }) => ratio ?? [])),
+        score: own[0]?.score ?? null,
+        clipped: Int8Array.from(own, ({ clipped }) => clipped),
       };
       for (const [k, t] of maskedPositions(sample).entries()) {
-        const at = { t, logprob: scored[k]!, sequence_ratio: ratios[i]! };
-        const term = pair_terms?.[i]?.[k] ?? tokenTerm(request.loss, sample, at);
+        const term = own[k]!;
         loss += term.loss;
-        if ("ratio" in term) {
-          measure.ratios[k] = term.ratio;
-          measure.clipped[k] = term.clipped;
-        }
         const row = this.logprobs(adapter, sample.tokens[t - 1]!);
         measure.entropies[k] = -row.reduce((sum, lp) => sum + Math.exp(lp) * lp, 0);
         const grad = rowOf(gradient, sample.tokens[t - 1]!, this.vocabulary);
@@ -205,31 +195,44 @@ function sequenceRatios(samples: TrainingSample[], logprobs: Float64Array[]): nu
 
 const clamp = (x: number) => Math.max(-20, Math.min(20, x));
 
-/** The contribution of one trained token to the loss. */
-interface TokenTerm {
-  loss: number;
-  /** ∂loss/∂logπ. */
-  gradient: number;
-  ratio: number;
-  clipped: number;
+/** The terms of all trained tokens, by sample. */
+function lossTerms(
+  loss: LossRequest,
+  samples: TrainingSample[],
+  logprobs: Float64Array[],
+): LossTerm[][] {
+  switch (loss.type) {
+    case "sft":
+      return samples.map((sample, i) =>
+        maskedPositions(sample).map((t, k) => {
+          const scale = (sample.weights?.[t] ?? 1) / loss.normalizer;
+          return { loss: -scale * logprobs[i]![k]!, gradient: -scale, ratio: 1, clipped: 0, score: null };
+        })
+      );
+    case "policy": {
+      const ratios = sequenceRatios(samples, logprobs);
+      return samples.map((sample, i) =>
+        maskedPositions(sample).map((t, k) =>
+          policyTerm(loss, sample, { t, logprob: logprobs[i]![k]!, sequence_ratio: ratios[i]! })
+        )
+      );
+    }
+    case "preference":
+      return pairTerms(samples, logprobs, loss);
+  }
 }
 
 /**
- * The loss of one token and its derivative.
+ * The policy loss of one token and its derivative.
  *
  * @source GRPO (arXiv 2402.03300, eq. 3 and 4), DAPO (arXiv 2503.14476), GSPO (arXiv 2507.18071, §4.3).
  */
-function tokenTerm(
-  loss: LossRequest,
+function policyTerm(
+  loss: Extract<LossRequest, { type: "policy" }>,
   sample: TrainingSample,
   at: { t: number; logprob: number; sequence_ratio: number },
-): TokenTerm {
-  assert(loss.type !== "preference", "a pair's loss is not a sum over tokens");
+): LossTerm {
   const weight = sample.weights?.[at.t] ?? 1;
-  if (loss.type === "sft") {
-    const scale = weight / loss.normalizer;
-    return { loss: -scale * at.logprob, gradient: -scale, ratio: 1, clipped: 0 };
-  }
   const advantage = sample.advantages?.[at.t] ?? 0;
   const old = sample.old_logprobs?.[at.t] ?? at.logprob;
   const ratio = loss.importance_sampling_level === "sequence"
@@ -248,7 +251,8 @@ function tokenTerm(
     value += loss.kl_coefficient * ratio * (Math.exp(d) - d - 1);
     gradient += loss.kl_coefficient * ratio * (1 - Math.exp(d));
   }
-  return { loss: value / loss.normalizer, gradient: gradient / loss.normalizer, ratio, clipped };
+  const { normalizer } = loss;
+  return { loss: value / normalizer, gradient: gradient / normalizer, ratio, clipped, score: null };
 }
 
 function rowOf(rows: Rows, key: number, width: number): Float64Array {

@@ -1,16 +1,20 @@
 /** The losses of pairs for the scripted model, from their definitions, with numeric derivatives. */
 
 import { preferenceLossReference, preferenceScores } from "../../kernels/loss/preference_loss_reference.ts";
-import { checkPairs } from "../learning/pairs.ts";
+import { checkPairs } from "../learning/losses.ts";
 import type { LossRequest, TrainingSample } from "../protocol/protocol.ts";
 
-/** The contribution of one trained token to the loss. */
-export interface PairTerm {
+/** The contribution of one trained token to a loss. */
+export interface LossTerm {
   loss: number;
   /** ∂loss/∂logπ. */
   gradient: number;
-  /** The score of the token's completion. */
-  score: number;
+  /** The importance ratio; null for a preference loss. */
+  ratio: number | null;
+  /** As in `SampleMeasure`. */
+  clipped: number;
+  /** The score of the token's completion; null for other losses than preference losses. */
+  score: number | null;
 }
 
 /** The half step of the central differences. It gives an error of about 1e-10. */
@@ -21,12 +25,12 @@ export function pairTerms(
   samples: readonly TrainingSample[],
   logprobs: readonly Float64Array[],
   loss: Extract<LossRequest, { type: "preference" }>,
-): PairTerm[][] {
+): LossTerm[][] {
   checkPairs(samples, loss);
   const references = samples.map(({ loss_mask, reference_logprobs }) =>
     Float64Array.from(reference_logprobs ?? loss_mask).filter((_, t) => loss_mask[t] === 1)
   );
-  const out: PairTerm[][] = samples.map(() => []);
+  const out: LossTerm[][] = samples.map(() => []);
   for (const members of Map.groupBy(samples.keys(), (i) => samples[i]!.trajectory).values()) {
     const of = (values: readonly Float64Array[], side: boolean) =>
       members.filter((i) => loss.rejected[i] === side).flatMap((i) => [...values[i]!]);
@@ -43,7 +47,7 @@ export function pairTerms(
       const side = loss.rejected[i] ? "rejected" : "chosen";
       const gradient = (moved(side, STEP) - moved(side, -STEP)) / (2 * STEP);
       const score = scores[loss.rejected[i] ? 1 : 0];
-      out[i] = [...logprobs[i]!].map(() => ({ loss: 0, gradient, score }));
+      out[i] = [...logprobs[i]!].map(() => ({ loss: 0, gradient, ratio: null, clipped: 0, score }));
     }
     out[members[0]!]![0]!.loss = preferenceLossReference(pair, loss);
   }

@@ -12,7 +12,7 @@ export const MAX_PATTERN_LENGTH = 4096;
 export const MAX_NODES = 20_000;
 /** Combinations of alternatives (anyOf, oneOf, dependencies) at one place. */
 export const MAX_ALTERNATIVES = 1024;
-/** States of the automata for patterns, formats and numbers with bounds, of the whole schema. */
+/** States of the automata for patterns, formats and numbers with bounds, in one schema. */
 export const MAX_STATES = 10_000;
 /** Expressions and transitions that compiling a schema may create: about a second. */
 export const MAX_WORK = 1_000_000;

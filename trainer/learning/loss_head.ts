@@ -5,15 +5,13 @@
 
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "../../kernels/loss/cross_entropy.ts";
 import { klDivergence } from "../../kernels/loss/kl_divergence.ts";
-import { policyLoss, sequenceRatio, sftLoss } from "../../kernels/loss/policy_loss.ts";
-import { preferenceLoss } from "../../kernels/loss/preference_loss.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
-import type { LossRequest } from "../protocol/protocol.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import type { Model } from "../model/transformer.ts";
+import type { Loss } from "./losses.ts";
 import type { MicroBatch } from "./packing.ts";
 import type { StepViews } from "./step_arrays.ts";
 
@@ -27,11 +25,9 @@ export interface HeadPass {
   first_target: number;
 }
 
-/** The loss, which inputs it has, and where its gradient goes. */
+/** The loss, and where its gradient goes. */
 export interface HeadLoss {
-  loss: LossRequest;
-  has_old_logprobs: boolean;
-  has_reference: boolean;
+  loss: Loss;
   /** ∂loss/∂hidden_states, `[N, C]`, overwritten. */
   d_hidden_states: Tensor;
 }
@@ -49,12 +45,6 @@ const CHUNK_STEP = 64;
 export function chunkRows(rows: number, wanted: number, bindable: number): number {
   const most = Math.min(wanted, bindable, Math.ceil(rows / CHUNK_STEP) * CHUNK_STEP);
   return Math.max(CHUNK_STEP, Math.floor(most / CHUNK_STEP) * CHUNK_STEP);
-}
-
-/** Whether the gradient of one token depends on the log-probabilities of all tokens of its trajectory. */
-export function joinsTrajectories(loss: LossRequest, has_old_logprobs: boolean): boolean {
-  if (loss.type === "policy") return loss.importance_sampling_level === "sequence" && has_old_logprobs;
-  return loss.type === "preference";
 }
 
 /** Computes losses and their gradients. The buffers are freed with their allocator. */
@@ -141,17 +131,18 @@ export class LossHead {
   }
 
   /** Records the loss of the batch and its gradient. `d_hidden_states` is zero in rows that predict no trained token. */
-  learn(pass: HeadPass, options: HeadLoss): void {
-    const { recorder, weights } = this.model, { d_hidden_states } = options;
+  learn(pass: HeadPass, { loss, d_hidden_states }: HeadLoss): void {
+    const { recorder, weights } = this.model;
     fill(recorder, d_hidden_states, 0);
     const count = pass.batch.targets.length;
     if (count === 0) return;
     const normed = this.#gather(pass), d_normed = view(this.#d_normed, normed.shape);
-    const { arrays } = pass, is_joint = joinsTrajectories(options.loss, options.has_old_logprobs);
+    const { arrays, batch } = pass, is_joint = loss.recordTrajectories !== null;
     const chunks = this.#chunks(pass);
-    if (is_joint) {
+    if (loss.recordTrajectories) {
       for (const [start, rows] of chunks) this.#chunkLogprobs(pass, normed, start, rows);
-      this.#joinTrajectories(pass, options);
+      const ranges = (width: number, indices: readonly number[]) => this.#writeRanges(pass, width, indices);
+      loss.recordTrajectories({ recorder, batch, arrays, ranges });
     }
     for (const [start, rows] of chunks) {
       const logits = is_joint && chunks.length > 1
@@ -159,7 +150,7 @@ export class LossHead {
         : is_joint
         ? view(this.#logits, [rows, this.model.shape.vocabulary])
         : this.#chunkLogprobs(pass, normed, start, rows);
-      this.#chunkLoss(pass, options, { start, rows });
+      loss.recordRows?.(recorder, arrays, { first_row: pass.first_target + start, rows });
       const { logit_soft_cap } = this.model.shape;
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start, logit_soft_cap);
       const d_chunk = this.#rows(d_normed, start, rows);
@@ -217,49 +208,9 @@ export class LossHead {
     return logits;
   }
 
-  /** Records what depends on all log-probabilities of a trajectory: its sequence ratio, or the loss of a pair. */
-  #joinTrajectories({ batch, arrays, first_target }: HeadPass, { loss, has_reference }: HeadLoss): void {
-    const { recorder } = this.model;
-    const ranges = (width: number, rows: readonly number[]) => {
-      this.allocator.write(this.#ranges, Uint32Array.from(rows, (row) => first_target + row));
-      return view(this.#ranges, [rows.length / width, width]);
-    };
-    if (loss.type !== "preference") {
-      return sequenceRatio(recorder, { ...arrays, ranges: ranges(2, batch.trajectories.flat()) });
-    }
-    const { type: _type, rejected, ...options } = loss;
-    const pairs = batch.trajectories.flatMap(([from, to]) => {
-      const is_rejected = batch.targets.slice(from, to).map(({ sample }) => rejected[sample]!);
-      return [from, from + is_rejected.indexOf(true), to];
-    });
-    const reference_logprob = has_reference ? arrays.reference_logprob : null;
-    preferenceLoss(recorder, { ...arrays, reference_logprob, ranges: ranges(3, pairs) }, options);
-  }
-
-  /** Records the loss of a chunk and its derivatives with respect to the log-probabilities; a pair's are recorded before. */
-  #chunkLoss(
-    { arrays, first_target }: HeadPass,
-    { loss, has_old_logprobs, has_reference }: HeadLoss,
-    { start, rows }: { start: number; rows: number },
-  ): void {
-    if (loss.type === "preference") return;
-    const { recorder } = this.model, range = { first_row: first_target + start, rows };
-    if (loss.type === "sft") {
-      return sftLoss(recorder, arrays, { ...range, normalizer: loss.normalizer });
-    }
-    const ratio = joinsTrajectories(loss, has_old_logprobs)
-      ? { log_ratio: arrays.log_ratio }
-      : has_old_logprobs
-      ? { old_logprob: arrays.old_logprob }
-      : null;
-    const reference_logprob = has_reference ? arrays.reference_logprob : null;
-    const { clip_low, clip_high, kl_coefficient, normalizer } = loss;
-    policyLoss(recorder, { ...arrays, ratio, reference_logprob }, {
-      ...range,
-      clip_low,
-      clip_high,
-      kl_coefficient,
-      normalizer,
-    });
+  /** Uploads indices of the batch's targets, as `[n, width]` rows of the arrays. */
+  #writeRanges({ first_target }: HeadPass, width: number, indices: readonly number[]): Tensor {
+    this.allocator.write(this.#ranges, Uint32Array.from(indices, (index) => first_target + index));
+    return view(this.#ranges, [indices.length / width, width]);
   }
 }

@@ -1,6 +1,6 @@
 /** Scores samples and trains on them. Each micro-batch is one submit, each call is one readback. */
 
-import { assert, ServiceError } from "../../core/errors.ts";
+import { ServiceError } from "../../core/errors.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
@@ -21,9 +21,9 @@ import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { checkSamples, type SampleLimits } from "./check_samples.ts";
-import { joinsTrajectories, LossHead } from "./loss_head.ts";
+import { LossHead } from "./loss_head.ts";
+import { type Loss, lossOf } from "./losses.ts";
 import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
-import { checkPairs } from "./pairs.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
 /** The sizes and types of a trainer. */
@@ -142,15 +142,10 @@ export class Trainer {
   async step(
     adapter: DeviceAdapter,
     samples: readonly TrainingSample[],
-    { loss, optimizer }: { loss: LossRequest; optimizer: OptimizerRequest },
+    { loss: request, optimizer }: { loss: LossRequest; optimizer: OptimizerRequest },
   ): Promise<TrainStepResult> {
-    const options = {
-      loss,
-      has_old_logprobs: has(samples, "old_logprobs"),
-      has_reference: has(samples, "reference_logprobs"),
-    };
-    if (loss.type === "preference") checkPairs(samples, loss);
-    const batches = this.#pack(samples, "train on", joinsTrajectories(loss, options.has_old_logprobs));
+    const loss = lossOf(request, samples);
+    const batches = this.#pack(samples, "train on", loss.recordTrajectories !== null);
     if (!batches.some((batch) => batch.targets.length > 0)) {
       throw new ServiceError("config_invalid", "Cannot take a step without a token to train");
     }
@@ -159,13 +154,13 @@ export class Trainer {
     for (const part of adapter.training.gradient.parts) fill(recorder, part, 0);
     let first_target = 0;
     for (const [i, batch] of batches.entries()) {
-      this.#learn(arena, adapter, batch, { arrays, first_target, ...options });
+      this.#learn(arena, adapter, batch, { arrays, first_target, loss });
       first_target += batch.targets.length;
       if (i < batches.length - 1) recorder.submit();
     }
     this.#optimize(adapter, optimizer);
     const read = await recorder.submitAndRead(this.#stepReads(arrays));
-    return this.#result(adapter, { batches, samples, read, has_pairs: loss.type === "preference" });
+    return this.#result(adapter, { batches, samples, read, loss });
   }
 
   /** The gradient of the last step, for tests. */
@@ -222,18 +217,12 @@ export class Trainer {
     arena: Arena,
     adapter: DeviceAdapter,
     batch: MicroBatch,
-    step: {
-      arrays: StepViews;
-      first_target: number;
-      loss: LossRequest;
-      has_old_logprobs: boolean;
-      has_reference: boolean;
-    },
+    step: { arrays: StepViews; first_target: number; loss: Loss },
   ): void {
     const pass = this.#pass(arena, adapter, batch), hidden_states = forward(pass), { gradients } = arena;
-    const { arrays, first_target, ...options } = step;
+    const { arrays, first_target, loss } = step;
     const d_hidden_states = view(gradients.tensors.hidden_states, [pass.rows, this.model.shape.width]);
-    arena.head.learn({ batch, hidden_states, arrays, first_target }, { ...options, d_hidden_states });
+    arena.head.learn({ batch, hidden_states, arrays, first_target }, { loss, d_hidden_states });
     backward({ ...pass, gradients });
   }
 
@@ -250,27 +239,27 @@ export class Trainer {
 
   #result(
     adapter: DeviceAdapter,
-    { batches, samples, read, has_pairs }: {
+    { batches, samples, read, loss }: {
       batches: MicroBatch[];
       samples: readonly TrainingSample[];
       read: ArrayBuffer[];
-      has_pairs: boolean;
+      loss: Loss;
     },
   ): TrainStepResult {
     const stats = parseAdamwStats(new Uint32Array(read[0]!));
     const results = new Float32Array(read[2]!), count = results.length / 4;
     const column = (i: number) => bySample(batches, samples, results.subarray(i * count, (i + 1) * count));
-    const losses = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
+    const total = results.subarray(0, count).reduce((sum, value) => sum + value, 0);
     const logprobs = bySample(batches, samples, new Float32Array(read[3]!));
     const entropies = bySample(batches, samples, new Float32Array(read[4]!));
-    const ratios_or_scores = column(1), clipped = column(2);
+    const measured = column(1), clipped = column(2);
     if (!stats.skipped) {
       adapter.step++;
       adapter.version++;
     }
     const { elements, parameters } = adapter.layout;
     return {
-      loss: losses,
+      loss: total,
       grad_norm: Math.sqrt(new Float32Array(read[1]!)[0]!),
       skipped: stats.skipped,
       version: adapter.version,
@@ -285,8 +274,7 @@ export class Trainer {
       samples: samples.map((_, i): SampleMeasure => ({
         logprobs: logprobs[i]!,
         entropies: entropies[i]!,
-        ratios: has_pairs ? new Float32Array(0) : ratios_or_scores[i]!,
-        score: has_pairs ? ratios_or_scores[i]![0]! : null,
+        ...loss.measure(measured[i]!),
         clipped: Int8Array.from(clipped[i]!),
       })),
     };
@@ -315,13 +303,6 @@ export class Trainer {
       packed_rows: allocator.create(component, [rows, 4], "u32"),
     };
   }
-}
-
-/** Whether the samples have an optional array. Either all of them have it, or none. */
-function has(samples: readonly TrainingSample[], name: "old_logprobs" | "reference_logprobs"): boolean {
-  const count = samples.filter((sample) => sample[name] !== null).length;
-  assert(count === 0 || count === samples.length, `${name} are given for all samples of a step or for none`);
-  return count > 0;
 }
 
 /** Splits an array of the step by sample, in the order of the positions. */

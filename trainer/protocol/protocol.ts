@@ -48,7 +48,7 @@ export interface LoadRequest {
    * when they are opened. The arrays of a step grow with the steps, because few steps reach the largest size.
    */
   demand?: EngineDemand;
-  /** With a claim the engine uses hardware only if no process of another owner does; absent: whoever else uses it. */
+  /** With a claim the engine uses hardware only if no process of another owner does; absent: in any case. */
   claim?: DeviceClaim;
 }
 
@@ -172,7 +172,7 @@ export type LossRequest =
   }
   /**
    * The loss of pairs of completions, see preferenceLoss. The samples of one trajectory are a pair: first those of the
-   * chosen completion, then those of the rejected one. `dpo` and `ipo` need reference log-probabilities.
+   * chosen completion, then those of the rejected one. Losses with a reference need its log-probabilities.
    */
   | PairLossOptions & {
     type: "preference";

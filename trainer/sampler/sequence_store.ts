@@ -34,7 +34,7 @@ export class SequenceStore {
     const { parent, length } = request.parent
       ? { parent: request.parent, length: given.length }
       : this.#longestPrefix(adapter, tokens);
-    const whole_pages = Math.floor(length / PAGE_TOKENS);
+    const full_pages = Math.floor(length / PAGE_TOKENS);
     const sequence: Sequence = {
       id,
       adapter,
@@ -42,7 +42,7 @@ export class SequenceStore {
       tokens: [...given, ...tokens],
       processed: length,
       has_pending_sample: false,
-      pages: (parent?.pages ?? []).slice(0, whole_pages).map((page) => this.pages.share(page)),
+      pages: (parent?.pages ?? []).slice(0, full_pages).map((page) => this.pages.share(page)),
       is_dirty: true,
       copies: [],
       hidden: null,

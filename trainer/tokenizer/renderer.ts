@@ -121,7 +121,7 @@ export class Renderer {
     options: RenderOptions,
   ): RenderedSuffix {
     const { messages, ended } = request, anchor = unusedText([options, messages]);
-    const text = this.renderText([question, standInTurn(messages, anchor), ...messages], true, options);
+    const text = this.renderText([QUESTION, standInTurn(messages, anchor), ...messages], true, options);
     const following = textAfter(text, anchor, "an assistant's message is not rendered");
     const end = this.turnEnd(options);
     const at = end ? following.indexOf(end.text) : -1;
@@ -137,7 +137,7 @@ export class Renderer {
 
   #findTurnEnd(options: RenderOptions): TurnEnd | null {
     const anchor = unusedText(options);
-    const text = this.renderText([question, { role: "assistant", content: anchor }], false, options);
+    const text = this.renderText([QUESTION, { role: "assistant", content: anchor }], false, options);
     const [id] = this.encode(textAfter(text, anchor, "its content is not rendered").trimStart());
     if (id === undefined || !this.tokenizer.end_ids.includes(id)) return null;
     return { id, text: this.tokenizer.decode([id], { special: true }) };
@@ -149,7 +149,7 @@ export function originOf(messages: readonly ChatMessage[]): TokenOrigin {
   return messages.some(({ role }) => role === "tool") ? "tool" : "prompt";
 }
 
-const question: ChatMessage = { role: "user", content: "Go on." };
+const QUESTION: ChatMessage = { role: "user", content: "Go on." };
 
 /** A placeholder assistant turn that the new messages can follow: it has a call for each tool result. */
 function standInTurn(messages: readonly ChatMessage[], anchor: string): ChatMessage {

@@ -36,17 +36,17 @@ const PROBE_TOOL: ToolDefinition = {
 const PROBE_ARGUMENTS = { value: 'a "quoted" <b> & ü\n', list: [1, 2.5, null, true], nested: { key: "" } };
 const THOUGHT = "a probed thought";
 
-const system: ChatMessage = { role: "system", content: "Probe." };
-const question: ChatMessage = { role: "user", content: "First?" };
-const second_question: ChatMessage = { role: "user", content: "Second?" };
-const answer: ChatMessage = { role: "assistant", content: "An answer." };
-const result: ChatMessage = {
+const SYSTEM: ChatMessage = { role: "system", content: "Probe." };
+const QUESTION: ChatMessage = { role: "user", content: "First?" };
+const SECOND_QUESTION: ChatMessage = { role: "user", content: "Second?" };
+const ANSWER: ChatMessage = { role: "assistant", content: "An answer." };
+const RESULT: ChatMessage = {
   role: "tool",
   content: "A result.",
   tool_call_id: "probecall",
   name: "probe_tool",
 };
-const call: ChatMessage = {
+const CALL: ChatMessage = {
   role: "assistant",
   content: "",
   tool_calls: [{
@@ -82,9 +82,9 @@ export function probeTemplate(
   };
   const written = attempt(() => renderedCall(renderer, with_tools), "");
   const tool_call_format = formatOf(written);
-  const tool_loop_stable = stable([system, question, call, result, call, result, answer], with_tools);
+  const tool_loop_stable = stable([SYSTEM, QUESTION, CALL, RESULT, CALL, RESULT, ANSWER], with_tools);
   return {
-    prefix_stable: stable([system, question, answer, second_question, answer], plain) &&
+    prefix_stable: stable([SYSTEM, QUESTION, ANSWER, SECOND_QUESTION, ANSWER], plain) &&
       (tool_loop_stable || tool_call_format === "none"),
     tool_loop_stable,
     keeps_thinking: attempt(() => keepsThinking(renderer, plain), null),
@@ -116,26 +116,26 @@ function isPrefixStable(
 }
 
 function keepsThinking(renderer: Renderer, options: RenderOptions): boolean | null {
-  const thoughtful: ChatMessage = { ...answer, reasoning_content: THOUGHT };
-  const tagged: ChatMessage = { ...answer, content: `<think>\n${THOUGHT}\n</think>\n\n${answer.content}` };
+  const thoughtful: ChatMessage = { ...ANSWER, reasoning_content: THOUGHT };
+  const tagged: ChatMessage = { ...ANSWER, content: `<think>\n${THOUGHT}\n</think>\n\n${ANSWER.content}` };
   const forms = [thoughtful, tagged].filter((turn) => {
-    return renderer.renderText([question, turn], false, options).includes(THOUGHT);
+    return renderer.renderText([QUESTION, turn], false, options).includes(THOUGHT);
   });
   if (forms.length === 0) return null;
   return forms.every((turn) => {
-    return renderer.renderText([question, turn, second_question], true, options).includes(THOUGHT);
+    return renderer.renderText([QUESTION, turn, SECOND_QUESTION], true, options).includes(THOUGHT);
   });
 }
 
 function countBos(renderer: Renderer, options: RenderOptions): number {
   const { bos_id } = renderer.tokenizer;
-  return renderer.renderPrompt([question], options).ids.filter((id) => id === bos_id).length;
+  return renderer.renderPrompt([QUESTION], options).ids.filter((id) => id === bos_id).length;
 }
 
 /** The template's text between a prompt and the end of a turn with a call. */
 function renderedCall(renderer: Renderer, options: RenderOptions): string {
-  const prompt = renderer.renderText([question], true, options);
-  const whole = renderer.renderText([question, call], false, options);
+  const prompt = renderer.renderText([QUESTION], true, options);
+  const whole = renderer.renderText([QUESTION, CALL], false, options);
   const text = whole.startsWith(prompt) ? whole.slice(prompt.length) : whole.slice(whole.indexOf("First?"));
   const end = renderer.turnEnd(options)?.text, at = end === undefined ? -1 : text.lastIndexOf(end);
   return at < 0 ? text : text.slice(0, at);

@@ -155,12 +155,12 @@ export class AgentGrpo implements Algorithm {
   async #learn(groups: readonly Group[], request: UpdateRequest): Promise<Learned> {
     const { epochs_per_update, optimizer_steps_per_update } = this.#settings;
     const { seed } = this.#options.config.run;
-    const whole = trainingSamples(groups, this.#settings);
+    const full_batch = trainingSamples(groups, this.#settings);
     const learned = nothingLearned();
-    if (whole.samples.length === 0) return learned;
-    const old = await this.#oldLogprobs(whole, groups, learned);
-    const reference = await this.#referenceLogprobs(whole);
-    if (old) learned.oversized = this.#oversized(whole, groups);
+    if (full_batch.samples.length === 0) return learned;
+    const old = await this.#oldLogprobs(full_batch, groups, learned);
+    const reference = await this.#referenceLogprobs(full_batch);
+    if (old) learned.oversized = this.#oversized(full_batch, groups);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
       const rng = new Rng(rngKey(seed, "split", request.update, epoch));
@@ -181,7 +181,7 @@ export class AgentGrpo implements Algorithm {
       }
     }
     if (this.#bound) {
-      const { kl, whole_kl, scale } = await this.#bound.apply(whole.samples);
+      const { kl, whole_kl, scale } = await this.#bound.apply(full_batch.samples);
       learned.bound = { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
     }
     return learned;
@@ -212,10 +212,10 @@ export class AgentGrpo implements Algorithm {
   }
 
   /** The trajectories that cannot be trained on because their common ratio needs more than a micro-batch. */
-  #oversized(whole: TrainingBatch, groups: readonly Group[]): Oversized {
+  #oversized(full_batch: TrainingBatch, groups: readonly Group[]): Oversized {
     if (this.#settings.importance_sampling_level === "token") return new Map();
     const { max_dropped_fraction } = this.#settings;
-    const oversized = findOversized(whole, this.#options.config.training.micro_batch_tokens);
+    const oversized = findOversized(full_batch, this.#options.config.training.micro_batch_tokens);
     const attempts = groups.reduce((sum, { members }) => sum + members.length, 0);
     checkOversized(oversized, { attempts, lost: lostReasons(groups), max_dropped_fraction });
     return oversized;

@@ -1,4 +1,7 @@
-/** Trajectories whose fragments exceed a micro-batch, where their common ratio needs all of them in one. */
+/**
+ * Trajectories that are left out of an update: a ratio of sequences needs all fragments of a trajectory in one
+ * micro-batch, and theirs do not fit.
+ */
 
 import type { TrainingBatch } from "../../../agent/rollout/training_samples.ts";
 import { ServiceError } from "../../../core/errors.ts";
@@ -10,10 +13,14 @@ export type Oversized = Map<string, number>;
 
 const keyOf = ({ group, member }: TrainingBatch["places"][number]) => `${group}/${member}`;
 
-/** The trajectories of an update that no micro-batch holds as a whole, on some device. */
-export function findOversized(whole: TrainingBatch, micro_batch_tokens: number): Oversized {
+/** The trajectories of an update whose fragments no micro-batch holds together, on some device. */
+export function findOversized(full_batch: TrainingBatch, micro_batch_tokens: number): Oversized {
   const oversized: Oversized = new Map();
-  for (let batch = whole, size = -1; oversized.size > size; batch = withoutOversized(whole, oversized)) {
+  for (
+    let batch = full_batch, size = -1;
+    oversized.size > size;
+    batch = withoutOversized(full_batch, oversized)
+  ) {
     // Without some of them the others' prompt can be longer, and be padded otherwise: look again.
     size = oversized.size;
     const needed = trajectoryTokens(batch.samples);

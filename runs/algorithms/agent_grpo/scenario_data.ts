@@ -11,7 +11,7 @@ import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
 /** Nobody cancels these checks. */
-const never = new AbortController().signal;
+const NEVER = new AbortController().signal;
 
 export interface ScenarioData {
   scenarios: Scenario[];
@@ -97,7 +97,7 @@ async function checkCatalogs(
 ): Promise<void> {
   for (const scenario of scenarios) {
     try {
-      await environments.catalog(scenario, never);
+      await environments.catalog(scenario, NEVER);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       const { id, line } = scenario;

@@ -15,6 +15,6 @@ export const scenarioRows: RowKind = {
     const scenario = parseScenario(parseObject(path, line), { path, line: line.line });
     const ids = renderRow(path, line, () => chatOf(parts).promptTokens(promptMessages(scenario, ""), []));
     const origins = ids.map((): TokenOrigin => "prompt");
-    return [{ side: null, ids, origins, trained: new Uint8Array(ids.length) }];
+    return [{ completion: null, ids, origins, trained: new Uint8Array(ids.length) }];
   },
 };

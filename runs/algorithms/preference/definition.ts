@@ -1,6 +1,6 @@
 /** `algorithm = "preference"` as an entry of the registry. */
 
-import { PREFERENCE_LOSSES } from "../../../core/preference_loss.ts";
+import { needsReference } from "../../../core/preference_loss.ts";
 import type { PlanWarning } from "../../record/warning.ts";
 import { POLICY } from "../algorithm.ts";
 import { atKey } from "../at_key.ts";
@@ -23,7 +23,7 @@ export const preference: AlgorithmDefinition = {
     adapters: preference.adapters(config, "updates").length,
   }),
   adapters({ preference, lora: { init_adapter: path } }) {
-    if (path === undefined || !PREFERENCE_LOSSES[preference!.loss].has_reference) return [];
+    if (path === undefined || !needsReference(preference!.loss)) return [];
     return [{ adapter: REFERENCE, source: { type: "file", path } }];
   },
   measureUpdate: (_, measurement) => measureRows(measurement),

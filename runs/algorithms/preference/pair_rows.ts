@@ -1,7 +1,7 @@
 /** Preference pairs as token sequences. */
 
 import type { ChatMessage } from "../../../core/chat.ts";
-import { type Pair, pairOf, parsePair } from "../../../data/pair.ts";
+import { COMPLETIONS, type Pair, pairOf, parsePair } from "../../../data/pair.ts";
 import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "../../../data/problems.ts";
 import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
 import type { TrainingSample } from "../../../trainer/protocol/protocol.ts";
@@ -59,11 +59,11 @@ export async function readPairRows(path: string, options: PairRowsOptions): Prom
   const { ctx } = options;
   const rows = await readRows(path, options, (line) => {
     const { content, tools } = parsePair(path, line);
-    const sides = renderRow(path, line, () => renderPair({ content, tools }, options));
-    const [chosen, rejected] = sides.map((side) =>
-      side.map((sequence) => cutSequence(sequence, ctx)).filter((cut) => cut !== null)
+    const completions = renderRow(path, line, () => renderPair({ content, tools }, options));
+    const [chosen, rejected] = completions.map((sequences) =>
+      sequences.map((sequence) => cutSequence(sequence, ctx)).filter((cut) => cut !== null)
     ) as [Completion, Completion];
-    const is_truncated = sides.flat().some(({ ids }) => ids.length > ctx);
+    const is_truncated = completions.flat().some(({ ids }) => ids.length > ctx);
     return { line: line.line, chosen, rejected, is_truncated };
   });
   const isUsable = ({ chosen, rejected }: typeof rows[number]) => chosen.length > 0 && rejected.length > 0;
@@ -129,12 +129,12 @@ export function pairSamples(
 ): { samples: TrainingSample[]; rejected: boolean[]; pair_of: number[] } {
   const samples: TrainingSample[] = [], rejected: boolean[] = [], pair_of: number[] = [];
   let group = pairs.length;
-  for (const [pair, { prefix_length, ...sides }] of pairs.entries()) {
-    for (const side of ["chosen", "rejected"] as const) {
-      for (const [i, sequence] of sides[side].entries()) {
+  for (const [pair, { prefix_length, ...completions }] of pairs.entries()) {
+    for (const completion of COMPLETIONS) {
+      for (const [i, sequence] of completions[completion].entries()) {
         const shared = i === 0 ? { prefix_group: pair, prefix_length } : { prefix_group: group++ };
         samples.push({ ...trainingSample(sequence, pair), ...shared });
-        rejected.push(side === "rejected");
+        rejected.push(completion === "rejected");
         pair_of.push(pair);
       }
     }
@@ -147,16 +147,18 @@ export function pairTokens({ chosen, rejected, prefix_length }: TokenPair): numb
   return [...chosen, ...rejected].reduce((total, { tokens }) => total + tokens.length, -prefix_length);
 }
 
-/** Rows of pairs. Nothing of a pair is trained when a side has no token left. */
+/** Rows of pairs. Nothing of a pair is trained when a completion has no token left. */
 export const pairRows: RowKind = {
   checker: () => pairOf,
   render(line, { path, parts: { renderer, variables }, ctx }) {
     const pair = parsePair(path, line);
-    const sides = renderRow(path, line, () => renderPair(pair, { renderer, variables }));
-    const is_usable = sides.every((side) => side.some((sequence) => cutSequence(sequence, ctx) !== null));
-    return sides.flatMap((sequences, i) =>
+    const rendered = renderRow(path, line, () => renderPair(pair, { renderer, variables }));
+    const is_usable = rendered.every((sequences) =>
+      sequences.some((sequence) => cutSequence(sequence, ctx) !== null)
+    );
+    return rendered.flatMap((sequences, i) =>
       sequences.map((sequence) =>
-        rowSequence(sequence, { ctx: is_usable ? ctx : 0, side: i === 0 ? "chosen" : "rejected" })
+        rowSequence(sequence, { ctx: is_usable ? ctx : 0, completion: COMPLETIONS[i]! })
       )
     );
   },

@@ -49,8 +49,8 @@ Deno.test("the completions are trained and the prompt is shared", async () => {
   );
   assert.ok(textOf(chosen.tokens.subarray(0, prefix_length)).includes("hi there"));
   assert.equal(pairTokens(pair!), chosen.tokens.length + rejected.tokens.length - prefix_length);
-  const { samples, rejected: sides, pair_of } = pairSamples([pair!, pair!]);
-  assert.deepEqual(sides, [false, true, false, true]);
+  const { samples, rejected: are_rejected, pair_of } = pairSamples([pair!, pair!]);
+  assert.deepEqual(are_rejected, [false, true, false, true]);
   assert.deepEqual(pair_of, [0, 0, 1, 1]);
   assert.deepEqual(samples.map(({ trajectory }) => trajectory), [0, 0, 1, 1]);
   assert.deepEqual(samples.map(({ prefix_group }) => prefix_group), [0, 0, 1, 1]);
@@ -102,8 +102,8 @@ Deno.test("a pair whose sequences need more than a micro-batch is refused with i
   // The last prompt token predicts the first trained one, so each of the two first sequences has a row of its own for it.
   const shared = prefix_length - 1;
   const rows = [shared];
-  for (const side of [chosen, rejected]) {
-    side.forEach(({ tokens }, i) => rows.push(tokens.length - 1 - (i === 0 ? shared : 0)));
+  for (const completion of [chosen, rejected]) {
+    completion.forEach(({ tokens }, i) => rows.push(tokens.length - 1 - (i === 0 ? shared : 0)));
   }
   // A micro-batch of t tokens has ceil(t / a) a + 2 a rows, in which each part starts at a multiple of a.
   const needed = Math.max(...[1, 4, 8, 16, 32].map((a) => {

@@ -4,11 +4,12 @@ import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { assert } from "../../../core/errors.ts";
 import {
+  needsReference,
   pairLoss,
   type PairLossOptions,
-  PREFERENCE_LOSSES,
   type ScoredCompletion,
 } from "../../../core/preference_loss.ts";
+import type { CompletionName } from "../../../data/pair.ts";
 import type { EngineClient } from "../../../trainer/protocol/client.ts";
 import type { SampleMeasure, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { evenExample, type Example, ratio } from "../../record/paired_comparison.ts";
@@ -94,11 +95,11 @@ export class Preference implements Algorithm {
     for (const batch of consecutiveBatches(pairs, pairTokens, SCORED_TOKENS)) {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done: margins.length, total: pairs.length });
-      const { samples: plain, ...sides } = pairSamples(batch);
+      const { samples: plain, ...members } = pairSamples(batch);
       const samples = await this.#withReference(plain);
       const { logprobs } = await engine.call("score", { adapter, samples });
       for (const [pair, { line }] of batch.entries()) {
-        const { chosen, rejected } = completionsOf(pair, { samples, logprobs, ...sides });
+        const { chosen, rejected } = completionsOf(pair, { samples, logprobs, ...members });
         const { loss, margin } = pairLoss(chosen, rejected, this.#loss);
         by_line[line] = evenExample(loss);
         margins.push(margin);
@@ -121,7 +122,7 @@ export class Preference implements Algorithm {
 
   /** Adds the initial policy's log-probabilities to samples when the loss compares with it. */
   async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
-    if (!PREFERENCE_LOSSES[this.#loss.loss].has_reference) return samples;
+    if (!needsReference(this.#loss.loss)) return samples;
     const { config, engine } = this.#options;
     const adapter = config.lora.init_adapter === undefined ? null : REFERENCE;
     const { logprobs } = await engine.call("score", { adapter, samples });
@@ -135,21 +136,21 @@ function placed({ loss_mask }: TrainingSample, values: Float32Array): Float32Arr
   return Float32Array.from(loss_mask, (m) => m === 1 ? values[k++]! : 0);
 }
 
-/** The pair of each sample, and its side. */
-interface Sides {
+/** Of each sample its pair, and whether it belongs to the rejected completion. */
+interface PairMembers {
   rejected: readonly boolean[];
   pair_of: readonly number[];
 }
 
 function completionsOf(
   pair: number,
-  { samples, logprobs, rejected, pair_of }: Sides & {
+  { samples, logprobs, rejected, pair_of }: PairMembers & {
     samples: readonly TrainingSample[];
     logprobs: readonly Float32Array[];
   },
-): Record<"chosen" | "rejected", ScoredCompletion> {
-  const of = (side: boolean): ScoredCompletion => {
-    const own = [...samples.keys()].filter((i) => pair_of[i] === pair && rejected[i] === side);
+): Record<CompletionName, ScoredCompletion> {
+  const of = (is_rejected: boolean): ScoredCompletion => {
+    const own = [...samples.keys()].filter((i) => pair_of[i] === pair && rejected[i] === is_rejected);
     return {
       logprobs: own.flatMap((i) => [...logprobs[i]!]),
       reference_logprobs: own.flatMap((i) =>
@@ -161,11 +162,11 @@ function completionsOf(
 }
 
 /** Metrics of a step's pairs from their scores before the step. */
-function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: Sides): Metrics {
+function scoreMetrics(measured: readonly SampleMeasure[], { rejected, pair_of }: PairMembers): Metrics {
   const pairs = [...new Set(pair_of)];
-  const scores = (side: boolean) =>
-    pairs.map((pair) => measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === side)]!.score!);
-  const chosen = scores(false), others = scores(true);
+  const scoreOf = (pair: number, is_rejected: boolean) =>
+    measured[pair_of.findIndex((of, i) => of === pair && rejected[i] === is_rejected)]!.score!;
+  const chosen = pairs.map((pair) => scoreOf(pair, false)), others = pairs.map((pair) => scoreOf(pair, true));
   return {
     "preference/chosen_score": mean(chosen),
     "preference/rejected_score": mean(others),

@@ -78,7 +78,7 @@ function refuseUnbuilt(
 ): void {
   const refuse = (part: string, details: Record<string, unknown>) => {
     const message = `Cannot load ${file.path}: ${part} are not in this build`;
-    throw new ServiceError("not_built", message, details);
+    throw new ServiceError("not_built", message, { path: file.path, ...details });
   };
   const scaling = file.getString(key("rope.scaling.type"), "none");
   if (scaling !== "none") refuse(`rotations scaled by ${scaling}`, { scaling });

@@ -44,7 +44,7 @@ export function readModelShape(file: GgufFile): ModelShape {
       `Cannot load ${file.path}: the architecture ${architecture} is not in this build, which has ${
         BUILT_ARCHITECTURES.join(", ")
       }`,
-      { architecture },
+      { path: file.path, architecture },
     );
   }
   const shape = ARCHITECTURES[architecture as keyof typeof ARCHITECTURES].readShape(file);
@@ -95,7 +95,7 @@ function refuseUnknownTensors(file: GgufFile, shape: ModelShape): void {
     "not_built",
     `Cannot load ${file.path}: ${unknown.length} of its tensors have no place in the architecture ` +
       `${shape.architecture} as this build has it, the first of them ${unknown[0]}`,
-    { tensors: unknown.slice(0, 20) },
+    { path: file.path, tensors: unknown.slice(0, 20) },
   );
 }
 

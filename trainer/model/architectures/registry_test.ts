@@ -57,7 +57,7 @@ async function shapeOf(
 async function refused(shape: Promise<ModelShape>, code: string, pattern: RegExp): Promise<void> {
   await rejects(shape, (error) => {
     return error instanceof ServiceError && error.code === code && pattern.test(error.message) &&
-      error.message.startsWith("Cannot load ");
+      error.message.startsWith(`Cannot load ${error.details.path}: `);
   });
 }
 

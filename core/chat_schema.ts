@@ -1,0 +1,46 @@
+/** The messages of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
+
+import { z } from "zod";
+import { ROLES } from "./chat.ts";
+
+function isObject(given: unknown): boolean {
+  return typeof given === "object" && given !== null && !Array.isArray(given);
+}
+
+/** An object with any keys. It is passed on as it is; `z.record` would drop `__proto__` without a word. */
+export const anyObject = z.unknown().refine(isObject, { error: "must be an object" })
+  .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
+
+/** A `ChatToolCall`, without other fields. */
+export const toolCallSchema = z.strictObject({
+  id: z.string().optional(),
+  type: z.literal("function").optional(),
+  function: z.strictObject({
+    name: z.string(),
+    arguments: z.union([z.string(), anyObject]).meta({ description: "An object, or its JSON text." }),
+  }),
+}).meta({ id: "ToolCall" });
+
+/** A `ChatMessage`, without other fields. */
+export const chatMessageSchema = z.strictObject({
+  role: z.enum(ROLES),
+  content: z.string().nullable().optional(),
+  reasoning_content: z.string().nullable().optional().meta({
+    description: "Thinking before the content.",
+  }),
+  tool_calls: z.array(toolCallSchema).nullable().optional(),
+  tool_call_id: z.string().optional().meta({ description: "In a tool's message: the call that it answers." }),
+  name: z.string().optional(),
+}).meta({ id: "Message" });
+
+/** A `Message` of this program's form; other fields are left out. */
+export const messageSchema = chatMessageSchema.strip().extend({
+  content: z.string(),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(
+    toolCallSchema.strip().extend({
+      type: z.literal("function"),
+      function: toolCallSchema.shape.function.strip().extend({ arguments: anyObject }),
+    }),
+  ).optional(),
+});

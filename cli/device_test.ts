@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
+import { writeTraces } from "../tests/small_sft.ts";
 import { inspectFile } from "./inspect.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -15,7 +16,7 @@ path = "${MODELS}tiny-agent-f16.gguf"
 [lora]
 rank = 4
 [sft]
-data = "${MODELS}tiny-agent/sft-traces.jsonl"
+data = "traces.jsonl"
 [training]
 ctx = 640
 batch_tokens = 640
@@ -67,6 +68,7 @@ gpuTest("svc train is interrupted, resumed and evaluated", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/run.toml`, SFT);
+    await writeTraces(`${folder}/traces.jsonl`);
     const first = new Program(folder, "train", "run.toml", "--json");
     await first.seen('"state":"running"');
     first.child.kill("SIGINT");

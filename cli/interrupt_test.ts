@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
+import { writeTraces } from "../tests/small_sft.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 const MODELS = `${ROOT}fixtures/models/`;
@@ -17,7 +18,7 @@ path = "${MODELS}tiny-agent-f16.gguf"
 [lora]
 rank = 2
 [sft]
-data = "${MODELS}tiny-agent/sft-traces.jsonl"
+data = "traces.jsonl"
 [training]
 ctx = 640
 batch_tokens = 640
@@ -27,15 +28,15 @@ updates = ${UPDATES}
 every_updates = 100
 `;
 
-/** With this many copies of the rows in one update, no device finishes it during a test. */
-const LONG_COPIES = 10;
+/** With so many tokens in one update, no device finishes it during a test. Text takes no time to render. */
+const LONG_ROWS = 500, WORDS = 300;
 
 const RUNNING = '"state":"running"';
 
 /** Changes the configuration so that an update does not end during a test. */
 async function makeUpdatesLong(folder: string): Promise<void> {
-  const rows = await Deno.readTextFile(`${MODELS}tiny-agent/sft-traces.jsonl`);
-  await Deno.writeTextFile(`${folder}/rows.jsonl`, rows.repeat(LONG_COPIES));
+  const row = `${JSON.stringify({ text: "once ".repeat(WORDS) })}\n`;
+  await Deno.writeTextFile(`${folder}/rows.jsonl`, row.repeat(LONG_ROWS));
   const long = SFT.replace(/^data = .*$/m, 'data = "rows.jsonl"')
     .replace(/^batch_tokens = .*$/m, "batch_tokens = 60_000_000");
   await Deno.writeTextFile(`${folder}/run.toml`, long);
@@ -68,6 +69,7 @@ async function inFolder(test: (folder: string) => Promise<void>): Promise<void> 
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/run.toml`, SFT);
+    await writeTraces(`${folder}/traces.jsonl`);
     await test(folder);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
+import { writePairs, writeTraces } from "../tests/small_sft.ts";
 import { runCommand } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
@@ -25,7 +27,10 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
 
 Deno.test("the plan of a preference run is printed", async () => {
   const pairs = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
-  const { code, out, err } = await runCommand("plan", pairs, "--vram", "8GiB");
+  const { code, out, err } = await withFolder(async (folder) => {
+    await writePairs(`${folder}/pairs.jsonl`);
+    return await runCommand("plan", pairs, `preference.data=${folder}/pairs.jsonl`, "--vram", "8GiB");
+  });
   assert.deepEqual([code, err], [0, ""]);
   assert.match(out, /^run +tiny_agent_preference, preference$/m);
   assert.match(out, /^updates +\d+ of about \d+ tokens$/m);
@@ -34,32 +39,33 @@ Deno.test("the plan of a preference run is printed", async () => {
 
 Deno.test("a plan tells the number of updates, or what limits it", async () => {
   const sft = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
-  const updates = async (...overrides: string[]) => {
-    const { out } = await runCommand("plan", sft, ...overrides, "--vram", "8GiB");
-    return /^updates +(.*) of about \d+ tokens$/m.exec(out)?.[1];
-  };
-  assert.equal(await updates("training.epochs=1", "training.updates=3"), "3");
-  assert.equal(
-    await updates("training.updates=3", "training.max_minutes=1.5"),
-    "at most 3 in 1.5 minutes",
-  );
-  const minutes = await Deno.readTextFile(sft).then((text) =>
-    text.replace("epochs = 1", "max_minutes = 60").replaceAll(
-      "../",
-      `${new URL("..", import.meta.url).pathname}`,
-    )
-  );
-  const path = await Deno.makeTempFile({ suffix: ".toml" });
-  try {
+  await withFolder(async (folder) => {
+    const traces = `${folder}/traces.jsonl`;
+    await writeTraces(traces);
+    const updates = async (...overrides: string[]) => {
+      const { out } = await runCommand("plan", sft, `sft.data=${traces}`, ...overrides, "--vram", "8GiB");
+      return /^updates +(.*) of about \d+ tokens$/m.exec(out)?.[1];
+    };
+    // An epoch has more than 3 updates.
+    assert.equal(
+      await updates("training.batch_tokens=1024", "training.epochs=1", "training.updates=3"),
+      "3",
+    );
+    assert.equal(
+      await updates("training.updates=3", "training.max_minutes=1.5"),
+      "at most 3 in 1.5 minutes",
+    );
+    const path = `${folder}/minutes.toml`;
+    const minutes = (await Deno.readTextFile(sft)).replace("epochs = 1", "max_minutes = 60")
+      .replace(/^data = .*$/m, `data = ${JSON.stringify(traces)}`)
+      .replaceAll("../", new URL("..", import.meta.url).pathname);
     await Deno.writeTextFile(path, minutes);
     const { out } = await runCommand("plan", path, "--vram", "8GiB", "--json");
     const { schedule, config } = JSON.parse(out);
     assert.deepEqual([schedule.updates, "epochs" in config.training], [null, false]);
     const shown = (await runCommand("plan", path, "--vram", "8GiB")).out;
     assert.match(shown, /^updates +as many as fit in 60 minutes of about \d+ tokens$/m);
-  } finally {
-    await Deno.remove(path);
-  }
+  });
 });
 
 Deno.test("an invalid size and an invalid configuration are refused", async () => {

@@ -4,7 +4,7 @@
  * status is 1 when a test failed.
  */
 
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { missingGpuVariables } from "../cli/environment.ts";
 import { projectFiles } from "./tidy.ts";
 import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } from "./test_report.ts";
@@ -17,6 +17,8 @@ interface Part {
   prefixes: string[];
   /** True when the tests of a process may run at the same time: they use no adapter and start no processes. */
   parallel?: boolean;
+  /** True when each file has an isolate of its own: files that open devices give back all that they hold at its end. */
+  separate?: boolean;
   /** Processes that share the files. A test that waits for its adapter or a child leaves a core to the other process. */
   processes: number;
 }
@@ -26,10 +28,26 @@ const PARTS: readonly Part[] = [
   {
     name: "kernels and trainer",
     prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
+    separate: true,
     processes: 2,
   },
-  { name: "worlds", prefixes: ["agent/"], processes: 1 },
-  { name: "service", prefixes: ["config/", "runs/", "server/", "cli/", "tests/"], processes: 2 },
+  {
+    // Environments, and the runs that train and measure in them, up to `svc`.
+    name: "worlds",
+    prefixes: ["agent/", "cli/", "runs/"].concat(
+      ["agent_eval", "kill_resume", "linked_paths", "planned_memory", "preference"]
+        .map((name) => `tests/${name}_`),
+    ),
+    processes: 2,
+  },
+  {
+    // What answers over HTTP, and what only a server does with runs.
+    name: "service",
+    prefixes: ["config/", "server/", "tests/"].concat(
+      ["datasets", "fleet", "jobs", "models", "serving"].map((floor) => `runs/${floor}/`),
+    ),
+    processes: 3,
+  },
 ];
 
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */
@@ -120,6 +138,27 @@ async function runTests(
   }
 }
 
+/**
+ * Runs test files in one process and one isolate, which loads the modules that they share once. In an isolate for each
+ * file, loading takes longer than the tests of most files.
+ */
+async function runJoined(files: readonly string[], output: "inherit" | "at end"): Promise<TestCounts> {
+  const folder = `${ROOT}.cache`;
+  await Deno.mkdir(folder, { recursive: true });
+  const joined = await Deno.makeTempFile({ dir: folder, prefix: "joined_", suffix: "_test.ts" });
+  try {
+    await Deno.writeTextFile(joined, joinFiles(files.map((file) => ROOT + file)));
+    return await runTests([joined], [], output);
+  } finally {
+    await Deno.remove(joined);
+  }
+}
+
+/** A module that loads test files one after the other, so that their tests keep this order. */
+export function joinFiles(paths: readonly string[]): string {
+  return paths.map((path) => `await import(${JSON.stringify(pathToFileURL(path).href)});\n`).join("");
+}
+
 /** A process that ends early takes the next batch, so a part ends at about the same time in all of its processes. */
 const BATCHES_PER_PROCESS = 4;
 
@@ -130,13 +169,16 @@ export function dealFiles(files: readonly string[], batches: number): string[][]
 }
 
 /** Runs the test files of a part. The output of one process is passed through, that of others follows. */
-async function runPart({ parallel, processes }: Part, files: readonly string[]): Promise<TestCounts> {
-  const flags = parallel ? ["--parallel"] : [];
+async function runPart(
+  { parallel, separate, processes }: Part,
+  files: readonly string[],
+): Promise<TestCounts> {
+  if (parallel) return await runTests(files, ["--parallel"]);
   const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS);
   const work = async (output: "inherit" | "at end") => {
     let counts = NOTHING;
     for (let dealt = batches.shift(); dealt; dealt = batches.shift()) {
-      counts = addCounts(counts, await runTests(dealt, flags, output));
+      counts = addCounts(counts, await (separate ? runTests(dealt, [], output) : runJoined(dealt, output)));
     }
     return counts;
   };

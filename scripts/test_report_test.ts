@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { dealFiles, partOf } from "./ok.ts";
+import { dealFiles, joinFiles, partOf } from "./ok.ts";
 import { addCounts, countTests, summaryLine, withoutReason } from "./test_report.ts";
 
 const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
@@ -45,6 +45,8 @@ Deno.test("every room's tests belong to one part", () => {
   assert.equal(partOf("tests/golden/logits_test.ts"), "kernels and trainer");
   assert.equal(partOf("tests/resume_test.ts"), "service");
   assert.equal(partOf("agent/rollout/group_test.ts"), "worlds");
+  assert.equal(partOf("runs/process/resume_test.ts"), "worlds");
+  assert.equal(partOf("runs/fleet/fleet_test.ts"), "service");
   assert.throws(() => partOf("attic/a_test.ts"), /belongs to no part/);
 });
 
@@ -52,4 +54,11 @@ Deno.test("each file is dealt to one process, and neighbours to different ones",
   const files = ["a/1", "a/2", "a/3", "b/1", "b/2"];
   assert.deepEqual(dealFiles(files, 2), [["a/1", "a/3", "b/2"], ["a/2", "b/1"]]);
   assert.deepEqual(dealFiles(files, 1), [files]);
+});
+
+Deno.test("joined files are loaded one after the other, whatever is in their paths", () => {
+  assert.equal(
+    joinFiles(["/a b/x_test.ts", '/a/"y"_test.ts']),
+    'await import("file:///a%20b/x_test.ts");\nawait import("file:///a/%22y%22_test.ts");\n',
+  );
 });

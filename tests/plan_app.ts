@@ -4,6 +4,7 @@ import { ASSUMED_DEVICE } from "./assumed_device.ts";
 import { fixturePath } from "./fixture.ts";
 import type { Given, TestAppOptions } from "../server/app_testing.ts";
 import { type JobApp, withJobApp } from "../server/jobs_testing.ts";
+import { writeTraces } from "./small_sft.ts";
 
 /** The operator's catalogue of these apps. */
 export const CATALOGUE = `
@@ -46,7 +47,6 @@ export async function withPlans(
   const sources = {
     model: await fixturePath("models/tiny-agent-f16.gguf"),
     scenarios: await fixturePath("models/tiny-agent/scenarios.train.jsonl"),
-    traces: await fixturePath("models/tiny-agent/sft-traces.jsonl"),
   };
   await withJobApp(async (app) => {
     const files = {
@@ -54,9 +54,10 @@ export async function withPlans(
       scenarios: `${app.root}/s.jsonl`,
       traces: `${app.root}/t.jsonl`,
     };
-    for (const [name, path] of Object.entries(files)) {
-      await Deno.copyFile(sources[name as keyof typeof sources], path);
+    for (const [name, path] of Object.entries(sources)) {
+      await Deno.copyFile(path, files[name as keyof typeof sources]);
     }
+    await writeTraces(files.traces);
     await body({ ...app, files });
   }, { toml, probeDevices: () => Promise.resolve([GPU]), ...options });
 }

@@ -5,15 +5,22 @@ import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { makeHeader, SHAPE_05B, SHAPE_8B } from "../scripts/make_header.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
+import { writePairs, writeTraces } from "./small_sft.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
 const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
 const RAM_BYTES = 2 ** 35;
 
-async function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
-  const target = { card: assumedGpu(), vram_bytes, ram_bytes: RAM_BYTES };
-  return await planRun(await loadRunConfig(EXAMPLE, { overrides }), target);
+function planned(vram_bytes: number | null, ...overrides: string[]): Promise<PlannedRun> {
+  return withFolder(async (folder) => {
+    const target = { card: assumedGpu(), vram_bytes, ram_bytes: RAM_BYTES }, data = `${folder}/traces.jsonl`;
+    await writeTraces(data);
+    return await planRun(
+      await loadRunConfig(EXAMPLE, { overrides: [`sft.data=${data}`, ...overrides] }),
+      target,
+    );
+  });
 }
 
 const post = ({ plan }: PlannedRun, name: string) =>
@@ -54,9 +61,16 @@ Deno.test("a cache of halves is half as large, and a rank twice as high takes tw
   assert.equal(post(high, "adapters"), 2 * post(low, "adapters"));
 });
 
-async function plannedPairs(...overrides: string[]): Promise<PlannedRun> {
-  const target = { card: assumedGpu(), vram_bytes: null, ram_bytes: RAM_BYTES };
-  return await planRun(await loadRunConfig(PAIRS_EXAMPLE, { overrides }), target);
+function plannedPairs(...overrides: string[]): Promise<PlannedRun> {
+  return withFolder(async (folder) => {
+    const target = { card: assumedGpu(), vram_bytes: null, ram_bytes: RAM_BYTES },
+      data = `${folder}/pairs.jsonl`;
+    await writePairs(data);
+    const loaded = await loadRunConfig(PAIRS_EXAMPLE, {
+      overrides: [`preference.data=${data}`, ...overrides],
+    });
+    return await planRun(loaded, target);
+  });
 }
 
 Deno.test("a preference run is planned with the adapter of its reference", async () => {

@@ -8,6 +8,7 @@ import { readEvents } from "../runs/record/event_log.ts";
 import { ofKind } from "../runs/run_fake.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
+import { writePairs, writeTraces } from "./small_sft.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -18,11 +19,11 @@ const MOST_ABOVE = 1.1;
 const RUNS: Readonly<Record<string, string>> = {
   sft: `
 training = { ctx = 512, updates = 1, batch_tokens = 1024, micro_batch_tokens = 512 }
-sft = { data = "${ROOT}fixtures/models/tiny-agent/sft-traces.jsonl" }
+sft = { data = "traces.jsonl" }
 `,
   preference: `
 training = { ctx = 512, updates = 1, batch_tokens = 1024, micro_batch_tokens = 1024 }
-preference = { data = "${ROOT}examples/tiny_agent_pairs.train.jsonl", loss = "dpo" }
+preference = { data = "pairs.jsonl", loss = "dpo" }
 evaluation = { data = "${ROOT}examples/tiny_agent_pairs.heldout.jsonl", max_examples = 2 }
 `,
   agent_grpo: `
@@ -56,6 +57,8 @@ async function svc(...args: string[]): Promise<string> {
 gpuTest("runs of every algorithm allocate what their plan says", async () => {
   const model = await fixturePath("models/tiny-agent-f16.gguf");
   await withFolder(async (folder) => {
+    await writeTraces(`${folder}/traces.jsonl`);
+    await writePairs(`${folder}/pairs.jsonl`);
     for (const [algorithm, sections] of Object.entries(RUNS)) {
       const path = `${folder}/${algorithm}.toml`, first = `${folder}/sft.gguf`;
       const from = algorithm === "sft" ? "" : `, init_adapter = "${first}"`;

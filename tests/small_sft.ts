@@ -1,10 +1,11 @@
-/** SFT of a small model on a few rows, for a server and for `svc train`. */
+/** Short files of rows, and SFT of a small model on some, for a server and for `svc train`. */
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { fixturePath } from "./fixture.ts";
+import { fixturePath, readFixtureText } from "./fixture.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
+const PAIRS = fileURLToPath(new URL("../examples/tiny_agent_pairs.train.jsonl", import.meta.url));
 
 /** The files of a run in a folder, and what starts it. */
 export interface SmallSft {
@@ -16,6 +17,23 @@ export interface SmallSft {
 
 /** Further keys of the configuration, by dotted name. */
 type Params = Readonly<Record<string, unknown>>;
+
+/** Rows of a short file. Planning renders all rows, which takes a second or two for those of the fixtures. */
+const ROWS = 20;
+
+async function writeFirstRows(path: string, text: string): Promise<void> {
+  await Deno.writeTextFile(path, `${text.split("\n").slice(0, ROWS).join("\n")}\n`);
+}
+
+/** Writes the first of the tiny agent's conversations. */
+export async function writeTraces(path: string): Promise<void> {
+  await writeFirstRows(path, await readFixtureText("models/tiny-agent/sft-traces.jsonl"));
+}
+
+/** Writes the first pairs of the preference example. */
+export async function writePairs(path: string): Promise<void> {
+  await writeFirstRows(path, await Deno.readTextFile(PAIRS));
+}
 
 /** The rows of a file. */
 export function textRows(count: number, of: string): string {

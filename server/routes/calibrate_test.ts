@@ -5,6 +5,7 @@ import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { writeTraces } from "../../tests/small_sft.ts";
 import { type Given, refusal, type Sent } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 
@@ -32,7 +33,7 @@ const withPlans = (body: (plans: Plans) => Promise<void>, toml = "") =>
       await withJobApp(async ({ send, root }) => {
         const files = { model: `${root}/m.gguf`, data: `${root}/t.jsonl` };
         await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), files.model);
-        await Deno.copyFile(await fixturePath("models/tiny-agent/sft-traces.jsonl"), files.data);
+        await writeTraces(files.data);
         const recipe = { recipe: "sft", ...files, budget: { updates: 3 }, params: { "training.ctx": 1024 } };
         await body({
           fleet,

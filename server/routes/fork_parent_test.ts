@@ -8,11 +8,11 @@ import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { writeTraces } from "../../tests/small_sft.ts";
 import type { Sent } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 
 const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
-const TRACES = await fixturePath("models/tiny-agent/sft-traces.jsonl");
 const CLI = new URL("../../cli.ts", import.meta.url).href;
 
 /** What happens to the parent after each plan of a fork. */
@@ -38,7 +38,7 @@ async function withForks(body: (forks: Forks) => Promise<void>): Promise<void> {
     try {
       await withJobApp(async ({ send, root, logged }) => {
         await Deno.copyFile(MODEL, `${root}/m.gguf`);
-        await Deno.copyFile(TRACES, `${root}/t.jsonl`);
+        await writeTraces(`${root}/t.jsonl`);
         const headers = { "content-type": "application/json" };
         const post = (body: unknown) =>
           send("/v1/runs", { method: "POST", headers, body: JSON.stringify(body) });

@@ -6,12 +6,12 @@ import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { writeTraces } from "../../tests/small_sft.ts";
 import type { Given } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 import { type Database, openDatabase } from "../store/database.ts";
 
 const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
-const TRACES = await fixturePath("models/tiny-agent/sft-traces.jsonl");
 const DAY_MS = 86_400_000;
 
 /** A server's life on a folder. */
@@ -29,7 +29,7 @@ async function open(
 
 async function recipeIn(root: string): Promise<Record<string, unknown>> {
   await Deno.copyFile(MODEL, `${root}/m.gguf`);
-  await Deno.copyFile(TRACES, `${root}/t.jsonl`);
+  await writeTraces(`${root}/t.jsonl`);
   const files = { model: `${root}/m.gguf`, data: `${root}/t.jsonl` };
   return { recipe: "sft", ...files, budget: { updates: 1 }, params: { "training.ctx": 1024 } };
 }

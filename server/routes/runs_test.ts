@@ -6,6 +6,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { writeTraces } from "../../tests/small_sft.ts";
 import { type Given, refusal, testApp, testRequest } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 import { FleetRuns } from "../resources/run_document.ts";
@@ -156,6 +157,8 @@ Deno.test(
       const refused = await send(`/v1/runs/${first.id}/resume`, post());
       assert.deepEqual(refusal(refused), [503, "device-busy", []]);
       assert.equal(refused.headers["retry-after"], "30");
+      // A run that waits in an update leaves with its end.
+      await openGate(gate, 1, 2, 3);
     }),
 );
 
@@ -289,7 +292,6 @@ Deno.test(
 );
 
 const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
-const TRACES = await fixturePath("models/tiny-agent/sft-traces.jsonl");
 
 Deno.test(
   "a run is created once for an idempotency key, and a fork keeps what its parent trained",
@@ -301,7 +303,7 @@ Deno.test(
         await withJobApp(async ({ send, root, logged }) => {
           const files = { model: `${root}/m.gguf`, data: `${root}/t.jsonl` };
           await Deno.copyFile(MODEL, files.model);
-          await Deno.copyFile(TRACES, files.data);
+          await writeTraces(files.data);
           const recipe = {
             recipe: "sft",
             ...files,

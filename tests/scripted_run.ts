@@ -15,7 +15,7 @@ import { systemClock } from "../core/clock.ts";
 import { parseRunConfig } from "../config/check/load.ts";
 import { DeviceLock } from "../core/device_lock.ts";
 import { type ErrorCode, errorRecord, ServiceError } from "../core/errors.ts";
-import type { Identity } from "../runs/directory/config_identity.ts";
+import type { ScriptedRun } from "../runs/fleet/fleet_testing.ts";
 import { prepareRun } from "../runs/plan/prepare.ts";
 import { serveCalibration } from "../runs/process/calibrate.ts";
 import { streamPort } from "../runs/process/control.ts";
@@ -25,29 +25,6 @@ import { outOfMemory } from "../trainer/engine/memory_advice.ts";
 import type { EngineClient } from "../trainer/protocol/client.ts";
 import type { EngineMethod, LoadRequest } from "../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../trainer/engine/scripted_engine_fake.ts";
-
-/** What a scripted run does. */
-export interface ScriptedRun {
-  updates?: number;
-  /** The folder with a file for each update that may be trained. */
-  gate?: string;
-  /** The run fails at its start with this message. */
-  fatal?: string;
-  /** Generations of this many tokens never end by themselves. With a gate they write the file `hangs` in its folder. */
-  hang?: number;
-  /** Whether the run measures its held-out data; absent: it does. */
-  evaluates?: boolean;
-  /** How a probe fails: its process ends, its files are not those of the run, or the device refuses memory. */
-  probe?: "dies" | "changed" | "full";
-  /** The process leaves when this file is there. */
-  leaves?: string;
-  /** What a real configuration would train. */
-  identity?: Identity;
-  /** The `device` of its configuration; absent: `auto`. */
-  device?: "software";
-  /** The name of the GPU that it locks; absent: it has a software adapter. */
-  gpu?: string;
-}
 
 const POLL_MS = 5;
 

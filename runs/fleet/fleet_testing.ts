@@ -18,17 +18,26 @@ const PROGRAM = fileURLToPath(new URL("../../tests/scripted_run.ts", import.meta
 
 const POLL_MS = 5;
 
-/** What such a run does; see the program. */
+/** What such a run does. */
 export interface ScriptedRun {
   updates?: number;
+  /** The folder with a file for each update that may be trained. */
   gate?: string;
+  /** The run fails at its start with this message. */
   fatal?: string;
+  /** Generations of this many tokens never end by themselves. With a gate they write the file `hangs` in its folder. */
   hang?: number;
+  /** Whether the run measures its held-out data; absent: it does. */
   evaluates?: boolean;
+  /** How a probe fails: its process ends, its files are not those of the run, or the device refuses memory. */
   probe?: "dies" | "changed" | "full";
+  /** The process leaves when this file is there. */
   leaves?: string;
+  /** What a real configuration would train. */
   identity?: Identity;
+  /** The `device` of its configuration; absent: `auto`. */
   device?: "software";
+  /** The name of the GPU that it locks; absent: it has a software adapter. */
   gpu?: string;
 }
 

@@ -172,7 +172,7 @@ Deno.test("of very many unknown fields only those that are listed are compared w
     prefix: "",
   });
   assert.equal(errors.filter(({ hint }) => hint !== undefined).length, 200);
-  const long = await send("/v1/things/x", post(`{"count":1,"${"count".repeat(2000)}":1}`));
+  const long = await send("/v1/things/x", post(`{"count":1,"${"count".repeat(200)}":1}`));
   assert.deepEqual([long.json.errors[0].code, long.json.errors[0].hint], ["unknown_field", undefined]);
 });
 

@@ -17,7 +17,7 @@ import type { LiveRequestBody, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, type PlannedProcess, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
 import { removeConversations } from "./recordings.ts";
 import { isPastWaiting, kill } from "./run_ends.ts";
-import { type FleetChange, RunKeeper } from "./run_keeper.ts";
+import { type FleetChange, ORPHAN_WAIT_MS, RunKeeper } from "./run_keeper.ts";
 import type { ServiceRecord } from "./service_record.ts";
 import { abortable, type WaitLimit, withTimeout } from "./wait_limit.ts";
 
@@ -36,6 +36,8 @@ export interface FleetOptions {
   /** The program and arguments of a `svc` command. */
   svc: (args: readonly string[]) => readonly string[];
   log: (line: Record<string, unknown>) => void;
+  /** How long opening waits for processes that an earlier server left; absent: {@link ORPHAN_WAIT_MS}. */
+  orphan_wait_ms?: number | undefined;
 }
 
 /** What a new run finds. */
@@ -88,23 +90,28 @@ export class Fleet {
   }
 
   /**
-   * Reads all runs. Those whose process is gone become `interrupted`. Queued runs wait for {@link startQueued}.
+   * Reads all runs. Those whose process is gone become `interrupted`; one whose process has not gone within
+   * `orphan_wait_ms` later. Queued runs wait for {@link startQueued}.
    *
    * @throws {ServiceError} When the folder cannot be read. A run whose records are damaged is left out and logged.
    */
   static async open(options: FleetOptions): Promise<Fleet> {
-    const fleet = new Fleet(options), { folder, log } = options;
+    const fleet = new Fleet(options), { folder, log } = options, orphans: Promise<void>[] = [];
     await makeFolder(folder);
     for await (const { name } of Deno.readDir(folder)) {
       try {
         if (UNFINISHED.test(name)) await Deno.remove(`${folder}/${name}`, { recursive: true });
-        if (RUN_FOLDER.test(name)) await fleet.#take(await KeptRun.read(`${folder}/${name}`));
+        if (RUN_FOLDER.test(name)) {
+          const orphan = await fleet.#take(await KeptRun.read(`${folder}/${name}`));
+          if (orphan) orphans.push(orphan.repaired);
+        }
       } catch (error) {
         fleet.#unreadable.add(name);
         log({ level: "error", run: name, message: errorRecord(error).message });
       }
     }
     await removeConversations(options.conversations, (run) => !fleet.hasFolder(run));
+    await fleet.#keeper.within(options.orphan_wait_ms ?? ORPHAN_WAIT_MS, orphans);
     return fleet;
   }
 
@@ -335,14 +342,14 @@ export class Fleet {
     this.#options.log({ level: "error", run, message: errorRecord(error).message });
   }
 
-  /** Takes up a run at the start of the server. */
-  async #take(run: KeptRun): Promise<void> {
-    if (run.needs_repair && !await this.#keeper.recover(run)) {
-      // It has a slot as long as a process of an earlier server works in it.
-      this.device.take(run.id);
-      this.#keeper.repairLater(run);
-    }
+  /** Takes up a run at the start of the server. @returns When a process of an earlier server still works in it. */
+  async #take(run: KeptRun): Promise<{ repaired: Promise<void> } | null> {
+    const is_orphan = run.needs_repair && !await this.#keeper.recover(run);
     this.#runs.set(run.id, run);
+    if (!is_orphan) return null;
+    // It has a slot as long as that process works in it.
+    this.device.take(run.id);
+    return { repaired: this.#keeper.repairLater(run) };
   }
 
   #queued(): KeptRun[] {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { systemClock } from "../../core/clock.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
@@ -154,19 +154,23 @@ Deno.test(
   },
 );
 
+/** A run that says that it is running, but has no process. */
+async function leftRun(folder: string): Promise<KeptRun> {
+  const first = await TestFleet.open({ folder });
+  const run = await first.create({ gate: `${folder}/gate` });
+  await first.until(run, "running");
+  run.child!.kill();
+  await first.until(run, "interrupted");
+  await first.close();
+  const record = { ...run.record, state: "running" };
+  await Deno.writeTextFile(`${run.directory}/run.json`, JSON.stringify(record));
+  return run;
+}
+
 Deno.test("a run whose folder another process holds is taken up when that one has left", strict, async () => {
   await withFolder(async (folder) => {
-    const gate = `${folder}/gate`;
-    const first = await TestFleet.open({ folder });
-    const run = await first.create({ gate });
-    await first.until(run, "running");
-    run.child!.kill();
-    await first.until(run, "interrupted");
-    await first.close();
-    const record = { ...run.record, state: "running" };
-    await Deno.writeTextFile(`${run.directory}/run.json`, JSON.stringify(record));
-    const lock = await DirectoryLock.take(run.directory);
-    const second = await TestFleet.open({ folder });
+    const run = await leftRun(folder), lock = await DirectoryLock.take(run.directory);
+    const second = await TestFleet.open({ folder, orphan_wait_ms: 0 });
     try {
       const held = second.fleet.get(run.id)!;
       assert.equal(second.fleet.room, "none");
@@ -179,6 +183,29 @@ Deno.test("a run whose folder another process holds is taken up when that one ha
     }
   });
 });
+
+Deno.test(
+  "a server that starts waits for the end of processes that an earlier one left",
+  strict,
+  async () => {
+    await withFolder(async (folder) => {
+      const run = await leftRun(folder), lock = await DirectoryLock.take(run.directory);
+      let is_held = true;
+      const sleep: Clock["sleep"] = (delay_ms, signal) => {
+        // It has seen that the folder is held.
+        if (is_held) lock.close();
+        is_held = false;
+        return systemClock.sleep(delay_ms, signal);
+      };
+      const second = await TestFleet.open({ folder, clock: { ...systemClock, sleep } });
+      try {
+        assert.deepEqual([is_held, second.fleet.get(run.id)!.record.state], [false, "interrupted"]);
+      } finally {
+        await second.close();
+      }
+    });
+  },
+);
 
 Deno.test("a process that cannot start the run makes it fail with the reason", strict, async () => {
   await withFleet(async (fleet) => {

@@ -48,6 +48,7 @@ interface TestFleetOptions {
   clock?: Clock;
   conversations?: string;
   others?: FleetOptions["others"];
+  orphan_wait_ms?: number;
 }
 
 export class TestFleet {
@@ -70,7 +71,7 @@ export class TestFleet {
   }
 
   static async open(
-    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations, others }: TestFleetOptions,
+    { folder, slots = 1, max_queued = 0, clock = systemClock, conversations, ...more }: TestFleetOptions,
   ): Promise<TestFleet> {
     const logged: Record<string, unknown>[] = [];
     const svc = (args: readonly string[]) => {
@@ -82,7 +83,7 @@ export class TestFleet {
     };
     const log = (line: Record<string, unknown>) => void logged.push(line);
     const fleet = await Fleet.open({
-      ...{ folder: `${folder}/runs`, slots, max_queued, clock, others, svc, log },
+      ...{ folder: `${folder}/runs`, slots, max_queued, clock, svc, log, ...more },
       ...(conversations === undefined ? {} : { conversations }),
     });
     const opened: TestFleet = new TestFleet(fleet, logged);

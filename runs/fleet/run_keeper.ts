@@ -14,7 +14,10 @@ import { RunChild } from "./run_child.ts";
 import { settle, startArguments } from "./run_ends.ts";
 
 /** How often a server looks whether a process that an earlier server left has ended. */
-export const ORPHAN_POLL_MS = 500;
+const ORPHAN_POLL_MS = 100;
+
+/** How long a server that starts waits for such processes: most are killed with their server, and end soon. */
+export const ORPHAN_WAIT_MS = 5000;
 
 /** A change that readers of all runs see. */
 export type FleetChange =
@@ -153,6 +156,15 @@ export class RunKeeper {
       await clock.sleep(ORPHAN_POLL_MS, signal).catch(() => {});
     }
     this.#options.release(run.id);
+  }
+
+  /** Waits for runs that are repaired later, but no longer than this. */
+  async within(wait_ms: number, repaired: readonly Promise<void>[]): Promise<void> {
+    if (repaired.length === 0) return;
+    const timer = new AbortController();
+    const late = this.#options.clock.sleep(wait_ms, timer.signal).catch(() => {});
+    await Promise.race([Promise.all(repaired), late]);
+    timer.abort();
   }
 
   /** Repairs what a process left unfinished. @returns False while another process works in the directory. */

@@ -269,13 +269,14 @@ Deno.test(
 /** A fleet whose runs lock a GPU, which another program takes when the fleet has just seen that it is free. */
 async function withRacingFleet(
   test: (race: { fleet: TestFleet; takeNext: () => void; giveBack: () => Promise<void> }) => Promise<void>,
+  max_queued = 1,
 ): Promise<void> {
   await withFolder(async (root) => {
     const folder = `${root}/devices`, clock = new ManualClock();
     const other: DeviceClaim = { folder, owner: "other", pid: 4711, use: "run", run: null };
     const others = () => deviceHolders({ folder, owner: deviceOwner() });
     Deno.env.set(DEVICE_DIR_ENV, folder);
-    const fleet = await TestFleet.open({ folder: root, max_queued: 1, clock, others });
+    const fleet = await TestFleet.open({ folder: root, max_queued, clock, others });
     const { device } = fleet.fleet;
     let lock: DeviceLock | null = null, takes = false;
     device.ready = async () => {
@@ -287,7 +288,7 @@ async function withRacingFleet(
         fleet,
         takeNext: () => takes = true,
         async giveBack() {
-          while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve));
+          while (max_queued > 0 && clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve));
           lock!.close();
           await clock.advance(OTHERS_POLL_MS);
         },
@@ -320,6 +321,47 @@ Deno.test(
       await fleet.until(run, "completed");
       const story = ["queued", "starting", TAKEN, "queued", "starting", "running", "completed"];
       assert.deepEqual(await storyOf(run), story);
+    }),
+);
+
+Deno.test(
+  "a new run whose device is taken before its process has it is interrupted where no run may wait",
+  strict,
+  () =>
+    withRacingFleet(async ({ fleet, takeNext, giveBack }) => {
+      takeNext();
+      const run = await fleet.create({ updates: 1, gpu: "GPU" });
+      await fleet.fleet.idle(run.id);
+      assert.deepEqual(await storyOf(run), ["queued", "starting", TAKEN, "interrupted"]);
+      await giveBack();
+      await fleet.fleet.command(run.id, { command: "resume" });
+      await fleet.until(run, "completed");
+    }, 0),
+);
+
+Deno.test(
+  "a run from the queue whose device is taken goes back to its place, also where no other may wait",
+  strict,
+  () =>
+    withRacingFleet(async ({ fleet, takeNext, giveBack }) => {
+      const gate = await Deno.makeTempDir(), first = await fleet.create({ updates: 1, gpu: "GPU", gate });
+      await untilWaiting(gate, 1);
+      const second = await fleet.create({ updates: 1, gpu: "GPU" }), since = second.service.queued_at;
+      assert.notEqual(since, null);
+      takeNext();
+      await openGate(gate, 1);
+      await fleet.until(second, "starting");
+      // While it starts, the one place of the queue goes to another run.
+      const third = await fleet.create({ updates: 1, gpu: "GPU" });
+      await fleet.until(second, "queued");
+      assert.equal(second.service.queued_at, since);
+      await giveBack();
+      await fleet.until(second, "completed");
+      await fleet.until(third, "completed");
+      const states = ["queued", "starting", TAKEN, "queued", "starting", "running", "completed"];
+      assert.deepEqual(await storyOf(second), states);
+      assert.equal(first.record.state, "completed");
+      await Deno.remove(gate, { recursive: true });
     }),
 );
 

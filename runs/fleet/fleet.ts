@@ -84,8 +84,17 @@ export class Fleet {
     const returned = () => this.startQueued();
     const device = this.device = new DeviceLease({ runs, clock, returned, others });
     const release = (run: string) => this.#release(run);
-    const ready = () => device.ready();
-    this.#keeper = new RunKeeper({ clock, svc, log, changes: this.changes, closing, ready, release });
+    const ready = () => device.ready(), hasPlace = () => this.#has_place;
+    this.#keeper = new RunKeeper({
+      clock,
+      svc,
+      log,
+      changes: this.changes,
+      closing,
+      ready,
+      release,
+      hasPlace,
+    });
     this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 
@@ -137,7 +146,11 @@ export class Fleet {
   #roomFor(needs_lock: boolean): Room {
     if (this.#closing.signal.aborted) return "none";
     if (this.device.hasSlot(needs_lock)) return "slot";
-    return this.#queued().length + this.#joining.size < this.#options.max_queued ? "queue" : "none";
+    return this.#has_place ? "queue" : "none";
+  }
+
+  get #has_place(): boolean {
+    return this.#queued().length + this.#joining.size < this.#options.max_queued;
   }
 
   /**

@@ -39,8 +39,10 @@ export class KeptRun {
   checked: LogPlace | undefined;
   /** The cancel for which its process is killed. */
   killed_for: CancelArguments | null;
-  /** Whether it waited in the queue before its process was started. */
+  /** Whether its process was started for a queued run: a new one, or one that waited. */
   was_queued = false;
+  /** When it began to wait for the slot of its process; null: it found one free. */
+  waited_since: string | null = null;
   /** Whether its process was asked to cancel. */
   is_cancelling = false;
   #tail: Omit<LogTail, "offset">;

@@ -52,10 +52,11 @@ export async function startArguments(run: KeptRun): Promise<string[]> {
  * Writes what a process that has ended could not write itself.
  *
  * @param end Null: the process was an earlier server's.
+ * @param has_place Whether one more run may wait for a slot.
  */
 export async function settle(
   run: KeptRun,
-  { idle, end }: { idle: IdleRun; end: ChildEnd | null },
+  { idle, end, has_place }: { idle: IdleRun; end: ChildEnd | null; has_place: boolean },
 ): Promise<void> {
   const { state } = idle.record;
   await logUnlogged(run, idle);
@@ -69,7 +70,11 @@ export async function settle(
     // Another program took the device after this server had seen it free: nothing is wrong with the run.
     if (state === "starting" && isDeviceTaken(end.fatal)) {
       idle.append({ kind: "log", level: "warning", message });
-      return await idle.transition(run.was_queued ? "queued" : "interrupted");
+      // A run that waited keeps its place. A new one takes one if there is one.
+      const waits = run.waited_since !== null || run.was_queued && has_place;
+      if (!waits) return await idle.transition("interrupted");
+      await run.change({ queued_at: run.waited_since ?? run.record.created_at });
+      return await idle.transition("queued");
     }
     return await idle.transition("failed", { reason: failureReason(code), detail: message });
   }

@@ -35,6 +35,8 @@ interface RunKeeperOptions {
   closing: AbortSignal;
   /** Resolves when the process of a run with a slot may use the device. */
   ready: () => Promise<void>;
+  /** Whether one more run may wait for a slot. */
+  hasPlace: () => boolean;
   /** Frees the slot of a run that has no process any more. */
   release: (run: string) => void;
 }
@@ -81,6 +83,7 @@ export class RunKeeper {
     }
     let is_accepted = command === null;
     run.was_queued = run.record.state === "queued";
+    run.waited_since = run.was_queued ? run.service.queued_at : null;
     try {
       await this.idly(run, (idle) => {
         if (command) idle.append(command);
@@ -130,7 +133,7 @@ export class RunKeeper {
       }
       await run.exclusively(async () => {
         run.child = null;
-        await this.idly(run, (idle) => settle(run, { idle, end }));
+        await this.idly(run, (idle) => settle(run, { idle, end, has_place: this.#options.hasPlace() }));
         await forgetUnlogged(run);
       });
     } catch (error) {
@@ -177,7 +180,7 @@ export class RunKeeper {
       if (error instanceof ServiceError && error.code === "conflict") return false;
       throw error;
     }
-    await settle(run, { idle, end: null }).finally(() => idle.close());
+    await settle(run, { idle, end: null, has_place: false }).finally(() => idle.close());
     run.checked = idle.place;
     await this.#publish(run, Infinity);
     run.record = idle.record;

@@ -6,7 +6,7 @@ import { DirectoryLock } from "../directory/directory_lock.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { RunEvent } from "../record/event.ts";
 import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
-import type { KeptRun } from "./kept_run.ts";
+import { KeptRun } from "./kept_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -51,6 +51,18 @@ function metricOf(events: readonly RunEvent[], name: string): number | undefined
   const all = events.flatMap((event) => event.kind === "metrics" ? [event.values] : []);
   return all.findLast((values) => name in values)?.[name];
 }
+
+Deno.test("the newest metrics are those that have a value", strict, () =>
+  withFleet(async (fleet) => {
+    const run = await fleet.create({ updates: 1 });
+    await fleet.until(run, "completed");
+    await fleet.fleet.idle(run.id);
+    const { seq, time } = (await eventsOf(run)).at(-1)!, values = { finite: 0.5, infinite: null };
+    const event = { seq: seq + 1, time, run: run.id, kind: "metrics", update: 2, step: 2, values };
+    await Deno.writeTextFile(run.eventsPath, JSON.stringify(event) + "\n", { append: true });
+    const { last_metrics } = await KeptRun.read(run.directory);
+    assert.deepEqual([last_metrics.finite, "infinite" in last_metrics], [0.5, false]);
+  }));
 
 Deno.test("without a slot or a place in the queue a run is refused", strict, async () => {
   await withFleet(async (fleet, folder) => {

@@ -4,6 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
+import { finiteMetrics } from "../record/finite_metrics.ts";
 import type { LogPlace } from "../record/log_lines.ts";
 import { lastEvents, type LogTail } from "../record/log_tail.ts";
 import { hasEnded, isLive, type RunFacts, type RunRecord } from "../record/run.ts";
@@ -133,7 +134,7 @@ export class KeptRun {
 
   /** The newest metrics by name. */
   get last_metrics(): Record<string, number> {
-    return this.#tail.metrics;
+    return finiteMetrics(this.#tail.metrics);
   }
 
   /** Reads the log up to an event that is on disk. @returns The new events. */

@@ -2,6 +2,7 @@
 
 import { readCheckpointRecord } from "../directory/checkpoint.ts";
 import type { CheckpointEvent } from "../record/event.ts";
+import { finiteMetrics } from "../record/finite_metrics.ts";
 import { gainOf, type Objective } from "../record/objective.ts";
 
 /** A checkpoint as a list shows it. */
@@ -20,7 +21,7 @@ export interface CheckpointCard {
 /** The card of a checkpoint whose event is in the log. */
 export function cardOfEvent(event: CheckpointEvent & { time: string }, best: boolean): CheckpointCard {
   const { name, update, step, time, size_bytes, metrics } = event;
-  return { name, update, step, created_at: time, size_bytes, metrics, best };
+  return { name, update, step, created_at: time, size_bytes, metrics: finiteMetrics(metrics), best };
 }
 
 /**
@@ -40,7 +41,7 @@ export async function cardOfFolder(
   for await (const file of Deno.readDir(directory)) {
     size_bytes += (await Deno.stat(`${directory}/${file.name}`)).size;
   }
-  return { name, update, step, created_at, size_bytes, metrics, best };
+  return { name, update, step, created_at, size_bytes, metrics: finiteMetrics(metrics), best };
 }
 
 /** The value of an evaluation. */

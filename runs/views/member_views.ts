@@ -7,6 +7,7 @@ import type {
   ObservedUpdate,
   TokenPart,
 } from "../../agent/results/observed.ts";
+import { finiteMetrics } from "../record/finite_metrics.ts";
 import type {
   MemberSummary,
   MemberView,
@@ -27,12 +28,6 @@ export function updateSummary(entry: ObservedUpdate): UpdateSummary {
     failed: groups.reduce((sum, { failed }) => sum + failed, 0),
     metrics: finiteMetrics(metrics),
   };
-}
-
-/** The metrics that have a value: JSON has null for one that is not finite. */
-export function finiteMetrics(metrics: ObservedUpdate["metrics"]): Record<string, number> {
-  const finite = Object.entries(metrics).filter((entry): entry is [string, number] => entry[1] !== null);
-  return Object.fromEntries(finite);
 }
 
 function memberFields(facts: MemberFacts) {

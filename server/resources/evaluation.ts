@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import type { RunEvent } from "../../runs/record/event.ts";
+import { finiteMetrics } from "../../runs/record/finite_metrics.ts";
 import type { Example } from "../../runs/record/paired_comparison.ts";
 import { failureBoundary } from "../../runs/views/shapes.ts";
 
@@ -75,7 +76,7 @@ export function evaluationOf(event: EvaluationEvent): Evaluation {
     reward_mean,
     loss,
     perplexity,
-    values: values ?? {},
+    values: finiteMetrics(values ?? {}),
     rows,
     failed: failed as Record<string, number>,
     failure,

@@ -3,7 +3,7 @@
 import { basename, dirname } from "node:path";
 import { algorithmKeys, type AlgorithmName, ALGORITHMS } from "../../config/algorithms.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
-import { finiteMetrics } from "../../runs/views/member_views.ts";
+import { finiteMetrics } from "../../runs/record/finite_metrics.ts";
 import type { IndexView } from "../../runs/views/observed_index.ts";
 import { ObservedRuns } from "../../runs/views/observed_runs.ts";
 import type { RunCard } from "./run_schema.ts";

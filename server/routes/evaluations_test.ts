@@ -82,6 +82,23 @@ Deno.test("evaluations on rows have the loss of each row", async () => {
   });
 });
 
+Deno.test("values that are not finite are left out of evaluations and checkpoints", async () => {
+  await withFolder(async (root) => {
+    const run = storedRun(root, "test"), name = "update_000001", values = { finite: 0.5, infinite: Infinity };
+    await writeEvents(run.directory, [
+      resumed(0),
+      { ...evaluation(1, 1, 1), values } as EventData,
+      { kind: "checkpoint", name, update: 1, step: 1, size_bytes: 1, metrics: values, best: true },
+    ]);
+    await Deno.mkdir(`${run.checkpoints}/${name}`, { recursive: true });
+    await Deno.writeTextFile(`${run.checkpoints}/${name}/state.json`, "{}");
+    const get = send(run);
+    assert.deepEqual((await get("/v1/runs/test/evaluations/1")).json.values, { finite: 0.5 });
+    const [checkpoint] = (await get("/v1/runs/test/checkpoints")).json.checkpoints;
+    assert.deepEqual(checkpoint.metrics, { finite: 0.5 });
+  });
+});
+
 Deno.test("pages of evaluations follow each other", async () => {
   await withFolder(async (root) => {
     const run = storedRun(root, "run_A");

@@ -96,13 +96,28 @@ const updateRun = route({
   answers: { 200: { description: "The changed run.", content: { "application/json": runCardSchema } } },
   problems: { "conflict": ["conflict"] },
   async handler({ body: { value }, found, services }) {
-    const { training, name, notes, tags } = value;
+    const { training, name, notes, tags } = value, fleet = fleetOf(services), { service } = found;
+    const changed = {
+      ...(name !== undefined && { name }),
+      ...(notes !== undefined && { notes }),
+      ...(tags !== undefined && { tags }),
+    };
+    const old = {
+      ...(name !== undefined && { name: service.name }),
+      ...(notes !== undefined && { notes: service.notes }),
+      ...(tags !== undefined && { tags: service.tags }),
+    };
+    const has_texts = Object.keys(changed).length > 0;
+    // These come first: they can be taken back, a rate that the run has accepted cannot.
+    if (has_texts) await askFleet(fleet.change(found.id, changed));
     if (training) {
-      await askFleet(fleetOf(services).command(found.id, { command: "set_lr", lr: training.lr }));
+      try {
+        await askFleet(fleet.command(found.id, { command: "set_lr", lr: training.lr }));
+      } catch (error) {
+        if (has_texts) await fleet.change(found.id, old).catch(() => {});
+        throw error;
+      }
     }
-    const changes = { ...(name !== undefined && { name }), ...(notes !== undefined && { notes }) };
-    const all = { ...changes, ...(tags !== undefined && { tags }) };
-    if (Object.keys(all).length > 0) await askFleet(fleetOf(services).change(found.id, all));
     return json(200, runDocument(found));
   },
 });

@@ -1,7 +1,8 @@
 /** The routes of runs, whose processes train on a scripted engine. */
 
 import assert from "node:assert/strict";
-import { openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { eventsOf as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { ServiceError } from "../../core/errors.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -93,6 +94,11 @@ Deno.test(
       assert.ok(files.length > 0 && files.every((file) => file.startsWith("renamed")), files.join());
       const lr = { ...given, body: JSON.stringify({ training: { lr: 0.1 } }) };
       assert.deepEqual(refusal(await send(`/v1/runs/${run.id}`, lr)), [409, "conflict", [" conflict"]]);
+      // A refused rate leaves the texts as they were.
+      const both = { ...given, body: JSON.stringify({ training: { lr: 0.1 }, name: "other", tags: [] }) };
+      assert.equal((await send(`/v1/runs/${run.id}`, both)).status, 409);
+      const kept = (await send(`/v1/runs/${run.id}`)).json;
+      assert.deepEqual([kept.name, kept.tags], ["renamed", changes.tags]);
       const wrong = { ...given, body: JSON.stringify({ training: { lr: 2 }, name: "", x: 1 }) };
       assert.deepEqual(refusal(await send(`/v1/runs/${run.id}`, wrong)), [422, "invalid-request", [
         "/name invalid_value",
@@ -124,6 +130,12 @@ Deno.test(
         headers: { "content-type": "application/json" },
         body: '{"training":{"lr":0.5}}',
       };
+      const { change } = run, named = { ...lr, body: '{"training":{"lr":0.25},"name":"other"}' };
+      run.change = () => Promise.reject(new ServiceError("internal", "Cannot write: the disk is full"));
+      assert.equal((await send(`/v1/runs/${run.id}`, named)).status, 500);
+      run.change = change;
+      const commands = (await logOf(run)).flatMap((event) => event.kind === "command" ? [event.command] : []);
+      assert.ok(!commands.includes("set_lr"), "one change: neither the name nor the rate");
       assert.equal((await send(`/v1/runs/${run.id}`, lr)).status, 200);
       assert.equal((await send(at("resume"), post())).status, 202);
       await fleet.until(run, "running");

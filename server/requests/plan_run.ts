@@ -182,6 +182,14 @@ interface PlanContext {
 async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobRequest> {
   const { request, services, files, refused, fork } = context, { recipe } = request;
   const target = await planTarget(services, recipe?.limits ?? {});
+  const device = valueAt(config, ["model", "device"]);
+  if (device === "gpu" && target.card.facts.software) {
+    throw invalidRequest([{
+      pointer: pointerTo(request, "model.device"),
+      code: "invalid_value",
+      message: 'This machine has no GPU; set model.device to "auto" or "software"',
+    }]);
+  }
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
   const parent = fork && fork.parent.checkpoint !== "" ? fork.parent : null;
   const inherits = parent ? inheritedValues(parent, request.sets) : {};

@@ -1,6 +1,7 @@
 /** `POST /v1/plan`, with real files and real jobs. */
 
 import assert from "node:assert/strict";
+import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { GIB, postJson as post, postToml as toml, withPlans } from "../../tests/plan_app.ts";
 import { refusal } from "../app_testing.ts";
 
@@ -46,6 +47,19 @@ Deno.test("a recipe is planned: its configuration, sources, memory, length and w
     assert.equal(again.status, 200, JSON.stringify(again.json));
     assert.deepEqual(again.json.config, config);
   }));
+
+Deno.test("a GPU is refused where the machine has only a software adapter", () => {
+  const probeDevices = () => Promise.resolve([{ ...ASSUMED_DEVICE, software: true, vram_bytes: null }]);
+  return withPlans(async ({ send, files }) => {
+    const recipe = { recipe: "sft", model: files.model, data: files.traces };
+    const asked = (device: string) =>
+      send("/v1/plan", post({ ...recipe, params: { "model.device": device } }));
+    assert.deepEqual(refusal(await asked("gpu")), [422, "invalid-request", [
+      "/params/model.device invalid_value",
+    ]]);
+    for (const device of ["auto", "software"]) assert.equal((await asked(device)).status, 200, device);
+  }, { probeDevices });
+});
 
 Deno.test("TOML, JSON and a recipe mean the same, and problems stand at their own places", () =>
   withPlans(async ({ send, files }) => {

@@ -181,8 +181,8 @@ interface PlanContext {
 /** What the planning job gets. With a refusal of a later class it only reads the files. */
 async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobRequest> {
   const { request, services, files, refused, fork } = context, { recipe } = request;
-  const target = await planTarget(services, recipe?.limits ?? {});
   const device = valueAt(config, ["model", "device"]);
+  const target = await planTarget(services, recipe?.limits ?? {}, device === "software");
   if (device === "gpu" && target.card.facts.software) {
     throw invalidRequest([{
       pointer: pointerTo(request, "model.device"),

@@ -22,16 +22,23 @@ function budgetBytes(
   return Math.min(shared, own);
 }
 
-/** What a run is planned for. Without a device, one with the limits that every device has. */
+/**
+ * What a run is planned for. Without a device, one with the limits that every device has. A software adapter beside a GPU
+ * is taken to have that GPU's limits; its memory is the machine's.
+ *
+ * @param is_software Whether the run asks for a software adapter.
+ */
 export async function planTarget(
   { config, devices, assumed_device }: Pick<Services, "devices" | "assumed_device"> & {
     config: Pick<ServerConfig, "limits" | "max_concurrent_runs">;
   },
   limits: { vram?: unknown; ram?: unknown },
+  is_software = false,
 ): Promise<PlanTarget> {
   const device = (await devices())[0] ?? assumed_device;
   if (!device) throw new Problem("device-busy", "This machine has no device for runs");
-  const { subgroup_size, ...facts } = device;
+  const { subgroup_size, ...probed } = device;
+  const facts = is_software && !probed.software ? { ...probed, software: true, vram_bytes: null } : probed;
   const runs = config.max_concurrent_runs, ram_bytes = Deno.systemMemoryInfo().total;
   return {
     card: { facts, subgroup_size },

@@ -61,6 +61,15 @@ Deno.test("a GPU is refused where the machine has only a software adapter", () =
   }, { probeDevices });
 });
 
+Deno.test("a run on a software adapter beside a GPU is planned without that GPU's memory", () =>
+  withPlans(async ({ send, files }) => {
+    const recipe = { recipe: "sft", model: files.model, data: files.traces };
+    const on = async (device: string) =>
+      (await send("/v1/plan", post({ ...recipe, params: { "model.device": device } }))).json;
+    const [gpu, software] = [await on("gpu"), await on("software")];
+    assert.deepEqual([gpu.memory.vram_budget_bytes, software.memory.vram_budget_bytes], [8 * GIB, null]);
+  }));
+
 Deno.test("TOML, JSON and a recipe mean the same, and problems stand at their own places", () =>
   withPlans(async ({ send, files }) => {
     const config = {

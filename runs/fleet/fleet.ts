@@ -83,18 +83,9 @@ export class Fleet {
     const { clock, svc, log, slots: runs, others } = options, closing = this.#closing.signal;
     const returned = () => this.startQueued();
     const device = this.device = new DeviceLease({ runs, clock, returned, others });
-    const release = (run: string) => this.#release(run);
-    const ready = () => device.ready(), hasPlace = () => this.#has_place;
-    this.#keeper = new RunKeeper({
-      clock,
-      svc,
-      log,
-      changes: this.changes,
-      closing,
-      ready,
-      release,
-      hasPlace,
-    });
+    const release = (run: string) => this.#release(run), ready = () => device.ready();
+    const told = { ready, release, hasPlace: () => this.#has_place, changes: this.changes, closing };
+    this.#keeper = new RunKeeper({ clock, svc, log, ...told });
     this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 

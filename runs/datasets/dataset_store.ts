@@ -244,7 +244,13 @@ function refuse(reason: string): ServiceError {
   return new ServiceError("format_invalid", `Cannot store the dataset: ${reason}`);
 }
 
-/** Writes the stream to the disk piece by piece. */
+/** How much of an upload may wait for the disk. */
+const WRITE_AHEAD_BYTES = 8 << 20;
+
+/**
+ * Writes the stream to the disk piece by piece. Reading goes on meanwhile: a pause between two reads makes Deno's next
+ * read of a request many times slower.
+ */
 async function receive(folder: string, { stream, signal }: Upload): Promise<Uploaded> {
   const hash = createHash("sha256");
   let size_bytes = 0, head = new Uint8Array();
@@ -254,6 +260,7 @@ async function receive(folder: string, { stream, signal }: Upload): Promise<Uplo
   };
   await doing("store the dataset", async () => {
     using file = await Deno.open(join(folder, "data.jsonl"), { write: true, createNew: true });
+    await using writer = new WriteAhead(file);
     for await (const chunk of stream) {
       signal.throwIfAborted();
       if (head.length < HEAD_BYTES) {
@@ -261,15 +268,45 @@ async function receive(folder: string, { stream, signal }: Upload): Promise<Uplo
         if (head.length >= HEAD_BYTES) check();
       }
       hash.update(chunk);
-      // A pause between two reads of a request's body makes Deno's next read many times slower.
-      for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
+      await writer.add(chunk);
       size_bytes += chunk.length;
     }
     signal.throwIfAborted();
     check();
+    await writer.end();
     await file.sync();
   }, "internal");
   return { folder, size_bytes, sha256: hash.digest("hex") };
+}
+
+/** Writes pieces in order, while at most {@link WRITE_AHEAD_BYTES} wait. */
+class WriteAhead implements AsyncDisposable {
+  #waiting_bytes = 0;
+  #written: Promise<void> = Promise.resolve();
+
+  constructor(readonly file: Deno.FsFile) {}
+
+  /** Resolves when there is room for more. @throws The error of an earlier write. */
+  async add(piece: Uint8Array): Promise<void> {
+    this.#waiting_bytes += piece.length;
+    this.#written = this.#written.then(async () => {
+      for (let at = 0; at < piece.length;) at += await this.file.write(piece.subarray(at));
+      this.#waiting_bytes -= piece.length;
+    });
+    // Whoever adds the next piece, or ends, gets it.
+    this.#written.catch(() => {});
+    if (this.#waiting_bytes > WRITE_AHEAD_BYTES) await this.#written;
+  }
+
+  /** Resolves when all is written. @throws The error of a write. */
+  async end(): Promise<void> {
+    await this.#written;
+  }
+
+  /** Waits for the write in progress: its file is still open. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#written.catch(() => {});
+  }
 }
 
 /** The first bytes, in which archives are recognised. */

@@ -220,15 +220,16 @@ export class App {
 
   async #answer(exchange: Exchange): Promise<Response> {
     const { request, context, trace_id, watched } = exchange;
-    let answer: Answer;
+    let answer: Answer, content: Content;
     try {
       answer = await this.#respond(exchange);
+      content = contentOf(answer, exchange);
     } catch (error) {
       answer = this.#failed(error, exchange);
+      content = contentOf(answer, exchange);
     }
-    const { redactor } = exchange, { status } = answer;
-    const { headers, body } = contentOf(answer, { spec: exchange.route?.answers[status], redactor });
-    watched.shortened = () => redactor?.found ?? [];
+    const { status } = answer, { headers, body } = content;
+    watched.shortened = () => exchange.redactor?.found ?? [];
     headers.set("x-trace-id", trace_id);
     headers.set("x-content-type-options", "nosniff");
     headers.set("cache-control", "no-store");
@@ -336,18 +337,21 @@ export class App {
   }
 }
 
-/**
- * The headers and body of an answer: JSON as text, and a length for complete bodies.
- *
- * @param spec The declaration of the answer; absent for a problem, whose paths are left out already.
- */
-function contentOf(
-  { content_type, body = null, headers = {} }: Answer,
-  { spec, redactor }: { spec: AnswerSpec | undefined; redactor: Redactor | null },
-): {
+/** What is sent besides the status. */
+interface Content {
   headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | null;
-} {
+}
+
+/**
+ * The headers and body of an answer: JSON as text, and a length for complete bodies. A problem has no declaration here,
+ * and its paths are left out already.
+ */
+function contentOf(
+  { status, content_type, body = null, headers = {} }: Answer,
+  { route, redactor }: Exchange,
+): Content {
+  const spec: AnswerSpec | undefined = route?.answers[status];
   const all = new Headers(content_type === "text/html" ? { ...HTML_HEADERS, ...headers } : headers);
   if (content_type !== undefined && !all.has("content-type")) all.set("content-type", content_type);
   if (body instanceof JsonPieces) {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { z } from "zod";
 import { VERSION } from "../core/version.ts";
 import { budgetCard } from "./resources/capabilities.ts";
 import { PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
+import { json, route } from "./routing/route.ts";
 import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
 /** What the API shows of the device. */
@@ -160,6 +162,22 @@ Deno.test("a wrong Host or Origin is 401 before anything else, in plain text out
   assert.deepEqual([outside.status, outside.headers["content-type"]], [401, "text/plain; charset=utf-8"]);
   assert.equal((await send("/")).status, 404);
   assert.equal((await send("/healthz", { method: "POST" })).headers.allow, "GET, HEAD, OPTIONS");
+});
+
+Deno.test("an answer that cannot be written as JSON is a problem too", async () => {
+  const wrong = route({
+    method: "GET",
+    path: "/v1/wrong",
+    operation: "wrong",
+    summary: "A value that JSON does not have.",
+    answers: { 200: { description: "None.", content: { "application/json": z.unknown() } } },
+    handler: () => json(200, 1n as unknown),
+  });
+  for (const toml of ["", "redact_error_paths = true"]) {
+    const { send, logged } = testApp({ toml, routes: [wrong] });
+    assertProblem(await send("/v1/wrong"), "internal");
+    assert.match(String(logged[0]!.message), /BigInt/);
+  }
 });
 
 Deno.test("a failure is 500 with a trace_id that is also in the log, and no other details", async () => {

@@ -21,7 +21,7 @@ export async function copyParent(
     for await (const { name, isFile } of Deno.readDir(directory)) {
       if (!isFile) continue;
       const from = `${directory}/${name}`, copy = `${to}/${name}`;
-      await Deno.link(from, copy).catch(() => Deno.copyFile(from, copy));
+      await Deno.link(from, copy).catch(() => copySynced(from, copy));
     }
     // A checkpoint loses its name before its files. With the same folder in its place the copy is complete.
     if ((await Deno.stat(directory)).ino !== ino) throw new Deno.errors.NotFound("it was replaced");
@@ -32,6 +32,13 @@ export async function copyParent(
   }
   await syncDirectory(to);
   await syncDirectory(dirname(to));
+}
+
+/** Copies a file so that it survives a power cut. */
+async function copySynced(from: string, copy: string): Promise<void> {
+  await Deno.copyFile(from, copy);
+  using file = await Deno.open(copy, { read: true });
+  await file.sync();
 }
 
 /** The folder of the checkpoint that a run was forked from; null when it was not. */

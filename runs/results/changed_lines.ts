@@ -54,12 +54,16 @@ export class KnownSizes {
   }
 }
 
-/** A text with other lines. A part of it is read from its start. */
+/**
+ * A text with other lines. A part of it is read from its start.
+ *
+ * @param shown_as A part of the version that differs whenever `show` does.
+ */
 export async function changedLines(
   content: Content,
-  { show, sizes }: { show: ShowLine; sizes: KnownSizes },
+  { show, shown_as, sizes }: { show: ShowLine; shown_as: string; sizes: KnownSizes },
 ): Promise<Content> {
-  const version = `${content.version}-changed`;
+  const version = `${content.version}-${shown_as}`;
   const size_bytes = await sizes.of(content, async (start) => {
     let size = 0;
     for await (const piece of changedPieces(content, { show, start })) size += piece.length;

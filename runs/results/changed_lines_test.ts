@@ -29,7 +29,11 @@ const CHANGED = "bc\n\nééé is  letter\r\nwithout n end: ééé";
 
 Deno.test("all and any part of changed lines, wherever the pieces are cut", async () => {
   for (const bytes of [1, 2, 3, 7, 100]) {
-    const changed = await changedLines(inPieces(TEXT, bytes).content, { show, sizes: new KnownSizes() });
+    const changed = await changedLines(inPieces(TEXT, bytes).content, {
+      show,
+      shown_as: "x",
+      sizes: new KnownSizes(),
+    });
     const expected = new TextEncoder().encode(CHANGED);
     assert.equal(changed.size_bytes, expected.length);
     assert.equal(await read(changed), CHANGED);
@@ -38,20 +42,21 @@ Deno.test("all and any part of changed lines, wherever the pieces are cut", asyn
       assert.deepEqual(part, expected.slice(start, end));
     }
   }
-  const empty = await changedLines(inPieces("", 1).content, { show, sizes: new KnownSizes() });
+  const empty = await changedLines(inPieces("", 1).content, { show, shown_as: "x", sizes: new KnownSizes() });
   assert.deepEqual([empty.size_bytes, await read(empty)], [0, ""]);
 });
 
 Deno.test("the size of a version is counted once, and its version differs from that of the file", async () => {
   const { content, reads } = inPieces(TEXT, 10), sizes = new KnownSizes(1);
-  const first = await changedLines(content, { show, sizes });
-  const again = await changedLines(content, { show, sizes });
+  const first = await changedLines(content, { show, shown_as: "x", sizes });
+  const again = await changedLines(content, { show, shown_as: "x", sizes });
   assert.deepEqual([reads(), first.size_bytes === again.size_bytes], [1, true]);
-  assert.notEqual(first.version, content.version);
+  const other = await changedLines(content, { show, shown_as: "y", sizes });
+  assert.equal(new Set([content, first, other].map(({ version }) => version)).size, 3);
   assert.equal(first.modified_ms, 5);
   // Another version takes the only place.
-  await changedLines({ ...content, version: "w" }, { show, sizes });
-  await changedLines(content, { show, sizes });
+  await changedLines({ ...content, version: "w" }, { show, shown_as: "x", sizes });
+  await changedLines(content, { show, shown_as: "x", sizes });
   assert.equal(reads(), 3);
 });
 
@@ -59,7 +64,7 @@ Deno.test("of a file that grows only the new lines are read, and once for all wh
   const sizes = new KnownSizes(), text = "abc\né\n", grown = `${text}aé\n`;
   const [one, two] = [text, grown].map((text) => inPieces(text, 2)) as [Pieces, Pieces];
   const sizeOf = async ({ content }: Pieces, version: string) =>
-    (await changedLines({ ...content, version, grows: "file" }, { show, sizes })).size_bytes;
+    (await changedLines({ ...content, version, grows: "file" }, { show, shown_as: "x", sizes })).size_bytes;
   const bytes = (text: string) => new TextEncoder().encode(text).length;
   const shown = bytes("bc\nééé\n"), more = bytes("ééé\n");
   assert.deepEqual(await Promise.all([sizeOf(one, "1"), sizeOf(one, "1")]), [shown, shown]);
@@ -79,7 +84,7 @@ Deno.test("a text that could not be read is read again", async () => {
       throw new Error("gone");
     },
   };
-  await assert.rejects(changedLines(broken, { show, sizes }), /gone/);
-  const { size_bytes } = await changedLines(content, { show, sizes });
+  await assert.rejects(changedLines(broken, { show, shown_as: "x", sizes }), /gone/);
+  const { size_bytes } = await changedLines(content, { show, shown_as: "x", sizes });
   assert.deepEqual([size_bytes, parts.length], [new TextEncoder().encode(CHANGED).length, 1]);
 });

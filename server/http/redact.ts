@@ -1,5 +1,6 @@
 /** Takes the machine's paths out of texts, for `redact_error_paths`. */
 
+import { createHash } from "node:crypto";
 import type { ProblemDocument } from "./problems.ts";
 
 /** What may stand at the end of a path in a sentence, and belongs to the sentence; as characters of a class. */
@@ -79,6 +80,12 @@ export class Redactor {
   constructor(folders: readonly string[], named: readonly string[] = []) {
     this.#known = knownPaths([...folders, ...named]);
     this.#folders = folders;
+  }
+
+  /** Differs between servers with other folders, whose texts are shown otherwise. */
+  get version(): string {
+    const folders = JSON.stringify([...this.#folders].sort());
+    return createHash("sha256").update(folders).digest("hex").slice(0, 16);
   }
 
   /** The paths that were shortened, up to a number of them. */

@@ -108,3 +108,9 @@ Deno.test("of a problem the prose and all texts of meta are shortened, and point
   assert.deepEqual(errors, [{ ...document.errors[0], message: "<path>/x", hint: "<path>/y" }]);
   assert.deepEqual(meta, { ...document.meta, dominant_posts: [{ post: "<path>/z", bytes: 1 }] });
 });
+
+Deno.test("the version depends on the server's folders, whatever their order", () => {
+  const versionOf = (...folders: string[]) => new Redactor(folders, ["/named"]).version;
+  assert.equal(versionOf("/a", "/b"), versionOf("/b", "/a"));
+  assert.notEqual(versionOf("/a", "/b"), versionOf("/a"));
+});

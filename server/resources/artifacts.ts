@@ -84,7 +84,7 @@ async function linesContent<T extends Content | null>(
   const redactor = newRedactor();
   if (!content || !redactor) return content;
   const show = (line: string) => schema ? shownLine(line, schema, redactor) : redactor.text(line);
-  return await changedLines(content, { show, sizes });
+  return await changedLines(content, { show, shown_as: redactor.version, sizes });
 }
 
 async function trajectoriesContent(directory: string, services: Services): Promise<Content | null> {

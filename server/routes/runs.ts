@@ -2,14 +2,31 @@
 
 import { z } from "zod";
 import { number } from "../../config/sections/fields.ts";
+import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { createRun, keepAnswerOf } from "../requests/create_run.ts";
 import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
 import { RUN_PROBLEMS, runName } from "../requests/run_request.ts";
-import { empty, json, type Route, route } from "../routing/route.ts";
+import { empty, json, JsonPart, jsonPieces, type Route, route } from "../routing/route.ts";
 import { runDocument } from "../resources/run_document.ts";
 import { runCardSchema, runFilters } from "../resources/run_schema.ts";
+
+/** A page of more runs is sent in pieces: each may have notes of up to 400 kB of JSON. */
+const RUNS_AT_ONCE = 10;
+
+async function* pageTexts(
+  runs: readonly KeptRun[],
+  next_cursor: string | null,
+): AsyncGenerator<string | JsonPart> {
+  let before = '{"runs":[';
+  for (const run of runs) {
+    yield before;
+    yield new JsonPart(runDocument(run), runCardSchema);
+    before = ",";
+  }
+  yield `],"next_cursor":${JSON.stringify(next_cursor)}}`;
+}
 
 const listRuns = route({
   method: "GET",
@@ -32,6 +49,7 @@ const listRuns = route({
       (name === undefined || service.name === name)
     );
     const { items, next_cursor } = page(runs, { limit, cursor, keyOf: ({ id }) => id, falling: true });
+    if (items.length > RUNS_AT_ONCE) return jsonPieces(200, pageTexts(items, next_cursor));
     return json(200, { runs: items.map(runDocument), next_cursor });
   },
 });

@@ -1,8 +1,9 @@
 /** The routes of runs, whose processes train on a scripted engine. */
 
 import assert from "node:assert/strict";
-import { eventsOf as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { ServiceError } from "../../core/errors.ts";
+import type { Fleet } from "../../runs/fleet/fleet.ts";
+import { eventsOf as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -62,6 +63,29 @@ Deno.test("runs are listed newest first, in pages and by filters", strict, () =>
       "/query/limit out_of_range",
     ]]);
   }));
+
+Deno.test(
+  "a long page of runs comes in pieces, which together are the documents of its runs",
+  strict,
+  () =>
+    withRuns(async (runs) => {
+      const run = await completed(runs, 1), { json } = await runs.send(`/v1/runs/${run.id}`);
+      const ids = Array.from({ length: 13 }, (_, i) => `run_${22 - i}`);
+      const { service, progress, last_metrics } = run;
+      const list = () =>
+        ids.map((id) => ({ id, service, progress, last_metrics, record: { ...run.record, id } }));
+      const { app, send } = testApp({ fleet: { list } as unknown as Fleet });
+      const response = await app.handle(...testRequest("/v1/runs?limit=12"));
+      const pieces = await Array.fromAsync(response.body!.pipeThrough(new TextDecoderStream()));
+      const most = Math.max(...pieces.map((piece) => piece.split('"state_reason"').length - 1));
+      assert.equal(most, 1, "the most runs of one piece");
+      const { runs: shown, next_cursor } = JSON.parse(pieces.join(""));
+      assert.deepEqual(shown, ids.slice(0, 12).map((id) => ({ ...json, id })));
+      const { json: rest } = await send(`/v1/runs?limit=12&cursor=${next_cursor}`);
+      assert.deepEqual(rest, { runs: [{ ...json, id: "run_10" }], next_cursor: null });
+      assert.equal((await send("/v1/runs?limit=500")).json.next_cursor, null);
+    }),
+);
 
 Deno.test(
   "a run shows its state, progress and metrics, and is changed by name, notes and tags",

@@ -1,4 +1,4 @@
-/** The messages of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
+/** Messages and tools of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
 
 import { z } from "zod";
 import { ROLES } from "./chat.ts";
@@ -44,3 +44,18 @@ export const messageSchema = chatMessageSchema.strip().extend({
     }),
   ).optional(),
 });
+
+/** A `ToolDefinition` whose description and parameters may be absent, without other fields. */
+export const toolSchema = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({
+    name: z.string().min(1),
+    description: z.string().optional(),
+    parameters: anyObject.optional(),
+  }),
+});
+
+const { name, description } = toolSchema.shape.function.shape;
+
+/** A tool in the form of the Model Context Protocol, without other fields. */
+export const mcpToolSchema = z.strictObject({ name, description, inputSchema: anyObject.optional() });

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
+import { toolCallSchema } from "../../core/chat_schema.ts";
 import type { ChatDelta, ChatEvent, ChatToken, FinishReason } from "../../runs/chat/chat_request.ts";
 
 const count = z.int().gte(0);
@@ -12,11 +13,10 @@ const usageSchema = z.strictObject({
   total_tokens: count,
 }).meta({ id: "ChatUsage" });
 
-const callSchema = z.strictObject({
+const callSchema = toolCallSchema.extend({
   id: z.string(),
   type: z.literal("function"),
-  function: z.strictObject({
-    name: z.string(),
+  function: toolCallSchema.shape.function.extend({
     arguments: z.string().meta({ description: "A JSON object." }),
   }),
 }).meta({ id: "ChatToolCall" });

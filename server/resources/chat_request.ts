@@ -8,6 +8,7 @@ import {
   normalizeMessages,
   type ToolDefinition,
 } from "../../core/chat.ts";
+import { anyObject, toolCallSchema, toolSchema } from "../../core/chat_schema.ts";
 import { parseJson } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
@@ -34,10 +35,10 @@ function isArguments(text: string): boolean {
   }
 }
 
-const toolCall = z.strictObject({
+const toolCall = toolCallSchema.extend({
   id: z.string().min(1),
   type: z.literal("function"),
-  function: z.strictObject({
+  function: toolCallSchema.shape.function.extend({
     name: z.string().min(1),
     arguments: z.string().refine(isArguments, { error: "must be a JSON object as text" }),
   }),
@@ -70,18 +71,9 @@ export const chatMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("tool"), content, tool_call_id: z.string().min(1), name }),
 ]).meta({ id: "ChatMessage" });
 
-/** Passed on as it is: a record would lose keys such as `__proto__`. */
-const jsonObject = z.unknown().refine(
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  { error: "must be an object" },
-).meta({ type: "object" });
-
-const tool = z.strictObject({
-  type: z.literal("function"),
-  function: z.strictObject({
+const tool = toolSchema.extend({
+  function: toolSchema.shape.function.extend({
     name: z.string().regex(/^[a-zA-Z0-9_.-]{1,64}$/),
-    description: z.string().optional(),
-    parameters: jsonObject.optional(),
     strict: z.literal(false).nullable().optional().meta({ description: "Arguments are not enforced." }),
   }),
 }).meta({ id: "ChatTool" });
@@ -94,7 +86,7 @@ const responseFormat = z.discriminatedUnion("type", [
     json_schema: z.strictObject({
       name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/),
       description: z.string().optional(),
-      schema: jsonObject,
+      schema: anyObject,
       strict: z.boolean().nullable().optional().meta({ description: "The schema is always enforced." }),
     }),
   }),

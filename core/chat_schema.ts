@@ -12,7 +12,7 @@ export const anyObject = z.unknown().refine(isObject, { error: "must be an objec
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
 /** A `ChatToolCall`, without other fields. */
-export const toolCallSchema = z.strictObject({
+export const chatToolCallSchema = z.strictObject({
   id: z.string().optional(),
   type: z.literal("function").optional(),
   function: z.strictObject({
@@ -28,7 +28,7 @@ export const chatMessageSchema = z.strictObject({
   reasoning_content: z.string().nullable().optional().meta({
     description: "Thinking before the content.",
   }),
-  tool_calls: z.array(toolCallSchema).nullable().optional(),
+  tool_calls: z.array(chatToolCallSchema).nullable().optional(),
   tool_call_id: z.string().optional().meta({ description: "In a tool's message: the call that it answers." }),
   name: z.string().optional(),
 }).meta({ id: "Message" });
@@ -38,9 +38,9 @@ export const messageSchema = chatMessageSchema.strip().extend({
   content: z.string(),
   reasoning_content: z.string().optional(),
   tool_calls: z.array(
-    toolCallSchema.strip().extend({
+    chatToolCallSchema.strip().extend({
       type: z.literal("function"),
-      function: toolCallSchema.shape.function.strip().extend({ arguments: anyObject }),
+      function: chatToolCallSchema.shape.function.strip().extend({ arguments: anyObject }),
     }),
   ).optional(),
 });

@@ -5,16 +5,16 @@ import { openAiTool, type ToolDefinition } from "../core/chat.ts";
 import {
   anyObject,
   chatMessageSchema,
+  chatToolCallSchema,
   mcpToolSchema,
-  toolCallSchema,
   toolSchema,
 } from "../core/chat_schema.ts";
 import { parseJson } from "../core/json.ts";
 
 /** Datasets have more fields, and null for absent ones. */
-const call = toolCallSchema.loose().omit({ type: true }).extend({
+const call = chatToolCallSchema.loose().omit({ type: true }).extend({
   id: z.string().nullish(),
-  function: toolCallSchema.shape.function.loose().extend({
+  function: chatToolCallSchema.shape.function.loose().extend({
     name: z.string().min(1),
     arguments: z.union([z.string(), anyObject]),
   }),

@@ -8,7 +8,7 @@ import {
   normalizeMessages,
   type ToolDefinition,
 } from "../../core/chat.ts";
-import { anyObject, toolCallSchema, toolSchema } from "../../core/chat_schema.ts";
+import { anyObject, chatToolCallSchema, toolSchema } from "../../core/chat_schema.ts";
 import { parseJson } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
@@ -35,10 +35,10 @@ function isArguments(text: string): boolean {
   }
 }
 
-const toolCall = toolCallSchema.extend({
+const completionToolCall = chatToolCallSchema.extend({
   id: z.string().min(1),
   type: z.literal("function"),
-  function: toolCallSchema.shape.function.extend({
+  function: chatToolCallSchema.shape.function.extend({
     name: z.string().min(1),
     arguments: z.string().refine(isArguments, { error: "must be a JSON object as text" }),
   }),
@@ -53,7 +53,7 @@ const assistantMessage = z.strictObject({
   reasoning_content: z.string().nullable().optional().meta({
     description: "The thinking before the content.",
   }),
-  tool_calls: z.array(toolCall).nullable().optional(),
+  tool_calls: z.array(completionToolCall).nullable().optional(),
   name,
   refusal: nothing,
   audio: nothing,
@@ -61,7 +61,7 @@ const assistantMessage = z.strictObject({
   annotations: z.array(z.never()).nullable().optional(),
 });
 
-export const chatMessageSchema = z.discriminatedUnion("role", [
+export const chatCompletionMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("system"), content, name }),
   z.strictObject({ role: z.literal("developer"), content, name }).meta({
     description: "The same as system.",
@@ -116,7 +116,7 @@ const stopText = z.string().min(1).max(MAX_STOP_CHARS);
 
 export const chatCompletionSchema = z.strictObject({
   model: z.string().meta({ description: "<run id>, <run id>@<checkpoint> or <run id>@base." }),
-  messages: z.array(chatMessageSchema).min(1),
+  messages: z.array(chatCompletionMessageSchema).min(1),
   tools: z.array(tool).max(MAX_TOOLS).nullable().optional(),
   tool_choice: z.enum(["auto", "none"]).nullable().optional().meta({ description: "auto by default." }),
   parallel_tool_calls: z.boolean().nullable().optional().meta({
@@ -167,7 +167,7 @@ function textOf(given: z.output<typeof content> | null | undefined): string {
   return typeof given === "string" ? given : (given ?? []).map(({ text }) => text).join("");
 }
 
-function chatMessage(message: z.output<typeof chatMessageSchema>): ChatMessage {
+function chatMessage(message: z.output<typeof chatCompletionMessageSchema>): ChatMessage {
   const { role, content, name } = message, named = name === undefined ? {} : { name };
   const said = { content: textOf(content), ...named };
   if (role === "tool") return { role, ...said, tool_call_id: message.tool_call_id };

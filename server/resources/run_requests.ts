@@ -6,8 +6,8 @@ import { type ChatMessage, normalizeMessages } from "../../core/chat.ts";
 import {
   anyObject,
   chatMessageSchema,
+  chatToolCallSchema,
   mcpToolSchema,
-  toolCallSchema,
   toolSchema,
 } from "../../core/chat_schema.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -68,10 +68,10 @@ export const generationSchema = z.strictObject({
     role: z.literal("assistant"),
     content: z.string(),
     tool_calls: z.array(
-      toolCallSchema.extend({
+      chatToolCallSchema.extend({
         id: z.string(),
         type: z.literal("function"),
-        function: toolCallSchema.shape.function.extend({ arguments: anyObject }),
+        function: chatToolCallSchema.shape.function.extend({ arguments: anyObject }),
       }),
     ).optional(),
   }).meta(TEXTS.data),

@@ -468,7 +468,7 @@ export interface Generation {
       type: "function";
       function: {
         name: string;
-        arguments: { [name: string]: unknown };
+        arguments: Record<string, unknown>;
       };
     }>;
   };

@@ -21,7 +21,8 @@ export interface EnvironmentKind {
   /** Whether it says itself which tools it has, so that no toolset need be named. */
   has_own_tools: boolean;
   /**
-   * Programs of the machine, of which it needs one. With any, `GET /v1/capabilities` says why the type is not available.
+   * Programs of the machine, of which it needs one; `svc doctor` looks for them. With any, `GET /v1/capabilities` also
+   * gives the reason why this build lacks the type. It does not look for the programs.
    */
   programs: readonly string[];
   /** The rule between `type` and `keys` that an environment breaks; null when there is none. */

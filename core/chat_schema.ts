@@ -1,4 +1,4 @@
-/** The messages of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
+/** Messages and tools of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
 
 import { z } from "zod";
 import { ROLES } from "./chat.ts";
@@ -12,7 +12,7 @@ export const anyObject = z.unknown().refine(isObject, { error: "must be an objec
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
 /** A `ChatToolCall`, without other fields. */
-export const toolCallSchema = z.strictObject({
+export const chatToolCallSchema = z.strictObject({
   id: z.string().optional(),
   type: z.literal("function").optional(),
   function: z.strictObject({
@@ -28,7 +28,7 @@ export const chatMessageSchema = z.strictObject({
   reasoning_content: z.string().nullable().optional().meta({
     description: "Thinking before the content.",
   }),
-  tool_calls: z.array(toolCallSchema).nullable().optional(),
+  tool_calls: z.array(chatToolCallSchema).nullable().optional(),
   tool_call_id: z.string().optional().meta({ description: "In a tool's message: the call that it answers." }),
   name: z.string().optional(),
 }).meta({ id: "Message" });
@@ -38,9 +38,24 @@ export const messageSchema = chatMessageSchema.strip().extend({
   content: z.string(),
   reasoning_content: z.string().optional(),
   tool_calls: z.array(
-    toolCallSchema.strip().extend({
+    chatToolCallSchema.strip().extend({
       type: z.literal("function"),
-      function: toolCallSchema.shape.function.strip().extend({ arguments: anyObject }),
+      function: chatToolCallSchema.shape.function.strip().extend({ arguments: anyObject }),
     }),
   ).optional(),
 });
+
+/** A `ToolDefinition` whose description and parameters may be absent, without other fields. */
+export const toolSchema = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({
+    name: z.string().min(1),
+    description: z.string().optional(),
+    parameters: anyObject.optional(),
+  }),
+});
+
+const { name, description } = toolSchema.shape.function.shape;
+
+/** A tool in the form of the Model Context Protocol, without other fields. */
+export const mcpToolSchema = z.strictObject({ name, description, inputSchema: anyObject.optional() });

@@ -17,7 +17,8 @@ interface Parameters {
 /**
  * The penalty p of the difference x between two scores. `logistic`: −log σ(x); `squared`: (x − 1/(2β))².
  *
- * A new one is a line in {@link PENALTIES}, and a part with its derivative in kernels/loss/.
+ * A new one is a name here, a line in {@link PENALTIES}, and a part with its derivative in kernels/loss/, which
+ * `preference_loss.ts` there imports and lists.
  */
 export type Penalty = "logistic" | "squared";
 

@@ -2,15 +2,21 @@
 
 import { z } from "zod";
 import { openAiTool, type ToolDefinition } from "../core/chat.ts";
-import { chatMessageSchema, toolCallSchema } from "../core/chat_schema.ts";
+import {
+  anyObject,
+  chatMessageSchema,
+  chatToolCallSchema,
+  mcpToolSchema,
+  toolSchema,
+} from "../core/chat_schema.ts";
 import { parseJson } from "../core/json.ts";
 
 /** Datasets have more fields, and null for absent ones. */
-const call = toolCallSchema.loose().omit({ type: true }).extend({
+const call = chatToolCallSchema.loose().omit({ type: true }).extend({
   id: z.string().nullish(),
-  function: toolCallSchema.shape.function.loose().extend({
+  function: chatToolCallSchema.shape.function.loose().extend({
     name: z.string().min(1),
-    arguments: z.union([z.string(), z.record(z.string(), z.json())]),
+    arguments: z.union([z.string(), anyObject]),
   }),
 });
 
@@ -23,14 +29,9 @@ export const messagesField = z.array(
   }),
 ).min(1);
 
-const definition = { name: z.string().min(1), description: z.string().optional() };
-
 const toolsField = z.array(z.union([
-  z.looseObject({
-    type: z.literal("function"),
-    function: z.looseObject({ ...definition, parameters: z.record(z.string(), z.json()).optional() }),
-  }),
-  z.looseObject({ ...definition, inputSchema: z.record(z.string(), z.json()).optional() }),
+  toolSchema.loose().extend({ function: toolSchema.shape.function.loose() }),
+  mcpToolSchema.loose(),
 ]));
 
 const toolsSchema = z.object({ tools: toolsField.nullish() });

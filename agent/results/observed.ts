@@ -7,7 +7,7 @@
 import { z } from "zod";
 import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
-import { anyObject, messageSchema } from "../../core/chat_schema.ts";
+import { messageSchema, toolSchema } from "../../core/chat_schema.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
 import {
@@ -127,7 +127,7 @@ export const verificationSchema = z.object({
   capped: z.boolean(),
 });
 
-const toolSchema = z.object({ name: z.string(), description: z.string(), parameters: anyObject }).meta({
+const trajectoryToolSchema = toolSchema.shape.function.strip().required().extend({ name: z.string() }).meta({
   id: "TrajectoryTool",
   description: "A tool as the model saw it.",
   ...TEXTS.printed,
@@ -179,7 +179,7 @@ export const groupFactsSchema = z.object({
 
 /** Texts that belong to a group. */
 export const groupTextsSchema = z.object({
-  tools: z.array(toolSchema),
+  tools: z.array(trajectoryToolSchema),
   prompt_messages: z.array(observedMessageSchema),
 });
 

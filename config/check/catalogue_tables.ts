@@ -5,7 +5,7 @@ import { environmentProblems } from "../environments.ts";
 import { ENVIRONMENT_TYPES, environmentSchema } from "../sections/environment.ts";
 import { name, text } from "../sections/fields.ts";
 import { JUDGE_TYPES, judgeSchema } from "../sections/judge.ts";
-import { mcpServerSchema } from "../sections/mcp.ts";
+import { hasOnePlace, mcpServerSchema } from "../sections/mcp.ts";
 import { rewardSchema } from "../sections/reward.ts";
 
 type Path = (string | number)[];
@@ -143,10 +143,8 @@ export const CATALOGUE_TABLES = {
     is_list: true,
     keys: { id: "id", name: "own", required: "own", allowed_tools: "within", denied_tools: "added" },
     schema: mcpServerEntry,
-    problems: ({ command, url }: z.output<typeof mcpServerEntry>) =>
-      (command === undefined) === (url === undefined)
-        ? [{ key: null, message: "must have either command or url" }]
-        : [],
+    problems: (entry: z.output<typeof mcpServerEntry>) =>
+      hasOnePlace(entry) ? [] : [{ key: null, message: "must have either command or url" }],
     noun: "an MCP server",
     plural: "MCP servers",
     route: "/v1/mcp-servers",

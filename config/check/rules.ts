@@ -5,6 +5,7 @@ import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
 import { BUILTIN_TOOLSETS, ENVIRONMENT_TYPES } from "../sections/environment.ts";
+import { hasOnePlace } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
 import { nearestName } from "../text/nearest.ts";
 import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";
@@ -181,11 +182,11 @@ function toolsetProblems(
   });
 }
 
-function serverProblems({ id, name, command, url }: McpServerConfig, i: number): Broken[] {
+function serverProblems(server: McpServerConfig, i: number): Broken[] {
+  const { id, name } = server;
   const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
-  const ways = [id, command, url].filter((way) => way !== undefined).length;
   return [
-    ...(ways === 1 ? [] : [{ key: key("command"), message: "give one of command, url and id" }]),
+    ...(hasOnePlace(server, id) ? [] : [{ key: key("command"), message: "give one of command, url and id" }]),
     ...((name ?? id) === undefined
       ? [{ key: key("name"), message: "is missing", missing: true as const }]
       : []),

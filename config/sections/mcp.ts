@@ -23,3 +23,10 @@ export const mcpServerSchema = z.strictObject({
     description: "Calls have no side effects; must be true beside an environment.",
   }),
 });
+
+type Place = string | readonly string[] | undefined;
+
+/** Whether one place of a server is given: its command, its address, or the id of a catalogue's entry that has one. */
+export function hasOnePlace({ command, url }: { command?: Place; url?: Place }, entry_id?: string): boolean {
+  return [command, url, entry_id].filter((place) => place !== undefined).length === 1;
+}

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { describeIssue } from "../../config/check/data_issues.ts";
 import { number } from "../../config/sections/fields.ts";
-import { chatMessageSchema } from "../../core/chat_schema.ts";
+import { anyObject, chatMessageSchema } from "../../core/chat_schema.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
@@ -47,7 +47,7 @@ const commandSchema = z.discriminatedUnion("command", [
     id,
     command: z.literal("generate"),
     messages: z.array(message).min(1),
-    tools: z.array(z.looseObject({})).default([]),
+    tools: z.array(anyObject).default([]),
     max_new_tokens: z.int().positive(),
     temperature: z.number().min(0).default(1),
     top_p: z.number().gt(0).max(1).default(1),

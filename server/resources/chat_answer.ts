@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
+import { chatToolCallSchema } from "../../core/chat_schema.ts";
 import type { ChatDelta, ChatEvent, ChatToken, FinishReason } from "../../runs/chat/chat_request.ts";
 
 const count = z.int().gte(0);
@@ -12,11 +13,10 @@ const usageSchema = z.strictObject({
   total_tokens: count,
 }).meta({ id: "ChatUsage" });
 
-const callSchema = z.strictObject({
+const completionToolCallSchema = chatToolCallSchema.extend({
   id: z.string(),
   type: z.literal("function"),
-  function: z.strictObject({
-    name: z.string(),
+  function: chatToolCallSchema.shape.function.extend({
     arguments: z.string().meta({ description: "A JSON object." }),
   }),
 }).meta({ id: "ChatToolCall" });
@@ -45,7 +45,7 @@ export const chatCompletionAnswerSchema = z.strictObject({
       content: z.string().nullable(),
       refusal: z.null(),
       reasoning_content: z.string().optional().meta({ description: "The thinking before the content." }),
-      tool_calls: z.array(callSchema).optional(),
+      tool_calls: z.array(completionToolCallSchema).optional(),
     }),
     logprobs: logprobsSchema.nullable(),
     finish_reason: finishReason,
@@ -58,7 +58,7 @@ const deltaSchema = z.strictObject({
   content: z.string().optional(),
   refusal: z.null().optional(),
   reasoning_content: z.string().optional(),
-  tool_calls: z.array(z.strictObject({ index: count, ...callSchema.shape })).optional(),
+  tool_calls: z.array(z.strictObject({ index: count, ...completionToolCallSchema.shape })).optional(),
 });
 
 export const chatChunkSchema = z.strictObject({
@@ -96,7 +96,9 @@ function logprobsOf(tokens: readonly ChatToken[]): z.output<typeof logprobsSchem
   return { content, refusal: null };
 }
 
-function toolCall({ id, name, arguments: args }: ChatDelta["calls"][number]): z.output<typeof callSchema> {
+function toolCall(
+  { id, name, arguments: args }: ChatDelta["calls"][number],
+): z.output<typeof completionToolCallSchema> {
   return { id, type: "function", function: { name, arguments: args } };
 }
 

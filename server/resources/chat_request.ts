@@ -8,6 +8,7 @@ import {
   normalizeMessages,
   type ToolDefinition,
 } from "../../core/chat.ts";
+import { anyObject, chatToolCallSchema, toolSchema } from "../../core/chat_schema.ts";
 import { parseJson } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
@@ -34,10 +35,10 @@ function isArguments(text: string): boolean {
   }
 }
 
-const toolCall = z.strictObject({
+const completionToolCall = chatToolCallSchema.extend({
   id: z.string().min(1),
   type: z.literal("function"),
-  function: z.strictObject({
+  function: chatToolCallSchema.shape.function.extend({
     name: z.string().min(1),
     arguments: z.string().refine(isArguments, { error: "must be a JSON object as text" }),
   }),
@@ -52,7 +53,7 @@ const assistantMessage = z.strictObject({
   reasoning_content: z.string().nullable().optional().meta({
     description: "The thinking before the content.",
   }),
-  tool_calls: z.array(toolCall).nullable().optional(),
+  tool_calls: z.array(completionToolCall).nullable().optional(),
   name,
   refusal: nothing,
   audio: nothing,
@@ -60,7 +61,7 @@ const assistantMessage = z.strictObject({
   annotations: z.array(z.never()).nullable().optional(),
 });
 
-export const chatMessageSchema = z.discriminatedUnion("role", [
+export const chatCompletionMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("system"), content, name }),
   z.strictObject({ role: z.literal("developer"), content, name }).meta({
     description: "The same as system.",
@@ -70,18 +71,9 @@ export const chatMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("tool"), content, tool_call_id: z.string().min(1), name }),
 ]).meta({ id: "ChatMessage" });
 
-/** Passed on as it is: a record would lose keys such as `__proto__`. */
-const jsonObject = z.unknown().refine(
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  { error: "must be an object" },
-).meta({ type: "object" });
-
-const tool = z.strictObject({
-  type: z.literal("function"),
-  function: z.strictObject({
+const tool = toolSchema.extend({
+  function: toolSchema.shape.function.extend({
     name: z.string().regex(/^[a-zA-Z0-9_.-]{1,64}$/),
-    description: z.string().optional(),
-    parameters: jsonObject.optional(),
     strict: z.literal(false).nullable().optional().meta({ description: "Arguments are not enforced." }),
   }),
 }).meta({ id: "ChatTool" });
@@ -94,7 +86,7 @@ const responseFormat = z.discriminatedUnion("type", [
     json_schema: z.strictObject({
       name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/),
       description: z.string().optional(),
-      schema: jsonObject,
+      schema: anyObject,
       strict: z.boolean().nullable().optional().meta({ description: "The schema is always enforced." }),
     }),
   }),
@@ -124,7 +116,7 @@ const stopText = z.string().min(1).max(MAX_STOP_CHARS);
 
 export const chatCompletionSchema = z.strictObject({
   model: z.string().meta({ description: "<run id>, <run id>@<checkpoint> or <run id>@base." }),
-  messages: z.array(chatMessageSchema).min(1),
+  messages: z.array(chatCompletionMessageSchema).min(1),
   tools: z.array(tool).max(MAX_TOOLS).nullable().optional(),
   tool_choice: z.enum(["auto", "none"]).nullable().optional().meta({ description: "auto by default." }),
   parallel_tool_calls: z.boolean().nullable().optional().meta({
@@ -175,7 +167,7 @@ function textOf(given: z.output<typeof content> | null | undefined): string {
   return typeof given === "string" ? given : (given ?? []).map(({ text }) => text).join("");
 }
 
-function chatMessage(message: z.output<typeof chatMessageSchema>): ChatMessage {
+function chatMessage(message: z.output<typeof chatCompletionMessageSchema>): ChatMessage {
   const { role, content, name } = message, named = name === undefined ? {} : { name };
   const said = { content: textOf(content), ...named };
   if (role === "tool") return { role, ...said, tool_call_id: message.tool_call_id };

@@ -3,7 +3,13 @@
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { type ChatMessage, normalizeMessages } from "../../core/chat.ts";
-import { anyObject, chatMessageSchema } from "../../core/chat_schema.ts";
+import {
+  anyObject,
+  chatMessageSchema,
+  chatToolCallSchema,
+  mcpToolSchema,
+  toolSchema,
+} from "../../core/chat_schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
@@ -36,21 +42,10 @@ export const evaluationResultSchema = z.strictObject({
   }),
 }).meta({ id: "EvaluationResult" });
 
-const tool = z.union([
-  z.strictObject({
-    type: z.literal("function"),
-    function: z.strictObject({
-      name: z.string().min(1),
-      description: z.string().optional(),
-      parameters: anyObject.optional(),
-    }),
-  }),
-  z.strictObject({
-    name: z.string().min(1),
-    description: z.string().optional(),
-    inputSchema: anyObject.optional(),
-  }),
-]).meta({ id: "Tool", description: "A tool in the form of OpenAI or of the Model Context Protocol." });
+const tool = z.union([toolSchema, mcpToolSchema]).meta({
+  id: "Tool",
+  description: "A tool in the form of OpenAI or of the Model Context Protocol.",
+});
 
 export const generateSchema = z.strictObject({
   messages: z.array(chatMessageSchema).min(1),
@@ -73,10 +68,10 @@ export const generationSchema = z.strictObject({
     role: z.literal("assistant"),
     content: z.string(),
     tool_calls: z.array(
-      z.strictObject({
+      chatToolCallSchema.extend({
         id: z.string(),
         type: z.literal("function"),
-        function: z.strictObject({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
+        function: chatToolCallSchema.shape.function.extend({ arguments: anyObject }),
       }),
     ).optional(),
   }).meta(TEXTS.data),

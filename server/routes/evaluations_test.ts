@@ -85,7 +85,7 @@ Deno.test("evaluations on rows have the loss of each row", async () => {
 Deno.test("values that are not finite are left out of evaluations and checkpoints", async () => {
   await withFolder(async (root) => {
     const run = storedRun(root, "test"), name = "update_000001", values = { finite: 0.5, infinite: Infinity };
-    await writeEvents(run.directory, [
+    await writeEvents(run.directory!, [
       resumed(0),
       Object.assign(evaluation(1, 1, 1), { values }),
       { kind: "checkpoint", name, update: 1, step: 1, size_bytes: 1, metrics: values, best: true },

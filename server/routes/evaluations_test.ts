@@ -87,7 +87,7 @@ Deno.test("values that are not finite are left out of evaluations and checkpoint
     const run = storedRun(root, "test"), name = "update_000001", values = { finite: 0.5, infinite: Infinity };
     await writeEvents(run.directory!, [
       resumed(0),
-      { ...evaluation(1, 1, 1), values } as EventData,
+      Object.assign(evaluation(1, 1, 1), { values }),
       { kind: "checkpoint", name, update: 1, step: 1, size_bytes: 1, metrics: values, best: true },
     ]);
     await Deno.mkdir(`${run.checkpoints}/${name}`, { recursive: true });

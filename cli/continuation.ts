@@ -17,7 +17,7 @@ export interface TrainCommand {
 }
 
 /** Quotes a word for a POSIX shell. */
-export function shellWord(text: string): string {
+function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 

@@ -8,7 +8,7 @@ import { type DeviceRequest, openGpu } from "../kernels/device.ts";
 import type { ProbedDevice } from "../server/routing/services.ts";
 
 /** The name of the worker for {@link answerProbe}. */
-export const PROBE_WORKER = "probe";
+const PROBE_WORKER = "probe";
 
 /** The time for the worker's thread to end before the answer is returned without waiting. */
 const CLOSE_TIMEOUT_MS = 5000;

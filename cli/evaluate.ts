@@ -29,7 +29,7 @@ export interface EvaluationSession {
  *
  * @throws {ServiceError} Problems of the data, the model, the adapter or the machine, or the signal's reason.
  */
-export async function evaluateAlone(
+async function evaluateAlone(
   { loaded, adapter, signal, activity, transcripts, warn }: EvaluateOptions,
   openSession: (options: EvaluationSession) => Session,
 ): Promise<EvaluationResult> {

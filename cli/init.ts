@@ -74,7 +74,7 @@ export function starterConfig(algorithm: AlgorithmName): string {
 }
 
 /** Writes the configuration. @throws {ServiceError} `already_exists`. */
-export async function writeStarterConfig(path: string, algorithm: AlgorithmName): Promise<void> {
+async function writeStarterConfig(path: string, algorithm: AlgorithmName): Promise<void> {
   const exists = await isPresent(path);
   if (exists) {
     throw new ServiceError("already_exists", `Cannot write ${path}: it exists; name another file`, { path });

@@ -35,7 +35,7 @@ export function formatDuration(seconds: number): string {
 }
 
 /** Progress inside an update or an evaluation: `update 2/6 · rollouts 12/32`, `held-out 40/200`. */
-export function activityText(activity: Activity): string {
+function activityText(activity: Activity): string {
   const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
   if (activity.phase === "evaluation") return `held-out${count}`;
   return `${updateName(activity)} · ${activity.phase}${count}`;

@@ -47,7 +47,7 @@ export interface LogOptions {
 }
 
 /** The most text of a log that waits for its reader. */
-export const MAX_WAITING_BYTES = 1 << 20;
+const MAX_WAITING_BYTES = 1 << 20;
 
 /** The most bytes of one write: a reader that stopped holds up at most this. */
 const WRITE_BYTES = 1 << 16;

@@ -34,7 +34,7 @@ const REFUSALS: Readonly<Record<string, SystemRefusal>> = {
 };
 
 /** The operating system's name of an error, such as `ENOSPC`; null for any other error. */
-export function systemCode(error: unknown): string | null {
+function systemCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as { code?: unknown }).code : null;
   return typeof code === "string" && /^E[A-Z0-9]+$/.test(code) ? code : null;
 }

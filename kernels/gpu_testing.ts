@@ -11,7 +11,7 @@ import { createWeight, type Weight, writeWeight } from "./weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
 /** The process's device, or why there is none. Tests share it, because opening one takes longer than most tests. */
-export const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
+const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
   (error) => {
     if (error instanceof ServiceError) return error;
     throw error;

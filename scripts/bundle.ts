@@ -14,7 +14,7 @@ import { type BundledPackage, licensesText } from "./licenses.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** Deno's flags for the bundled program. */
-export const PROGRAM_FLAGS: readonly string[] = [...BUNDLE_FLAGS, ...WORKER_FLAGS, ...PERMISSION_FLAGS];
+const PROGRAM_FLAGS: readonly string[] = [...BUNDLE_FLAGS, ...WORKER_FLAGS, ...PERMISSION_FLAGS];
 
 /** The program in one file. */
 export interface Bundle {
@@ -52,7 +52,7 @@ function packageOf(source: string, folder: string): BundledPackage | null {
 }
 
 /** Bundles `cli.ts`. */
-export async function bundleProgram(): Promise<Bundle> {
+async function bundleProgram(): Promise<Bundle> {
   const folder = await Deno.makeTempDir(), registries = await registriesFolder();
   try {
     const file = join(folder, "svc.js");

@@ -11,7 +11,7 @@ import type { ChatContext } from "../runs/chat/answer_chat.ts";
 import type { ChatEvent, ChatRequest } from "../runs/chat/chat_request.ts";
 
 /** The file of the model whose tokenizer and template are used. */
-export const CHAT_MODEL = "models/tiny-agent-f16.gguf";
+const CHAT_MODEL = "models/tiny-agent-f16.gguf";
 
 const LOADED = {
   device: { device: "auto", webgpu: "auto" },

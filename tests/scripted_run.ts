@@ -97,7 +97,7 @@ async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
 }
 
 /** What such a process measures. */
-export const SCRIPTED_CALIBRATION = {
+const SCRIPTED_CALIBRATION = {
   seconds: 3,
   tokens: 100,
   bytes: { weights: 1000, adapters: 30, kv: 500 },

@@ -99,7 +99,7 @@ export async function withListener(
 }
 
 /** The configuration of a run that can be served. */
-export function servedConfig(model: string, ctx = 1024) {
+function servedConfig(model: string, ctx = 1024) {
   return {
     run: { algorithm: "agent_grpo" },
     model: { path: model, device: "auto", webgpu: "auto", compute: "auto", kv: "auto" },

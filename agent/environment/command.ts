@@ -5,7 +5,7 @@ import { killProcessesOf } from "./leftovers.ts";
 import { killGroup, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
-export const MAX_OUTPUT_BYTES = 1 << 20;
+const MAX_OUTPUT_BYTES = 1 << 20;
 
 /**
  * After a command shorter than this, only processes with a greater id than its own need to be checked. During a longer
@@ -16,7 +16,7 @@ export const SHORT_COMMAND_MS = 250;
 /**
  * How long to wait for output after all found processes are dead: a process that was not found can keep the pipe open.
  */
-export const DRAIN_TIMEOUT_MS = 500;
+const DRAIN_TIMEOUT_MS = 500;
 
 export interface CommandOptions {
   /** The program and its arguments. */

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** A process can fork while others are killed, so the search repeats up to this often. */
-export const MAX_SWEEPS = 10;
+const MAX_SWEEPS = 10;
 
 /** The limit for searching and killing: reading a process that the system blocks can hang. */
 export const LOOK_TIMEOUT_MS = 10_000;

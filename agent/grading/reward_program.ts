@@ -21,7 +21,7 @@ export const MAX_REWARD = 1e6;
 export const MAX_STDERR_BYTES = 2048;
 
 /** How long to wait for the last output of a program that was killed or has closed its output. */
-export const END_TIMEOUT_MS = 500;
+const END_TIMEOUT_MS = 500;
 
 const MAX_QUOTED_CHARS = 80;
 

@@ -28,7 +28,7 @@ export interface LineOptions {
 }
 
 /** The lines of facts, which are kept for every update. */
-export function* factsLines(groups: readonly Group[]): Generator<string> {
+function* factsLines(groups: readonly Group[]): Generator<string> {
   for (const group of groups) yield line({ group: group.group, facts: groupFacts(group) });
 }
 

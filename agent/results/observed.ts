@@ -80,7 +80,7 @@ export const spanSchema = z.object({
 });
 
 /** The times of a member. */
-export const timingsSchema = z.object({
+const timingsSchema = z.object({
   queue_ms: duration.meta({ description: "The wait for a slot." }),
   acquire_ms: duration.meta({ description: "The wait for the environment." }),
   generate_ms: duration,

@@ -7,10 +7,10 @@ import { survivors } from "./reward.ts";
 export type AdvantageKind = "leave_one_out" | "mean" | "mean_std";
 
 /** A group is degenerate when no advantage exceeds this. */
-export const DEGENERATE_ADVANTAGE = 1e-6;
+const DEGENERATE_ADVANTAGE = 1e-6;
 
 /** Below this standard deviation of the rewards, `mean_std` does not divide, because it would amplify noise. */
-export const MIN_REWARD_STD = 1e-3;
+const MIN_REWARD_STD = 1e-3;
 const STD_EPSILON = 1e-4;
 
 /**

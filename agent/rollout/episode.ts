@@ -41,7 +41,7 @@ export interface EndedEpisode {
 export const CLOSE_TIMEOUT_MS = 30_000;
 
 /** The message to the model after a turn without a tool call, when such a turn does not end the trajectory. */
-export const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
+const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
 
 /** The random key of a turn. Evaluations leave out the update: they use the same numbers before and after training. */
 export function turnRngKey(

@@ -19,7 +19,7 @@ export interface TestMember {
   turn_tokens?: number[];
 }
 
-export const TEST_PROMPT = [1, 2, 3];
+const TEST_PROMPT = [1, 2, 3];
 
 /** A member as an episode returns it: prompt 1 2 3, turns of tokens 10, 11, …, results of one token 9. */
 export function testMember(member: number, options: TestMember = {}): Trajectory {

@@ -153,7 +153,7 @@ export function testScenarios(...ids: string[]): Scenario[] {
   return ids.map((id, i) => parseScenario({ id, user: id }, { path: "x", line: i + 1 }));
 }
 
-export const TEST_SETTINGS: RolloutSettings = {
+const TEST_SETTINGS: RolloutSettings = {
   max_turns: 6,
   max_new_tokens_per_turn: 200,
   max_trajectory_tokens: 2000,

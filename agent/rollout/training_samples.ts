@@ -112,7 +112,7 @@ function sampleOf(
 }
 
 /** The positions of a fragment's sampled tokens. */
-export function sampledPositions(fragment: Fragment): number[] {
+function sampledPositions(fragment: Fragment): number[] {
   const positions: number[] = [];
   for (const { start, end, origin } of fragment.spans) {
     if (origin !== "model") continue;

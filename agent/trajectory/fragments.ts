@@ -70,6 +70,6 @@ export class FragmentRecorder {
 }
 
 /** The columns that a training step fills in. */
-export function nullColumns(sampled: SampledColumns): (number | null)[][] {
+function nullColumns(sampled: SampledColumns): (number | null)[][] {
   return [sampled.trainer_logprobs, sampled.advantages, sampled.ratios, sampled.clipped, sampled.entropies];
 }

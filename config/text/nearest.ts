@@ -1,7 +1,7 @@
 /** Finds the name that a user probably meant. */
 
 /** The largest edit distance for a suggestion. */
-export const MAX_HINT_DISTANCE = 2;
+const MAX_HINT_DISTANCE = 2;
 
 /**
  * The Levenshtein distance in characters, or `limit + 1` when it exceeds `limit`. A text that is too long is not looked

@@ -19,7 +19,7 @@ export interface AttentionInput {
 const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, x, d) => sum + x * b[d]!, 0);
 
 /** The keys that row i may see, in order. */
-export function visibleKeys(rows: ArrayLike<number>, i: number, window: number | null = null): number[] {
+function visibleKeys(rows: ArrayLike<number>, i: number, window: number | null = null): number[] {
   const [prefix_start, prefix_length, own_start] = [rows[4 * i]!, rows[4 * i + 1]!, rows[4 * i + 2]!];
   const keys: number[] = [];
   for (let j = prefix_start; j < prefix_start + prefix_length; j++) keys.push(j);

@@ -77,7 +77,7 @@ function ratioMetrics(measured: readonly SampleMeasure[], tokens: number): Metri
 }
 
 /** The mean over tokens of k3, an estimate of KL(π‖ref) from samples of π. */
-export function meanReferenceKl(
+function meanReferenceKl(
   samples: readonly TrainingSample[],
   logprobs: readonly ArrayLike<number>[],
 ): number {
@@ -91,7 +91,7 @@ export function meanReferenceKl(
  * @param p Log-probabilities of the tokens, one list for each sample. @param q As `p`, for the other policy.
  * @source Schulman, "Approximating KL Divergence" (2020), estimator k3.
  */
-export function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<number>[]): number {
+function meanKl(p: readonly ArrayLike<number>[], q: readonly ArrayLike<number>[]): number {
   let total = 0, tokens = 0;
   p.forEach((row, i) => {
     for (let k = 0; k < row.length; k++) {

@@ -15,7 +15,7 @@ import type { ChatModel, ChatRecorder, SampledChoice } from "./answer_chat.ts";
 import type { ChatRequest } from "./chat_request.ts";
 
 /** Answers that a later request can continue; the oldest are forgotten. */
-export const KEPT_ANSWERS = 64;
+const KEPT_ANSWERS = 64;
 
 /** Tokens in the order in which the model saw them. */
 type Step =

@@ -10,7 +10,7 @@ export const DATASET_NAME = "dataset";
 const MAX_MESSAGE_CHARS = 2000;
 
 /** A message about a row without its place, which stands beside it. */
-export function rowReason({ message }: Error): string {
+function rowReason({ message }: Error): string {
   const place = new RegExp(`^Cannot read ${DATASET_NAME}:\\d+: `);
   return message.replace(place, "").slice(0, MAX_MESSAGE_CHARS);
 }

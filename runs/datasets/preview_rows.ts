@@ -7,10 +7,10 @@ import type { DatasetKind } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** A longer row is shown by the beginning of its text. */
-export const MAX_SHOWN_ROW_CHARS = 64 << 10;
+const MAX_SHOWN_ROW_CHARS = 64 << 10;
 
 /** The characters of a row that is shown by its text. */
-export const SHOWN_TEXT_CHARS = 2000;
+const SHOWN_TEXT_CHARS = 2000;
 
 /** A page ends early after this many characters of rows. */
 const MAX_PAGE_CHARS = 4 << 20;

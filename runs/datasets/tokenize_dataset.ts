@@ -10,7 +10,7 @@ import { type ModelRequest, renderDatasetRow, rowRenderer } from "./rendered_dat
 export const TOKENIZE_SECONDS = 60;
 
 /** The number of rows among the longest, and of lines among the truncated. */
-export const LISTED_ROWS = 20;
+const LISTED_ROWS = 20;
 
 /** The largest length in the first bin of the histogram; every further bin ends at twice as much. */
 const FIRST_BIN_TOKENS = 64;

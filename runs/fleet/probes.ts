@@ -16,7 +16,7 @@ import { type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** The time for a process that has answered to free the device. */
-export const PROBE_LEAVE_MS = 5000;
+const PROBE_LEAVE_MS = 5000;
 
 export interface ProbesOptions {
   device: DeviceLease;

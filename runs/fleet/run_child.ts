@@ -16,10 +16,10 @@ import {
 } from "../process/control.ts";
 
 /** The last bytes of standard error that are kept: what a crash says of itself. */
-export const KEPT_ERROR_BYTES = 1 << 13;
+const KEPT_ERROR_BYTES = 1 << 13;
 
 /** How long a run's process may take to accept or refuse a command. */
-export const ANSWER_MS = 10_000;
+const ANSWER_MS = 10_000;
 
 /** How a run's process ended. */
 export interface ChildEnd {

@@ -7,7 +7,7 @@ import type { Plan } from "../plan/plan.ts";
 /** The configuration for the run's process, with everything that the operator declares. */
 export const PROCESS_CONFIG = "run.toml";
 
-export const SERVICE_RECORD = "service.json";
+const SERVICE_RECORD = "service.json";
 
 /** The folder in a fork's directory that keeps the checkpoint from which it starts. */
 export const PARENT_CHECKPOINTS = "parent";

@@ -41,7 +41,7 @@ function grantable(path: string): string {
  * The command of a process. Its JavaScript heap may take half of the memory; the runtime and buffers need the rest. A
  * compiled program cannot narrow its permissions, and takes V8's flags by a variable.
  */
-export function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions): Deno.Command {
+function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions): Deno.Command {
   const heap = `--max-old-space-size=${Math.floor(memory_bytes / 2 ** 21)}`;
   const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
   if (Deno.build.standalone) {

@@ -19,7 +19,7 @@ export const MAX_COMMAND_BYTES = 4 << 20;
 
 const id = z.union([z.string(), z.number()]);
 /** The longest delay of a timer. */
-export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 

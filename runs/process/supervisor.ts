@@ -26,7 +26,7 @@ import { saveAdapters } from "./save_adapters.ts";
 import { type LoopEnd, TrainingLoop } from "./training_loop.ts";
 
 /** The most engines that a run replaces after a lost device, in all of its processes together. */
-export const MAX_DEVICE_LOSSES = 3;
+const MAX_DEVICE_LOSSES = 3;
 
 export interface SupervisorOptions {
   prepared: PreparedRun;

@@ -9,7 +9,7 @@ import { readEvents } from "./event_log.ts";
 export const METRICS_CSV_HEADER = "seq,time,update,step,name,value\n";
 
 /** The samples of a metrics event as CSV lines; names and numbers need no quotes. */
-export function metricsCsvLines(event: RunEvent): string {
+function metricsCsvLines(event: RunEvent): string {
   if (event.kind !== "metrics") return "";
   const { seq, time, update, step, values } = event;
   return Object.entries(values).map(([name, value]) => `${seq},${time},${update},${step},${name},${value}\n`)

@@ -66,7 +66,7 @@ export function requestLimit(rollouts: SequenceDemand | null): number {
 }
 
 /** The shape of a run's adapters. */
-export function loraShape({ lora }: ResolvedConfig): LoraShape {
+function loraShape({ lora }: ResolvedConfig): LoraShape {
   const targets: LoraTarget[] = lora.targets === "all" ? [...LORA_TARGETS] : lora.targets;
   return { rank: lora.rank, alpha: lora.alpha, targets };
 }

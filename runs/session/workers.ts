@@ -29,7 +29,7 @@ export interface WorkerHandle {
 }
 
 /** The time for a worker to close, and for an engine to destroy its device, before the process continues without it. */
-export const SHUTDOWN_TIMEOUT_MS = 5000;
+const SHUTDOWN_TIMEOUT_MS = 5000;
 
 export function startWorker(name: WorkerName, { entry_url, permissions }: StartWorkerOptions): WorkerHandle {
   const { worker, thread } = startThread(() =>

@@ -15,7 +15,7 @@ import type { Diff, MemberView, TokenView, TrajectoryGroupSummary } from "./shap
 import { type FindOptions, type FoundLine, LineTables, UpdateLines } from "./update_lines.ts";
 
 /** The most bytes of lines in a page; a page has at least one item. */
-export const MAX_PAGE_BYTES = 4 << 20;
+const MAX_PAGE_BYTES = 4 << 20;
 
 /** Which items of a list are wanted: those whose key is above `after`, at most `limit`. */
 export interface PageRequest {

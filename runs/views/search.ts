@@ -33,7 +33,7 @@ export interface SearchLimits {
   ms: number;
 }
 
-export const SEARCH_LIMITS: SearchLimits = { bytes: 64 << 20, ms: 1000 };
+const SEARCH_LIMITS: SearchLimits = { bytes: 64 << 20, ms: 1000 };
 
 export interface SearchRequest {
   filter: SearchFilter;

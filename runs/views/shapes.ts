@@ -67,7 +67,7 @@ const memberFields = {
 };
 
 /** A member without texts. */
-export const memberSummarySchema = z.strictObject({
+const memberSummarySchema = z.strictObject({
   ...memberFields,
   turns: count,
   judge_score,

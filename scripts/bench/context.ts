@@ -31,7 +31,7 @@ export interface KernelBench extends BenchContext {
 }
 
 /** Software adapters are slow and shared: more repetitions would take minutes and show nothing new. */
-export function effortOf({ software, quick }: { software: boolean; quick: boolean }): Effort {
+function effortOf({ software, quick }: { software: boolean; quick: boolean }): Effort {
   if (quick) return { busy_ms: 0.2, repetitions: 1 };
   return { busy_ms: software ? 40 : 60, repetitions: software ? 3 : 5 };
 }

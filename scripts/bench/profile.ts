@@ -37,7 +37,7 @@ interface Group {
 }
 
 /** Records the dispatches of `body`, which runs as usual. */
-export async function recordDispatches(
+async function recordDispatches(
   recorder: Recorder,
   body: () => Promise<unknown>,
 ): Promise<Dispatch[]> {

@@ -84,7 +84,7 @@ export function deviceSlug(device: string): string {
 }
 
 /** Earlier lines of a file that the run did not measure again, then the run's lines. */
-export function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchLine[]): BenchLine[] {
+function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchLine[]): BenchLine[] {
   const part = ({ bench, model }: BenchLine) => `${bench} of ${model}`;
   const measured = new Set(lines.map(part));
   return [...earlier.filter((line) => !measured.has(part(line))), ...lines];

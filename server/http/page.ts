@@ -5,7 +5,7 @@ import { invalidRequest } from "./problems.ts";
 import { integerParameter } from "./query.ts";
 
 /** The largest page. */
-export const MAX_PAGE = 500;
+const MAX_PAGE = 500;
 
 const DEFAULT_PAGE = 50;
 

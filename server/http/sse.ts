@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { invalidRequest, type ProblemError } from "./problems.ts";
 
 /** The longest silence of a stream. */
-export const KEEP_ALIVE_MS = 15_000;
+const KEEP_ALIVE_MS = 15_000;
 
 /** The query parameter of every stream. */
 export const sinceQuery = {

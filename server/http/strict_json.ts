@@ -11,7 +11,7 @@ const MAX_ERRORS = 200;
 export const MAX_JSON_VALUES = 10_000;
 
 /** The longest name of a field in characters: the place of every problem below the field repeats it. */
-export const MAX_JSON_NAME = 1024;
+const MAX_JSON_NAME = 1024;
 
 /** A number written with more characters loses digits. */
 const MAX_DIGITS = 1024;

@@ -13,7 +13,7 @@ export async function followRun(run: StoredRun, { index }: Pick<Services, "index
 }
 
 /** The log of a run; null when it has none. */
-export function logOf(run: StoredRun): RunLog | null {
+function logOf(run: StoredRun): RunLog | null {
   return runLogOf(run.record.id, run);
 }
 

@@ -32,7 +32,7 @@ function algorithmIn(entry: IndexView["updates"][number] | undefined): Algorithm
 }
 
 /** The run of an index. Whether a run goes on that has not reached its last update is not known. */
-export function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): RunCard {
+function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): RunCard {
   const first = updates[0], last = updates.at(-1);
   const is_complete = last !== undefined && last.update === last.updates;
   const of = last?.updates ? ` of ${last.updates}` : "";

@@ -23,7 +23,7 @@ const MAX_SAMPLES = 100_000;
 const DEFAULT_SAMPLES = 10_000;
 
 /** The most buckets of one metric. */
-export const MAX_BUCKETS = 1000;
+const MAX_BUCKETS = 1000;
 
 const MAX_NAMES = 200;
 

@@ -29,7 +29,7 @@ function tooLarge(limit: number): Problem {
 }
 
 /** The declared media type that a header names. Any `+json` is JSON; the only charset is UTF-8. */
-export function declaredType(header: string | null, declared: readonly string[]): string | null {
+function declaredType(header: string | null, declared: readonly string[]): string | null {
   const [name, ...parameters] = (header ?? "").toLowerCase().split(";").map((part) => part.trim());
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
   if (charset !== undefined && charset.replaceAll('"', "") !== "utf-8") return null;

@@ -15,7 +15,7 @@ const PIECE_EVENTS = 500;
 export const CREATED_SEQ = 1;
 
 /** The kinds of these events. */
-export const FLEET_EVENT_KINDS = ["created", "state", "deleted"] as const;
+const FLEET_EVENT_KINDS = ["created", "state", "deleted"] as const;
 
 /** An event of some run. */
 export interface FleetEvent {

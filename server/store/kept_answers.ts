@@ -3,7 +3,7 @@
 import type { Database } from "./database.ts";
 
 /** How long the answer to a request with a key is kept. */
-export const KEPT_MS = 24 * 3_600_000;
+const KEPT_MS = 24 * 3_600_000;
 
 export interface KeptAnswer {
   key: string;

@@ -5,7 +5,7 @@ import type { LogLine } from "../../core/log.ts";
 import { Counter, type Family, Histogram } from "./exposition.ts";
 
 /** Upper limits of the buckets, in seconds. */
-export const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
+const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
 
 /** The status in logs and metrics of a request whose client left before it was answered, as nginx has it. */
 export const CLIENT_LEFT = 499;

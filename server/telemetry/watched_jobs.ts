@@ -7,7 +7,7 @@ import type { JobName, JobRunner, JobTypes } from "../../runs/jobs/job_table.ts"
 import { Counter, type Family, Histogram } from "./exposition.ts";
 
 /** Upper limits of the buckets, in seconds. */
-export const JOB_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+const JOB_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 
 /**
  * `refused`: the job's own error about its input; `limit`: it took too long or too much memory; `busy`: too many jobs

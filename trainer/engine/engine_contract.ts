@@ -27,7 +27,7 @@ import {
 import type { EngineCounters } from "../protocol/protocol.ts";
 
 /** All checks of the suite. Each check closes what it opens. */
-export const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {
+const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> = {
   "a generation samples as many tokens as it may and says so": checkMaxTokens,
   "a stop token ends a generation and is its last token": checkStopToken,
   "a generation in two parts equals one": checkTwoParts,

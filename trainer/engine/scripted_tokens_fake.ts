@@ -3,7 +3,7 @@
 import type { TokenBytes } from "../grammar/token_trie.ts";
 
 /** The characters of the first token ids. Further ids have no text. */
-export const SCRIPTED_CHARACTERS = '{}[]":, 0123456789-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP';
+const SCRIPTED_CHARACTERS = '{}[]":, 0123456789-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP';
 
 /** The stop token of the scripted vocabulary. */
 export const SCRIPTED_END = SCRIPTED_CHARACTERS.length;

@@ -39,7 +39,7 @@ export function complement(ranges: CodePoints): [number, number][] {
 }
 
 /** The code points of both. */
-export function intersect(a: CodePoints, b: CodePoints): [number, number][] {
+function intersect(a: CodePoints, b: CodePoints): [number, number][] {
   return complement([...complement(a), ...complement(b)]);
 }
 

@@ -13,9 +13,9 @@ export const MAX_NODES = 20_000;
 /** Combinations of alternatives (anyOf, oneOf, dependencies) at one place. */
 export const MAX_ALTERNATIVES = 1024;
 /** States of the automata for patterns, formats and numbers with bounds, in one schema. */
-export const MAX_STATES = 10_000;
+const MAX_STATES = 10_000;
 /** Expressions and transitions that compiling a schema may create: about a second. */
-export const MAX_WORK = 1_000_000;
+const MAX_WORK = 1_000_000;
 /** Levels of arrays and objects in a text. */
 export const MAX_TEXT_DEPTH = 128;
 /** Alternatives that are followed at the same time, while a text does not tell them apart. */

@@ -6,7 +6,7 @@ import type { Regex, RegexArena } from "./regex.ts";
 /** Digits before the point: 10^15 is exact as a double, and so are the comparisons of what is shorter. */
 export const MAX_DIGITS = 15;
 /** Digits of an integer without bounds: those of 64 bits. */
-export const MAX_FREE_DIGITS = 19;
+const MAX_FREE_DIGITS = 19;
 
 /** What a number must satisfy; infinite bounds are absent ones. */
 export interface NumberRules {

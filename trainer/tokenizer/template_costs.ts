@@ -101,7 +101,7 @@ function spendOnMade(budget: TemplateBudget, chars: number): void {
 }
 
 /** Spends the cost of a search, and counts the matches of the pattern. */
-export function spendOnSearch(budget: TemplateBudget, text: string, pattern: string): number {
+function spendOnSearch(budget: TemplateBudget, text: string, pattern: string): number {
   if (pattern === "") return text.length + 1;
   budget.spendChars(text.length * (1 + pattern.length / SEARCH_STRIDE));
   let found = 0;

@@ -8,7 +8,7 @@ const THINK_OPEN = "<think>";
 const THINK_CLOSE = "</think>";
 
 /** The longest call in characters. */
-export const MAX_TOOL_CALL_CHARS = 1 << 20;
+const MAX_TOOL_CALL_CHARS = 1 << 20;
 
 /** A well-formed call. */
 export interface ParsedToolCall {

@@ -101,7 +101,7 @@ function checkFits(path: string, pairs: readonly TokenPair[], micro_batch_tokens
 }
 
 /** The sequences of both completions, before they are cut to `ctx`. @throws {ServiceError} As the renderer does. */
-export function renderPair(
+function renderPair(
   { content, tools }: Pair,
   { renderer, variables }: Omit<PairRowsOptions, "ctx">,
 ): [chosen: RenderedSequence[], rejected: RenderedSequence[]] {

@@ -66,7 +66,7 @@ export async function readSftRows(path: string, options: SftRowsOptions): Promis
 }
 
 /** The sequences of an example, before they are cut to `ctx`. @throws {ServiceError} As the renderer does. */
-export function renderTrace(
+function renderTrace(
   { content, tools }: Trace,
   { renderer, train_on, variables }: Omit<SftRowsOptions, "ctx">,
 ): RenderedSequence[] {

@@ -165,21 +165,30 @@ export interface CheckedFile {
   ino: number | null;
 }
 
+/** Files of this process that are opened by name and were checked before, by path. */
+let expected: ReadonlyMap<string, CheckedFile> = new Map();
+
+/** From now on {@link openRegularFile} takes these paths as these files, also where it is given only the path. */
+export function expectFiles(files: readonly CheckedFile[]): void {
+  expected = new Map(files.map((file) => [file.path, file]));
+}
+
 /**
  * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever, and a file that has taken
- * the place of a checked one.
+ * the place of a checked one ({@link expectFiles}).
  *
  * @throws {ServiceError} `path_not_found`, with the path as `details.path`.
  */
 export async function openRegularFile(file: string | CheckedFile): Promise<Deno.FsFile> {
   const path = typeof file === "string" ? file : file.path;
+  const checked = typeof file === "string" ? expected.get(file) : file;
   const refuse = (reason: string) => new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`);
   const opening = doing(`read ${path}`, async () => {
     if (!(await Deno.stat(path)).isFile) throw refuse("it is not a regular file");
     const opened = await Deno.open(path, { read: true });
-    if (typeof file === "string") return opened;
+    if (!checked) return opened;
     const { dev, ino, isFile } = await opened.stat();
-    if (isFile && dev === file.dev && ino === file.ino) return opened;
+    if (isFile && dev === checked.dev && ino === checked.ino) return opened;
     opened.close();
     throw refuse("another file has taken its place");
   }, "path_not_found");

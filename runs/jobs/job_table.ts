@@ -111,7 +111,7 @@ export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } 
     doing: "plan the run",
     // All rows of the data are read and rendered.
     limits: { seconds: 600, memory_bytes: 4 * GIB },
-    reads: ({ files }) => [...files],
+    reads: ({ files, fork }) => [...files.map(({ path }) => path), ...(fork ? [fork.checkpoint] : [])],
   },
   plan_serving: {
     queue: () => "views",

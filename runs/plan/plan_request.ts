@@ -13,6 +13,7 @@ import { resolveLoaded } from "../../config/check/resolve.ts";
 import { valueSources } from "../../config/check/sources.ts";
 import { parseToml, setKey } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import type { CheckedFile } from "../../core/files.ts";
 import type { LineProblem } from "../../data/problems.ts";
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
@@ -64,7 +65,7 @@ export interface PlanRequest {
 
 /** A request with the files that it names. */
 export interface PlanJobRequest extends PlanRequest {
-  files: readonly string[];
+  files: readonly CheckedFile[];
 }
 
 /** A refusal at keys of the configuration. */

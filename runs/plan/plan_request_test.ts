@@ -5,6 +5,7 @@ import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
 import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { JOB_WORK } from "../jobs/job_work.ts";
 import { planRequest } from "./plan_request.ts";
 
 const model = await fixturePath("models/tiny-agent-f16.gguf");
@@ -67,4 +68,25 @@ Deno.test("a model without a metadata key is told at the key of its file, not at
     const { problems } = answer.refused;
     assert.deepEqual(problems.map(({ key }) => key), ["model.path"]);
     assert.match(problems[0]!.message, /^Cannot read .*m\.gguf: the metadata key .* is missing/);
+  }));
+
+Deno.test("a planning job refuses a file that has taken the place of a checked one, at its key", () =>
+  withFolder(async (root) => {
+    const rows = `${root}/rows.jsonl`;
+    await Deno.writeTextFile(rows, '{"text": "a b c"}');
+    await Deno.writeTextFile(`${root}/secret`, '{"text": "s"}');
+    const { dev, ino } = await Deno.stat(rows), files = [{ path: rows, dev, ino }];
+    const plan = () =>
+      JOB_WORK.plan_run({
+        text: `run.algorithm = "sft"\nmodel.path = ${JSON.stringify(model)}\nsft.data = "rows.jsonl"`,
+        ...{ path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },
+        ...{ files_only: false, fork: null, files },
+      });
+    assert.ok("planned" in await plan());
+    await Deno.remove(rows);
+    await Deno.symlink(`${root}/secret`, rows);
+    const answer = await plan();
+    assert.ok("refused" in answer);
+    assert.deepEqual(answer.refused.problems.map(({ key }) => key), ["sft.data"]);
+    assert.match(answer.refused.problems[0]!.message, /another file has taken its place/);
   }));

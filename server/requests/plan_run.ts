@@ -108,6 +108,7 @@ interface NamedFile {
   /** As the client wrote it. */
   written: string;
   real: string;
+  file: CheckedFile;
 }
 
 /** The resources that a request names. @throws {Problem} `not-found`, `forbidden-path` or `path_not_found`. */
@@ -137,7 +138,7 @@ async function namedResources(
         ? clientData(written, { roots, pointer, datasets: services.datasets })
         : clientFile(written, { roots, pointer }).then((file) => ({ file })),
     );
-    if (named) found.push({ key, written, real: named.file.path });
+    if (named) found.push({ key, written, real: named.file.path, file: named.file });
   }
   for (const type of ["not-found", "forbidden-path", "invalid-request"] as const) {
     const refused = problemOf(type, problems.filter((p) => p.type === type).flatMap(({ errors }) => errors));
@@ -193,9 +194,8 @@ async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobR
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
   const parent = fork && fork.parent.checkpoint !== "" ? fork.parent : null;
   const inherits = parent ? inheritedValues(parent, request.sets) : {};
-  const reads = [...files.map(({ real }) => real), ...(parent ? [parent.directory] : [])];
   return {
-    ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: reads },
+    ...{ text, path: `${NO_FOLDER}/run.toml`, target, files: files.map(({ file }) => file) },
     fork: parent && { checkpoint: parent.directory, inherits },
     recipe: recipe && { allow: recipe.allow },
     files_only: refused !== null,

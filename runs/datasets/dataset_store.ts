@@ -101,6 +101,8 @@ interface Uploaded {
 export class DatasetStore {
   readonly #options: DatasetStoreOptions;
   #cards: Promise<Map<string, DatasetCard>> | null = null;
+  /** How many hold each dataset. */
+  readonly #held = new Map<string, number>();
   /** Publishing and deleting run one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -158,6 +160,25 @@ export class DatasetStore {
     } finally {
       await Deno.remove(folder, { recursive: true }).catch(() => {});
     }
+  }
+
+  /** Says that datasets are in use until the hold is disposed. An id that there is not may be held too. */
+  hold(ids: readonly string[]): Disposable {
+    for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
+    return {
+      [Symbol.dispose]: () => {
+        for (const id of ids) {
+          const rest = this.#held.get(id)! - 1;
+          if (rest > 0) this.#held.set(id, rest);
+          else this.#held.delete(id);
+        }
+      },
+    };
+  }
+
+  /** Whether anyone holds a dataset. */
+  isHeld(id: string): boolean {
+    return this.#held.has(id);
   }
 
   /** Deletes an existing dataset. @param mayDelete Throws when it is in use. */

@@ -88,9 +88,14 @@ export async function clientData(
   { datasets, ...check }: PathCheck & { datasets: DatasetStore },
 ): Promise<{ dataset: string | null; file: CheckedFile }> {
   if (!LIKE_AN_ID.test(named)) return { dataset: null, file: await clientFile(named, check) };
+  const absent = () => notFound("There is no such dataset", check.pointer);
   const card = await datasets.get(named);
-  if (!card) throw notFound("There is no such dataset", check.pointer);
-  const path = datasets.pathOf(card), { dev, ino } = await Deno.lstat(path);
+  if (!card) throw absent();
+  const path = datasets.pathOf(card);
+  const { dev, ino } = await Deno.lstat(path).catch((error) => {
+    // It was deleted meanwhile.
+    throw error instanceof Deno.errors.NotFound ? absent() : error;
+  });
   return { dataset: named, file: { path, dev, ino } };
 }
 

@@ -10,7 +10,7 @@ import { isKept, keepAnswer, type KeptAnswer, keptAnswer } from "../store/kept_a
 import { conflict } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 import type { ConfigRequest } from "./config_request.ts";
-import { planRunRequest } from "./plan_run.ts";
+import { holdDatasets, planRunRequest } from "./plan_run.ts";
 
 /** How often a fork is planned whose parent loses its checkpoint meanwhile. */
 const MAX_PLANS = 3;
@@ -110,6 +110,7 @@ async function planOnce(
   asked: ConfigRequest,
   { services, request: { signal }, idempotency }: PlannedOptions,
 ): Promise<KeptRun> {
+  using _held = holdDatasets(asked, services);
   const fleet = fleetOf(services);
   const { planned: { plan }, name, algorithm, processConfig, fork } = await planRunRequest(asked, {
     services,

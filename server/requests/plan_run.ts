@@ -7,6 +7,7 @@ import { type AppliedCatalogue, applyCatalogue } from "../../config/check/catalo
 import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../config/check/request_keys.ts";
+import { isDatasetId } from "../../runs/datasets/dataset_store.ts";
 import { setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/files.ts";
@@ -109,6 +110,11 @@ interface NamedFile {
   written: string;
   real: string;
   file: CheckedFile;
+}
+
+/** Keeps the datasets that a request names from being deleted, until it is disposed. */
+export function holdDatasets({ tree }: ConfigRequest, { datasets }: Pick<Services, "datasets">): Disposable {
+  return datasets.hold(pathKeys(tree, "input").map(({ value }) => value).filter(isDatasetId));
 }
 
 /** The resources that a request names. @throws {Problem} `not-found`, `forbidden-path` or `path_not_found`. */

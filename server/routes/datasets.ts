@@ -117,6 +117,9 @@ const deleteDataset = route({
   async handler({ found, services: { datasets, isDatasetInUse } }) {
     await datasets.delete(found, async () => {
       if (await isDatasetInUse(found.id)) throw conflict("A live run uses the dataset");
+      if (datasets.isHeld(found.id)) {
+        throw conflict("A request that is being planned names the dataset; try again when it has its answer");
+      }
     });
     return empty(204);
   },

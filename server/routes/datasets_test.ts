@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { JobPool } from "../../runs/jobs/job_pool.ts";
+import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { type Given, refusal, testRequest } from "../app_testing.ts";
 import { type JobApp, withJobApp } from "../jobs_testing.ts";
 
@@ -167,6 +170,31 @@ Deno.test("a dataset is deleted unless a live run uses it", async () => {
     assert.deepEqual(refusal(await gone()), [404, "not-found", ["/path/id not_found"]]);
     assert.deepEqual(await folders(app.data), []);
   }, { isDatasetInUse: (id) => Promise.resolve(used.has(id)) });
+});
+
+Deno.test("a dataset is not deleted while a request that names it is planned", async () => {
+  const pool = new JobPool({ entry_url: new URL("../../cli.ts", import.meta.url).href });
+  let whilePlanned: () => Promise<void> = () => Promise.resolve();
+  const run: JobRunner["run"] = async (name, request, signal) => {
+    if (name === "plan_run") await whilePlanned();
+    return await pool.run(name, request, signal);
+  };
+  try {
+    await withJobApp(async (app) => {
+      const id = await stored(app, ROWS), model = `${app.root}/model.gguf`;
+      await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), model);
+      const gone = () => app.send(`/v1/datasets/${id}`, { method: "DELETE" });
+      const body = { recipe: "sft", model, data: id, budget: { updates: 1 } };
+      let seen: unknown;
+      whilePlanned = async () => void (seen = refusal(await gone()));
+      const headers = { "content-type": "application/json" };
+      const { status } = await app.send("/v1/plan", { method: "POST", headers, body: JSON.stringify(body) });
+      assert.deepEqual([status, seen], [200, [409, "conflict", [" conflict"]]]);
+      assert.equal((await gone()).status, 204);
+    }, { jobs: { run }, probeDevices: () => Promise.resolve([ASSUMED_DEVICE]) });
+  } finally {
+    await pool.close();
+  }
 });
 
 Deno.test("an id that there is not is not found, whatever it is", () =>

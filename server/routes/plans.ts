@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { calibratePlan } from "../requests/calibrate_plan.ts";
-import { planRunRequest } from "../requests/plan_run.ts";
+import { holdDatasets, planRunRequest } from "../requests/plan_run.ts";
 import { RUN_BODY } from "../requests/run_body.ts";
 import { RUN_PROBLEMS } from "../requests/run_request.ts";
 import { type PlanCard, planSchema } from "../resources/plan_schema.ts";
@@ -22,6 +22,7 @@ const createPlan = route({
     }),
   }),
   async handler({ body, query, services, request: { signal } }) {
+    using _held = holdDatasets(body, services);
     const run = await planRunRequest(body, { services, signal });
     const plan = query.calibrate === "true"
       ? await calibratePlan(run, { services, signal })

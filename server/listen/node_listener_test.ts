@@ -135,6 +135,40 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a client whose answer waited for an earlier one keeps its connection",
+  ...sanitize,
+  async fn() {
+    const clock = new ManualClock(), first = Promise.withResolvers<void>();
+    let asked = 0;
+    const handle = async () => {
+      const number = ++asked;
+      if (number === 1) await first.promise;
+      return new Response(`answer ${number}.`);
+    };
+    await withHandler({ listen: listenNode, handle, clock }, async (address) => {
+      using client = await connect(address);
+      const request = new TextEncoder().encode(`${GET}\r\n`), buffer = new Uint8Array(1 << 16);
+      const decoder = new TextDecoder();
+      let text = "";
+      const until = async (answer: string) => {
+        while (!text.includes(answer)) {
+          text += decoder.decode(
+            buffer.subarray(0, await client.read(buffer) ?? assert.fail(`cut off: ${text}`)),
+          );
+        }
+      };
+      await client.write(new Uint8Array([...request, ...request]));
+      while (asked < 2 || clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+      await clock.advance(5000);
+      first.resolve();
+      await until("answer 2.");
+      await client.write(request);
+      await until("answer 3.");
+    });
+  },
+});
+
+Deno.test({
   name: "a client that sends many requests and reads no answer is closed",
   ...sanitize,
   async fn() {

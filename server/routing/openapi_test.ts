@@ -134,7 +134,7 @@ const ANY_VALUE: Readonly<Record<string, string>> = {
   "TrajectoryTool.parameters": "a tool's JSON Schema",
   "TrajectoryMessage.tool_calls[].function.arguments": "a model wrote it",
   "TrajectoryCall.arguments": "a model wrote it",
-  "Generation.message.tool_calls[].function.arguments{}": "a model wrote it",
+  "Generation.message.tool_calls[].function.arguments": "a model wrote it",
 };
 
 /** What says something about a value. */

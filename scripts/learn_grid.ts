@@ -110,6 +110,8 @@ async function train(
     "run.seed": seed,
     "training.lr": lr,
     "agent.max_update_kl": max_update_kl,
+    // A run that falls is measured to its end.
+    "agent.max_dropped_fraction": 1,
   };
   const keys = Object.entries(overrides).map(([key, value]) => `${key}=${value}`);
   await svc("train", `${RUNS}/training.toml`, "--force", ...keys);
@@ -135,7 +137,8 @@ async function train(
 async function makeMissing(missing: Cell[], parallel: number): Promise<void> {
   if (missing.length === 0) return;
   await writeTrainingConfig();
-  const before = await evaluate(0, []);
+  // One evaluation of the untrained model is in all lines.
+  const before = (await readLines()).find(({ by }) => by === "svc")?.evaluations[0] ?? await evaluate(0, []);
   const next = async (): Promise<void> => {
     for (let cell = missing.shift(); cell; cell = missing.shift()) {
       const line = await train(cell, before);

@@ -1640,7 +1640,7 @@ export interface ChatCompletionRequest {
   n?: number | null;
   stop?: string | string[] | null;
   logprobs?: boolean | null;
-  /** Only the sampled token is told. */
+  /** Only the sampled token is returned. */
   top_logprobs?: 0 | null;
   response_format?: {
     type: "text";

@@ -78,7 +78,7 @@ export function isNotBuilt(key: string): boolean {
   return notBuiltEntries(key).some(lacksKey);
 }
 
-/** Whether an entry is about a key, whatever its value; an empty table is as good as none. */
+/** Whether an entry is about a key, whatever its value; an empty table counts as an absent one. */
 const lacksKey = ({ value, when }: NotBuilt) => value === undefined && (!when || when === isFilled);
 
 /** The part that a value of a key needs and this build lacks; null when it lacks nothing. */

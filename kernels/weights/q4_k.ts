@@ -1,5 +1,5 @@
 /**
- * `w = d·scale·q − d_min·min` for blocks of 256. Behind the head lie 128 bytes: 32 for each two parts, the first part's
+ * `w = d·scale·q − d_min·min` for blocks of 256. After the head come 128 bytes: 32 for each two parts, the first part's
  * q in the low half of a byte, the second's in the high half.
  */
 

@@ -1,5 +1,5 @@
 /**
- * `w = d·scale·q − d_min·min` for blocks of 256. Behind the head lie 32 bytes of highest bits, bit p of byte i of part p
+ * `w = d·scale·q − d_min·min` for blocks of 256. After the head come 32 bytes of highest bits, bit p of byte i of part p
  * and its element i; then the low bits as in Q4_K.
  */
 

@@ -23,11 +23,11 @@ export interface WeightType {
   readonly block_bytes: number;
   /** In the order of the shader's bindings, which start at 1. */
   readonly planes: readonly Plane[];
-  /** Whole blocks of a file, as the bytes of each plane. */
+  /** Complete blocks of a file, as the bytes of each plane. */
   repack(bytes: Uint8Array): readonly ArrayBufferView[];
-  /** Whole blocks of a file, as the values that they stand for: the bits that the shader reads, and ggml. */
+  /** Complete blocks of a file, as the values that they stand for: the same bits as in the shader and in ggml. */
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
-  /** Whole blocks of values as near as the type comes to them, as a file holds them. */
+  /** Values of complete blocks, rounded to the type, as the bytes of a file. */
   encode(values: Float32Array): Uint8Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;

@@ -9,7 +9,7 @@
  * | serving       | takes it when serving has ended | is refused         |
  * | other program | waits, unless it serves a model | is refused         |
  *
- * What uses a software adapter by its configuration needs no other program's leave.
+ * A run whose configuration asks for a software adapter does not wait for other programs.
  *
  * A run that waits is queued, or refused where the queue is full. A refusal is `device_unavailable` with
  * `details.retry_after_seconds`, which the API answers as `device-busy`. Live runs answer requests about themselves
@@ -44,7 +44,7 @@ export interface DeviceLoan extends Disposable {
   readonly wanted: AbortSignal;
   /** Aborts {@link DRAIN_MS} after `wanted`, or earlier when the server ends: the process must be killed. */
   readonly overdue: AbortSignal;
-  /** Gives the device back; again is nothing. `using` does the same. */
+  /** Gives the device back; a second call does nothing. `using` does the same. */
   release(): void;
 }
 

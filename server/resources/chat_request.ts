@@ -134,7 +134,7 @@ export const chatCompletionSchema = z.strictObject({
     error: `must be a text of at most ${MAX_STOP_CHARS} characters, or at most ${MAX_STOPS} of them`,
   }).nullable().optional(),
   logprobs: z.boolean().nullable().optional(),
-  top_logprobs: zero.meta({ description: "Only the sampled token is told." }),
+  top_logprobs: zero.meta({ description: "Only the sampled token is returned." }),
   response_format: responseFormat.nullable().optional(),
   stream: z.boolean().nullable().optional(),
   stream_options: z.strictObject({

@@ -7,7 +7,15 @@
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { missingGpuVariables } from "../cli/environment.ts";
 import { projectFiles } from "./tidy.ts";
-import { addCounts, countTests, summaryLine, type TestCounts, withoutReason } from "./test_report.ts";
+import {
+  addCounts,
+  countTests,
+  type Failure,
+  failureReport,
+  summaryLine,
+  type TestCounts,
+  withoutReason,
+} from "./test_report.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -53,7 +61,11 @@ const PARTS: readonly Part[] = [
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */
 const MAX_PROCESS_MINUTES = 30;
 
-const NOTHING: TestCounts = { passed: 0, failed: 0, skipped: [] };
+const NOTHING: TestCounts = { passed: 0, failed: [], skipped: [] };
+
+function failedOnce(name: string, message = ""): TestCounts {
+  return { passed: 0, failed: [{ name, message }], skipped: [] };
+}
 
 /** Environment variables for a software Vulkan driver on Linux; values that are already set stay. */
 async function gpuEnvironment(): Promise<Record<string, string>> {
@@ -113,7 +125,7 @@ async function runChecks(paths: readonly string[]): Promise<TestCounts> {
     const start_ms = performance.now();
     const passed = await runDeno(args) === 0;
     console.log(`${passed ? "ok    " : "FAILED"} ${name} (${seconds(start_ms)})`);
-    counts = addCounts(counts, { passed: Number(passed), failed: Number(!passed), skipped: [] });
+    counts = addCounts(counts, passed ? { ...NOTHING, passed: 1 } : failedOnce(`check "${name}"`));
   }
   return counts;
 }
@@ -130,9 +142,10 @@ async function runTests(
     const flags = ["-A", "--no-check", `--junit-path=${junit}`, ...more];
     const code = await runDeno(["test", ...flags, ...files], output);
     const counts = countTests(await Deno.readTextFile(junit));
-    if (code === 0 || counts.failed > 0) return counts;
-    console.log(`FAILED: deno test exited with status ${code} outside of any test`);
-    return addCounts(counts, { passed: 0, failed: 1, skipped: [] });
+    if (code === 0 || counts.failed.length > 0) return counts;
+    const failure = `deno test exited with status ${code} outside of any test`;
+    console.log(`FAILED: ${failure}`);
+    return addCounts(counts, failedOnce(failure, files.join("\n")));
   } finally {
     await Deno.remove(junit);
   }
@@ -196,7 +209,7 @@ async function runExamples(paths: readonly string[]): Promise<TestCounts> {
     if (/^ *\* @example$/m.test(await Deno.readTextFile(ROOT + path))) files.push(path);
   }
   const counts = await runTests(files, ["--doc"]);
-  console.log(`${counts.failed === 0 ? "ok    " : "FAILED"} examples (${seconds(start_ms)})`);
+  console.log(`${counts.failed.length === 0 ? "ok    " : "FAILED"} examples (${seconds(start_ms)})`);
   return counts;
 }
 
@@ -212,19 +225,23 @@ export function partOf(path: string): string {
   return best.name;
 }
 
-/** Prints skipped tests with their reasons; a skipped test without a reason counts as failed. */
+/** Prints skipped tests with their reasons, then all failures; a skipped test without a reason counts as failed. */
 function finish(counts: TestCounts): never {
   if (counts.skipped.length) {
     console.log(`\nskipped:\n${counts.skipped.map((name) => `  ${name}`).join("\n")}`);
   }
   const mute = withoutReason(counts.skipped);
-  if (mute.length) {
-    console.log(`\nFAILED: skipped without a reason, "name (skipped: reason)":\n  ${mute.join("\n  ")}`);
-    const skipped = counts.skipped.filter((name) => !mute.includes(name));
-    counts = { ...counts, failed: counts.failed + mute.length, skipped };
-  }
-  console.log(`\n${summaryLine(counts)}`);
-  Deno.exit(counts.failed ? 1 : 0);
+  const failed = [
+    ...counts.failed,
+    ...mute.map((name): Failure => ({
+      name,
+      message: 'It was skipped without a reason, "name (skipped: reason)".',
+    })),
+  ];
+  if (failed.length) console.log(`\n${failureReport(failed)}`);
+  const skipped = counts.skipped.filter((name) => !mute.includes(name));
+  console.log(`\n${summaryLine({ ...counts, failed, skipped })}`);
+  Deno.exit(failed.length ? 1 : 0);
 }
 
 async function testPaths(tests: readonly string[], wanted: readonly string[]): Promise<TestCounts> {
@@ -235,8 +252,7 @@ async function testPaths(tests: readonly string[], wanted: readonly string[]): P
     prefixes.some((prefix) => absolute(test) === prefix || absolute(test).startsWith(`${prefix}/`))
   );
   if (chosen.length === 0) {
-    console.error(`Cannot test ${wanted.join(", ")}: there is no *_test.ts there`);
-    return { ...NOTHING, failed: 1 };
+    return failedOnce(wanted.join(", "), "There is no *_test.ts there.");
   }
   return await runTests(chosen);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { dealFiles, joinFiles, partOf } from "./ok.ts";
-import { addCounts, countTests, summaryLine, withoutReason } from "./test_report.ts";
+import { addCounts, countTests, failureReport, summaryLine, withoutReason } from "./test_report.ts";
 
 const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="deno test" tests="5" failures="2" errors="0" time="0.065">
@@ -25,10 +25,32 @@ const JUNIT = `<?xml version="1.0" encoding="UTF-8"?>
 
 Deno.test("a JUnit file of Deno is counted case by case", () => {
   const counts = countTests(JUNIT);
-  assert.deepEqual(counts, { passed: 2, failed: 2, skipped: ["a & b (skipped: no podman)"] });
+  const failed = [{ name: "fails", message: "1 test step failed." }, {
+    name: "fails > inner bad",
+    message: "Error: <skipped/>",
+  }];
+  assert.deepEqual(counts, { passed: 2, failed, skipped: ["a & b (skipped: no podman)"] });
   assert.equal(summaryLine(counts), "2 passed, 2 failed, 1 skipped");
   assert.equal(summaryLine(addCounts(counts, counts)), "4 passed, 4 failed, 2 skipped");
-  assert.deepEqual(countTests(""), { passed: 0, failed: 0, skipped: [] });
+  assert.deepEqual(countTests(""), { passed: 0, failed: [], skipped: [] });
+});
+
+Deno.test("the report of failures names each test, with the beginning of its message", () => {
+  const long = Array.from({ length: 33 }, (_, i) => `line ${i + 1}`).join("\n\n");
+  const lines = failureReport([{ name: "a", message: "Error: x\n    at y.ts:3\n" }, {
+    name: "b",
+    message: long,
+  }])
+    .split("\n");
+  assert.deepEqual(lines.slice(0, 6), [
+    "FAILED a",
+    "    Error: x",
+    "        at y.ts:3",
+    "",
+    "FAILED b",
+    "    line 1",
+  ]);
+  assert.deepEqual(lines.slice(34), ["    line 30", "    (3 more lines)"]);
 });
 
 Deno.test("a skipped test says why", () => {

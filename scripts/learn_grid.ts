@@ -88,9 +88,24 @@ async function writeTrainingConfig(): Promise<string> {
  */
 const ATTEMPTS = 8;
 
+/** Results must not depend on how busy the machine is. */
+const NO_TIME_LIMIT = { "agent.max_rollout_secs": 0 };
+
+function overridden(values: Readonly<Record<string, string | number>>): string[] {
+  return Object.entries(values).map(([key, value]) => `${key}=${value}`);
+}
+
 async function evaluate(update: number, adapter: string[]): Promise<GridLine["evaluations"][number]> {
   const { pass_rate, scenarios } = JSON.parse(
-    await svc("eval", CONFIG, "--json", "--samples", String(ATTEMPTS), ...adapter),
+    await svc(
+      "eval",
+      CONFIG,
+      "--json",
+      "--samples",
+      String(ATTEMPTS),
+      ...adapter,
+      ...overridden(NO_TIME_LIMIT),
+    ),
   ) as EvaluationResult;
   return {
     update,
@@ -112,9 +127,9 @@ async function train(
     "agent.max_update_kl": max_update_kl,
     // A run that falls is measured to its end.
     "agent.max_dropped_fraction": 1,
+    ...NO_TIME_LIMIT,
   };
-  const keys = Object.entries(overrides).map(([key, value]) => `${key}=${value}`);
-  await svc("train", `${RUNS}/training.toml`, "--force", ...keys);
+  await svc("train", `${RUNS}/training.toml`, "--force", ...overridden(overrides));
   const events = (await Deno.readTextFile(`${directory}/events.jsonl`)).trimEnd().split("\n")
     .map((line) => JSON.parse(line) as RunEvent);
   const metrics = events.filter((event) => event.kind === "metrics")

@@ -49,6 +49,11 @@ export class EventFeed {
     return this.#read.seq;
   }
 
+  /** The end of the last event that readers get: what follows in the log may not be on disk yet. */
+  get place(): LogPlace {
+    return this.#read;
+  }
+
   /** Reads the log up to an event that is on disk, and wakes the readers. @returns The new events. */
   advance(seq: number): Promise<RunEvent[]> {
     const reading = this.#reading.then(async () => {

@@ -1,6 +1,7 @@
 /** A run that a server keeps: its records, its newest events, and its process while it has one. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { syncFile } from "../../core/files.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -65,12 +66,11 @@ export class KeptRun {
 
   /** Reads a run's records. @throws {ServiceError} `format_invalid` when one is damaged or missing. */
   static async read(directory: string): Promise<KeptRun> {
-    const [record, service, tail] = await Promise.all([
-      readRunRecord(directory),
-      readServiceRecord(directory),
-      lastEvents(`${directory}/events.jsonl`),
-    ]);
+    const [record, service] = await Promise.all([readRunRecord(directory), readServiceRecord(directory)]);
     if (!record) throw new ServiceError("format_invalid", `Cannot read ${directory}: it has no run.json`);
+    const log = `${directory}/events.jsonl`, tail = await lastEvents(log);
+    // The process of an earlier server may still write, and readers get only what is on disk.
+    if (isLive(record.state) && tail.seq > 0) await syncFile(log);
     return new KeptRun(directory, { record, service, tail });
   }
 

@@ -8,6 +8,8 @@ export interface StoredRun {
   record: RunRecord;
   /** The run's folder (`runs/directory/run_directory.ts`); null in view mode, which has only trajectories. */
   directory: string | null;
+  /** The bytes of the event log that are on disk: answers have no more of it. Absent: nobody writes to it. */
+  log_bytes?: number;
   /** The observe directory; null when the run exports no trajectories. */
   trajectories: string | null;
   /** The folder of its checkpoints; null in view mode. */

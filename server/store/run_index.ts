@@ -51,7 +51,7 @@ export class RunIndex {
     this.#database = database;
   }
 
-  /** Reads what was appended to a log since the last call. Calls for one run wait for each other. */
+  /** Reads what was appended to a log since the last call, up to the log's `end`. Calls for one run wait for each other. */
   async follow(log: RunLog): Promise<void> {
     await this.#inTurn(log.run, () => this.#follow(log));
   }
@@ -108,8 +108,10 @@ export class RunIndex {
   /** @returns False when the log's lines are not those that were read before. */
   async #read(log: RunLog): Promise<boolean> {
     const position = this.#position(log.run), { read_bytes } = position;
-    const size = await sizeOf(log.path);
-    if (size <= read_bytes) return size === read_bytes;
+    const size = await sizeOf(log.path), until = Math.min(size, log.end ?? Infinity);
+    if (size < read_bytes) return false;
+    // Another request may have read further meanwhile.
+    if (until <= read_bytes) return true;
     if (read_bytes > 0 && !await isLineEnd(log.path, read_bytes)) return false;
     let batch: Line[] = [], start = read_bytes, is_known = true;
     const write = () => {
@@ -117,6 +119,7 @@ export class RunIndex {
       batch = [];
     };
     for await (const { line, end } of linesFrom(log.path, start)) {
+      if (end > until) break;
       batch.push({ line, start, end });
       start = end;
       if (end - batch[0]!.start >= BATCH_BYTES) write();

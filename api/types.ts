@@ -395,7 +395,7 @@ export interface EvaluationResult {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Other measured values, by metric name. */
@@ -447,7 +447,8 @@ export interface ScenarioOutcome {
 export interface RowLoss {
   /** Its line in the file. */
   row: string;
-  loss: number;
+  /** Null when it is not finite. */
+  loss: number | null;
   /** Its trained tokens, or 1 for a pair. */
   weight: number;
 }
@@ -551,7 +552,7 @@ export interface Evaluation {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Other measured values, by metric name. */
@@ -809,7 +810,7 @@ export interface EvaluationEvent {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Null for scenarios. */
@@ -826,9 +827,9 @@ export interface EvaluationEvent {
   scenarios: ScenarioOutcome[];
   /** By metric name; null for a value that is not finite. */
   values?: { [name: string]: number | null };
-  /** The loss of each held-out row, by its line: sum / weight. */
+  /** The loss of each held-out row, by its line: sum / weight; sum is null when it is not finite. */
   by_row?: { [name: string]: {
-    sum: number;
+    sum: number | null;
     weight: number;
   } };
 }

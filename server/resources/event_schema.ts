@@ -82,8 +82,9 @@ export const RUN_EVENTS = {
   evaluation: runEvent("evaluation", "EvaluationEvent", {
     ...{ n, update, pass_rate, reward_mean, loss, perplexity, rows, failed, failure, scenarios },
     values: values.optional(),
-    by_row: z.record(z.string(), z.strictObject({ sum: z.number(), weight: z.number() })).optional().meta({
-      description: "The loss of each held-out row, by its line: sum / weight.",
+    by_row: z.record(z.string(), z.strictObject({ sum: value, weight: z.number() })).optional().meta({
+      description:
+        "The loss of each held-out row, by its line: sum / weight; sum is null when it is not finite.",
     }),
   }),
   checkpoint: runEvent("checkpoint", "CheckpointEvent", {

@@ -16,6 +16,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
+import { finiteMetrics } from "../../runs/record/finite_metrics.ts";
 import { evaluationResourceSchema, rowLosses } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 import { memoryProblem } from "./memory_problem.ts";
@@ -121,7 +122,7 @@ export function evaluationResult(
       reward_mean,
       loss,
       perplexity,
-      values: values ?? {},
+      values: finiteMetrics(values ?? {}),
       rows,
       failure,
       scenarios,

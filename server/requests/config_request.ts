@@ -81,7 +81,8 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
   // While a field is wrong, the keys that it sets are not known.
   const unknown = [...wrong].flatMap(keysOfField);
-  const rest = formProblems(request, { is_partial: !is_complete, unknown })
+  const is_object = typeof value === "object" && value !== null && !Array.isArray(value);
+  const rest = !is_object ? [] : formProblems(request, { is_partial: !is_complete, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
 }

@@ -190,11 +190,13 @@ async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobR
   const { request, services, files, refused, fork } = context, { recipe } = request;
   const device = valueAt(config, ["model", "device"]);
   const target = await planTarget(services, recipe?.limits ?? {}, device === "software");
-  if (device === "gpu" && target.card.facts.software) {
+  const { software } = target.card.facts;
+  if (device === "gpu" && software || device === "software" && !software) {
+    const missing = software ? "GPU" : "software adapter", other = software ? "software" : "gpu";
     throw invalidRequest([{
       pointer: pointerTo(request, "model.device"),
       code: "invalid_value",
-      message: 'This machine has no GPU; set model.device to "auto" or "software"',
+      message: `This machine has no ${missing}; set model.device to "auto" or "${other}"`,
     }]);
   }
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });

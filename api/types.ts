@@ -29,8 +29,8 @@ export interface ProblemError {
 export interface InsufficientMemory {
   /** What exceeds the budgets; 0 when a single tensor is too large for the device. */
   overflow_bytes: number;
-  /** Null when the device does not tell the size of its memory. */
-  vram_budget_bytes: number | null;
+  /** 0 when the device does not tell the size of its memory: nothing is compared with it then. */
+  vram_budget_bytes: number;
   ram_budget_bytes: number;
   /** The largest of the memory that is short. */
   dominant_posts: Array<{

@@ -51,6 +51,9 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
   \`path_roots\` and the folder of temporary files are replaced, by \`<path>\`. Single tokens, and what clients wrote or
   are answered, stay as they are: ids, names, notes, rows, and the messages of generate and of chats.
   A configuration that is read from such a server cannot be posted back, and clients have to know the paths of models.
+- The search for model files follows folders up to 8 levels below a root, and ends at 100,000 entries, 10,000 files or
+  15 seconds. \`GET /v1/model-files\` has the header \`X-Search-Complete\`: \`false\` when files are missing because of a
+  limit. The log has a warning then.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
 - docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.

@@ -103,6 +103,10 @@ export interface AppOptions {
 
 const NO_JOBS: JobRunner = { run: () => Promise.reject(new Error("this server runs no jobs")) };
 
+const INCOMPLETE_SEARCH =
+  "GET /v1/model-files does not list all files: a limit of the search was reached (docs/reference/api.md); name " +
+  "folders in path_roots that hold fewer other files";
+
 /** The state of a request during the checks. */
 interface Exchange {
   request: Request;
@@ -189,7 +193,10 @@ export class App {
         unreadable: (id, reason) => log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
       }),
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
-      model_files: new ModelFiles({ roots: config.path_roots, jobs }),
+      model_files: new ModelFiles({
+        ...{ roots: config.path_roots, jobs },
+        incomplete: () => log({ level: "warning", message: INCOMPLETE_SEARCH }),
+      }),
     };
     const { fleet, changes } = options, { fleet_events: events, index } = this.#services;
     this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();

@@ -43,8 +43,8 @@ export const memoryMetaSchema = z.strictObject({
   overflow_bytes: bytes.meta({
     description: "What exceeds the budgets; 0 when a single tensor is too large for the device.",
   }),
-  vram_budget_bytes: bytes.nullable().meta({
-    description: "Null when the device does not tell the size of its memory.",
+  vram_budget_bytes: bytes.meta({
+    description: "0 when the device does not tell the size of its memory: nothing is compared with it then.",
   }),
   ram_budget_bytes: bytes,
   dominant_posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({

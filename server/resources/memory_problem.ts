@@ -2,7 +2,7 @@
 
 import type { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
-import { memoryPosts, type Plan } from "../../runs/plan/plan.ts";
+import { memoryPosts, type Plan, UNKNOWN_BUDGET } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 
 /** The components that a refusal names. */
@@ -33,7 +33,7 @@ export function memoryProblem(
   const reason =
     `the device has no memory for the model${named && ` (${named})`}; end other programs that use ` +
     "the device, or give the server one with more memory";
-  const { vram_budget_bytes, ram_budget_bytes } = memory;
+  const { ram_budget_bytes } = memory, vram_budget_bytes = memory.vram_budget_bytes ?? UNKNOWN_BUDGET;
   return problemOf(`Cannot ${doing}: ${reason}`, {
     pointer,
     meta: {

@@ -236,7 +236,7 @@ Deno.test(
         post: "adapters",
         bytes: 5,
       }];
-      const budgets = { overflow_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
+      const budgets = { overflow_bytes: 0, vram_budget_bytes: 0, ram_budget_bytes: 2 ** 30 };
       assert.deepEqual(refused.json.meta, { ...budgets, dominant_posts, levers_applied: [], unlocks: [] });
       assert.match(refused.json.detail, /^Cannot generate: the device has no memory for the model/);
       assert.ok(!refused.body.includes("m.gguf"), "the model's path is the operator's");

@@ -157,7 +157,7 @@ Deno.test(
       assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/model out_of_range"]]);
       const { meta } = refused.json;
       assert.deepEqual(meta.dominant_posts, [{ post: "weights", bytes: 3e9 }, { post: "kv", bytes: 1e9 }]);
-      assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, null, []]);
+      assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, 0, []]);
       assert.ok(!serving.is_loaded);
       await Deno.remove(full);
       assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 200);

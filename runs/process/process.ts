@@ -201,7 +201,7 @@ async function begin(
   try {
     await supervisor.begin();
     if (options.adopt === undefined) await run.directory.commit();
-    // Only now: the run that --force replaces has been removed, and the new run can no longer be refused.
+    // This comes last: the run that --force replaces has been removed, and the new run can no longer be refused.
     await run.restoreBestAdapter(from);
     return supervisor;
   } catch (error) {
@@ -212,7 +212,7 @@ async function begin(
   }
 }
 
-/** The run has ended already: repeats the end of the log, and writes only a missing metrics file. */
+/** The process of a run that is completed already: it repeats the end of the log, and writes a missing metrics file. */
 async function replayEnd(
   run: LiveRun,
   prepared: PreparedRun,

@@ -27,7 +27,7 @@ interface PageOf<T> {
   cursor?: string | undefined;
   /** A key that no two items share; it stays the same while the list changes. */
   keyOf: (item: T) => string;
-  /** The keys fall from item to item, as ids do in a list that is newest first: a cursor may outlive its item. */
+  /** The keys descend, as ids do in a list that is newest first. Then a cursor stays valid when its item is removed. */
   falling?: boolean;
 }
 

@@ -6,12 +6,12 @@ import { requestUrl } from "../routing/router.ts";
 import { PaceWatch } from "./body_pace.ts";
 import { clientLeft, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
 
-/** An answer of at most this size fits in the buffers of a socket, so its client cannot hold it up. */
+/** An answer of at most this size fits in the buffers of a socket, so a client that does not read it delays nothing. */
 const UNPACED_BYTES = 65_536;
 
 /**
- * The request target as sent. `Deno.serve` puts scheme and authority before it without changing it; a full URL from a
- * proxy stays as it is, and is kept when it is not what the Host header names.
+ * The request target as sent. `Deno.serve` puts scheme and authority before it, which are removed again. A full URL from
+ * a proxy has no such prefix, and is unchanged when its authority differs from the Host header.
  */
 export function targetOf(url: string, host: string | null): string {
   const [, scheme, authority, target] = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(.*)$/is.exec(url)!;
@@ -23,7 +23,7 @@ function hasBody({ method, headers }: Request): boolean {
   return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) > 0;
 }
 
-/** A client on the way from its request to the end of its answer. */
+/** A request and its answer, until the answer is sent or the client disconnects. */
 class Exchange {
   readonly #options: ListenerOptions;
   readonly #left = new AbortController();
@@ -34,7 +34,7 @@ class Exchange {
   }
 
   async answer(request: Request, peer: Deno.NetAddr): Promise<Response> {
-    // Deno aborts it only when the client leaves: deno.json switches its older behaviour off.
+    // Deno aborts it only when the client disconnects: deno.json switches its older behaviour off.
     request.signal.addEventListener("abort", () => this.#leave(), { once: true });
     const slow = Promise.withResolvers<null>();
     this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
@@ -64,7 +64,7 @@ class Exchange {
 
   #bodyOf(sent: Request): Bytes {
     const { clock, limits: { body_pace } } = this.#options;
-    // Deno takes a body that was asked for as one that will be read.
+    // The body is requested late, because Deno then expects that it is read.
     let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null = null;
     const cut = () => {
       this.#leave();
@@ -77,12 +77,12 @@ class Exchange {
         try {
           reader ??= sent.body!.getReader();
           const { done, value } = await pace.next(reader.read());
-          // Cancelling looks like the end of the body.
+          // A cancelled body must not count as a complete one.
           this.#slow.signal.throwIfAborted();
           if (done) controller.close();
           else controller.enqueue(value);
         } catch (error) {
-          // Only a client that leaves breaks its body.
+          // A body fails only when its client disconnects.
           this.#leave();
           throw error;
         }
@@ -99,7 +99,7 @@ class Exchange {
     const reader = body.getReader(), left = this.#left.signal, slow = this.#slow.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
     slow.addEventListener("abort", () => cut(slow.reason), { once: true });
-    // Deno may end a body without another word to its stream: nobody waits for a client that left.
+    // Deno may drop a body without cancelling its stream. The wait for the client must end all the same.
     left.addEventListener("abort", () => waiting.abort(), { once: true });
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start(controller) {
@@ -160,7 +160,7 @@ export function listenDeno(options: ListenerOptions): Listener {
     host: server.addr.hostname,
     port: server.addr.port,
     async close() {
-      // Its own shutdown would wait for clients without a limit, and could then not be hurried.
+      // Deno's own shutdown would wait for clients without a limit.
       is_closing = true;
       if (open === 0) idle.resolve();
       const timer = setTimeout(() => idle.resolve(), close_grace_ms);

@@ -61,7 +61,7 @@ export function requestOf(
   };
 }
 
-/** A signal that aborts when the client leaves before it has the entire answer. */
+/** A signal that aborts when the client disconnects before it has the entire answer. */
 export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
   const controller = new AbortController();
   const leave = () => controller.abort(clientLeft());
@@ -90,18 +90,18 @@ export function refuseSlowBody(message: IncomingMessage, outgoing: ServerRespons
   outgoing.end(() => message.destroy(slow));
 }
 
-/** How long a client may leave a full connection unread. */
+/** How long a client may read nothing from a full connection. */
 export interface WritePace {
   clock: Clock;
   stall_ms: number;
 }
 
-/** A client that was waited for longer gets no further request on its connection, which may be idle for as long. */
+/** When the wait for a client was longer than this, its connection is closed after the answer. */
 const LATE_MS = 4000;
 
 /**
- * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body. The connection
- * of one that was slow ends with its answer.
+ * Writes an answer at the client's pace. The body is cancelled when the client disconnects or stops reading. The
+ * connection of a slow client is closed after the answer.
  *
  * @throws The body's error, possibly after its first bytes have been sent.
  */
@@ -120,7 +120,7 @@ export async function sendResponse(
   const reader = response.body.getReader();
   let wake = () => {}, is_late = false;
   const taken = async (all: Promise<void>) => {
-    // Without a socket it is not the client that is waited for.
+    // Without a socket the answer waits for earlier answers on its connection, not for the client.
     const started_ms = outgoing.socket === null ? Infinity : clock.monotonic_ms();
     await untilTaken(all, [message, outgoing], { clock, stall_ms });
     is_late ||= clock.monotonic_ms() - started_ms > LATE_MS;
@@ -131,7 +131,7 @@ export async function sendResponse(
   };
   outgoing.on("drain", () => wake());
   outgoing.once("close", leave);
-  // A client that left before has closed it already.
+  // The client may have disconnected before.
   if (outgoing.destroyed) leave();
   while (!outgoing.destroyed) {
     const { done, value } = await reader.read();
@@ -145,11 +145,11 @@ export async function sendResponse(
   outgoing.end();
   // An answer that waited for its connection may have been drained without a byte for the client.
   await taken(finished);
-  // The system has the answer.
+  // The system has all bytes of the answer, so closing the connection loses none.
   if (is_late) message.socket.destroy();
 }
 
-/** Waits until the client has taken what was written. One that does not is cut off. */
+/** Waits until the written bytes are sent. A client that reads nothing for `stall_ms` is cut off. */
 async function untilTaken(
   taken: Promise<void>,
   [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],

@@ -8,7 +8,7 @@ import { leaveSignal, refuseSlowBody, requestOf, sendResponse, spanOf } from "./
 
 /** Limits of the parser. It answers violations (400, 408, 431) before a request reaches the app. */
 const PARSER_LIMITS = {
-  // A body has a slowest pace instead of a time for all of it: an upload may be large.
+  // There is no time limit for a body, because an upload may be large. It has a slowest pace instead.
   requestTimeout: 0,
   // A client that does not read a short answer is idle, too: the system's buffers took it.
   keepAliveTimeout: 25_000,

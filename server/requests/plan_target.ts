@@ -1,4 +1,4 @@
-/** The device and the memory that a run may count on. */
+/** The device and the memory for which a run is planned. */
 
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
@@ -23,8 +23,8 @@ function budgetBytes(
 }
 
 /**
- * What a run is planned for. Without a device, one with the limits that every device has. A software adapter beside a GPU
- * is taken to have that GPU's limits; its memory is the machine's.
+ * The device for which a run is planned. Without one, the plan assumes the limits that every device has. A software
+ * adapter beside a GPU is assumed to have that GPU's limits, and the machine's memory.
  *
  * @param is_software Whether the run asks for a software adapter.
  */

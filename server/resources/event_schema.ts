@@ -1,4 +1,4 @@
-/** The events of a run's stream and of the stream over all runs, by name, as clients get them. */
+/** The events of a run's stream and of the stream over all runs, by name, in the form for clients. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";

@@ -121,7 +121,7 @@ async function* bucketsOf(database: Database, selection: MetricSelection, n: num
   if (!range) return;
   const buckets = new Buckets(range, n), names = selection.names && new Set(selection.names);
   for await (const row of rowsByUpdate(database, { ...selection, from_update: range.first })) {
-    // The run went on meanwhile.
+    // The run has written further events since the first query.
     if (row.update <= range.last) buckets.add(row, names);
   }
   for (const name of buckets.names()) yield* buckets.of(name).values();

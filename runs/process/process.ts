@@ -47,7 +47,7 @@ export interface StartRunOptions {
   control?: ControlPort;
   /** The id of the run that a server has prepared in the directory. Absent: this process makes one. */
   adopt?: string;
-  /** The learning rate that a command set for this run before it starts or goes on. Absent: none. */
+  /** The learning rate that a command set for this run before it starts or continues. Absent: none. */
   learning_rate?: number;
 }
 
@@ -291,6 +291,6 @@ async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): 
     `Cannot resume the run in ${path}: all of its checkpoints are damaged (${
       damaged.join(", ")
     }); start anew with ` +
-      "--force, or remove them to go on from the beginning",
+      "--force, or remove them to start from the beginning",
   );
 }

@@ -215,8 +215,8 @@ export class Supervisor {
     run.warn({
       code: "device_lost",
       message:
-        `the device was lost after update ${update} (${reason}); engine ${device_losses} of ${MAX_DEVICE_LOSSES} takes ` +
-        `its place and goes on after update ${run.state.update}`,
+        `the device was lost after update ${update} (${reason}); engine ${device_losses} of ${MAX_DEVICE_LOSSES} ` +
+        `replaces it and continues after update ${run.state.update}`,
     });
     await this.#openSession(from);
     run.emit({

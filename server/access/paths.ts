@@ -20,7 +20,7 @@ export interface PathCheck {
 
 /** The refusal of a path outside of every root. It does not tell whether something exists there. */
 export function forbiddenPath(pointer: string): Problem {
-  const message = "lies in none of the server's path_roots";
+  const message = "is in none of the server's path_roots";
   const errors: ProblemError[] = [{ pointer, code: "forbidden_path", message }];
   return new Problem("forbidden-path", `The path at ${pointer} ${message}`, { errors });
 }

@@ -79,6 +79,6 @@ export function numberOfCursor(cursor: string | undefined, absent: number): numb
 
 /** The refusal of a cursor that cannot be read. */
 export function badCursor(): Error {
-  const message = "is no cursor of this list; take next_cursor of the page before, or leave it out";
+  const message = "is no cursor of this list; use next_cursor of the previous page, or leave it out";
   return invalidRequest([{ pointer: "/query/cursor", code: "invalid_value", message }]);
 }

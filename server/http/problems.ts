@@ -19,7 +19,7 @@ export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly Pro
 const problemErrorSchema = z.strictObject({
   pointer: z.string().meta({
     description:
-      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole.",
+      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for all of it.",
   }),
   code: z.enum(PROBLEM_CODES),
   message: z.string(),
@@ -50,7 +50,7 @@ export const memoryMetaSchema = z.strictObject({
   dominant_posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({
     description: "The largest of the memory that is short.",
   }),
-  levers_applied: z.array(z.enum(LEVER_NAMES)).meta({ description: "Empty for a whole configuration." }),
+  levers_applied: z.array(z.enum(LEVER_NAMES)).meta({ description: "Empty for a complete configuration." }),
   unlocks: z.array(z.enum(["truncate_context"])).meta({
     description: "Degradations, not yet allowed, that would make it fit.",
   }),

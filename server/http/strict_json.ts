@@ -154,7 +154,7 @@ class Reader {
       }
       if (!this.#take(":")) throw this.#failure();
       this.#path.push(name);
-      if (fields.has(name)) this.#report("stands twice in its object");
+      if (fields.has(name)) this.#report("occurs twice in its object");
       fields.set(name, this.#value());
       this.#path.pop();
     } while (this.#take(","));

@@ -127,7 +127,7 @@ function without(value: unknown, fields: ReadonlySet<string>): Table {
 
 /** A fork has either a complete configuration or the changes of a recipe. */
 function besideConfig(body: PartialBody, wrong: ReadonlySet<string>): ProblemError[] {
-  const message = "stands beside a complete configuration, which has all keys itself";
+  const message = "cannot be combined with a complete configuration, which has all keys";
   return Object.keys(body).filter((key) => !["config", "fork_from", "name"].includes(key) && !wrong.has(key))
     .map((key) => ({ pointer: `/${key}`, code: "invalid_value", message }));
 }
@@ -201,7 +201,7 @@ function formProblems(
 /** For a key that a file would set itself, a request has the id of a catalogue entry. */
 const NO_ID = {
   code: "missing_field",
-  message: "is missing: names an entry of the server's catalogue",
+  message: "is missing: it is the id of an entry of the server's catalogue",
 } as const;
 
 /** Fields of the request that contradict each other. */

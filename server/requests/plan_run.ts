@@ -91,7 +91,8 @@ function problemOf(type: ProblemType, errors: readonly ProblemError[]): Problem 
 function catalogueRefusal(request: ConfigRequest, applied: AppliedCatalogue): Problem | null {
   const entries = (findings: readonly Finding[], code?: ProblemError["code"]) =>
     findings.map((finding) => ({ ...entryOf(finding, request), ...(code && { code }) }));
-  const message = "must be the id of an entry of the server's catalogue: only the operator declares more";
+  const message =
+    "must be the id of an entry of the server's catalogue: only the operator may declare other keys";
   const declared = [
     ...entries([...operatorsKeys(request.tree), ...applied.declared], "server_declared"),
     ...request.forms.map(({ place }): ProblemError => ({

@@ -115,7 +115,7 @@ export const forkSchema = z.strictObject({
   name: runName.optional(),
 }).meta({
   id: "Fork",
-  description: "A run that goes on from a checkpoint of another one, with some changes.",
+  description: "A run that continues from a checkpoint of another one, with some changes.",
 });
 
 /** Chooses the form of a body by the fields that it has. */

@@ -61,7 +61,7 @@ export const RUN_EVENTS = {
   state: runEvent("state", "StateEvent", {
     state: z.enum(RUN_STATES),
     ...{ reason, detail, update },
-    checkpoint: z.string().nullable().meta({ description: "From which it goes on." }),
+    checkpoint: z.string().nullable().meta({ description: "The checkpoint from which it continues." }),
   }),
   metrics: runEvent("metrics", "MetricsEvent", { update: count, step: count, values }),
   update: runEvent("update", "UpdateEvent", {

@@ -15,7 +15,7 @@ export function findKeptRun({ id }: { id: string }, { fleet }: Services): Promis
 
 /** The fleet of a server that is not in view mode. */
 export function fleetOf({ fleet }: Services): Fleet {
-  if (!fleet) throw new Problem("not-implemented", "This server keeps no runs");
+  if (!fleet) throw new Problem("not-implemented", "This server has no runs that take commands");
   return fleet;
 }
 

@@ -47,7 +47,7 @@ function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): Run
       ? null
       : `Update ${
         last?.update ?? 0
-      }${of} is the last one in the directory, which does not tell whether the run goes on`,
+      }${of} is the last one in the directory; it is unknown whether the run continues`,
     created_at: first?.time ?? time,
     started_at: null,
     ended_at: is_complete ? last.time : null,

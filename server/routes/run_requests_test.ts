@@ -51,7 +51,7 @@ Deno.test(
       const live = await send(at("generate"), generation({ seed: 3 }));
       assert.equal(live.status, 200, live.body);
       const { message, token_ids, logprobs, stop_reason, usage } = live.json;
-      // Every turn of the test's model says its whole text, as a call, and submits it.
+      // Every turn of the test's model writes its text as the argument of a call, and submits it.
       assert.equal(message.role, "assistant");
       assert.deepEqual(
         message.tool_calls.map(({ function: { name } }: { function: { name: string } }) => name),

@@ -60,7 +60,7 @@ export async function startArguments(run: KeptRun): Promise<string[]> {
  * @param end Null: the process was an earlier server's.
  * @param has_place Whether one more run may wait for a slot.
  */
-export async function settle(
+export async function completeLog(
   run: KeptRun,
   { idle, end, has_place }: { idle: IdleRun; end: ChildEnd | null; has_place: boolean },
 ): Promise<void> {

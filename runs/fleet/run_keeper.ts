@@ -11,7 +11,7 @@ import { clearMissingCommands } from "./accepted_commands.ts";
 import { busy } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { RunChild } from "./run_child.ts";
-import { settle, startArguments } from "./run_ends.ts";
+import { completeLog, startArguments } from "./run_ends.ts";
 
 /** How often a server checks whether a process of an earlier server has ended. */
 const ORPHAN_POLL_MS = 100;
@@ -134,7 +134,10 @@ export class RunKeeper {
       }
       await run.exclusively(async () => {
         run.child = null;
-        await this.changeIdle(run, (idle) => settle(run, { idle, end, has_place: this.#options.hasPlace() }));
+        await this.changeIdle(
+          run,
+          (idle) => completeLog(run, { idle, end, has_place: this.#options.hasPlace() }),
+        );
         await clearMissingCommands(run);
       });
     } catch (error) {
@@ -181,7 +184,7 @@ export class RunKeeper {
       if (error instanceof ServiceError && error.code === "conflict") return false;
       throw error;
     }
-    await settle(run, { idle, end: null, has_place: false }).finally(() => idle.close());
+    await completeLog(run, { idle, end: null, has_place: false }).finally(() => idle.close());
     run.checked = idle.place;
     await this.#publish(run, Infinity);
     run.record = idle.record;

@@ -92,8 +92,8 @@ export class JobProcess {
     { doing, limits, signal }: { doing: string; limits: JobLimits; signal: AbortSignal },
   ): Promise<JobAnswerLine> {
     signal.throwIfAborted();
-    const leave = () => this.#kill("left");
-    signal.addEventListener("abort", leave, { once: true });
+    const cancel = () => this.#kill("left");
+    signal.addEventListener("abort", cancel, { once: true });
     const timer = setTimeout(() => this.#kill("seconds"), limits.seconds * 1000);
     const watch = this.#watchMemory();
     try {
@@ -105,7 +105,7 @@ export class JobProcess {
     } finally {
       clearTimeout(timer);
       watch.stop();
-      signal.removeEventListener("abort", leave);
+      signal.removeEventListener("abort", cancel);
     }
   }
 

@@ -4,7 +4,7 @@ import type { RequestContext } from "../app.ts";
 import type { Bytes } from "../routing/body.ts";
 import { requestUrl } from "../routing/router.ts";
 import { PaceWatch } from "./body_pace.ts";
-import { clientLeft, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
+import { clientDisconnected, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
 
 /** An answer of at most this size fits in the buffers of a socket, so a client that does not read it delays nothing. */
 const UNPACED_BYTES = 65_536;
@@ -26,7 +26,7 @@ function hasBody({ method, headers }: Request): boolean {
 /** A request and its answer, until the answer is sent or the client disconnects. */
 class Exchange {
   readonly #options: ListenerOptions;
-  readonly #left = new AbortController();
+  readonly #disconnected = new AbortController();
   readonly #slow = new AbortController();
 
   constructor(options: ListenerOptions) {
@@ -35,7 +35,7 @@ class Exchange {
 
   async answer(request: Request, peer: Deno.NetAddr): Promise<Response> {
     // Deno aborts it only when the client disconnects: deno.json switches its older behaviour off.
-    request.signal.addEventListener("abort", () => this.#leave(), { once: true });
+    request.signal.addEventListener("abort", () => this.#abort(), { once: true });
     const slow = Promise.withResolvers<null>();
     this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
     const answering = this.#options.handle(...this.#convert(request, peer));
@@ -51,15 +51,15 @@ class Exchange {
       // A Request does not support these two.
       method: method === "TRACE" || method === "CONNECT" ? "GET" : method,
       headers,
-      signal: this.#left.signal,
+      signal: this.#disconnected.signal,
       body: hasBody(sent) ? this.#bodyOf(sent) : null,
     });
     // Two Host headers never come here: Deno answers 400.
     return [request, { method, target, hosts: host === null ? [] : [host], peer: `${hostname}:${port}` }];
   }
 
-  #leave(): void {
-    this.#left.abort(clientLeft());
+  #abort(): void {
+    this.#disconnected.abort(clientDisconnected());
   }
 
   #bodyOf(sent: Request): Bytes {
@@ -67,7 +67,7 @@ class Exchange {
     // The body is requested late, because Deno then expects that it is read.
     let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null = null;
     const cut = () => {
-      this.#leave();
+      this.#abort();
       this.#slow.abort(slowBody());
       reader!.cancel().catch(() => {});
     };
@@ -83,7 +83,7 @@ class Exchange {
           else controller.enqueue(value);
         } catch (error) {
           // A body fails only when its client disconnects.
-          this.#leave();
+          this.#abort();
           throw error;
         }
       },
@@ -96,7 +96,7 @@ class Exchange {
     const { body, headers, status } = response, { log, clock, limits: { stall_ms } } = this.#options;
     const bytes = headers.get("content-length");
     if (!body || bytes !== null && Number(bytes) <= UNPACED_BYTES) return response;
-    const reader = body.getReader(), left = this.#left.signal, slow = this.#slow.signal;
+    const reader = body.getReader(), left = this.#disconnected.signal, slow = this.#slow.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
     slow.addEventListener("abort", () => cut(slow.reason), { once: true });
     // Deno may drop a body without cancelling its stream. The wait for the client must end all the same.
@@ -104,7 +104,7 @@ class Exchange {
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start(controller) {
         cut = (reason) => {
-          reader.cancel(clientLeft()).catch(() => {});
+          reader.cancel(clientDisconnected()).catch(() => {});
           controller.error(reason);
         };
       },
@@ -121,12 +121,12 @@ class Exchange {
         }
         if (left.aborted) return;
         waiting = new AbortController();
-        clock.sleep(stall_ms, waiting.signal).then(() => cut(clientLeft()), () => {});
+        clock.sleep(stall_ms, waiting.signal).then(() => cut(clientDisconnected()), () => {});
       },
       cancel: async (reason) => {
         waiting.abort();
         // Deno does not abort the request's signal when it cannot write.
-        this.#leave();
+        this.#abort();
         await reader.cancel(reason);
       },
     }, { highWaterMark: 0 });

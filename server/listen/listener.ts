@@ -52,7 +52,7 @@ export interface Listener {
 }
 
 /** The reason of a signal that aborts because the client disconnected before it had the entire answer. */
-export function clientLeft(): DOMException {
+export function clientDisconnected(): DOMException {
   return new DOMException("The client left", "AbortError");
 }
 

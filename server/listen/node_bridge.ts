@@ -7,7 +7,7 @@ import type { Bytes } from "../routing/body.ts";
 import type { PaceWatch } from "./body_pace.ts";
 import { requestUrl } from "../routing/router.ts";
 import type { Span } from "../telemetry/trace.ts";
-import { clientLeft, slowBody } from "./listener.ts";
+import { clientDisconnected, slowBody } from "./listener.ts";
 
 /** Headers as sent; a repeated name has all of its values. */
 function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
@@ -62,13 +62,13 @@ export function requestOf(
 }
 
 /** A signal that aborts when the client disconnects before it has the entire answer. */
-export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
+export function disconnectSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  const leave = () => controller.abort(clientLeft());
+  const abort = () => controller.abort(clientDisconnected());
   // A broken body fails before the answer closes: its reader must then find the signal aborted.
-  message.once("error", leave);
+  message.once("error", abort);
   outgoing.once("close", () => {
-    if (!outgoing.writableFinished) leave();
+    if (!outgoing.writableFinished) abort();
   });
   return controller.signal;
 }
@@ -125,14 +125,14 @@ export async function sendResponse(
     await untilTaken(all, [message, outgoing], { clock, stall_ms });
     is_late ||= clock.monotonic_ms() - started_ms > LATE_MS;
   };
-  const leave = () => {
-    reader.cancel(clientLeft()).catch(() => {});
+  const cancel = () => {
+    reader.cancel(clientDisconnected()).catch(() => {});
     wake();
   };
   outgoing.on("drain", () => wake());
-  outgoing.once("close", leave);
+  outgoing.once("close", cancel);
   // The client may have disconnected before.
-  if (outgoing.destroyed) leave();
+  if (outgoing.destroyed) cancel();
   while (!outgoing.destroyed) {
     const { done, value } = await reader.read();
     if (done) break;

@@ -18,7 +18,7 @@ export interface Problem {
 }
 
 export interface ProblemError {
-  /** JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole. */
+  /** JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for all of it. */
   pointer: string;
   code: "missing_field" | "unknown_field" | "invalid_value" | "out_of_range" | "unsupported_format" | "path_not_found" | "forbidden_path" | "unknown_catalog_id" | "needs_opt_in" | "override_conflict" | "conflict" | "unauthorized" | "not_found" | "server_declared";
   message: string;
@@ -37,7 +37,7 @@ export interface InsufficientMemory {
     post: string;
     bytes: number;
   }>;
-  /** Empty for a whole configuration. */
+  /** Empty for a complete configuration. */
   levers_applied: Array<"micro_batch" | "gradient_checkpointing" | "chunked_cross_entropy" | "kv_f16" | "fewer_concurrent_rollouts" | "offload_optimizer">;
   /** Degradations, not yet allowed, that would make it fit. */
   unlocks: Array<"truncate_context">;
@@ -216,7 +216,7 @@ export interface TemplateProbe {
 
 export interface Warning {
   code: "clip_range_for_level" | "template_not_prefix_stable" | "budget_changed_on_fork" | "group_too_small" | "judge_only_reward" | "mutable_image_tag" | "kl_reference_is_base" | "no_heldout" | "no_checkpoint" | "software_device" | "vram_unknown" | "lever_applied" | "context_beyond_training" | "context_truncated" | "rows_truncated" | "no_end_signal";
-  /** Dotted key; absent when it concerns the whole request. */
+  /** Dotted key; absent when it concerns the entire request. */
   field?: string;
   message: string;
 }
@@ -279,7 +279,7 @@ export interface WholeConfiguration {
   name?: string;
 }
 
-/** A run that goes on from a checkpoint of another one, with some changes. */
+/** A run that continues from a checkpoint of another one, with some changes. */
 export interface Fork {
   fork_from: ForkFrom;
   /** The algorithm. */
@@ -748,7 +748,7 @@ export interface StateEvent {
   detail: string | null;
   /** Finished updates. */
   update: number;
-  /** From which it goes on. */
+  /** The checkpoint from which it continues. */
   checkpoint: string | null;
 }
 

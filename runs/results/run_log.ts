@@ -49,7 +49,7 @@ export interface LogLinePlace {
 /**
  * The events at places of an event log.
  *
- * @throws {ServiceError} `format_invalid` when another event is there: the log was replaced meanwhile.
+ * @throws {ServiceError} `format_invalid` when another event is there, because the log was replaced.
  */
 export async function* readEventsAt<K extends RunEvent["kind"]>(
   path: string,

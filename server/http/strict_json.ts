@@ -1,4 +1,4 @@
-/** Strict JSON for requests: what `JSON.parse` would silently change becomes an entry of the problem document. */
+/** Strict JSON for requests: a value that `JSON.parse` would silently change becomes an entry of the problem document. */
 
 import { MAX_JSON_DEPTH } from "../../core/json.ts";
 import { pointerOf } from "./issues.ts";
@@ -7,10 +7,10 @@ import type { ProblemError } from "./problems.ts";
 /** The most entries for one body. */
 const MAX_ERRORS = 200;
 
-/** The most values of one body, lists and objects included: checking each takes time from all other requests. */
+/** The most values of one body, with its lists and objects: their checks delay all other requests. */
 export const MAX_JSON_VALUES = 10_000;
 
-/** The longest name of a field in characters: the place of every problem below the field would repeat it. */
+/** The longest name of a field in characters. It is limited because every problem below the field repeats the name. */
 const MAX_JSON_NAME = 1024;
 
 /** A number written with more characters loses digits. */
@@ -28,7 +28,7 @@ export interface StrictJson {
   errors: ProblemError[];
 }
 
-/** The text is not JSON, or more than is read of one body. */
+/** Thrown for a text that is not JSON, or has more values than are read. */
 class NotJson extends Error {}
 
 class Reader {
@@ -159,7 +159,7 @@ class Reader {
       has_long_name ||= is_long;
       if (!this.#take(":")) throw this.#failure();
       this.#path.push(is_long ? null : name);
-      if (fields.has(name)) this.#report("stands twice in its object");
+      if (fields.has(name)) this.#report("occurs twice in its object");
       const value = this.#value();
       if (!is_long) fields.set(name, value);
       this.#path.pop();

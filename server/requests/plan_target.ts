@@ -1,4 +1,4 @@
-/** The device and the memory that a run may count on. */
+/** The device and the memory for which a run is planned. */
 
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";

@@ -1,4 +1,4 @@
-/** The events of a run's stream and of the stream over all runs, by name, as clients get them. */
+/** The events of a run's stream and of the stream over all runs, by name, in the form for clients. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
@@ -61,7 +61,7 @@ export const RUN_EVENTS = {
   state: runEvent("state", "StateEvent", {
     state: z.enum(RUN_STATES),
     ...{ reason, detail, update },
-    checkpoint: z.string().nullable().meta({ description: "From which it goes on." }),
+    checkpoint: z.string().nullable().meta({ description: "The checkpoint from which it continues." }),
   }),
   metrics: runEvent("metrics", "MetricsEvent", { update: count, step: count, values }),
   update: runEvent("update", "UpdateEvent", {

@@ -87,7 +87,7 @@ export const generationSchema = z.strictObject({
   usage: z.strictObject({ prompt_tokens: z.int(), completion_tokens: z.int() }),
 }).meta({ id: "Generation" });
 
-/** What evaluates or generates, as its schema has checked it. */
+/** A body of evaluate or generate that its schema has checked. */
 type Generate = z.output<typeof generateSchema>;
 type Evaluate = z.output<typeof evaluateSchema>;
 export type GenerationAnswer = z.input<typeof generationSchema>;
@@ -134,7 +134,7 @@ export function evaluationResult(
 }
 
 /**
- * Asks a run, and makes its refusals problems.
+ * Sends a request to a run, and converts its refusals to problems.
  *
  * @throws {Problem} `not-found` at the checkpoint, `invalid-request` at the messages, `insufficient-memory`, `conflict`,
  * `device-busy`, `timeout`.

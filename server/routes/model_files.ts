@@ -53,7 +53,7 @@ const UNREAD = {
 
 function modelFile(found: FoundModel, description: Description): ModelFile {
   const { path, size_bytes, file } = found;
-  // The file may lie under another name than the one that is shown.
+  // The file may have another name than the one that is shown.
   const asShown = (text: string | null) => text && text.replaceAll(file.path, path);
   if (description.kind === null) {
     return { path, size_bytes, ...UNREAD, problem: asShown(description.error.message) };
@@ -105,7 +105,7 @@ const listModelFiles = route({
     const { models, complete } = await model_files.find(signal);
     const { items, next_cursor } = page(models, {
       ...query,
-      // A cursor must not tell a path.
+      // A cursor must not contain a path.
       keyOf: ({ path }) => createHash("sha256").update(path).digest("base64url"),
     });
     const descriptions = await model_files.describe(items, signal);

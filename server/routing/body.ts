@@ -54,8 +54,8 @@ function bounded(stream: Bytes, limit: number): Bytes {
 /**
  * Opens the body for a route without reading it.
  *
- * @param spec Null when the route takes no body. A body must then be labelled as JSON, so that a form on another site
- * cannot reach the route; it is not read.
+ * @param spec Null when the route takes no body. A body is then not read, but must be labelled as JSON, so that a form on
+ * another site cannot reach the route.
  * @throws {Problem} `unsupported-media-type` or `payload-too-large`.
  */
 export function openBody(

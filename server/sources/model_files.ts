@@ -40,7 +40,7 @@ export class ModelFiles {
     return found;
   }
 
-  /** The descriptions of found files, in order. A file that exceeds a limit has it as its problem. */
+  /** The descriptions of found files, in order. For a file that exceeds a limit, the description has this as a problem. */
   async describe(found: readonly FoundModel[], signal: AbortSignal): Promise<ModelDescription[]> {
     const keyOf = ({ file, size_bytes, modified_ms }: FoundModel) =>
       JSON.stringify([file.path, file.dev, file.ino, size_bytes, modified_ms]);

@@ -1,4 +1,4 @@
-/** Where the handlers find runs. */
+/** The source of runs for route handlers. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
@@ -16,7 +16,7 @@ export interface StoredRun {
   checkpoints: string | null;
   /** Resolved, with the run's own paths; null in view mode. */
   config: ResolvedConfig | null;
-  /** As clients see it: by catalogue ids, with paths as they were written, without the run's own; null in view mode. */
+  /** In the form for clients: with catalogue ids and paths as written, without the run's own; null in view mode. */
   shown_config: Readonly<Record<string, unknown>> | null;
 }
 

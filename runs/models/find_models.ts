@@ -21,6 +21,7 @@ export interface FoundModel {
   modified_ms: number;
 }
 
+/** The result of a search. */
 export interface FoundModels {
   /** By path. */
   models: FoundModel[];

@@ -1,35 +1,14 @@
 /** Opens a WebGPU device and finds its properties. */
 
+import type { DeviceFacts, DeviceRequest, GpuCard } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
-import type { WebGpuName } from "../core/webgpu_providers.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
 
-/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
-export interface DeviceRequest {
-  device: "auto" | "gpu" | "software";
-  webgpu: WebGpuName;
-}
-
-/** Facts from the driver. WebGPU does not report the size of the memory: `vram_bytes` is then null. */
-export interface DeviceFacts {
-  name: string;
-  vendor: string;
-  backend: string;
-  driver: string;
-  /** True for software adapters (llvmpipe, SwiftShader). */
-  software: boolean;
-  features: string[];
-  limits: Record<string, number>;
-  vram_bytes: number | null;
-}
-
-/** An open device. `subgroup_size` is 0 without subgroup operations. */
-export interface Gpu {
+/** An open device. */
+export interface Gpu extends GpuCard {
   readonly device: GPUDevice;
-  readonly facts: DeviceFacts;
-  readonly subgroup_size: number;
 }
 
 /** Requested where available. Deno provides native features on request even though the adapter does not list them. */

@@ -2,6 +2,7 @@
 
 import type { DeviceFacts, DeviceRequest, GpuCard } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
+import { Allocator } from "./tensor.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
@@ -148,13 +149,16 @@ function describe(adapter: GPUAdapter, features: string[], backend: string): Dev
 
 /** Measures the subgroup size with a kernel, because no limit of the adapter gives it reliably. */
 async function probeSubgroupSize(device: GPUDevice): Promise<number> {
-  const out = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
-  const staging = device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+  const allocator = new Allocator(device), out = allocator.create("probe", [1], "u32").buffer;
+  const staging = allocator.createBuffer("probe", 4, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
   device.pushErrorScope("validation");
   const module = device.createShaderModule({ code: subgroupProbeWgsl });
   const pipeline = device.createComputePipeline({ layout: "auto", compute: { module } });
   const failed = await device.popErrorScope();
-  if (failed) return 0;
+  if (failed) {
+    allocator.destroy();
+    return 0;
+  }
   const entries = [{ binding: 0, resource: { buffer: out } }];
   const encoder = device.createCommandEncoder();
   const pass = encoder.beginComputePass();
@@ -166,7 +170,6 @@ async function probeSubgroupSize(device: GPUDevice): Promise<number> {
   device.queue.submit([encoder.finish()]);
   await staging.mapAsync(GPUMapMode.READ);
   const size = new Uint32Array(staging.getMappedRange().slice(0))[0]!;
-  out.destroy();
-  staging.destroy();
+  allocator.destroy();
   return size;
 }

@@ -17,7 +17,7 @@ import {
 export const MAX_WAITING_JOBS = 1000;
 
 /** Seconds after which a client that found a queue full may ask again. */
-export const RETRY_AFTER_SECONDS = 10;
+const RETRY_AFTER_SECONDS = 10;
 
 /** The most processes that wait for another job on the same files. */
 const IDLE_PROCESSES = 2;

@@ -166,7 +166,7 @@ function ownKey(path: Path, tree: unknown): Path {
 }
 
 /** A finding as an entry of a problem, at the field of the request that stands for its key. */
-export function entryOf(
+export function problemEntry(
   { path, code, message, hint }: Finding,
   { placeOf, tree }: Pick<ExpandedRequest, "placeOf" | "tree">,
 ): ProblemError {
@@ -195,7 +195,7 @@ function formProblems(
   const others = findings.filter(({ path }) => !isOperatorsKey(path));
   const tables = joinedTables(tree).filter(({ path }) => operators.some((at) => isPrefix(path, at)));
   const nameless = tables.map(({ path }): Finding => ({ path: [...path, "id"], ...NO_ID }));
-  return [...own, ...[...others, ...nameless].map((finding) => entryOf(finding, request))];
+  return [...own, ...[...others, ...nameless].map((finding) => problemEntry(finding, request))];
 }
 
 /** What a file would have to say itself, a request says with an id. */

@@ -132,7 +132,7 @@ for (const signal of ["SIGTERM", "SIGHUP"] as const) {
         child.kill(signal);
         await Promise.all([out(), err()]);
         assert.equal((await child.status).code, 130, await err());
-        assert.match(await err(), /^svc: go on with: \.\/dev svc train run\.toml --resume$/m);
+        assert.match(await err(), /^svc: continue with: \.\/dev svc train run\.toml --resume$/m);
         await assertLeft(folder);
       }),
   );

@@ -10,6 +10,12 @@ export async function syncDirectory(path: string): Promise<void> {
   await directory.sync();
 }
 
+/** Flushes the contents of a file that another process may have written. */
+export async function syncFile(path: string): Promise<void> {
+  using file = await Deno.open(path, { read: true });
+  await file.syncData();
+}
+
 /**
  * Writes a file in pieces: into `<path>.partial`, then fsync, rename, and fsync of the directory. On failure it removes
  * the partial file, leaves `path` as it was, and rethrows.

@@ -12,7 +12,7 @@ import { besidePeft } from "../../trainer/formats/peft.ts";
 import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
 
 /**
- * How a run uses a path. `file`, `folder`: written and replaced as a whole; `run`, `checkpoints`, `trajectories`:
+ * How a run uses a path. `file`, `folder`: written and replaced as one; `run`, `checkpoints`, `trajectories`:
  * folders in which the run writes its own names; `project`: like `run`, but the folder also contains the configuration,
  * so the run does not own it; the other kinds are read.
  */
@@ -34,7 +34,7 @@ export interface Place {
   kind: PlaceKind;
 }
 
-/** Output keys other than folders that are written as a whole. */
+/** The kinds of output keys; any other one is a `folder`. */
 const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
   "output.path": "file",

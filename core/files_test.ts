@@ -4,6 +4,7 @@ import {
   isPresent,
   makeFolder,
   openRegularFile,
+  partialPath,
   sha256OfFile,
   writeFileAtomic,
 } from "./files.ts";
@@ -64,13 +65,25 @@ Deno.test({
         }),
         /differs/,
       );
-      await Deno.symlink("/dev/full", `${path}.partial`);
+      await Deno.symlink("/dev/full", partialPath(path));
       await assert.rejects(
         writeFileAtomic(path, "new"),
         /Cannot write .*file: no space is left on the disk; free some space/,
       );
       assert.equal(await Deno.readTextFile(path), old);
       assert.deepEqual(await namesIn(directory), ["file"]);
+    }),
+});
+
+Deno.test({
+  name: "a file that is incomplete uses no name that a user would choose",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const names = ["file.partial", "file.tmp", ".file.partial", "file~", "partial"];
+      for (const name of names) await Deno.writeTextFile(`${directory}/${name}`, "mine");
+      await writeFileAtomic(`${directory}/file`, "new");
+      for (const name of names) assert.equal(await Deno.readTextFile(`${directory}/${name}`), "mine");
     }),
 });
 

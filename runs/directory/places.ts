@@ -7,6 +7,7 @@ import { type LoadedConfig, placeFindings } from "../../config/check/load.ts";
 import { configError } from "../../config/text/problems.ts";
 import { valueAt } from "../../config/text/toml_tree.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { partialPath } from "../../core/files.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../../core/real_path.ts";
 import { besidePeft } from "../../trainer/formats/peft.ts";
 import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
@@ -103,7 +104,7 @@ type LocatedPlace = Place & { claims: Claim[]; ways: Awaited<ReturnType<typeof p
 /** Other names that a file occupies: its partial file, and the adapter that `output.adapter` did not choose. */
 function besideFile(key: string, path: string): string[] {
   const files = key === "output.path" ? adapterFiles({ output: { path } }) : [path];
-  return [...files.slice(1), ...files.map((file) => `${file}.partial`)];
+  return [...files.slice(1), ...files.map(partialPath)];
 }
 
 async function claimsOf({ key, kind, path }: Place): Promise<Claim[]> {

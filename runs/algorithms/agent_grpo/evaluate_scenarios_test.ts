@@ -4,7 +4,7 @@ import { testGroup, type TestMember } from "../../../agent/rollout/group_testing
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { evaluationMetrics } from "../../process/training_loop.ts";
 import type { AgentHost, RolloutRequest } from "../../session/agent_host.ts";
-import { evaluateScenarios, evaluationResult, passRate } from "./evaluate_scenarios.ts";
+import { evaluateScenarios, passRate, resultOfAttempts } from "./evaluate_scenarios.ts";
 
 const outcome = (passes: number, attempts: number) => ({
   scenario: "s",
@@ -41,7 +41,7 @@ Deno.test("several attempts get an interval over scenarios, and every scenario w
 });
 
 Deno.test("results computed by hand", () => {
-  const result = evaluationResult([group("a", [1, 0]), group("b", [0.5, null])]);
+  const result = resultOfAttempts([group("a", [1, 0]), group("b", [0.5, null])]);
   assert.equal(result.pass_rate!.rate, 0.5);
   assert.equal(result.reward_mean, (0.5 + 0.25) / 2);
   assert.deepEqual([result.deterministic, result.failed, result.failure], [false, {}, null]);
@@ -53,11 +53,11 @@ Deno.test("results computed by hand", () => {
 
 Deno.test("failed attempts are counted by reason; an evaluation in which all failed is an error", () => {
   const members: TestMember[] = [{ terminal: 1 }, { stop_reason: "environment_failed", step_rewards: [] }];
-  const result = evaluationResult([testGroup(members)]);
+  const result = resultOfAttempts([testGroup(members)]);
   assert.deepEqual([result.pass_rate!.rate, result.failed], [0.5, { environment_failed: 1 }]);
   assert.equal(evaluationMetrics(result)["eval/failed_fraction"], 0.5);
   assert.throws(
-    () => evaluationResult([testGroup([members[1]!, members[1]!]), testGroup([members[1]!], 1)]),
+    () => resultOfAttempts([testGroup([members[1]!, members[1]!]), testGroup([members[1]!], 1)]),
     {
       code: "environment_failed",
       message: "Cannot evaluate: all 3 attempts failed (3 environment_failed). " +
@@ -66,7 +66,7 @@ Deno.test("failed attempts are counted by reason; an evaluation in which all fai
   );
   const long = testGroup([{ stop_reason: "max_trajectory_tokens", step_rewards: [] }]);
   long.members[0]!.failure = { boundary: "prompt", message: "it is long" };
-  assert.throws(() => evaluationResult([long]), {
+  assert.throws(() => resultOfAttempts([long]), {
     code: "data_invalid",
     message: /all 1 attempts failed \(1 prompt_too_long\)/,
   });

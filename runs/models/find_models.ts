@@ -21,7 +21,7 @@ export interface FoundModel {
   modified_ms: number;
 }
 
-/** The result of a search. */
+/** The model files that a search found. */
 export interface FoundModels {
   /** By path. */
   models: FoundModel[];

@@ -1,7 +1,7 @@
 /** The key at which a refused plan tells what is wrong with a file of data. */
 
 import assert from "node:assert/strict";
-import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
+import { encodeGgufHeader } from "../../trainer/formats/gguf_writer.ts";
 import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -58,7 +58,7 @@ ${more}`;
 Deno.test("a model without a metadata key is told at the key of its file, not at that of its metadata", () =>
   withFolder(async (root) => {
     const metadata = new Map([["general.architecture", { type: "string" as const, value: "qwen3" }]]);
-    await Deno.writeFile(`${root}/m.gguf`, encodeGgufMetadata(metadata));
+    await Deno.writeFile(`${root}/m.gguf`, encodeGgufHeader(metadata, []));
     const answer = await planRequest({
       text: 'run.algorithm = "sft"\nmodel.path = "m.gguf"\nsft.data = "rows.jsonl"',
       ...{ path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },

@@ -119,7 +119,9 @@ async function writeAndRename(
   await makeFolder(dirname(path));
   try {
     {
-      using file = await Deno.open(partial, { write: true, create: true, truncate: true });
+      // A link there would be followed, and its target overwritten.
+      await Deno.remove(partial).catch(ignoreMissing);
+      using file = await Deno.open(partial, { write: true, createNew: true });
       for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
         for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
       }

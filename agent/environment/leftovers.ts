@@ -7,8 +7,11 @@ import { WORKSPACE_PREFIX } from "./workspace.ts";
 /** A process can fork while others are killed, so the search repeats up to this often. */
 const MAX_SWEEPS = 10;
 
-/** The limit for searching and killing: reading a process that the system blocks can hang. */
-export const LOOK_TIMEOUT_MS = 10_000;
+/**
+ * The limit for searching and killing: reading a process that the system blocks can hang. A machine that is only busy, with
+ * ten times as many processes as cores, must stay below it.
+ */
+export const LOOK_TIMEOUT_MS = 30_000;
 
 export interface LeftoverOptions {
   clock?: Clock;

@@ -49,21 +49,27 @@ export function identityHash(identity: Identity): string {
   return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
 }
 
+/** The files that a configuration names. @param keys Absent: all that name files. */
+export function inputFiles(config: RunConfig, keys?: readonly string[]): { key: string; path: string }[] {
+  const leaves = flattenConfig(config);
+  return describeKeys().flatMap(({ key, path: direction }) => {
+    const path = leaves.get(key), is_wanted = keys?.includes(key) !== false;
+    return direction === "input" && typeof path === "string" && is_wanted ? [{ key, path }] : [];
+  });
+}
+
 /**
  * Fingerprints of the files that a configuration names, by key.
  *
- * @param keys Absent: all of them.
+ * @param keys Absent: all that name files.
+ * @throws {ServiceError} `path_not_found`.
  */
 export async function inputFingerprints(
   config: RunConfig,
   keys?: readonly string[],
 ): Promise<Record<string, string>> {
-  const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
-  for (const { key, path } of describeKeys()) {
-    const value = leaves.get(key);
-    if (path !== "input" || typeof value !== "string" || keys?.includes(key) === false) continue;
-    fingerprints[key] = await fingerprint(value);
-  }
+  const fingerprints: Record<string, string> = {};
+  for (const { key, path } of inputFiles(config, keys)) fingerprints[key] = await fingerprint(path);
   return fingerprints;
 }
 

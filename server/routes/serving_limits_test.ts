@@ -112,6 +112,10 @@ Deno.test(
       const copy = `${folder}/copy.gguf`;
       await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), copy);
       await answers((await run(copy, { written: link })).id);
+      const linked = await run(copy, { written: link }), moved = `${folder}/moved.gguf`;
+      await Deno.rename(copy, moved);
+      await Deno.symlink(moved, copy);
+      assert.match(await refused(linked.id), /copy\.gguf: it is a link to .*moved\.gguf/);
       const loads = (await asked()).filter(({ method }) => method === "load");
       assert.deepEqual(loads.map(({ request }) => request.path), [path, copy]);
     }),

@@ -188,8 +188,8 @@ export function openGguf(file: string | CheckedFile): Promise<GgufFile> {
 }
 
 /** Like {@link openGguf}, for a file that may end anywhere after its header: its tensors must not be read. */
-export function openGgufHeader(path: string): Promise<GgufFile> {
-  return open(path, { needs_data: false });
+export function openGgufHeader(file: string | CheckedFile): Promise<GgufFile> {
+  return open(file, { needs_data: false });
 }
 
 /** The number of parameters in all tensors of a file. */

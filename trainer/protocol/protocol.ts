@@ -13,6 +13,7 @@ import type { DeviceClaim } from "../../core/device_lock.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 import type { PairLossOptions } from "../../core/preference_loss.ts";
 
@@ -50,6 +51,8 @@ export interface LoadRequest {
   demand?: EngineDemand;
   /** With a claim the engine uses hardware only if no process of another owner does; absent: in any case. */
   claim?: DeviceClaim;
+  /** Files, also of adapters, that are opened only as they were checked; absent: none. */
+  files?: readonly CheckedFile[];
 }
 
 /** The most that a run requests of the engine. */

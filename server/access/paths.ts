@@ -90,11 +90,12 @@ export async function clientData(
   const absent = () => notFound("There is no such dataset", check.pointer);
   const card = await datasets.get(named);
   if (!card) throw absent();
-  const path = await Deno.realPath(datasets.pathOf(card)).catch((error) => {
-    // It was deleted meanwhile.
-    throw error instanceof Deno.errors.NotFound ? absent() : error;
-  });
-  return { dataset: named, file: await checkedFile(path) };
+  try {
+    return { dataset: named, file: await checkedFile(await Deno.realPath(datasets.pathOf(card))) };
+  } catch (error) {
+    // It may have been deleted meanwhile.
+    throw await datasets.get(named) ? error : absent();
+  }
 }
 
 /** Folders that answers must not tell: these and that of temporary files, by both names where a link leads to one. */
